@@ -27,9 +27,9 @@ race: ## run the tests under the race detector
 clients: ## build and test the clients in other languages whose tools are here
 	@clients/check
 
-flaws: ## check that the simulator notices servers that are broken on purpose
+flaws: ## check that servers which are broken on purpose are noticed
 	overlay=$$(mktemp -d) && trap 'rm -rf "$$overlay"' EXIT && go run ./test/flaws/overlay "$$overlay" && \
-	go test -tags broken -overlay "$$overlay/overlay.json" ./test/sim -run 'Flaw|Broken'
+	go test -tags broken -overlay "$$overlay/overlay.json" ./test/sim ./test/flaws -run 'Flaw|Broken'
 
 sim: ## run COUNT seeds of the simulator, from seed FROM
 	go run ./test/sim/seeds -from $(FROM) -count $(COUNT)
@@ -48,6 +48,7 @@ fix: ## do what `make check` asks for: format, tidy the go.mod files, generate a
 	for m in $(MODULES); do go -C $$m mod tidy || exit 1; done
 	$(BUF) generate
 	[ ! -d clients/python/.venv ] || clients/python/generate
+	[ ! -d clients/rust/target ] || CARGO_TARGET_DIR=clients/rust/target cargo run --quiet --manifest-path clients/rust/generate/Cargo.toml
 
 format:
 	@unformatted=$$($(SOURCES) | xargs gofmt -l); \

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"io"
 	"iter"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/digest"
 )
 
 // Admin creates, describes and trims logs, and keeps sessions and writer terms
@@ -102,6 +104,11 @@ type ReplicaAddress struct {
 	Node    string
 	Address string // of its gRPC port
 	Leader  bool
+	// ReadReplica: it follows for ever, and counts for no majority.
+	ReadReplica bool
+	Labels      []string // of the node: KEY=VALUE
+	// Lag is how many records it has less than the leader; nil: not known. Only Info sets it.
+	Lag *int64
 }
 
 // CreateLog creates a log and returns when it takes appends or, if that takes
@@ -136,7 +143,8 @@ func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) 
 
 // ConfigureLog gives the log a whole new configuration. To change a part of it, change
 // what Info returns: somebody else's change in between is ErrPrecondition then, and
-// Info is to be asked again.
+// Info is to be asked again. Nodes that hold the log and can be reached know the new one
+// when it returns.
 func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
 	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -300,10 +308,132 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 		info.Created = w.Created.AsTime()
 	}
 	for _, r := range w.Replicas {
-		info.Replicas = append(info.Replicas, ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
+		info.Replicas = append(info.Replicas, ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader, ReadReplica: r.ReadReplica, Labels: r.Labels, Lag: r.Lag})
 	}
 	for _, h := range w.Holds {
 		info.Holds = append(info.Holds, fromHold(h))
 	}
 	return info
+}
+
+// Digest is one hash of all records of a log below an offset: equal on every replica, and
+// in a copy that has the same batches at the same offsets. docs/formats.md says what is hashed.
+type Digest struct {
+	Hash [32]byte
+	// At is the offset as of which it is. Covered are the records of [From, Covered): whole
+	// batches. From is above 0 where the log has records of before there were digests.
+	At, From, Covered int64
+	Batches           int64
+	// Start and End are the log's, as the node that answered knew it.
+	Start, End int64
+}
+
+func (d Digest) String() string { return hex.EncodeToString(d.Hash[:]) }
+
+// ParseDigest reads the hash that Digest.String writes, for Prove, with the offset as of which it is.
+func ParseDigest(text string, at int64) (Digest, error) {
+	h, err := digest.ParseHash(text)
+	if err != nil {
+		return Digest{}, &Error{Reason: ErrInvalid.Reason, Message: err.Error()}
+	}
+	return Digest{Hash: h, At: at}, nil
+}
+
+// DigestAtEnd is where a log ends, for Digest.
+const DigestAtEnd int64 = -1
+
+// Digest returns the digest as of an offset within [Start, End], or DigestAtEnd. ErrPrecondition: there was none yet.
+func (c *Client) Digest(ctx context.Context, log string, at int64) (Digest, error) {
+	d := digests{c.Admin(), log}
+	return d.ask(ctx, d.leader(), at, false)
+}
+
+// KnownDigest is Digest of what the replica of the first address given to Dial that answers knows
+// to be committed, which may be less than others do; it needs no leader.
+func (c *Client) KnownDigest(ctx context.Context, log string, at int64) (Digest, error) {
+	d := digests{c.Admin(), log}
+	return d.ask(ctx, d.dialled(), at, true)
+}
+
+// Prove returns a record once it is proved to be in the log that has a trusted Hash and At, or ErrUnproven.
+func (c *Client) Prove(ctx context.Context, log string, offset int64, trusted Digest) (Record, error) {
+	d := digests{c.Admin(), log}
+	return d.prove(ctx, d.leader(), offset, trusted, false)
+}
+
+// ProveKnown is Prove by the replica that KnownDigest asks.
+func (c *Client) ProveKnown(ctx context.Context, log string, offset int64, trusted Digest) (Record, error) {
+	d := digests{c.Admin(), log}
+	return d.prove(ctx, d.dialled(), offset, trusted, true)
+}
+
+// digests are those of a log.
+type digests struct {
+	admin *Admin
+	log   string
+}
+
+// leader is the way to a digest of what the leader has: a follower would answer of its own replica.
+func (a digests) leader() route { return readLeader{toLeader{a.admin.client.peers, a.log}} }
+
+func (a digests) dialled() route { return &toDialled{peers: a.admin.client.peers} }
+
+func (a digests) ask(ctx context.Context, on route, at int64, stale bool) (d Digest, err error) {
+	q := &strandlinev1.DigestRequest{Log: a.log, AllowStale: stale}
+	if at != DigestAtEnd {
+		q.At = &at
+	}
+	err = a.admin.callOn(ctx, on, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewLogServiceClient(conn).Digest(ctx, q)
+		if err == nil {
+			d, err = fromDigest(answer)
+		}
+		return err
+	})
+	return d, err
+}
+
+func fromDigest(w *strandlinev1.DigestResponse) (Digest, error) {
+	d := Digest{
+		At: w.GetAt(), From: w.GetFrom(), Covered: w.GetCovered(), Batches: int64(w.GetBatches()), Start: w.GetStartOffset(), End: w.GetEndOffset(),
+	}
+	if copy(d.Hash[:], w.GetDigest()) != len(d.Hash) || len(w.GetDigest()) != len(d.Hash) {
+		return Digest{}, &Error{Reason: ErrCorrupt.Reason, Message: "the server answered with a digest of another length"}
+	}
+	return d, nil
+}
+
+func (a digests) prove(ctx context.Context, on route, offset int64, trusted Digest, stale bool) (r Record, err error) {
+	q := &strandlinev1.ProveRequest{Log: a.log, Offset: offset, At: &trusted.At, AllowStale: stale}
+	var answer *strandlinev1.ProveResponse
+	err = a.admin.callOn(ctx, on, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		answer, err = strandlinev1.NewLogServiceClient(conn).Prove(ctx, q)
+		return err
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	proof := digest.Proof{Batch: answer.GetBatch(), Number: answer.GetNumber(), Batches: answer.GetDigest().GetBatches()}
+	for _, h := range answer.GetPath() {
+		if len(h) != digest.HashSize {
+			return Record{}, unproven(errors.New("a hash of another length"))
+		}
+		proof.Path = append(proof.Path, digest.Hash(h))
+	}
+	if err := proof.Check(trusted.Hash); err != nil {
+		return Record{}, unproven(err)
+	}
+	for one, err := range proof.Batch.Records {
+		if err != nil {
+			return Record{}, unproven(err)
+		}
+		if int64(one.Offset) == offset {
+			return Record{Offset: offset, Timestamp: time.UnixMilli(one.Timestamp), Key: one.Key, Value: one.Value, Headers: one.Headers}.Clone(), nil
+		}
+	}
+	return Record{}, unproven(errors.New("the server has proved another batch"))
+}
+
+func unproven(why error) *Error {
+	return &Error{Reason: ErrUnproven.Reason, Message: why.Error(), cause: why}
 }

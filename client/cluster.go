@@ -62,11 +62,12 @@ type LogStatus struct {
 	Leader     string // name of a node; empty: none is known
 	Term       uint64
 	Start, End int64 // offsets in [Start, End) can be read, as the leader knows
-	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept.
+	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept. How
+	// read replicas are, does not count.
 	Healthy  bool
 	Replicas []ReplicaStatus
 	Rule     *PlacementRule // its own, or that of a prefix of its name; nil: none
-	Unmet    []string       // what the rule demands and the voters do not keep
+	Unmet    []string       // what the rule demands and the replicas do not keep
 }
 
 // ReplicaStatus is one replica of a log.
@@ -85,10 +86,11 @@ type ReplicaRole string
 
 const (
 	Voter       ReplicaRole = "voter"
-	Learner     ReplicaRole = "learner" // catches up and does not count yet
-	Leaving     ReplicaRole = "leaving" // on its way out
-	Missing     ReplicaRole = "missing" // the log wants it, and there is no node for it yet
-	UnknownRole ReplicaRole = "unknown" // one that this client has no word for
+	Learner     ReplicaRole = "learner"      // catches up and does not count yet
+	Leaving     ReplicaRole = "leaving"      // on its way out
+	Missing     ReplicaRole = "missing"      // the log wants it, and there is no node for it yet
+	ReadReplica ReplicaRole = "read-replica" // never votes; one that leaves says so in its Problem
+	UnknownRole ReplicaRole = "unknown"      // one that this client has no word for
 )
 
 // ReplicaState says how a replica follows its leader.
@@ -286,6 +288,8 @@ func roleOf(w strandlinev1.ReplicaRole) ReplicaRole {
 		return Leaving
 	case strandlinev1.ReplicaRole_REPLICA_ROLE_MISSING:
 		return Missing
+	case strandlinev1.ReplicaRole_REPLICA_ROLE_READ_REPLICA:
+		return ReadReplica
 	}
 	return UnknownRole
 }

@@ -142,6 +142,8 @@ var (
 	// ErrBehindFailed: an append was not done because one before it in the same
 	// session failed, and it must not slip ahead. Unwrap gives that error.
 	ErrBehindFailed = &Error{Reason: "BEHIND_FAILED"}
+	// ErrUnproven: what a server sent does not prove that the record is in the log.
+	ErrUnproven = &Error{Reason: "UNPROVEN"}
 )
 
 func reason(r record.Reason) *Error { return &Error{Reason: r.String()} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -49,12 +51,14 @@ type fakeServer struct {
 
 	address  string
 	server   *grpc.Server
+	served   sync.WaitGroup
 	register func(*grpc.Server) // the log service
 
 	// Set before the first request, or under mu. n counts the requests that
 	// came, over all streams.
 	decide  func(n int, m *wire.AppendRequest) fate
 	answer  func() // called before each answer leaves
+	stages  *strandlinev1.AppendStages
 	reading func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error
 	keep    func(context.Context) error // without mu
 	open    func(context.Context) error // before a session is opened, without mu
@@ -76,8 +80,10 @@ type fakeServer struct {
 	mu          sync.Mutex
 	requests    int
 	reads       int
+	digests     int
 	streams     int
-	outstanding int // requests read and not answered
+	metadata    metadata.MD // of the newest append stream
+	outstanding int         // requests read and not answered
 	maxOut      int
 	bytesOut    int
 	maxBytesOut int
@@ -120,7 +126,8 @@ func newFakeServer(t testing.TB) *fakeServer {
 		answer: func() {},
 	}
 	f.register = func(s *grpc.Server) { strandlinev1.RegisterLogServiceServer(s, f) }
-	f.start(t, "127.0.0.1:0")
+	// The port is of this process alone, also while the server is down.
+	f.start(t, fmt.Sprintf("127.36.%d.1:0", os.Getpid()%250))
 	t.Cleanup(f.stop)
 	return f
 }
@@ -139,10 +146,15 @@ func (f *fakeServer) start(t testing.TB, address string) {
 	strandlinev1.RegisterSessionServiceServer(f.server, f)
 	strandlinev1.RegisterCatalogServiceServer(f.server, f)
 	strandlinev1.RegisterClusterServiceServer(f.server, f)
-	go f.server.Serve(listener)
+	server := f.server
+	f.served.Go(func() { server.Serve(listener) })
 }
 
-func (f *fakeServer) stop() { f.server.Stop() }
+// stop ends the server. One that had not begun to serve closes its listener later.
+func (f *fakeServer) stop() {
+	f.server.Stop()
+	f.served.Wait()
+}
 
 func (f *fakeServer) client(t testing.TB, more ...string) *client.Client {
 	t.Helper()
@@ -173,6 +185,7 @@ func (f *fakeServer) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 	}
 	f.mu.Lock()
 	f.streams++
+	f.metadata, _ = metadata.FromIncomingContext(stream.Context())
 	f.mu.Unlock()
 	replies := make(chan reply, 10_000)
 	sent := make(chan struct{})
@@ -216,6 +229,7 @@ func (f *fakeServer) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 			answer.Refused = refusal(fate.refuse, fate.leader)
 		default:
 			answer = f.append(m)
+			answer.Stages = f.stages
 			if fate.refuse != 0 {
 				answer.Refused = refusal(fate.refuse, fate.leader)
 			}
@@ -364,6 +378,10 @@ func (f *fakeServer) CloseSession(_ context.Context, q *strandlinev1.CloseSessio
 func (f *fakeServer) Resolve(ctx context.Context, q *strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error) {
 	if f.silent != nil {
 		f.silent(ctx)
+		if ctx.Err() != nil {
+			// An answer could still arrive before the client's own deadline.
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -404,6 +422,20 @@ func (f *fakeServer) GetInfo(_ context.Context, q *strandlinev1.GetInfoRequest) 
 		}
 	}
 	return &strandlinev1.GetInfoResponse{Info: info}, nil
+}
+
+func (f *fakeServer) Digest(context.Context, *strandlinev1.DigestRequest) (*strandlinev1.DigestResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.digests++
+	return &strandlinev1.DigestResponse{Digest: make([]byte, 32)}, nil
+}
+
+func (f *fakeServer) Prove(context.Context, *strandlinev1.ProveRequest) (*strandlinev1.ProveResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.digests++
+	return nil, refuse(record.Precondition)
 }
 
 func (f *fakeServer) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {

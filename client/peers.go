@@ -29,6 +29,7 @@ type peers struct {
 	security  credentials.TransportCredentials
 	token     bearer
 	dial      dialFunc // never nil
+	near      near
 
 	mu     sync.Mutex
 	closed bool
@@ -62,10 +63,13 @@ type peer struct {
 	streams *lean.Client
 	token   bearer
 	dialer  dialFunc
+	open    context.Context // ends with close
 
 	// leanFrom is when a connection of its own is next tried for a stream, in unix ns: a
 	// server that knows only gRPC may be followed by a newer one.
 	leanFrom atomic.Int64
+
+	close func() // ends all calls and streams
 
 	mu        sync.Mutex
 	dialError error // why the newest attempt to connect failed
@@ -86,7 +90,7 @@ func (p *peers) close() {
 	defer p.mu.Unlock()
 	p.closed = true
 	for _, peer := range p.known {
-		peer.conn.Close()
+		peer.close()
 	}
 }
 
@@ -279,6 +283,11 @@ func newPeer(address string, security credentials.TransportCredentials, token be
 		return nil, err
 	}
 	p.conn = conn
+	open, end := context.WithCancel(context.Background())
+	p.open, p.close = open, func() {
+		end()
+		_ = conn.Close()
+	}
 	p.streams = &lean.Client{
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			conn, err := p.dialer(ctx, address)
@@ -297,12 +306,19 @@ func newPeer(address string, security credentials.TransportCredentials, token be
 }
 
 // stream opens a stream: on a connection of its own, or, with a server that does not
-// know these, over gRPC.
+// know these, over gRPC. It lasts as long as the context and the peer do.
 func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
 	if now := time.Now(); now.UnixNano() >= p.leanFrom.Load() {
+		ctx, cancel := context.WithCancel(ctx)
 		stream, err := p.streams.NewStream(p.token.showIn(ctx), method)
+		if err == nil {
+			closing := context.AfterFunc(p.open, cancel)
+			context.AfterFunc(ctx, func() { closing() })
+			return stream, nil
+		}
+		cancel()
 		if !errors.Is(err, lean.ErrNotSpoken) {
-			return stream, err
+			return nil, err
 		}
 		p.leanFrom.Store(now.Add(leanAgain).UnixNano())
 	}

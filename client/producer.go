@@ -88,7 +88,7 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 func newProducer(c *Client, log string, o producerOptions) *Producer {
 	j := &job{client: c, log: log, options: o}
 	p := &Producer{job: j}
-	j.context, p.end = context.WithCancel(context.Background())
+	j.context, p.end = context.WithCancel(o.traced(context.Background()))
 	p.session = &producerSession{job: j, lastSign: time.Now()}
 	p.backlog = newBacklog(j, p.session)
 	t := &turns{job: j, wake: make(chan struct{}, 1)}

@@ -1,6 +1,11 @@
 package client
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+)
 
 // ProducerOption changes how a Producer sends.
 type ProducerOption func(*producerOptions)
@@ -18,6 +23,8 @@ type producerOptions struct {
 	timeout        time.Duration
 	resume         SessionPosition
 	endOnFailure   bool
+	stages         bool
+	traceparent    string
 }
 
 func defaultProducerOptions() producerOptions {
@@ -110,6 +117,25 @@ func WithEndOnFailure() ProducerOption { return func(o *producerOptions) { o.end
 // 0: no bound.
 func WithRequestTimeout(d time.Duration) ProducerOption {
 	return func(o *producerOptions) { o.timeout = d }
+}
+
+// WithStages asks with each request where its time went, see Result.Stages. The answers
+// are some 100 bytes longer for it. Default off.
+func WithStages() ProducerOption { return func(o *producerOptions) { o.stages = true } }
+
+// WithTraceparent makes all appends of the producer part of a trace of OpenTelemetry, where
+// the nodes trace: traceparent is the span above them, as W3C's trace context writes it.
+// Default none.
+func WithTraceparent(traceparent string) ProducerOption {
+	return func(o *producerOptions) { o.traceparent = traceparent }
+}
+
+// traced lets streams name the span above the appends.
+func (o *producerOptions) traced(ctx context.Context) context.Context {
+	if o.traceparent == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "traceparent", o.traceparent)
 }
 
 // AppendOption puts a condition on one AppendBatch.

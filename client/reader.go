@@ -149,9 +149,9 @@ func (r *Reader) Offset() int64 { return r.next }
 // End is the committed end of the log as last reported by a server.
 func (r *Reader) End() int64 { return r.end }
 
-// Age is how old the knowledge of End was when the newest frame was made: 0 from
-// a leader. It is not known before the first frame, and while the node read from
-// has not heard from a leader.
+// Age is how old the knowledge of End was when the newest frame was made; from a leader,
+// how long ago a majority followed it. It is not known before the first frame, and while
+// the node read from has not heard from a leader.
 func (r *Reader) Age() (age time.Duration, known bool) { return r.age, r.hasAge }
 
 // Close ends the read. Records that it gave must not be used after.

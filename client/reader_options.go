@@ -26,7 +26,7 @@ type readerOptions struct {
 	freshness  freshness
 	atLeast    int64
 	maxAge     time.Duration
-	follower   bool
+	order      replicaOrder // nil: not by replica
 	log        uint64
 	filter     *Filter
 	projection *Projection
@@ -112,7 +112,7 @@ const (
 func WithLinearizable() ReaderOption { return func(o *readerOptions) { o.freshness = linearizable } }
 
 // WithAnyReplica reads what the answering node knows to be committed, which may be
-// less than others do; it needs no leader. Without WithPreferFollower only the
+// less than others do; it needs no leader. Without WithPreferFollower or WithNearest only the
 // addresses given to Dial are asked, the first of them first: with one address,
 // just that node.
 func WithAnyReplica() ReaderOption { return func(o *readerOptions) { o.freshness = anyReplica } }
@@ -131,17 +131,32 @@ func WithMaxStaleness(d time.Duration) ReaderOption {
 	return func(o *readerOptions) { o.freshness, o.maxAge = bounded, d }
 }
 
-// WithPreferFollower reads from a replica that does not lead, and from the leader
-// only when no other can serve: a long read then costs the leader nothing. When
-// its node is lost, or refuses, the Reader continues at the next offset on
-// another. Default off.
-func WithPreferFollower() ReaderOption { return func(o *readerOptions) { o.follower = true } }
+// WithPreferFollower reads from a voter that does not lead, and from the leader
+// only when no other replica can serve: a long read then costs the leader nothing.
+// Read replicas, which may be far away, are read from only when no such voter can
+// serve; WithNearest chooses among all. When its node is lost, or refuses, the
+// Reader continues at the next offset on another. Default off.
+func WithPreferFollower() ReaderOption {
+	return func(o *readerOptions) { o.order = followersFirst{} }
+}
+
+// WithNearest reads from the nearest replica, a read replica, another follower or the leader: one
+// on a node with the first of the labels (KEY=VALUE, such as dc=syd), then with the second,
+// and so on; without labels, and among equal ones, the one that answers soonest. With
+// WithAnyReplica or WithMaxStaleness the read costs no round trip to the leader; without
+// such an option it is linearizable, and the replica asks the leader once, at the beginning.
+// When its node is lost, or refuses, the Reader continues at the next offset on the next
+// nearest, and stays there; the log never goes back for it. Of this and WithPreferFollower the
+// last counts.
+func WithNearest(labels ...string) ReaderOption {
+	return func(o *readerOptions) { o.order = nearestFirst{labels} }
+}
 
 // route is the way to the nodes that the options allow.
 func (o *readerOptions) route(p *peers, log string) route {
 	switch {
-	case o.follower:
-		return &toFollower{peers: p, log: log, ask: toDialled{peers: p}}
+	case o.order != nil:
+		return &toReplica{peers: p, log: log, ask: toDialled{peers: p}, order: o.order}
 	case o.freshness == linearizable:
 		return readLeader{toLeader{p, log}}
 	default:

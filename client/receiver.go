@@ -44,6 +44,7 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 		case answer.EndOffset-answer.FirstOffset != int64(r.count):
 			in.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: Done})
 		default:
+			r.stages = answer.Stages
 			in.settle(r, answer.FirstOffset, nil)
 			if !progress {
 				progress = true
@@ -58,6 +59,7 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 // in the window is used: by then they have appended their next records.
 func (in *receiver) settle(r *request, offset int64, err *Error) {
 	now := time.Now()
+	r.answered = now
 	in.mu.Lock()
 	if err == nil {
 		in.backlog.counts.appended(r, now)

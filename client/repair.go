@@ -13,7 +13,8 @@ import (
 //	another try may help          all stay and are sent again, in order
 //	no answer for too long        all fail, what was sent with outcome MaybeDone
 //	the session is gone, or
-//	the log refused for good      what is in doubt is resolved, the rest fails
+//	the log refused for good      what is in doubt is resolved, the rest fails; if
+//	                              all that was sent is in the log, nothing does
 //
 // Whatever fails ends the epoch, so that later records are not taken for those
 // that failed.
@@ -37,7 +38,7 @@ func (s *supervisor) repair(i interruption, tried *peer) {
 	case i.err.endsSession():
 		s.resolve(false)
 		doubtful := s.backlog.doubtful()
-		s.backlog.fail(i)
+		s.continueOrFail(i)
 		if doubtful {
 			s.backlog.stop(i.err)
 		} else {
@@ -45,6 +46,22 @@ func (s *supervisor) repair(i interruption, tried *peer) {
 		}
 	default:
 		s.resolve(true)
+		s.continueOrFail(i)
+	}
+}
+
+// continueOrFail keeps what was accepted behind an interruption that leaves nothing
+// that was sent without a result: what was refused is in the log by an earlier sending,
+// or it was the session that ended. It goes to the next epoch, which a producer that ends
+// on failures never begins. Otherwise it fails.
+func (s *supervisor) continueOrFail(i interruption) {
+	s.mu.Lock()
+	continues := !s.options.endOnFailure && len(s.backlog.window.flight) == 0 && (i.refused != nil || i.err.endsSession())
+	if continues {
+		s.backlog.session.beginEpoch(i.err.Epoch)
+	}
+	s.mu.Unlock()
+	if !continues {
 		s.backlog.fail(i)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
 )
 
@@ -45,6 +46,9 @@ type request struct {
 	done   chan struct{}
 	offset int64 // of the first record
 	err    *Error
+	// answered is when the answer came, and stages what it says of the time before.
+	answered time.Time
+	stages   *strandlinev1.AppendStages
 }
 
 // requestState is how far a request has come.

@@ -1,9 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
@@ -74,19 +79,19 @@ func (t *toDialled) elsewhere(*peer, *Error) { t.turn = (t.turn + 1) % len(t.pee
 
 func (t *toDialled) width(*Error) int { return len(t.peers.addresses) }
 
-// toFollower is the way to a replica that does not lead: to one of them at
-// random, so that many readers spread, then to the others, and to the leader
-// last. Who they are is asked again when all have been tried.
-type toFollower struct {
+// toReplica is the way to the replicas of a log in an order. Who they are is asked again when
+// all have been tried.
+type toReplica struct {
 	peers *peers
 	log   string
 	ask   toDialled
+	order replicaOrder
 	// holders are the addresses still to be tried, the current one first.
 	holders []string
 	found   int // how many there were
 }
 
-func (t *toFollower) connect(ctx context.Context) (*peer, error) {
+func (t *toReplica) connect(ctx context.Context) (*peer, error) {
 	if len(t.holders) == 0 {
 		if tried, err := t.find(ctx); err != nil {
 			return tried, err
@@ -95,28 +100,21 @@ func (t *toFollower) connect(ctx context.Context) (*peer, error) {
 	return t.peers.connectTo(ctx, t.holders[0])
 }
 
-// find asks a dialled node who holds the log.
-func (t *toFollower) find(ctx context.Context) (*peer, error) {
-	peer, err := t.ask.connect(ctx)
-	if err != nil {
-		return peer, err
-	}
-	info, err := knownInfo(ctx, peer, t.log)
-	if err != nil {
-		return peer, err
-	}
-	var leaders []string
-	for _, r := range info.GetReplicas() {
-		switch {
-		case checkAddress(r.Address, t.peers.anywhere) != nil:
-		case r.Leader:
-			leaders = append(leaders, r.Address)
-		default:
-			t.holders = append(t.holders, r.Address)
+// find asks a node who holds the log: one that is known to be near, or a dialled one.
+func (t *toReplica) find(ctx context.Context) (*peer, error) {
+	peer, info := t.askNear(ctx)
+	if info == nil {
+		var err error
+		if peer, err = t.ask.connect(ctx); err != nil {
+			return peer, err
+		}
+		if info, err = knownInfo(ctx, peer, t.log); err != nil {
+			return peer, err
 		}
 	}
-	rand.Shuffle(len(t.holders), func(i, j int) { t.holders[i], t.holders[j] = t.holders[j], t.holders[i] })
-	t.holders = append(t.holders, leaders...)
+	t.holders = t.order.sort(ctx, t.peers, t.log, slices.DeleteFunc(info.GetReplicas(), func(r *strandlinev1.ReplicaAddress) bool {
+		return checkAddress(r.Address, t.peers.anywhere) != nil
+	}))
 	if len(t.holders) == 0 {
 		t.holders = []string{peer.address}
 	}
@@ -124,9 +122,32 @@ func (t *toFollower) find(ctx context.Context) (*peer, error) {
 	return peer, nil
 }
 
+// askNear asks the node that served a reader with the same order before; nil: there is none, or
+// it does not answer.
+func (t *toReplica) askNear(ctx context.Context) (*peer, *strandlinev1.LogInfo) {
+	address := t.peers.near.at(t.order.key())
+	if address == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	peer, err := t.peers.connectTo(ctx, address)
+	if err == nil {
+		var info *strandlinev1.LogInfo
+		if info, err = knownInfo(ctx, peer, t.log); err == nil {
+			return peer, info
+		}
+	}
+	t.peers.near.forget(t.order.key(), address)
+	return nil, nil
+}
+
 // elsewhere moves on to the next holder or, when there was none to try, to the
 // next node that may know them.
-func (t *toFollower) elsewhere(tried *peer, _ *Error) {
+func (t *toReplica) elsewhere(tried *peer, _ *Error) {
+	if tried != nil {
+		t.peers.near.forget(t.order.key(), tried.address)
+	}
 	if len(t.holders) == 0 {
 		t.ask.elsewhere(tried, nil)
 		return
@@ -139,7 +160,7 @@ func (t *toFollower) elsewhere(tried *peer, _ *Error) {
 	}
 }
 
-func (t *toFollower) width(*Error) int { return max(t.found, len(t.peers.addresses)) }
+func (t *toReplica) width(*Error) int { return max(t.found, len(t.peers.addresses)) }
 
 // knownInfo asks a node what it knows of a log, without its asking others. That
 // takes no longer than connecting may.
@@ -151,4 +172,193 @@ func knownInfo(ctx context.Context, peer *peer, log string) (*strandlinev1.LogIn
 		err = unreachable(NotDone, peer.address+" does not answer for now")
 	}
 	return answer.GetInfo(), err
+}
+
+// replicaOrder is which replicas of a log a Reader tries first.
+type replicaOrder interface {
+	// sort returns the addresses of replicas, the best first.
+	sort(ctx context.Context, p *peers, log string, replicas []*strandlinev1.ReplicaAddress) []string
+	// key is what orders have in common whose best replicas are near to each other; empty: none.
+	key() string
+}
+
+// followersFirst tries the voters that do not lead at random, so that many readers spread, then
+// read replicas, which may be far away, and the leader last.
+type followersFirst struct{}
+
+func (followersFirst) key() string { return "" }
+
+func (followersFirst) sort(_ context.Context, _ *peers, _ string, replicas []*strandlinev1.ReplicaAddress) []string {
+	sortByRank(replicas, func(r *strandlinev1.ReplicaAddress) int {
+		switch {
+		case r.Leader:
+			return 2
+		case r.ReadReplica:
+			return 1
+		}
+		return 0
+	})
+	return addressesOf(replicas)
+}
+
+// nearestFirst tries replicas on nodes with the first label, then with the second, and so on,
+// and those with none of them last; of equal ones the nearest by measured round trip.
+type nearestFirst struct{ labels []string }
+
+func (n nearestFirst) key() string { return "near " + strings.Join(n.labels, ",") }
+
+func (n nearestFirst) sort(ctx context.Context, p *peers, log string, replicas []*strandlinev1.ReplicaAddress) []string {
+	rank := func(r *strandlinev1.ReplicaAddress) int {
+		for i, label := range n.labels {
+			if slices.Contains(r.Labels, label) {
+				return i
+			}
+		}
+		return len(n.labels)
+	}
+	sortByRank(replicas, rank)
+	addresses := addressesOf(replicas)
+	best := 0
+	for best < len(replicas) && rank(replicas[best]) == rank(replicas[0]) {
+		best++
+	}
+	if best > 1 {
+		took := p.roundTrips(ctx, addresses[:best], log)
+		slices.SortStableFunc(addresses[:best], func(a, b string) int { return cmp.Compare(took(a), took(b)) })
+	}
+	if best > 0 {
+		p.near.remember(n.key(), addresses[0])
+	}
+	return addresses
+}
+
+// sortByRank sorts replicas by rank, the lowest first, and those of equal rank at random.
+func sortByRank(replicas []*strandlinev1.ReplicaAddress, rank func(*strandlinev1.ReplicaAddress) int) {
+	rand.Shuffle(len(replicas), func(i, j int) { replicas[i], replicas[j] = replicas[j], replicas[i] })
+	slices.SortStableFunc(replicas, func(a, b *strandlinev1.ReplicaAddress) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+func addressesOf(replicas []*strandlinev1.ReplicaAddress) []string {
+	addresses := make([]string, len(replicas))
+	for i, r := range replicas {
+		addresses[i] = r.Address
+	}
+	return addresses
+}
+
+// near knows, by order of replicas, a node that is near, which is asked instead of a dialled one:
+// that may be far away. It also knows how far nodes are.
+type near struct {
+	mu    sync.Mutex
+	nodes map[string]string // addresses
+	trips map[string]trip   // by address
+}
+
+// trip is a round trip to a node as measured once.
+type trip struct {
+	took time.Duration
+	at   time.Time
+}
+
+// tripLasts is how long a measured round trip is believed: where nodes are changes rarely, and a
+// measure is one question to each.
+const tripLasts = time.Minute
+
+func (n *near) at(key string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.nodes[key]
+}
+
+func (n *near) remember(key, address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.nodes == nil {
+		n.nodes = map[string]string{}
+	}
+	n.nodes[key] = address
+}
+
+// forget a node that did not serve.
+func (n *near) forget(key, address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.nodes[key] == address {
+		delete(n.nodes, key)
+	}
+}
+
+func (n *near) measured(address string) (took time.Duration, known bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t, known := n.trips[address]
+	return t.took, known && time.Since(t.at) < tripLasts
+}
+
+func (n *near) note(address string, took time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.trips == nil {
+		n.trips = map[string]trip{}
+	}
+	n.trips[address] = trip{took, time.Now()}
+}
+
+// noAnswer is noted as the round trip to a node that does not answer.
+const noAnswer = time.Duration(math.MaxInt64)
+
+// roundTrips returns how long nodes take to answer. Those of which that is not known are all asked
+// at once. It waits for the first, and then as long again: who takes longer is far away.
+func (p *peers) roundTrips(ctx context.Context, addresses []string, log string) (took func(address string) time.Duration) {
+	answered := make(chan bool, len(addresses))
+	asked, known := 0, false
+	for _, address := range addresses {
+		if _, measured := p.near.measured(address); measured {
+			known = true
+			continue
+		}
+		asked++
+		go func() { answered <- p.measure(ctx, address, log) }()
+	}
+	began, patience := time.Now(), time.NewTimer(connectPatience)
+	defer patience.Stop()
+	if known {
+		patience.Reset(0) // the others are asked for the next reader
+	}
+	for asked > 0 {
+		select {
+		case ok := <-answered:
+			if asked--; ok && !known {
+				known = true
+				patience.Reset(time.Since(began))
+			}
+		case <-patience.C:
+			asked = 0
+		}
+	}
+	return func(address string) time.Duration {
+		if took, measured := p.near.measured(address); measured {
+			return took
+		}
+		return noAnswer
+	}
+}
+
+// measure asks a node something that it knows, once there is a connection, and reports whether
+// it answers.
+func (p *peers) measure(ctx context.Context, address, log string) bool {
+	patient, cancel := context.WithTimeout(ctx, 2*connectPatience)
+	defer cancel()
+	peer, err := p.connectTo(patient, address)
+	began := time.Now()
+	if err == nil {
+		_, err = knownInfo(patient, peer, log)
+	}
+	switch {
+	case err == nil:
+		p.near.note(address, time.Since(began))
+	case ctx.Err() == nil:
+		p.near.note(address, noAnswer)
+	}
+	return err == nil
 }

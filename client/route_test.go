@@ -85,6 +85,29 @@ func TestAReaderGoesToTheLeaderAndReadsWhatWasAcknowledged(t *testing.T) {
 	require.Equal(t, strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE, asked.Load().GetLevel())
 }
 
+// A follower that is asked does not refuse, so the leader has to be looked for first.
+func TestADigestIsThatOfTheLeader(t *testing.T) {
+	servers := fakeCluster(t, 3, 100)
+	asked := func() (counts [3]int) {
+		for i, f := range servers {
+			counts[i] = f.count(&f.digests)
+		}
+		return counts
+	}
+	_, err := dial(t, servers[:2]).Digest(t.Context(), "orders", client.DigestAtEnd)
+	require.NoError(t, err)
+	require.Equal(t, [3]int{0, 0, 1}, asked())
+	_, err = dial(t, servers[:2]).Prove(t.Context(), "orders", 3, client.Digest{})
+	require.ErrorIs(t, err, client.ErrPrecondition)
+	require.Equal(t, [3]int{0, 0, 2}, asked())
+
+	_, err = dial(t, servers[:2]).KnownDigest(t.Context(), "orders", client.DigestAtEnd)
+	require.NoError(t, err)
+	_, err = dial(t, servers[1:]).ProveKnown(t.Context(), "orders", 3, client.Digest{})
+	require.ErrorIs(t, err, client.ErrPrecondition)
+	require.Equal(t, [3]int{1, 1, 2}, asked())
+}
+
 func TestAReaderOfAnyReplicaStaysWithTheNodeItWasGiven(t *testing.T) {
 	servers := fakeCluster(t, 3, 100)
 	follower := servers[0]
@@ -115,6 +138,25 @@ func TestAReaderThatPrefersFollowersSparesTheLeader(t *testing.T) {
 	}
 	require.Zero(t, servers[2].count(&servers[2].reads))
 	require.Equal(t, 10, servers[0].count(&servers[0].reads)+servers[1].count(&servers[1].reads))
+}
+
+func TestAReaderThatPrefersFollowersLeavesReadReplicasForWhenNoneServes(t *testing.T) {
+	servers := fakeCluster(t, 4, 100)
+	var known strandlinev1.LogInfo
+	require.NoError(t, servers[0].describe(nil, &known))
+	known.Replicas[0].ReadReplica, known.Replicas[1].ReadReplica = true, true
+	follower, leader := servers[2], servers[3]
+	c := dial(t, servers)
+	for range 10 {
+		requireRecords(t, readerOf(t, c, client.WithPreferFollower()), 0, 100)
+	}
+	require.Equal(t, 10, follower.count(&follower.reads))
+
+	follower.stop()
+	for range 10 {
+		requireRecords(t, readerOf(t, c, client.WithPreferFollower()), 0, 100)
+	}
+	require.Zero(t, leader.count(&leader.reads), "read replicas come before the leader")
 }
 
 func TestAReaderMovesBetweenReplicasWithoutGapOrDuplicate(t *testing.T) {

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"context"
+	"iter"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -20,6 +23,16 @@ type Stats struct {
 	RequestRecords Histogram // records per request
 	RequestBytes   Histogram // bytes per request, before compression
 	Latency        Histogram // ns from the first sending of a request to its answer
+
+	// Stages are where the time of requests went, from when their first records were
+	// accepted to their answers, in the order of Stages.All; none without WithStages.
+	Stages []StageHistogram
+}
+
+// StageHistogram is how long requests were in a stage, in ns.
+type StageHistogram struct {
+	Stage string
+	Histogram
 }
 
 // Stats returns what the producer has done and is doing.
@@ -41,6 +54,7 @@ func (p *Producer) Stats() Stats {
 		RequestRecords:   b.counts.requestRecords,
 		RequestBytes:     b.counts.requestBytes,
 		Latency:          b.counts.latency,
+		Stages:           slices.Clone(b.counts.stages),
 	}
 }
 
@@ -48,6 +62,7 @@ func (p *Producer) Stats() Stats {
 type counts struct {
 	failed, resent, streams               uint64
 	requestRecords, requestBytes, latency Histogram
+	stages                                []StageHistogram
 }
 
 // appended counts a request that has been answered.
@@ -55,6 +70,17 @@ func (c *counts) appended(r *request, now time.Time) {
 	c.requestRecords.record(uint64(r.count))
 	c.requestBytes.record(uint64(r.size))
 	c.latency.record(uint64(max(0, now.Sub(r.sent))))
+	if r.stages == nil {
+		return
+	}
+	i := 0
+	for name, took := range r.stagesOf(r.accepted, now).All() {
+		if i == len(c.stages) {
+			c.stages = append(c.stages, StageHistogram{Stage: name})
+		}
+		c.stages[i].record(uint64(max(took, 0)))
+		i++
+	}
 }
 
 // Histogram counts values in buckets that are an eighth of a power of two wide:
@@ -113,4 +139,108 @@ func topOf(bucket int) uint64 {
 	}
 	shift := bucket/8 - 1
 	return uint64(bucket-8*shift+1)<<shift - 1
+}
+
+// Result is what a record has become that is durable.
+type Result struct {
+	Offset int64
+	// Stages is where the time went; nil without WithStages, and of a server that knows
+	// none.
+	Stages *Stages
+}
+
+// Stages are where the time of an append went. They follow each other and add up to Total;
+// only Network is on the way there and back. docs/tracing.md describes them.
+type Stages struct {
+	Gather   time.Duration // in this process, until its request was sent
+	Network  time.Duration // outside of both processes, and in the transport of both
+	Receive  time.Duration // on the node, until the log's replica had the request
+	Queue    time.Duration // until the replica took it out of its queue
+	Batch    time.Duration // until the group write that holds it began
+	Write    time.Duration // until that was in the file of the node that leads the log
+	Sync     time.Duration // until that was synced there
+	Replicas time.Duration // until a majority of the replicas had it
+	Answer   time.Duration // until the answer's turn came on its stream
+	Wake     time.Duration // in this process, from the answer until the caller went on
+
+	// Proposed is how long after Receive the other replicas were sent the records, and
+	// Acks what they took from there, beside the stages above.
+	Proposed time.Duration
+	Acks     []ReplicaAck
+}
+
+// ReplicaAck is the acknowledgement of another replica.
+type ReplicaAck struct {
+	Node    string // name
+	Missing bool   // it had not come when a majority had the records
+	After   time.Duration
+}
+
+// Server is the part of Total that the node knows of.
+func (s *Stages) Server() time.Duration {
+	return s.Receive + s.Queue + s.Batch + s.Write + s.Sync + s.Replicas + s.Answer
+}
+
+// Total is all stages together.
+func (s *Stages) Total() time.Duration { return s.Gather + s.Network + s.Server() + s.Wake }
+
+// All returns the stages that follow each other, in this order, by name.
+func (s *Stages) All() iter.Seq2[string, time.Duration] {
+	return func(yield func(string, time.Duration) bool) {
+		for _, stage := range [...]struct {
+			name string
+			took time.Duration
+		}{
+			{"gather", s.Gather}, {"network", s.Network}, {"receive", s.Receive}, {"queue", s.Queue}, {"batch", s.Batch},
+			{"write", s.Write}, {"sync", s.Sync}, {"replicas", s.Replicas}, {"answer", s.Answer}, {"wake", s.Wake},
+		} {
+			if !yield(stage.name, stage.took) {
+				return
+			}
+		}
+	}
+}
+
+// stagesOf are the stages of a record that was given to the producer and whose result was
+// fetched at these times, once done is closed.
+func (r *request) stagesOf(began, fetched time.Time) *Stages {
+	m := r.stages
+	if m == nil {
+		return nil
+	}
+	s := &Stages{
+		Gather:  max(r.sent.Sub(began), 0),
+		Receive: m.Receive.AsDuration(), Queue: m.Queue.AsDuration(), Batch: m.Batch.AsDuration(), Write: m.Write.AsDuration(),
+		Sync: m.Sync.AsDuration(), Replicas: m.Replicas.AsDuration(), Answer: m.Answer.AsDuration(),
+		Wake: fetched.Sub(r.answered), Proposed: m.Proposed.AsDuration(),
+	}
+	s.Network = max(r.answered.Sub(r.sent)-s.Server(), 0)
+	for _, a := range m.Acknowledgements {
+		s.Acks = append(s.Acks, ReplicaAck{Node: a.Node, Missing: a.After == nil, After: a.After.AsDuration()})
+	}
+	return s
+}
+
+// AppendResult is AppendRecord that also returns where the time went, with WithStages.
+func (p *Producer) AppendResult(ctx context.Context, r Record) (Result, error) {
+	began := time.Now()
+	q, index, err := p.accept(ctx, &r, true, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	offset, err := q.wait(ctx, index)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{offset, q.stagesOf(began, time.Now())}, nil
+}
+
+// Result is Offset that also returns where the time went, with WithStages: from when the
+// first record of the request was accepted, until the answer came.
+func (f *Future) Result(ctx context.Context) (Result, error) {
+	offset, err := f.Offset(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{offset, f.request.stagesOf(f.request.accepted, f.request.answered)}, nil
 }

@@ -24,6 +24,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"strandline.dev/client"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/server"
@@ -40,7 +42,9 @@ type options struct {
 	logger            *slog.Logger
 	memory            int64
 	keepLeaders       bool
+	labels            []string
 	grpc, kafka, http []string
+	tracing           trace.TracerProvider
 }
 
 // WithNodes sets how many nodes the cluster has: 1 to 9, default 1. A directory keeps
@@ -58,6 +62,14 @@ func WithMemory(bytes int64) Option { return func(o *options) { o.memory = bytes
 // WithLeadersKept leaves the leaders of logs where they are, instead of spreading them
 // evenly over the nodes.
 func WithLeadersKept() Option { return func(o *options) { o.keepLeaders = true } }
+
+// WithLabels gives each node a label, KEY=VALUE, the first one to the first node: where it is
+// for client.PlacementRule and client.WithNearest. Nodes without have none.
+func WithLabels(labels ...string) Option { return func(o *options) { o.labels = labels } }
+
+// WithTracing has the nodes make spans of appends with tracers of p, which its owner shuts
+// down after the cluster. Default: none.
+func WithTracing(p trace.TracerProvider) Option { return func(o *options) { o.tracing = p } }
 
 // WithGRPC opens a port for gRPC at an address for each node, HOST:PORT, the first one
 // for the first node. Clients in other processes need those of all nodes. Nodes
@@ -89,6 +101,9 @@ func Open(ctx context.Context, directory string, opts ...Option) (*Cluster, erro
 	}
 	if most := max(len(o.grpc), len(o.kafka), len(o.http)); most > o.nodes {
 		return nil, fmt.Errorf("embed: %d addresses for %d nodes", most, o.nodes)
+	}
+	if len(o.labels) > o.nodes {
+		return nil, fmt.Errorf("embed: %d labels for %d nodes", len(o.labels), o.nodes)
 	}
 	if err := prepare(directory, o.nodes); err != nil {
 		return nil, fmt.Errorf("embed: %w", err)
@@ -167,7 +182,13 @@ func (o options) listen(directory string, n *network) (nodes []server.Options, e
 		s.Node = node.Options{
 			DataDir: filepath.Join(directory, nameOf(i)), Name: nameOf(i), Peers: peers,
 			Memory: o.memory / int64(o.nodes), Dial: n.dial, Logger: o.logger.With("node", nameOf(i)),
-			KeepLeaders: o.keepLeaders,
+			KeepLeaders: o.keepLeaders, Tracing: o.tracing,
+		}
+		if i < len(o.labels) && o.labels[i] != "" {
+			s.Node.Labels = []node.Label{node.Label(o.labels[i])}
+			if err = node.CheckLabels(s.Node.Labels); err != nil {
+				return nodes, err
+			}
 		}
 		if s.Kafka != nil {
 			s.Node.KafkaAddress = s.Kafka.Addr().String()

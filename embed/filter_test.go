@@ -39,6 +39,8 @@ func choices() map[string]choice {
 		"no record":       {client.Filter{Keys: [][]byte{[]byte("nobody")}}, func(client.Record) bool { return false }},
 		"every record":    {client.Filter{}, func(client.Record) bool { return true }},
 		"where":           {client.Filter{Where: `key.endsWith("7") || "region" in headers && headers.region == "us"`}, func(r client.Record) bool { return strings.HasSuffix(string(r.Key), "7") || header(r) == "us" }},
+		"where a key":     {client.Filter{Where: `key in ["eu/3", "us/1"] && value.n >= 0`}, func(r client.Record) bool { return string(r.Key) == "eu/3" || string(r.Key) == "us/1" }},
+		"where no key":    {client.Filter{Where: `key == "" || key == "eu/3"`}, func(r client.Record) bool { return len(r.Key) == 0 || string(r.Key) == "eu/3" }},
 		"where a field":   {client.Filter{Where: `value.n % 5 == 0`}, func(r client.Record) bool { return r.Offset%5 == 0 }},
 		"prefix and rest": {client.Filter{KeyPrefixes: [][]byte{[]byte("us/")}, Where: `offset % 3 == 0`}, func(r client.Record) bool { return bytes.HasPrefix(r.Key, []byte("us/")) && r.Offset%3 == 0 }},
 	}
@@ -47,7 +49,7 @@ func choices() map[string]choice {
 // fill appends n random records in batches of all kinds.
 func fill(t *testing.T, c *client.Client, log string, random *rand.Rand, n int) {
 	for offset := 0; offset < n; {
-		p, err := c.Producer(t.Context(), log, client.WithCompression(client.Compression(random.IntN(5))), client.WithoutSession())
+		p, err := c.Producer(t.Context(), log, client.WithCompression(client.Compression(random.IntN(5))))
 		require.NoError(t, err)
 		for range 1 + random.IntN(20) {
 			var batch []client.Record

@@ -55,7 +55,7 @@ func TestSaramaSuite(t *testing.T) {
 			}
 			_ = r.Body.Close()
 			return r.StatusCode == http.StatusCreated
-		}, 30*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
 	}
 
 	found, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/IBM/sarama").Output()

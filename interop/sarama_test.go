@@ -57,7 +57,7 @@ func TestSarama(t *testing.T) {
 
 		group, err := sarama.NewConsumerGroupFromClient("sarama", client)
 		require.NoError(c, err)
-		ctx, cancel := context.WithTimeout(c.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
 		defer cancel()
 		member := &saramaMember{want: len(want), done: cancel}
 		for ctx.Err() == nil {

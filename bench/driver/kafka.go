@@ -75,11 +75,11 @@ func (k *kafka) Close() error {
 const requestTime = 30 * time.Second
 
 func (k *kafka) Create(ctx context.Context, name string, config workload.LogConfig) error {
-	err := k.create(ctx, name, config, kafkaSettings(config))
+	// Strandline's server has a name of its own for what Kafka makes of several
+	// settings, and takes those without effect. Kafka refuses a name that it does not know.
+	err := k.create(ctx, name, config, ourSettings(config))
 	if errors.Is(err, kerr.InvalidConfig) {
-		// Strandline's server has a name of its own for what Kafka makes of
-		// several settings, and refuses those.
-		err = k.create(ctx, name, config, ourSettings(config))
+		err = k.create(ctx, name, config, kafkaSettings(config))
 	}
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", name, err)
@@ -123,8 +123,6 @@ const (
 // kafkaSettings are the properties of a topic as Kafka knows them.
 func kafkaSettings(config workload.LogConfig) map[string]string {
 	settings := retentionSettings(config)
-	// Kafka's default is set as well: our server, which has another word for it,
-	// would else make a log of its own default.
 	settings[flushMessages] = strconv.Itoa(math.MaxInt64)
 	if config.Durability != workload.Unsynced {
 		settings[flushMessages] = "1"
@@ -181,15 +179,15 @@ func answer(code int16, message *string) error {
 	return err
 }
 
-// awaitLeaders returns when every partition can be written to: a topic that
-// has just been made knows no leader for a moment.
+// awaitLeaders returns when every partition can be written to: a topic that has just
+// been made has no leader for a moment, and not all brokers know it at once.
 func (k *kafka) awaitLeaders(ctx context.Context, name string) error {
 	const pause = 50 * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTime, fmt.Errorf("topic %s has no leader after %v", name, requestTime))
 	defer cancel()
 	for {
-		topic, err := k.metadata(ctx, name)
-		if err == nil && allLed(topic) {
+		led, err := k.ledEverywhere(ctx, name)
+		if led {
 			return nil
 		}
 		if err != nil && !kerr.IsRetriable(err) {
@@ -203,6 +201,19 @@ func (k *kafka) awaitLeaders(ctx context.Context, name string) error {
 	}
 }
 
+func (k *kafka) ledEverywhere(ctx context.Context, name string) (bool, error) {
+	topic, err := k.metadata(ctx, k.shared, name)
+	if err != nil || !allLed(topic) {
+		return false, err
+	}
+	for _, broker := range k.shared.DiscoveredBrokers() {
+		if topic, err = k.metadata(ctx, broker, name); err != nil || !allLed(topic) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 func allLed(topic kmsg.MetadataResponseTopic) bool {
 	for _, p := range topic.Partitions {
 		if p.ErrorCode != 0 || p.Leader < 0 {
@@ -212,12 +223,13 @@ func allLed(topic kmsg.MetadataResponseTopic) bool {
 	return len(topic.Partitions) > 0
 }
 
-func (k *kafka) metadata(ctx context.Context, name string) (kmsg.MetadataResponseTopic, error) {
+// metadata is what a broker says of a topic.
+func (k *kafka) metadata(ctx context.Context, broker kmsg.Requestor, name string) (kmsg.MetadataResponseTopic, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = &name
 	request.Topics = append(request.Topics, topic)
-	response, err := request.RequestWith(ctx, k.shared)
+	response, err := request.RequestWith(ctx, broker)
 	if err != nil {
 		return kmsg.MetadataResponseTopic{}, err
 	}
@@ -238,16 +250,17 @@ func (k *kafka) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
-	for _, t := range response.Topics {
-		if err := answer(t.ErrorCode, t.ErrorMessage); err != nil {
-			return fmt.Errorf("delete topic %s: %w", name, err)
-		}
+	if len(response.Topics) != 1 {
+		return fmt.Errorf("delete topic %s: the broker answers for %d topics", name, len(response.Topics))
+	}
+	if err := answer(response.Topics[0].ErrorCode, response.Topics[0].ErrorMessage); err != nil {
+		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
 	return nil
 }
 
 func (k *kafka) Open(ctx context.Context, name string) (workload.Target, error) {
-	topic, err := k.metadata(ctx, name)
+	topic, err := k.metadata(ctx, k.shared, name)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return nil, fmt.Errorf("%w: topic %s", workload.ErrNoLog, name)
 	}

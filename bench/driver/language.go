@@ -26,9 +26,17 @@ type language struct {
 // a reader; 0 is the client's own default. processSender and processReader say what goes through
 // its standard input and output.
 var languages = map[string]language{
-	"python":     {"Python", "clients/python/.venv/bin/python", []string{"clients/python/.venv/bin/python", "clients/python/tests/bench.py"}},
+	"python": {"Python", "clients/python/.venv/bin/python", []string{"clients/python/.venv/bin/python", "clients/python/tests/bench.py"}},
+	// In runs of seconds the optimizing compiler takes more processor time than it saves.
+	"java": {"Java", "clients/java/target/test-classes/dev/strandline/scenarios/Bench.class", []string{
+		"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-cp", "clients/java/target/test-classes:clients/java/target/classes:clients/java/target/lib/*", "dev.strandline.scenarios.Bench",
+	}},
+	"rust":       {"Rust", rustBench, []string{rustBench}},
 	"typescript": {"TypeScript", "clients/typescript/dist/test/bench.js", []string{"node", "clients/typescript/dist/test/bench.js"}},
 }
+
+const rustBench = "clients/rust/target/release/bench"
 
 // clientNames are all clients that an Address of strandline:// may name.
 func clientNames() []string {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"strandline.dev/bench/workload"
 	"strandline.dev/client"
@@ -178,6 +179,9 @@ func producerOptions(s workload.Sending) ([]client.ProducerOption, error) {
 	if s.Once == workload.OnceNo {
 		options = append(options, client.WithoutSession())
 	}
+	if s.Explain {
+		options = append(options, client.WithStages())
+	}
 	return options, nil
 }
 
@@ -196,6 +200,30 @@ type strandlineSender struct {
 func (s *strandlineSender) Append(ctx context.Context, value []byte) error {
 	_, err := s.producers[0].Append(ctx, value)
 	return err
+}
+
+// AppendExplained implements workload.ExplainingSender.
+func (s *strandlineSender) AppendExplained(ctx context.Context, value []byte) ([]workload.StageTime, error) {
+	result, err := s.producers[0].AppendResult(ctx, client.Record{Value: value})
+	if err != nil {
+		return nil, err
+	}
+	if result.Stages == nil {
+		return nil, fmt.Errorf("where the time of an append went: %w by this server", workload.ErrUnsupported)
+	}
+	var all []workload.StageTime
+	at := time.Duration(0)
+	for name, took := range result.Stages.All() {
+		all = append(all, workload.StageTime{Stage: name, Start: at, Took: took})
+		at += took
+	}
+	for _, ack := range result.Stages.Acks {
+		if !ack.Missing {
+			sent := result.Stages.Gather + result.Stages.Network + result.Stages.Receive + result.Stages.Proposed
+			all = append(all, workload.StageTime{Stage: "replica " + ack.Node, Start: sent, Took: ack.After, Beside: true})
+		}
+	}
+	return all, nil
 }
 
 func (s *strandlineSender) Send(ctx context.Context, partition int, value []byte, done func(error)) error {

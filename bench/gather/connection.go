@@ -141,6 +141,13 @@ func (c *connection) take(request kmsg.Request, q *call) error {
 	case *kmsg.ProduceRequest:
 		c.produce(r, q)
 		return nil
+	case *kmsg.DeleteTopicsRequest:
+		// From version 6 on, in which the broker is asked, topics are named here.
+		for _, name := range r.TopicNames {
+			topic := kmsg.NewDeleteTopicsRequestTopic()
+			topic.Topic = &name
+			r.Topics = append(r.Topics, topic)
+		}
 	}
 	// Everything else is the broker's: it answers in its own newest version,
 	// which is then written in the client's.

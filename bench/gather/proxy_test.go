@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"strandline.dev/bench/driver"
+	"strandline.dev/bench/workload"
 	"strandline.dev/client"
 	"strandline.dev/embed"
 )
@@ -99,6 +101,32 @@ func TestWhatWaitsForARequestLeavesInTheNextOne(t *testing.T) {
 	require.Len(t, l.next(), 1)
 	require.Nil(t, l.next())
 	require.False(t, l.sending)
+}
+
+// A benchmark that found the topic of the one before would measure with the durability of that.
+func TestTheTopicOfABenchmarkBehindTheProxyIsAsItWasAskedForAndGoesWithIt(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	t.Run("", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		proxy, err := Listen("127.0.0.1:0", broker(t, ctx))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, proxy.Close()) })
+		system, err := driver.Open(driver.Address{Scheme: driver.Kafka, Nodes: []string{proxy.Address()}, Client: driver.ClientFranz}, driver.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, system.Close()) })
+
+		for stored, expected := range map[workload.Durability]string{workload.Synced: "fsync, 1 of 1", workload.Unsynced: "memory, no disk, 1 of 1"} {
+			require.NoError(t, system.Create(ctx, "appends", workload.LogConfig{Durability: stored}))
+			target, err := system.Open(ctx, "appends")
+			require.NoError(t, err)
+			require.Equal(t, expected, target.Durability())
+			require.NoError(t, target.Close())
+			require.NoError(t, system.Delete(ctx, "appends"))
+			_, err = system.Open(ctx, "appends")
+			require.ErrorIs(t, err, workload.ErrNoLog)
+		}
+	})
 }
 
 func TestAnIdempotentProducerIsRefused(t *testing.T) {

@@ -20,7 +20,7 @@ func (r Results) newest() Results {
 // keys are the columns that identify what a row is of, beside its figures.
 var keys = []string{
 	"benchmark", "system", "client", "durability", "disk",
-	"loop", "connections", "readers", "cache", "round_trip_ms", "in_flight", "setting",
+	"loop", "connections", "readers", "cache", "round_trip_ms", "in_flight", "setting", "stage",
 }
 
 // keyOf returns the fields that say what a row is of.

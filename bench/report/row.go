@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Field is one named figure of a result. The unit is the end of the name:
@@ -113,6 +114,25 @@ func (r Row) values() []string {
 		values[i] = format(f.Value)
 	}
 	return values
+}
+
+// barWidth is how many characters stand for 100 percent.
+const barWidth = 40
+
+// bar draws a row that says in percent where something starts and what share it takes.
+func (r Row) bar() (drawn string, ok bool) {
+	start, starts := r.Number("start_percent")
+	share, shares := r.Number("share_percent")
+	if !starts || !shares {
+		return "", false
+	}
+	cell := func(percent float64) int { return int(math.Round(min(max(percent, 0), 100) / 100 * barWidth)) }
+	from := cell(start)
+	drawn = strings.Repeat("#", cell(start+share)-from)
+	if drawn == "" {
+		drawn = "|"
+	}
+	return strings.Repeat(" ", from) + drawn, true
 }
 
 func format(value any) string {

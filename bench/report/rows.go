@@ -51,6 +51,36 @@ func Appends(s Subject, r workload.AppendsResult) Row {
 	}...)
 }
 
+// Stages are the rows of where the time of appends went: each stage, in percent of the time
+// that was measured; what the stages add up to; and that time. Stages that run beside the
+// others, and are in the sum with none of theirs, come after it.
+func Stages(s Subject, connections int, e *workload.Explained) []Row {
+	whole := float64(max(e.Measured.Took, 1))
+	count := float64(max(e.Measured.Count, 1))
+	row := func(name string, t *workload.StageTotal) Row {
+		of := float64(max(t.Count, 1))
+		return append(s.row("stages"), Row{
+			{"connections", connections},
+			{"stage", name},
+			{"start_percent", float64(t.Start) / of / (whole / count) * 100},
+			{"share_percent", float64(t.Took) / of / (whole / count) * 100},
+			{"mean_us", float64(t.Took) / of / 1e3},
+			{"p50_us", limit.Microseconds(t.Times, 50)},
+			{"p99_us", limit.Microseconds(t.Times, 99)},
+			{"appends_percent", float64(t.Count) / count * 100},
+		}...)
+	}
+	var follow, beside []Row
+	for _, t := range e.Stages {
+		if t.Beside {
+			beside = append(beside, row(t.Stage, t))
+		} else {
+			follow = append(follow, row(t.Stage, t))
+		}
+	}
+	return append(append(follow, row("sum", &e.Sum), row("measured", &e.Measured)), beside...)
+}
+
 // each is the processor time of one of many, in microseconds; empty if it is not known.
 func each(taken time.Duration, count int64) any {
 	if taken < 0 || count == 0 {

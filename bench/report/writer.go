@@ -90,9 +90,17 @@ func (w *tableWriter) Close() error {
 		return nil
 	}
 	columns := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, strings.Join(w.rows[0].names(), "\t"))
+	names := w.rows[0].names()
+	if _, ok := w.rows[0].bar(); ok {
+		names = append(names, "0 %"+strings.Repeat(" ", barWidth-8)+"100 %")
+	}
+	fmt.Fprintln(columns, strings.Join(names, "\t"))
 	for _, r := range w.rows {
-		fmt.Fprintln(columns, strings.Join(r.values(), "\t"))
+		cells := r.values()
+		if drawn, ok := r.bar(); ok {
+			cells = append(cells, drawn)
+		}
+		fmt.Fprintln(columns, strings.Join(cells, "\t"))
 	}
 	w.rows = nil
 	if err := columns.Flush(); err != nil {

@@ -44,6 +44,8 @@ func (s *Suite) Appends(ctx context.Context, subject Subject, a Appends) (map[in
 func (a Appends) over(ctx context.Context, s *Suite, target workload.Target, group string, d report.Subject, connections int) (float64, error) {
 	var (
 		rows   []report.Row
+		stages = map[string][]report.Row{} // the rows of a stage, a run each
+		order  []string                    // of stages
 		failed error
 		all    = limit.NewHistogram()
 	)
@@ -54,6 +56,15 @@ func (a Appends) over(ctx context.Context, s *Suite, target workload.Target, gro
 		bar.Close()
 		if worthARow(ctx, err, result.Count) {
 			rows = append(rows, report.Appends(d, result))
+			if result.Explained != nil {
+				for _, row := range report.Stages(d, connections, result.Explained) {
+					name := row.Text("stage")
+					if stages[name] == nil {
+						order = append(order, name)
+					}
+					stages[name] = append(stages[name], row)
+				}
+			}
 			all.Merge(result.Latency)
 		}
 		if err != nil {
@@ -63,6 +74,11 @@ func (a Appends) over(ctx context.Context, s *Suite, target workload.Target, gro
 	}
 	if err := s.result(rows, "appends_per_s"); err != nil {
 		return 0, err
+	}
+	for _, name := range order {
+		if err := s.result(stages[name], "mean_us"); err != nil {
+			return 0, err
+		}
 	}
 	rate := 0.0
 	if len(rows) > 0 {

@@ -80,7 +80,7 @@ func limitName(inFlight int) string {
 // added to all.
 func (p Pipeline) once(ctx context.Context, s *Suite, subject Subject, roundTrip time.Duration, inFlight int, all *hdrhistogram.Histogram, label func(report.Subject) string) (row report.Row, d report.Subject, err error) {
 	d = subject.describe(nil)
-	protocol := wire.GRPC
+	protocol := wire.Strandline
 	if subject.Scheme == driver.Kafka {
 		protocol = wire.Kafka
 	}
@@ -118,7 +118,7 @@ func (p Pipeline) once(ctx context.Context, s *Suite, subject Subject, roundTrip
 		if worthARow(ctx, errors.Join(err, broken), result.Count) {
 			row = report.Pipeline(d, roundTrip, limitName(inFlight), result, counts, counter.Latency())
 			row = append(row, report.Field{Name: "of_window", Value: ofWindow(load, roundTrip, result, counts)})
-			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts.Most)})
+			row = append(row, report.Field{Name: "limit_kept", Value: kept(inFlight, p.Sending.Partitions, subject, counts)})
 			all.Merge(result.Latency)
 		}
 		return errors.Join(err, broken)
@@ -143,7 +143,7 @@ const automaticMost = 64
 // kept compares what was on the wire of one connection with what was allowed.
 // Kafka's clients count by connection. Strandline's count by producer, and each
 // partition has one.
-func kept(inFlight, partitions int, subject Subject, most int) string {
+func kept(inFlight, partitions int, subject Subject, seen wire.Counts) string {
 	if inFlight == 0 && subject.Scheme == driver.Strandline {
 		inFlight = automaticMost
 	}
@@ -153,10 +153,12 @@ func kept(inFlight, partitions int, subject Subject, most int) string {
 	switch {
 	case inFlight == 0:
 		return "no limit known"
-	case most <= inFlight:
+	case seen.Requests == 0:
+		return "no request was seen"
+	case seen.Most <= inFlight:
 		return "yes"
 	}
-	return fmt.Sprintf("no: %d of %d", most, inFlight)
+	return fmt.Sprintf("no: %d of %d", seen.Most, inFlight)
 }
 
 // progressLine returns a line in the format that the tools of the pipelining work

@@ -211,7 +211,7 @@ func TestAPipelineIsReadBackFromItsOwnLog(t *testing.T) {
 	require.Equal(t, "140", kept.rows[3].Text("round_trip_ms"))
 	require.Equal(t, "automatic", kept.rows[3].Text("in_flight"))
 	require.Equal(t, "read back", kept.rows[3].Text("checked"))
-	require.Equal(t, "yes", kept.rows[0].Text("limit_kept"))
+	require.Equal(t, "no request was seen", kept.rows[0].Text("limit_kept"), "nothing passed the link")
 }
 
 func TestAPartOfThePipelineHasItsOwnRepeatsAndKafkaNothingAutomatic(t *testing.T) {
@@ -274,10 +274,11 @@ func TestThroughputIsComparedWithTheWindow(t *testing.T) {
 }
 
 func TestALimitThatWasExceededIsSaid(t *testing.T) {
-	require.Equal(t, "no: 6 of 5", kept(5, 1, subject, 6))
-	require.Equal(t, "yes", kept(0, 0, subject, automaticMost))
-	require.Equal(t, "yes", kept(5, 2, subject, 10), "a producer for each partition")
+	require.Equal(t, "no: 6 of 5", kept(5, 1, subject, wire.Counts{Requests: 1, Most: 6}))
+	require.Equal(t, "yes", kept(0, 0, subject, wire.Counts{Requests: 1, Most: automaticMost}))
+	require.Equal(t, "yes", kept(5, 2, subject, wire.Counts{Requests: 1, Most: 10}), "a producer for each partition")
 	kafka := subject
 	kafka.Scheme = "kafka"
-	require.Equal(t, "no limit known", kept(0, 1, kafka, 1000))
+	require.Equal(t, "no limit known", kept(0, 1, kafka, wire.Counts{Requests: 1, Most: 1000}))
+	require.Equal(t, "no request was seen", kept(5, 1, subject, wire.Counts{}))
 }

@@ -2,7 +2,7 @@
 // answer yet, and for how long each had none. It sees what really is on the
 // wire, whatever a client library says about itself.
 //
-// Counter (counter.go) is the count; kafka.go and grpc.go find the requests
+// Counter (counter.go) is the count; kafka.go, grpc.go and lean.go find the requests
 // and answers in the bytes of a connection. conn.go counts without a proxy, above
 // an encryption.
 package wire
@@ -22,8 +22,9 @@ type Protocol uint8
 const (
 	// Kafka: Produce requests and their responses.
 	Kafka Protocol = iota
-	// GRPC: the messages of Strandline's Append streams, in both directions.
-	GRPC
+	// Strandline: the messages of Append streams, in both directions, by gRPC or on
+	// connections of their own.
+	Strandline
 )
 
 // Counter counts over all connections of a proxy. It is safe for concurrent
@@ -101,7 +102,7 @@ func (c *Counter) open() *connection {
 	if c.protocol == Kafka {
 		conn.up, conn.down = newKafka(conn)
 	} else {
-		conn.up, conn.down = newGRPC(conn)
+		conn.up, conn.down = newStrandline(conn)
 	}
 	return conn
 }

@@ -114,7 +114,7 @@ func TestAppendMessagesAreCountedAndOtherStreamsAreNot(t *testing.T) {
 	require.NoError(t, answering.WriteData(1, false, append(grpcMessage(4), grpcMessage(4)...)))
 	require.NoError(t, answering.WriteData(3, false, grpcMessage(4)))
 
-	c := NewCounter(GRPC)
+	c := NewCounter(Strandline)
 	cutUp(up.Bytes(), func(b []byte) { c.Up(1, b) })
 	cutUp(down.Bytes(), func(b []byte) { c.Down(1, b) })
 	counts, err := c.Counts()
@@ -123,4 +123,30 @@ func TestAppendMessagesAreCountedAndOtherStreamsAreNot(t *testing.T) {
 	require.EqualValues(t, 2, counts.Answers)
 	require.Equal(t, 2, counts.InFlight)
 	require.Equal(t, 4, counts.Most)
+}
+
+func leanFrame(kind byte, payload string) []byte {
+	return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), kind), payload...)
+}
+
+func TestAppendsOnStreamsOfTheirOwnAreCounted(t *testing.T) {
+	const alive, accepted = 6, 4
+	for path, appends := range map[string]int64{
+		appendPath: 3, appendPath + "\nauthorization: bearer x": 3,
+		"/strandline.v1.LogService/Read": 0, appendPath + "More": 0,
+	} {
+		up := append([]byte(leanMagic), leanFrame(leanCall, path)...)
+		for _, size := range []int{0, 10, 1000} {
+			up = append(append(up, leanFrame(leanMessage, string(make([]byte, size)))...), leanFrame(alive, "")...)
+		}
+		down := append(leanFrame(accepted, ""), leanFrame(leanMessage, "0123")...)
+		c := NewCounter(Strandline)
+		cutUp(up, func(b []byte) { c.Up(1, b) })
+		cutUp(down, func(b []byte) { c.Down(1, b) })
+		counts, err := c.Counts()
+		require.NoError(t, err)
+		require.Equal(t, appends, counts.Requests, path)
+		require.Equal(t, min(appends, 1), counts.Answers, path)
+		require.EqualValues(t, appends, counts.Most, path)
+	}
 }

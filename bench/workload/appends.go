@@ -30,7 +30,7 @@ type Appends struct {
 	Workers    int
 	ValueBytes int
 	PerSecond  float64 // of all workers together; 0: as fast as answers come
-	Sending    Sending // InFlight is 1 unless set
+	Sending    Sending // InFlight is 1 unless set. With Explain the result says where the time went
 	limit.Span
 }
 
@@ -43,6 +43,8 @@ type AppendsResult struct {
 	// Latency from the call, or from the time in the schedule, to the
 	// acknowledgement, as the worker sees it.
 	Latency *hdrhistogram.Histogram
+	// Explained is where that time went; nil: nobody asked.
+	Explained *Explained
 }
 
 // MiBPerSecond counts values only, without keys and framing.
@@ -84,9 +86,16 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 			return result, fmt.Errorf("open connection %d of %d: %w", len(senders)+1, connections, err)
 		}
 		senders = append(senders, sender)
+		if _, ok := sender.(ExplainingSender); sending.Explain && !ok {
+			return result, fmt.Errorf("where the time of an append went: %w by this client", ErrUnsupported)
+		}
 	}
 
 	run := appendsRun{over: make(chan struct{}), failed: make(chan error, a.Workers)}
+	if sending.Explain {
+		run.explained = newExplained()
+		result.Explained = run.explained
+	}
 	begin := time.Now()
 	latencies := make([]*hdrhistogram.Histogram, a.Workers)
 	var running sync.WaitGroup
@@ -158,6 +167,8 @@ type appendsRun struct {
 	stage  atomic.Int32
 	over   chan struct{} // closed after the stage is stageOver
 	failed chan error    // room for one error of each worker
+
+	explained *Explained // nil: nobody asked
 }
 
 func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next func() time.Time, latency *hdrhistogram.Histogram) {
@@ -169,7 +180,7 @@ func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next
 		if time.Until(start) > 0 && !sleepUntil(start, r.over) {
 			return
 		}
-		if err := sender.Append(ctx, value); err != nil {
+		if err := r.append(ctx, sender, value); err != nil {
 			r.failed <- err
 			return
 		}
@@ -177,6 +188,18 @@ func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next
 			limit.Observe(latency, time.Since(start))
 		}
 	}
+}
+
+func (r *appendsRun) append(ctx context.Context, sender Sender, value []byte) error {
+	if r.explained == nil {
+		return sender.Append(ctx, value)
+	}
+	called := time.Now()
+	stages, err := sender.(ExplainingSender).AppendExplained(ctx, value)
+	if err == nil && r.stage.Load() == stageMeasured {
+		r.explained.add(stages, time.Since(called))
+	}
+	return err
 }
 
 func (r *appendsRun) wait(ctx context.Context, d time.Duration, progress Progress) error {

@@ -149,6 +149,14 @@ func (r *mixedRun) all(ctx context.Context, progress Progress) error {
 	if err != nil {
 		return err
 	}
+	var measured time.Time
+	measure := func() {
+		measured = time.Now()
+		r.stage.Store(stageMeasured)
+	}
+	if r.Warmup <= 0 {
+		measure() // the first append, too
+	}
 	for i := range r.Workers {
 		writing.Go(func() { r.fail(r.write(ctx, i%r.Writers, senders[i%r.Writers])) })
 	}
@@ -159,9 +167,10 @@ func (r *mixedRun) all(ctx context.Context, progress Progress) error {
 		others.Go(func() { r.fail(r.trim(ctx)) })
 	}
 
-	r.pass(ctx, r.Warmup, progress)
-	measured := time.Now()
-	r.stage.Store(stageMeasured)
+	if r.Warmup > 0 {
+		r.pass(ctx, r.Warmup, progress)
+		measure()
+	}
 	r.pass(ctx, r.Duration, progress)
 	r.stage.Store(stageOver)
 	r.mu.Lock()

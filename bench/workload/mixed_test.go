@@ -15,16 +15,19 @@ var busy = Mixed{
 }
 
 func TestTailsSeeAllThatWasWrittenWhileTheLogIsTrimmed(t *testing.T) {
-	target := &memoryTarget{runLength: 5}
-	result, err := busy.Run(t.Context(), target, Silent{})
-	require.NoError(t, err)
+	// For longer and longer, until all that happens from time to time has: the machine may be busy.
+	var target *memoryTarget
+	var result MixedResult
+	for w := busy; result.Trims == 0 || len(result.Series) == 0 || len(result.Events) == 0; w.Duration *= 2 {
+		var err error
+		target = &memoryTarget{runLength: 5}
+		result, err = w.Run(t.Context(), target, Silent{})
+		require.NoError(t, err)
+	}
 	require.Positive(t, result.Count)
 	require.Equal(t, result.Count, result.Append.TotalCount())
 	require.Equal(t, 2, result.Tails, "both have the writers' hashes")
 	require.Positive(t, result.Deliver.TotalCount())
-	require.Positive(t, result.Trims)
-	require.NotEmpty(t, result.Series)
-	require.NotEmpty(t, result.Events)
 	require.Zero(t, target.open.Load(), "every connection is closed")
 }
 
@@ -44,11 +47,11 @@ func TestAMixedRunEndsWithItsFirstFailure(t *testing.T) {
 }
 
 func TestAMixedRunThatIsInterruptedReportsWhatItHas(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, target := interruptedAfter(t, 100)
+	target.runLength = 5
 	w := busy
 	w.Duration = time.Hour
-	result, err := w.Run(ctx, &memoryTarget{runLength: 5}, Silent{})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	result, err := w.Run(ctx, target, Silent{})
+	require.ErrorIs(t, err, context.Canceled)
 	require.Positive(t, result.Count)
 }

@@ -80,7 +80,8 @@ type Sending struct {
 	Compression    string // one of Compressions; empty: none
 	Acks           Acks
 	Once           Once
-	Partitions     int // as in LogConfig
+	Partitions     int  // as in LogConfig
+	Explain        bool // the Sender is to be an ExplainingSender
 }
 
 // Compressions are all that are known.

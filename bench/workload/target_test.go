@@ -94,6 +94,19 @@ func (t *memoryTarget) append(partition int, value []byte) error {
 	return nil
 }
 
+// interruptedAfter is a target, and a context that ends when so many records have been appended.
+func interruptedAfter(t *testing.T, records int64) (context.Context, *memoryTarget) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	t.Cleanup(interrupt)
+	var appended atomic.Int64
+	return ctx, &memoryTarget{appending: func(context.Context) error {
+		if appended.Add(1) == records {
+			interrupt()
+		}
+		return nil
+	}}
+}
+
 type memoryConnection struct {
 	target *memoryTarget
 	r      Range

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -134,6 +135,11 @@ func (a *appending) answer(t turn) error {
 			return err
 		}
 	case Refuse, RefuseAfter:
+		for a.outstanding.Load() <= int64(t.rule.Behind) {
+			if err := wait(a.client, time.Millisecond); err != nil {
+				return err
+			}
+		}
 		refused, err := t.rule.refusal()
 		if err != nil {
 			return err

@@ -20,14 +20,11 @@ import (
 func (n *node) handle(_ any, client grpc.ServerStream) error {
 	full, _ := grpc.MethodFromServerStream(client)
 	name := shortName(full)
-	md, _ := metadata.FromIncomingContext(client.Context())
-	if tokens := md.Get("authorization"); len(tokens) > 0 {
-		n.server.mu.Lock()
-		n.server.tokens[name] = tokens[0]
-		n.server.mu.Unlock()
-	}
 	ctx, cancel := context.WithCancel(client.Context())
 	defer cancel()
+	for _, token := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", token)
+	}
 	target, err := n.target.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, full)
 	if err != nil {
 		return n.server.failure(err)
@@ -61,6 +58,17 @@ func (c *call) run() error {
 		return rule.status()
 	case Hold:
 		return hold(c.client)
+	case ForgetFilter:
+		var q strandlinev1.ReadRequest
+		if err := proto.Unmarshal(request, &q); err != nil {
+			return err
+		}
+		q.Filter, q.Projection = nil, nil
+		whole, err := proto.Marshal(&q)
+		if err != nil {
+			return err
+		}
+		request = whole
 	}
 	if err := c.target.SendMsg(&request); err != nil && !errors.Is(err, io.EOF) {
 		return c.node.server.failure(err)
@@ -134,27 +142,54 @@ func (c *call) frames(frame *strandlinev1.ReadResponse) []*strandlinev1.ReadResp
 		return []*strandlinev1.ReadResponse{frame}
 	}
 	var all []*strandlinev1.ReadResponse
-	like := func(first int64, count int) *strandlinev1.ReadResponse {
+	// like adds a frame of so many records of [first, next).
+	like := func(first, next int64, count int) *strandlinev1.ReadResponse {
 		f := &strandlinev1.ReadResponse{
 			FirstOffset: first, RecordCount: int32(count), EndOffset: frame.EndOffset, StartOffset: frame.StartOffset,
 			Age: frame.Age, LogId: frame.LogId,
+		}
+		if frame.NextOffset != nil {
+			f.NextOffset = &next
 		}
 		all = append(all, f)
 		return f
 	}
 	for _, r := range frame.Records {
-		like(r.Offset, 1).Records = []*strandlinev1.Record{r}
+		like(r.Offset, r.Offset+1, 1).Records = []*strandlinev1.Record{r}
 	}
 	for rest := frame.Batches; len(rest) > 0; {
 		batch, after, err := record.Split(rest)
 		if err != nil {
 			return []*strandlinev1.ReadResponse{frame}
 		}
-		first, end := max(int64(batch.BaseOffset()), frame.FirstOffset), int64(batch.BaseOffset())+int64(batch.Count())
-		like(first, int(min(end, frame.FirstOffset+int64(frame.RecordCount))-first)).Batches = batch
+		first := max(int64(batch.BaseOffset()), frame.FirstOffset)
+		next := min(int64(batch.End()), frame.FirstOffset+int64(frame.RecordCount))
+		count := int(next - first)
+		if frame.NextOffset != nil { // it may have gaps
+			count = batch.Count()
+			for r := range batch.Selected {
+				next = int64(r.Offset) + 1
+			}
+		}
+		like(first, next, count).Batches = batch
 		rest = after
 	}
+	if frame.NextOffset != nil {
+		join(all, frame)
+	}
 	return all
+}
+
+// join makes frames of a read with a filter follow each other, as the frame did that they are of.
+func join(all []*strandlinev1.ReadResponse, of *strandlinev1.ReadResponse) {
+	at, failed := of.FirstOffset, of.Failed
+	all[len(all)-1].NextOffset = of.NextOffset
+	for _, f := range all {
+		f.FirstOffset, at = at, f.GetNextOffset()
+		for len(failed) > 0 && failed[0].Offset < at {
+			f.Failed, failed = append(f.Failed, failed[0]), failed[1:]
+		}
+	}
 }
 
 // frame sends one to the client, as the rules want it.
@@ -174,6 +209,8 @@ func (c *call) frame(f *strandlinev1.ReadResponse, fault Fault) error {
 		return nil
 	case Twice:
 		times = 2
+	case Lags:
+		f.EndOffset = f.FirstOffset + int64(f.RecordCount)
 	case Delay:
 		if err := wait(c.client, rule.delay()); err != nil {
 			return err

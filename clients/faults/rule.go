@@ -27,6 +27,8 @@ type Rule struct {
 	Retryable bool              `yaml:"retryable"`
 	Outcome   string            `yaml:"outcome"`
 	Facts     map[string]string `yaml:"facts"`
+	// Behind is how many more appends Refuse and RefuseAfter wait for before they answer one.
+	Behind int `yaml:"behind"`
 	// Code is the gRPC code of Status and StatusAfter.
 	Code int `yaml:"code"`
 	// Delay is that of Delay, in milliseconds.
@@ -63,12 +65,18 @@ const (
 	Drop Fault = "drop"
 	// Split makes a frame of each batch.
 	Split Fault = "split"
+	// Lags makes a frame say that the log ends with it, as a replica does that has no more.
+	Lags Fault = "lags"
+	// ForgetFilter leaves filter and projection out of a request, as a server does that does
+	// not know them.
+	ForgetFilter Fault = "forget-filter"
 )
 
-// allowed says what can be done to an append, to a frame, and to any other call.
+// allowed says what can be done to a read, to an append, to a frame, and to any other call.
 var allowed = map[string][]Fault{
+	"Read":   {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown, ForgetFilter},
 	"Append": {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, End, Hold, Delay, Twice, Unknown},
-	"Frame":  {CutBefore, Status, End, Hold, Delay, Twice, Unknown, Drop, Split},
+	"Frame":  {CutBefore, Status, End, Hold, Delay, Twice, Unknown, Drop, Split, Lags},
 	"":       {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown},
 }
 
@@ -83,6 +91,9 @@ func (r Rule) Check() error {
 	}
 	if !slices.Contains(faults, r.Do) {
 		return fmt.Errorf("fault %q cannot be made of %s", r.Do, r.On)
+	}
+	if r.Behind > 0 && (r.On != "Append" || r.Do != Refuse && r.Do != RefuseAfter) {
+		return fmt.Errorf("fault %q of %s does not wait for others behind it", r.Do, r.On)
 	}
 	return nil
 }

@@ -23,8 +23,7 @@ type Server struct {
 	mu      sync.Mutex
 	rules   []*counted
 	seen    map[string]int
-	session uint64            // of the newest append
-	tokens  map[string]string // by method: the newest call's authorization
+	session uint64 // of the newest append
 }
 
 // counted is a rule with how many messages it has counted.
@@ -47,7 +46,7 @@ type node struct {
 // Start stands in front of the nodes whose gRPC ports are at the addresses. With security
 // its own ports are encrypted.
 func Start(addresses []string, security *tls.Config) (*Server, error) {
-	s := &Server{seen: map[string]int{}, tokens: map[string]string{}}
+	s := &Server{seen: map[string]int{}}
 	for i, address := range addresses {
 		n, err := s.front(i+1, address, security)
 		if err != nil {
@@ -156,13 +155,6 @@ func (s *Server) Session() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.session
-}
-
-// Token is the authorization that the newest call of a method carried.
-func (s *Server) Token(method string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tokens[method]
 }
 
 // meet counts a message to or from a node and returns the rule that covers it; its Do is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"strandline.dev/client"
@@ -19,10 +18,12 @@ type command struct {
 	Client, Producer, Reader string
 
 	// dial
-	Addresses []string `json:"addresses"`
-	RetryTime *int64   `json:"retry_ms"`
-	Authority string   `json:"authority"`
-	Token     string   `json:"token"`
+	Addresses   []string `json:"addresses"`
+	RetryTime   *int64   `json:"retry_ms"`
+	Authority   string   `json:"authority"`
+	Certificate string   `json:"certificate"`
+	Key         string   `json:"key"`
+	Token       string   `json:"token"`
 
 	// producer
 	Log           string    `json:"log"`
@@ -44,21 +45,23 @@ type command struct {
 	Atomic      bool     `json:"atomic"`
 
 	// reader, read
-	Offset      *int64 `json:"offset"`
-	Time        int64  `json:"time_ms"`
-	Tail        bool   `json:"tail"`
-	Follow      bool   `json:"follow"`
-	MaxRecords  int64  `json:"max_records"`
-	MaxBytes    int64  `json:"max_bytes"`
-	UntilOffset *int64 `json:"until_offset"`
-	UntilTime   int64  `json:"until_time_ms"`
-	LogID       uint64 `json:"log_id"`
-	Any         bool   `json:"any_replica"`
-	AtLeast     *int64 `json:"at_least"`
-	MaxAge      int64  `json:"max_staleness_ms"`
-	Follower    bool   `json:"prefer_follower"`
-	Heartbeat   int64  `json:"heartbeat_ms"`
-	Count       int    `json:"count"`
+	Offset      *int64   `json:"offset"`
+	Time        int64    `json:"time_ms"`
+	Tail        bool     `json:"tail"`
+	Follow      bool     `json:"follow"`
+	MaxRecords  int64    `json:"max_records"`
+	MaxBytes    int64    `json:"max_bytes"`
+	UntilOffset *int64   `json:"until_offset"`
+	UntilTime   int64    `json:"until_time_ms"`
+	LogID       uint64   `json:"log_id"`
+	Any         bool     `json:"any_replica"`
+	AtLeast     *int64   `json:"at_least"`
+	MaxAge      int64    `json:"max_staleness_ms"`
+	Follower    bool     `json:"prefer_follower"`
+	Near        []string `json:"near"`
+	Heartbeat   int64    `json:"heartbeat_ms"`
+	Count       int      `json:"count"`
+	selection
 
 	// admin
 	Retention      int64     `json:"retention_ms"`
@@ -66,6 +69,9 @@ type command struct {
 	Replicas       int       `json:"replicas"`
 	Fenced         bool      `json:"fenced"`
 	Revision       uint64    `json:"revision"`
+	Rule           *rule     `json:"rule"`
+	UntilEnd       int64     `json:"until_end"`
+	Interval       int64     `json:"interval_ms"`
 	Before         int64     `json:"before"`
 	FastForward    bool      `json:"fast_forward"`
 	Hold           string    `json:"hold"`
@@ -131,8 +137,9 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 	case "close":
 		return nil, p.Close(ctx)
 	case "reader":
-		made, err := of.Reader(ctx, c.Log, c.readerOptions()...)
-		if err != nil {
+		made := newReading()
+		var err error
+		if made.Reader, err = of.Reader(ctx, c.Log, append(c.readerOptions(), c.selection.options(made)...)...); err != nil {
 			return nil, err
 		}
 		r.mu.Lock()
@@ -140,7 +147,9 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		r.mu.Unlock()
 		return nil, nil
 	case "read":
-		return read(ctx, reader, c.Count)
+		return reader.read(ctx, c.Count)
+	case "await-progress":
+		return reader.await(ctx, *c.Offset)
 	case "close-reader":
 		return nil, reader.Close()
 	}
@@ -153,7 +162,10 @@ func (r *runner) dial(c command) error {
 		options = append(options, client.WithRetryTime(ms(*c.RetryTime)))
 	}
 	if c.Authority != "" {
-		options = append(options, client.WithCertificates(c.Authority, "", ""))
+		options = append(options, client.WithCertificates(c.Authority, c.Certificate, c.Key))
+	}
+	if c.Token != "" {
+		options = append(options, client.WithToken(c.Token))
 	}
 	made, err := client.Dial(c.Addresses, options...)
 	if err != nil {
@@ -233,41 +245,16 @@ func (c command) readerOptions() []client.ReaderOption {
 	when(c.Any, client.WithAnyReplica())
 	when(c.MaxAge > 0, client.WithMaxStaleness(ms(c.MaxAge)))
 	when(c.Follower, client.WithPreferFollower())
+	when(c.Near != nil, client.WithNearest(c.Near...))
 	when(c.Heartbeat > 0, client.WithHeartbeat(ms(c.Heartbeat)))
 	return o
-}
-
-// read reads count records, or to the end of the read.
-func read(ctx context.Context, r *client.Reader, count int) (any, error) {
-	offsets, values, times := []int64{}, []string{}, []int64{}
-	for ended := false; ; {
-		var err error
-		var next client.Record
-		if len(values) < count {
-			next, err = r.Next(ctx)
-		}
-		if errors.Is(err, io.EOF) {
-			ended, err = true, nil
-		}
-		if err != nil && len(values) == 0 {
-			return nil, err
-		}
-		if ended || err != nil || len(values) == count {
-			answer := map[string]any{"offsets": offsets, "values": values, "times": times, "ended": ended, "log_id": r.LogID()}
-			if err != nil {
-				answer["then"] = failed(err)
-			}
-			return answer, nil
-		}
-		offsets, values = append(offsets, next.Offset), append(values, string(next.Value))
-		times = append(times, next.Timestamp.UnixMilli())
-	}
 }
 
 // administer carries out the verbs of Admin.
 func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 	config := client.LogConfig{
 		Retention: ms(c.Retention), RetentionBytes: c.RetentionBytes, Replicas: c.Replicas, Fenced: c.Fenced, Revision: c.Revision,
+		Rule: c.Rule.in(),
 	}
 	switch c.Do {
 	case "create":
@@ -279,6 +266,13 @@ func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 	case "info":
 		info, err := a.Info(ctx, c.Log)
 		return described(info), err
+	case "watch":
+		for info, err := range a.WatchInfo(ctx, c.Log, ms(c.Interval)) {
+			if err != nil || info.End >= c.UntilEnd {
+				return described(info), err
+			}
+		}
+		return nil, ctx.Err()
 	case "list":
 		logs, err := a.ListLogs(ctx, false)
 		names := map[string]any{}
@@ -351,6 +345,7 @@ func described(i client.LogInfo) map[string]any {
 	return map[string]any{
 		"name": i.Name, "id": i.ID, "start": i.Start, "end": i.End, "writer_term": i.WriterTerm, "leader": i.Leader,
 		"sessions": i.OpenSessions, "replicas": len(i.Replicas), "retention_ms": i.Config.Retention.Milliseconds(),
-		"retention_bytes": i.Config.RetentionBytes, "fenced": i.Config.Fenced, "revision": i.Config.Revision, "holds": holds,
+		"retention_bytes": i.Config.RetentionBytes, "fenced": i.Config.Fenced, "revision": i.Config.Revision,
+		"rule": shownRule(i.Config.Rule), "holds": holds,
 	}
 }

@@ -24,7 +24,7 @@ type runner struct {
 	mu        sync.Mutex    // guards the maps
 	clients   map[string]*client.Client
 	producers map[string]*client.Producer
-	readers   map[string]*client.Reader
+	readers   map[string]*reading
 	running   sync.WaitGroup
 }
 
@@ -49,6 +49,9 @@ type failure struct {
 	LogID      uint64 `json:"log_id"`
 	WriterTerm uint64 `json:"writer_term"`
 	Leader     string `json:"leader"`
+	Offset     int64  `json:"offset"`
+	Line       int    `json:"line"`
+	Column     int    `json:"column"`
 	Hold       any    `json:"hold"`
 }
 
@@ -64,6 +67,7 @@ func failed(err error) *failure {
 	return &failure{
 		Reason: e.Reason, Message: e.Message, Retryable: e.Retryable, Outcome: e.Outcome.String(), Start: e.Start, End: e.End,
 		Epoch: e.Epoch, Session: e.SessionID, Sequence: e.Sequence, LogID: e.LogID, WriterTerm: e.WriterTerm, Leader: e.Leader, Hold: hold,
+		Offset: e.Offset, Line: e.Line, Column: e.Column,
 	}
 }
 
@@ -72,7 +76,7 @@ func failed(err error) *failure {
 func Serve(in io.Reader, out io.Writer) error {
 	r := &runner{
 		out: json.NewEncoder(out), clients: map[string]*client.Client{},
-		producers: map[string]*client.Producer{}, readers: map[string]*client.Reader{},
+		producers: map[string]*client.Producer{}, readers: map[string]*reading{},
 	}
 	defer r.running.Wait()
 	lines := bufio.NewScanner(in)

@@ -2,6 +2,8 @@ package scenarios
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,7 +14,9 @@ import (
 // certificates are those of the server in front, and the files that clients get.
 type certificates struct {
 	server             *tls.Config
-	authority, foreign string // paths
+	demanding          *tls.Config // of a server that wants to know who the client is
+	authority, foreign string      // paths, as the rest
+	user, userKey      string
 }
 
 func makeCertificates(directory string) (certificates, error) {
@@ -43,6 +47,17 @@ func makeCertificates(directory string) (certificates, error) {
 			return made, err
 		}
 		made.server = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
+		made.demanding = made.server.Clone()
+		made.demanding.ClientAuth, made.demanding.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		made.demanding.ClientCAs.AppendCertsFromPEM(pair.Certificate)
+		user, err := authority.User("anna", valid)
+		if err != nil {
+			return made, err
+		}
+		made.user, made.userKey = filepath.Join(directory, "user.pem"), filepath.Join(directory, "user.key")
+		if err := errors.Join(os.WriteFile(made.user, user.Certificate, 0o600), os.WriteFile(made.userKey, user.Key, 0o600)); err != nil {
+			return made, err
+		}
 	}
 	return made, nil
 }

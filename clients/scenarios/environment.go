@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"strandline.dev/client"
@@ -16,15 +18,22 @@ import (
 
 // Environment is the cluster that scenarios are played with.
 type Environment struct {
-	cluster *embed.Cluster
-	client  *client.Client // past the faults
-	names   []string       // of the nodes
-	ports   []string       // addresses of their gRPC ports
-	certs   certificates
+	cluster   *embed.Cluster
+	client    *client.Client // past the faults
+	names     []string       // of the nodes
+	ports     []string       // addresses of their gRPC ports
+	certs     certificates
+	directory string
+
+	opening sync.Mutex
+	rights  *Environment // where rights are enforced; nil: not opened yet. Guarded by opening
 }
 
 // nodes is how many the cluster has.
 const nodes = 3
+
+// places are the labels of the nodes.
+var places = []string{"dc=ams", "dc=syd", "dc=fra"}
 
 // Open starts the cluster with its files below a directory.
 func Open(ctx context.Context, directory string) (*Environment, error) {
@@ -32,8 +41,22 @@ func Open(ctx context.Context, directory string) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	const free = "127.0.0.1:0"
-	cluster, err := embed.Open(ctx, directory+"/nodes", embed.WithNodes(nodes), embed.WithLeadersKept(), embed.WithGRPC(free, free, free))
+	e, err := open(ctx, directory, nodes)
+	if err != nil {
+		return nil, err
+	}
+	e.certs = certs
+	return e, nil
+}
+
+// open starts a cluster of so many nodes.
+func open(ctx context.Context, directory string, nodes int) (*Environment, error) {
+	free := make([]string, nodes)
+	for i := range free {
+		free[i] = "127.0.0.1:0"
+	}
+	cluster, err := embed.Open(ctx, directory+"/nodes", embed.WithNodes(nodes), embed.WithLeadersKept(), embed.WithGRPC(free...),
+		embed.WithLabels(places[:nodes]...))
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +64,7 @@ func Open(ctx context.Context, directory string) (*Environment, error) {
 	if err != nil {
 		return nil, errors.Join(err, cluster.Close())
 	}
-	e := &Environment{cluster: cluster, client: c, certs: certs}
+	e := &Environment{cluster: cluster, client: c, directory: directory}
 	for _, n := range cluster.Nodes() {
 		e.names, e.ports = append(e.names, n.Name), append(e.ports, n.GRPC)
 	}
@@ -53,12 +76,19 @@ func (e *Environment) Addresses() []string { return e.ports }
 
 // Close stops the cluster.
 func (e *Environment) Close() error {
-	return errors.Join(e.client.Close(), e.cluster.Close())
+	err := errors.Join(e.client.Close(), e.cluster.Close())
+	if e.rights != nil {
+		err = errors.Join(err, e.rights.Close())
+	}
+	return err
 }
 
 // front stands in front of the cluster for one scenario.
 func (e *Environment) front(s Scenario) (*faults.Server, error) {
-	if s.Dial.TLS {
+	switch {
+	case s.Dial.Certificate != "":
+		return faults.Start(e.ports, e.certs.demanding)
+	case s.Dial.TLS:
 		return faults.Start(e.ports, e.certs.server)
 	}
 	return faults.Start(e.ports, nil)
@@ -109,6 +139,11 @@ func (p *play) act(ctx context.Context, s Step) error {
 		return e.create(ctx, p.log, p.scenario.Create)
 	case "expire-session":
 		return e.client.Admin().CloseSession(ctx, p.log, client.Session{ID: p.front.Session()})
+	case "revoke-token":
+		if err := e.client.Admin().Access().RevokeAccessToken(ctx, p.tokenID); err != nil {
+			return err
+		}
+		return e.known(ctx, p.token, false)
 	case "fence":
 		_, _, err := e.client.Admin().AcquireWriter(ctx, p.log)
 		return err
@@ -162,11 +197,34 @@ func (p *play) until(ctx context.Context, what string, holds func() (bool, error
 
 // create makes the log of a scenario, led by the node that it wants.
 func (e *Environment) create(ctx context.Context, log string, c Create) error {
-	_, err := e.client.Admin().CreateLog(ctx, log, client.LogConfig{Replicas: max(c.Replicas, 0), Fenced: c.Fenced})
-	if err != nil {
+	config := client.LogConfig{Replicas: max(c.Replicas, 0), Fenced: c.Fenced}
+	if c.ReadReplica != "" {
+		config.Rule = &client.PlacementRule{
+			VotersNotIn:  []string{c.ReadReplica},
+			ReadReplicas: []client.ReadReplicas{{Label: c.ReadReplica, Count: 1}},
+		}
+	}
+	if _, err := e.client.Admin().CreateLog(ctx, log, config); err != nil {
 		return err
 	}
 	return e.lead(ctx, log, max(c.Leader, 1))
+}
+
+// replicated waits until the read replica of a log, which is not empty, has all of it.
+func (e *Environment) replicated(ctx context.Context, log string) error {
+	for {
+		info, err := e.client.Admin().Info(ctx, log)
+		if err != nil || slices.ContainsFunc(info.Replicas, func(r client.ReplicaAddress) bool {
+			return r.ReadReplica && r.Lag != nil && *r.Lag == 0
+		}) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // lead has a node lead a log, and waits until every node knows.
@@ -192,7 +250,7 @@ func (e *Environment) lead(ctx context.Context, log string, node int) error {
 
 // put appends records past the client, each in a batch of its own.
 func (e *Environment) put(ctx context.Context, log string, values any) error {
-	all, err := list(values)
+	all, err := recordsOf(values)
 	if err != nil {
 		return err
 	}
@@ -200,8 +258,8 @@ func (e *Environment) put(ctx context.Context, log string, values any) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range all {
-		if _, err := producer.Append(ctx, []byte(v)); err != nil {
+	for _, r := range all {
+		if _, err := producer.AppendRecord(ctx, r); err != nil {
 			return errors.Join(err, producer.Close(ctx))
 		}
 	}

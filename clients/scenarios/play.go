@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +24,8 @@ type play struct {
 	later       map[string]begun
 	sent        sentRecords
 	open        map[string]string // "producer p": the command that closes it
+	token       string            // that the client shows; empty: none
+	tokenID     string
 }
 
 // begun is a command whose answer is waited for later.
@@ -36,15 +37,20 @@ type begun struct {
 
 // patience is how long a client looks for a node unless a scenario says otherwise: on a
 // busy machine a log may be without a leader for some seconds.
-const patience = 20 * time.Second
+const patience = 4 * time.Minute
 
 // scenarioTime bounds a scenario.
-const scenarioTime = 90 * time.Second
+const scenarioTime = 5 * time.Minute
 
 // Play plays a scenario with a client. The error says what was not as it has to be.
 func (e *Environment) Play(ctx context.Context, s Scenario, r *Runner) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, scenarioTime)
 	defer cancel()
+	if s.Token != nil {
+		if e, err = e.withRights(ctx); err != nil {
+			return fmt.Errorf("have rights enforced: %w", err)
+		}
+	}
 	p := &play{
 		environment: e, scenario: s, runner: r, log: strings.ToLower(strings.ReplaceAll(s.Name+"-"+r.name, " ", "-")),
 		saved: map[string]any{}, later: map[string]begun{}, open: map[string]string{},
@@ -56,6 +62,16 @@ func (e *Environment) Play(ctx context.Context, s Scenario, r *Runner) (err erro
 	}
 	if err := e.put(ctx, p.log, s.Put); s.Put != nil && err != nil {
 		return fmt.Errorf("put records: %w", err)
+	}
+	if s.Create.ReadReplica != "" {
+		if err := e.replicated(ctx, p.log); err != nil {
+			return fmt.Errorf("have a read replica: %w", err)
+		}
+	}
+	if s.Token != nil {
+		if p.token, p.tokenID, err = e.grant(ctx, p.log, *s.Token); err != nil {
+			return fmt.Errorf("make the token: %w", err)
+		}
 	}
 	if p.front, err = e.front(s); err != nil {
 		return err
@@ -102,11 +118,14 @@ func (p *play) dial(ctx context.Context) error {
 	if d.TLS {
 		with["authority"] = p.environment.certs.authority
 	}
+	if d.Certificate == Shown {
+		with["certificate"], with["key"] = p.environment.certs.user, p.environment.certs.userKey
+	}
 	if d.Foreign {
 		with["authority"] = p.environment.certs.foreign
 	}
-	if d.Token != "" {
-		with["token"] = d.Token
+	if p.token != "" {
+		with["token"] = p.token
 	}
 	return p.step(ctx, Step{Do: "dial", With: with})
 }
@@ -172,22 +191,24 @@ func (p *play) arguments(s Step) (map[string]any, error) {
 	for _, what := range []string{"producer", "reader"} {
 		with[what] = fmt.Sprintf("%s/%v", p.log, with[what])
 	}
-	if with["values"] == nil {
-		return with, nil
-	}
-	values, err := list(with["values"])
-	if err != nil {
-		return nil, err
-	}
-	if size := intOf(with["size"]); size > 0 {
-		values = slices.Clone(values)
-		for i, v := range values {
-			values[i] = v + strings.Repeat(".", max(size-len(v), 0))
+	for _, name := range lists {
+		if with[name] == nil {
+			continue
 		}
+		all, err := list(with[name])
+		if err != nil {
+			return nil, err
+		}
+		with[name] = append([]string{}, all...) // never null
 	}
-	with["values"] = values
+	if values, ok := with["values"].([]string); ok {
+		with["values"] = padded(values, intOf(with["size"]))
+	}
 	return with, nil
 }
+
+// lists are the arguments of commands that are lists.
+var lists = []string{"values", "keys", "prefixes", "drop", "json_fields", "near"}
 
 // finish waits for the answer to a command and compares it.
 func (p *play) finish(ctx context.Context, b begun) error {

@@ -38,6 +38,9 @@ type answer struct {
 	Error map[string]any `json:"error"`
 }
 
+// Name is the language and what distinguishes this runner from another of it.
+func (r *Runner) Name() string { return r.name }
+
 // StartGo drives the Go client in this process.
 func StartGo() *Runner {
 	in, toRunner := io.Pipe()
@@ -141,6 +144,15 @@ func (r *Runner) send(do string, with map[string]any) (*pending, error) {
 	return p, err
 }
 
+// ask sends a command and waits for the answer, which may be an error of the client.
+func (r *Runner) ask(ctx context.Context, do string, with map[string]any) (answer, error) {
+	p, err := r.send(do, with)
+	if err != nil {
+		return answer{}, err
+	}
+	return p.wait(ctx)
+}
+
 // commandTime bounds how long one command may take.
 const commandTime = 40 * time.Second
 
@@ -163,11 +175,7 @@ func (p *pending) wait(ctx context.Context) (answer, error) {
 // Leaks returns an error that says what the client still runs although all of it has been
 // closed.
 func (r *Runner) Leaks(ctx context.Context) error {
-	p, err := r.send("leaks", nil)
-	if err != nil {
-		return err
-	}
-	a, err := p.wait(ctx)
+	a, err := r.ask(ctx, "leaks", nil)
 	if err == nil && intOf(a.Value["leaks"]) != 0 {
 		err = fmt.Errorf("%s has left %v", r.name, a.Value["where"])
 	}

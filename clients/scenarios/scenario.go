@@ -26,6 +26,8 @@ type Scenario struct {
 	Says string `yaml:"says"`
 	// Dial changes how the client connects.
 	Dial Dial `yaml:"dial"`
+	// Token is what the client shows; nil: rights are not enforced.
+	Token *Token `yaml:"token"`
 	// Create is the configuration of the scenario's log.
 	Create Create `yaml:"create"`
 	// Put are records that are in the log before.
@@ -45,10 +47,19 @@ type Dial struct {
 	Nodes     []int  `yaml:"nodes"`
 	RetryTime *int64 `yaml:"retry_ms"`
 	TLS       bool   `yaml:"tls"`
+	// Certificate: the nodes demand one of the client, which has it, or not if it is missing.
+	Certificate Certificate `yaml:"certificate"`
 	// Foreign: it is given the certificate of another authority than the nodes'.
-	Foreign bool   `yaml:"foreign_authority"`
-	Token   string `yaml:"token"`
+	Foreign bool `yaml:"foreign_authority"`
 }
+
+// Certificate says whether a client shows who it is where nodes demand that; empty: they do not.
+type Certificate string
+
+const (
+	Shown   Certificate = "shown"
+	Missing Certificate = "missing"
+)
 
 // Create configures a log.
 type Create struct {
@@ -56,6 +67,8 @@ type Create struct {
 	Replicas int  `yaml:"replicas"`
 	Leader   int  `yaml:"leader"` // the node that is to lead it; 0: the first
 	Fenced   bool `yaml:"fenced"`
+	// ReadReplica is the label of the node that has a read replica; empty: there is none.
+	ReadReplica string `yaml:"read_replica"`
 }
 
 // Step is one command to the client, or something that happens around it.
@@ -109,6 +122,9 @@ func (s Scenario) check(names map[string]bool) error {
 		return errors.New("there are two of that name")
 	}
 	names[s.Name] = true
+	if c := s.Dial.Certificate; c != "" && (c != Shown && c != Missing || !s.Dial.TLS) {
+		return fmt.Errorf("certificate %q, which needs tls, is shown or missing", c)
+	}
 	for _, r := range s.Faults {
 		if err := r.Check(); err != nil {
 			return err

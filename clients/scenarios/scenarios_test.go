@@ -35,6 +35,8 @@ var runners = []struct {
 	{"Python", "python", func(t *testing.T) *scenarios.Runner { return startPython(t) }},
 	{"Python, synchronous", "python", func(t *testing.T) *scenarios.Runner { return startPython(t, "--synchronous") }},
 	{"TypeScript", "typescript", startTypeScript},
+	{"Java", "java", startJava},
+	{"Rust", "rust", startRust},
 }
 
 // atOnce is how many scenarios are played at the same time: they wait more than they work.

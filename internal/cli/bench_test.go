@@ -115,7 +115,7 @@ func TestBenchMeasuresClientsInOtherLanguages(t *testing.T) {
 	repository, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	p := startNode(t, t.TempDir())
-	for client, name := range map[string]string{"python": "Python", "typescript": "TypeScript"} {
+	for client, name := range map[string]string{"java": "Java", "python": "Python", "rust": "Rust", "typescript": "TypeScript"} {
 		t.Run(client, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			target := "strandline://" + p.grpc + "?client=" + client

@@ -28,7 +28,7 @@ func TestHoldsAreSetListedAndReleased(t *testing.T) {
 	require.Regexp(t, `(?m)^backup +1 +\S+ of 1GiB for 7d +12h +ops +s3://1$`, list)
 	require.Regexp(t, `(?m)^"bell\\a" +3 +\S+ +none +$`, list)
 	require.NotContains(t, list, "all")
-	require.Contains(t, p.must("", "log", "info", "orders"), "backup, from 1 on")
+	require.Contains(t, p.must("", "log", "info", "orders"), "\nhold         backup, from 1 on", "aligned with what is above")
 	require.Contains(t, p.must("", "log", "info", "orders", "--json"), `"pointer":"s3://1","pointer_b64":"czM6Ly8x"`)
 
 	o = p.run(nil, "read", "orders", "--from", "0")

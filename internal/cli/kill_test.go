@@ -30,7 +30,7 @@ type load struct {
 
 // startLoad appends with a few records in flight on each producer.
 func startLoad(t *testing.T, address string, producers int) *load {
-	c, err := client.Dial([]string{address})
+	c, err := client.Dial([]string{address}, client.WithRetryTime(time.Minute))
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	l := &load{t: t, client: c, stop: stop}
@@ -80,7 +80,7 @@ func (l *load) produce(ctx context.Context, p *client.Producer, who int, acked m
 // await waits until so many more appends are acknowledged.
 func (l *load) await(more int64) {
 	goal := l.total.Load() + more
-	require.Eventually(l.t, func() bool { return l.total.Load() >= goal }, time.Minute, time.Millisecond)
+	require.Eventually(l.t, func() bool { return l.total.Load() >= goal }, 2*time.Minute, time.Millisecond)
 }
 
 // finish stops the producers and proves that what was acknowledged is in the
@@ -122,7 +122,7 @@ func TestKillingTheServerLosesNothingAcknowledged(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	data := t.TempDir()
-	server := startNode(t, data)
+	server := startNode(t, data, "--grpc", ownPort)
 	server.must("", "log", "create", "orders")
 	l := startLoad(t, server.grpc, 4)
 	for range 5 {
@@ -137,13 +137,13 @@ func TestKillingTheServerLosesNothingAcknowledged(t *testing.T) {
 
 func TestSIGTERMFinishesWhatIsInFlightAndExitsZero(t *testing.T) {
 	data := t.TempDir()
-	server := startNode(t, data)
+	server := startNode(t, data, "--grpc", ownPort)
 	server.must("", "log", "create", "orders")
 	l := startLoad(t, server.grpc, 4)
 	l.await(500)
 	begin := time.Now()
 	require.Equal(t, terminal.ExitOK, server.terminate())
-	require.Less(t, time.Since(begin), 10*time.Second)
+	require.Less(t, time.Since(begin), 30*time.Second, "10 s on a machine that has nothing else to do")
 	startNode(t, data, "--grpc", server.grpc)
 	l.await(100)
 	l.finish()

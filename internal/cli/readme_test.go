@@ -38,7 +38,7 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 	})
 	// Not before all three are a cluster: a person, too, continues only then.
 	require.Eventually(t, func() bool { return strings.Contains(said.String(), "Ctrl-C ends all three.") },
-		2*time.Minute, 50*time.Millisecond, "the cluster did not form")
+		5*time.Minute, 50*time.Millisecond, "the cluster did not form")
 
 	for _, block := range blocks[1:] {
 		out, err := shell(tree, environ, block).CombinedOutput()
@@ -99,7 +99,7 @@ func copyTree(t *testing.T, from string) string {
 }
 
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", ownPort)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	return l.Addr().String()

@@ -38,7 +38,7 @@ func (c *copier) open(ctx context.Context) (*client.Producer, int, error) {
 		return nil, 0, err
 	}
 	if !ended.Known {
-		return nil, 0, errors.New("the session ended too long ago: read the log to find out where to go on")
+		return nil, 0, errors.New("the session ended too long ago: read the log to find out where to resume")
 	}
 	// What is below Next is in the log. Nothing else of that epoch ever will be.
 	state.base += int(ended.Next)

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/server"
 )
 
 // programDirectory holds the program that buildProgram makes.
@@ -54,6 +53,10 @@ type process struct {
 	command *exec.Cmd
 	stderr  *bytes.Buffer
 }
+
+// ownPort is a port of a host that this process alone uses, so that nobody else takes it while
+// no node listens on it.
+var ownPort = fmt.Sprintf("127.33.%d.1:0", os.Getpid()%250)
 
 // startNode starts a node and waits until it has announced itself.
 func startNode(t *testing.T, data string, flags ...string) *process {
@@ -120,7 +123,7 @@ func (p *process) terminate() int {
 
 func (p *process) wait() int {
 	p.t.Helper()
-	late := time.AfterFunc(server.CloseTime+time.Second, func() { _ = p.command.Process.Signal(syscall.SIGABRT) })
+	late := time.AfterFunc(time.Minute, func() { _ = p.command.Process.Signal(syscall.SIGABRT) }) // shows where it hangs
 	defer late.Stop()
 	_ = p.command.Wait()
 	return p.command.ProcessState.ExitCode()

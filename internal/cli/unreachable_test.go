@@ -11,7 +11,7 @@ import (
 )
 
 func TestAServerIsSuggestedOnlyWhereNoneListens(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := net.Listen("tcp", ownPort)
 	require.NoError(t, err)
 	free := silent.Addr().String()
 	require.NoError(t, silent.Close())

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,7 +14,7 @@ import (
 
 func TestACommandThatLostItsServerSaysSoAndGoesOn(t *testing.T) {
 	data := t.TempDir()
-	server := startNode(t, data)
+	server := startNode(t, data, "--grpc", ownPort)
 	server.must("", "log", "create", "orders")
 	server.must("one\n", "append", "orders")
 
@@ -55,7 +53,7 @@ func threeNodes(t *testing.T) []*process {
 	var nodes []*process
 	var peers, addresses []string
 	for _, name := range []string{"a", "b", "c"} {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.33.%d.1:0", os.Getpid()%250)) // the ports of no other test
+		l, err := net.Listen("tcp", ownPort)
 		require.NoError(t, err)
 		addresses = append(addresses, l.Addr().String())
 		peers = append(peers, name+"="+l.Addr().String())

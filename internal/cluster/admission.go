@@ -24,7 +24,8 @@ type JoinRequest struct {
 	// Token lets in a node that was not announced; empty: it has none.
 	Token string `json:"token,omitempty"`
 	// Levels are those that the node understands.
-	Levels Levels `json:"levels,omitzero"`
+	Levels Levels  `json:"levels,omitzero"`
+	Labels []Label `json:"labels,omitempty"`
 }
 
 // JoinAnswer is all that a node needs to begin.
@@ -82,7 +83,14 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	if refusal := RefuseLevels(q.Name, q.Levels, s.FeatureLevel()); refusal != nil {
 		return Node{}, Change{}, refusal
 	}
-	added := Node{ID: s.NextNode, Name: q.Name, Address: q.Address, Nonce: q.Nonce, Catalog: s.NextReplica}
+	if refusal := CheckLabels(q.Labels); refusal != nil {
+		return Node{}, Change{}, refusal
+	}
+	// With its labels, or a log that must not be there could be put there first.
+	added := Node{ID: s.NextNode, Name: q.Name, Address: q.Address, Nonce: q.Nonce, Catalog: s.NextReplica, Labels: q.Labels}
+	if allow(neededLevel(added), s.FeatureLevel()) != nil {
+		added.Labels = nil
+	}
 	change := Change{Node: []Node{added}}
 	switch a, announced := s.Announced[q.Name]; {
 	case announced && !expired(a.Expires, now):
@@ -135,6 +143,22 @@ func Introduce(s *State, me Node, peers []string, level int, administrator strin
 	n.ID, n.Name, n.Catalog, n.Address, n.Kafka, n.Labels = me.ID, me.Name, me.Catalog, me.Address, me.Kafka, me.Labels
 	c.Node = []Node{n}
 	return c, nil
+}
+
+// WithNewLabels are the labels of a node that was started a short while ago with others than it
+// had: those that it had, and what is new. One that was started by mistake without a label, or
+// with another value, is restarted meanwhile, and no replica has moved.
+func WithNewLabels(before, given []Label) []Label {
+	if !slices.ContainsFunc(before, func(l Label) bool { return !slices.Contains(given, l) }) {
+		return given
+	}
+	labels := slices.Clone(before)
+	for _, l := range given {
+		if !slices.ContainsFunc(before, func(b Label) bool { return b.Key() == l.Key() }) {
+			labels = append(labels, l)
+		}
+	}
+	return labels
 }
 
 // Announce lets a node of a name join; the change forgets what has expired.

@@ -63,6 +63,27 @@ func TestOnlyExpectedNodesAreAdmitted(t *testing.T) {
 	}
 }
 
+// A rule that keeps logs off a node holds from the moment that it is a member.
+func TestANodeIsAdmittedWithItsLabels(t *testing.T) {
+	s := members(3)
+	require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: "d"}}}))
+	q := JoinRequest{Name: "d", Address: "a:1", Nonce: "n", Levels: Understood, Labels: []Label{"dc=syd", "rack=r1"}}
+	node, _, refusal := Admit(s, q, 0)
+	require.Nil(t, refusal)
+	require.Empty(t, node.Labels, "the level does not allow them yet")
+
+	require.NoError(t, s.Fold(Change{Level: 2}))
+	node, change, refusal := Admit(s, q, 0)
+	require.Nil(t, refusal)
+	require.Equal(t, q.Labels, node.Labels)
+	require.NoError(t, s.Fold(change))
+	require.Equal(t, q.Labels, s.Nodes[node.ID].Labels)
+
+	q.Name, q.Labels = "e", []Label{"dc"}
+	_, _, refusal = Admit(s, q, 0)
+	require.ErrorContains(t, refusal, "is no label")
+}
+
 func TestATokenForOneNodeAdmitsOne(t *testing.T) {
 	s := members(1)
 	change, refusal := AddToken(s, Token{Hash: HashToken("once"), Expires: 10}, 1)
@@ -138,4 +159,18 @@ func TestASecuredClusterBeginsWithAnAdministratorAndNobodyElse(t *testing.T) {
 	s := NewState()
 	_, refusal := Introduce(&s, Node{ID: 1, Name: "a", Address: "a:1"}, nil, 2, access.Anybody)
 	require.ErrorIs(t, refusal, &record.Refusal{Reason: record.Precondition}, "nobody in particular could administer it")
+}
+
+func TestLabelsThatANodeLostAreKeptForAWhile(t *testing.T) {
+	before := []Label{"dc=fra", "rack=r1"}
+	for _, c := range []struct{ given, kept []Label }{
+		{nil, before},
+		{[]Label{"dc=ams"}, before},
+		{[]Label{"rack=r1", "dc=fra"}, []Label{"rack=r1", "dc=fra"}},
+		{[]Label{"dc=fra", "disk=ssd"}, []Label{"dc=fra", "rack=r1", "disk=ssd"}},
+		{[]Label{"dc=fra", "rack=r1", "disk=ssd"}, []Label{"dc=fra", "rack=r1", "disk=ssd"}},
+	} {
+		require.Equal(t, c.kept, WithNewLabels(before, c.given), "%v", c.given)
+	}
+	require.Equal(t, before, WithNewLabels(nil, before))
 }

@@ -51,7 +51,7 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 	} else {
 		l.Config.Replicas = len(nodes)
 		if p := newPlacer(s, &l); !p.rule.Empty() {
-			if refusal := refuseUnmet(p.rule, l.Name, p.unmet(nodes)); refusal != nil {
+			if refusal := refuseUnmet(p.rule, l.Name, append(p.unmet(nodes), p.unmetReaders(placeReaders(s, &l, nodes, alive), nodes)...)); refusal != nil {
 				return Log{}, refusal
 			}
 		}
@@ -65,8 +65,15 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 		l.Replicas = append(l.Replicas, r)
 		l.Founders = append(l.Founders, r.ID)
 	}
+	next := s.NextReplica + uint64(len(nodes))
+	for i, node := range placeReaders(s, &l, nodes, alive) {
+		l.Add(node, next+uint64(i), true)
+	}
 	if l.Config.InMemory() {
 		l.Reserve(0, 0)
+	}
+	if len(nodes) > 1 {
+		l.Stretch = s.Stretch // until its own round trips are known
 	}
 	return l, nil
 }

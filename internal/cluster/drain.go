@@ -45,6 +45,8 @@ type LogVoters struct {
 	Log    string
 	Leader uint64   // node; 0: none is known
 	Voters []uint64 // nodes
+	// Outgoing are the nodes of the voters of before, while a majority of these is needed too.
+	Outgoing []uint64
 	// Current are those of the voters that answer and keep up with the leader.
 	Current []uint64
 }
@@ -53,7 +55,11 @@ type LogVoters struct {
 // which no majority would be left. Empty: it may be.
 func Waits(node uint64, logs []LogVoters) (why []string) {
 	for _, l := range logs {
-		if !slices.Contains(l.Voters, node) {
+		votes := slices.Contains(l.Voters, node)
+		if len(l.Outgoing) > 0 && (votes || slices.Contains(l.Outgoing, node)) {
+			why = append(why, fmt.Sprintf("the voters of log %s are being changed", l.Log))
+		}
+		if !votes {
 			continue
 		}
 		if len(l.Voters) == 1 {

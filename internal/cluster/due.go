@@ -20,9 +20,10 @@ const (
 	// GiveVote and TakeVote say which Node votes on the catalog.
 	GiveVote Kind = "give-vote"
 	TakeVote Kind = "take-vote"
-	// AddReplica puts a log on the node To as well, RemoveReplica takes it from
-	// Node, MoveReplica does both.
+	// AddReplica puts a log on the node To as well, with a voter, and AddReader with a read
+	// replica; RemoveReplica takes it from Node, MoveReplica takes it from there to To.
 	AddReplica    Kind = "add-replica"
+	AddReader     Kind = "add-read-replica"
 	RemoveReplica Kind = "remove-replica"
 	MoveReplica   Kind = "move-replica"
 	// StopSpreading: replicas are spread evenly.
@@ -61,8 +62,8 @@ func Enact(s *State, actions []Action) (c Change) {
 		case StopSpreading:
 			c.Spread = new(false)
 			continue
-		case AddReplica:
-			l.Add(a.To, next)
+		case AddReplica, AddReader:
+			l.Add(a.To, next, a.Kind == AddReader)
 			next++
 		case RemoveReplica:
 			l.Remove(a.Node)

@@ -175,13 +175,16 @@ func TestADrainedNodeMayStopWhenNobodyMissesIt(t *testing.T) {
 		want []string
 	}{
 		{"nothing", nil, nil},
-		{"others lead, and keep up", []LogVoters{{"orders", 2, ids{1, 2, 3}, ids{1, 2, 3}}}, nil},
-		{"it leads", []LogVoters{{"orders", 1, ids{1, 2, 3}, ids{1, 2, 3}}, {"more", 1, ids{1, 2, 3}, ids{1, 2, 3}}}, []string{"it leads log orders", "it leads log more"}},
-		{"another is down", []LogVoters{{"orders", 2, ids{1, 2, 3}, ids{1, 2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
-		{"this one lags, and another is down", []LogVoters{{"orders", 2, ids{1, 2, 3}, ids{2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
-		{"it does not vote", []LogVoters{{"orders", 2, ids{2, 3}, ids{2}}}, nil},
-		{"of two voters", []LogVoters{{"orders", 2, ids{1, 2}, ids{1, 2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
-		{"the only one", []LogVoters{{"orders", 1, ids{1}, ids{1}}}, []string{"log orders is on this node alone"}},
+		{"others lead, and keep up", []LogVoters{{"orders", 2, ids{1, 2, 3}, nil, ids{1, 2, 3}}}, nil},
+		{"it leads", []LogVoters{{"orders", 1, ids{1, 2, 3}, nil, ids{1, 2, 3}}, {"more", 1, ids{1, 2, 3}, nil, ids{1, 2, 3}}}, []string{"it leads log orders", "it leads log more"}},
+		{"another is down", []LogVoters{{"orders", 2, ids{1, 2, 3}, nil, ids{1, 2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
+		{"this one lags, and another is down", []LogVoters{{"orders", 2, ids{1, 2, 3}, nil, ids{2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
+		{"it does not vote", []LogVoters{{"orders", 2, ids{2, 3}, nil, ids{2}}}, nil},
+		{"of two voters", []LogVoters{{"orders", 2, ids{1, 2}, nil, ids{1, 2}}}, []string{"log orders would have 1 of the 2 voters that it needs"}},
+		{"its voters change", []LogVoters{{"orders", 2, ids{1, 2, 3}, ids{1, 2}, ids{1, 2, 3}}}, []string{"the voters of log orders are being changed"}},
+		{"its vote is being taken", []LogVoters{{"orders", 2, ids{2, 3, 4}, ids{1, 2, 3}, ids{2, 3, 4}}}, []string{"the voters of log orders are being changed"}},
+		{"others change", []LogVoters{{"orders", 2, ids{2, 3}, ids{2}, ids{2, 3}}}, nil},
+		{"the only one", []LogVoters{{"orders", 1, ids{1}, nil, ids{1}}}, []string{"log orders is on this node alone"}},
 	} {
 		require.Equal(t, row.want, Waits(1, row.logs), row.what)
 	}

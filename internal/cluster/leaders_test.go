@@ -218,6 +218,36 @@ func TestANodeThatWasRestartedIsGivenItsLogsAgain(t *testing.T) {
 	require.Len(t, s.Plan(minute, later), 2)
 }
 
+// Nodes answer one after the other: the first look finds the logs elsewhere and the node well.
+func TestANodeThatStopsWhileItIsLookedAtIsGivenItsLogsAgain(t *testing.T) {
+	stopping := func(v Survey) Survey {
+		return change(v, 3, func(n *Surveyed) { n.Unfit, n.Stopping = true, true })
+	}
+	for what, second := range map[string]func(Survey) Survey{
+		"it stops": stopping, "it is down": func(v Survey) Survey { return withoutNode(v, 3) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, began := new(Spreader), int64(-minute)
+			look := func(now int64, see func(Survey) Survey, leaders ...uint64) []Handover {
+				return s.Plan(now, see(change(survey(minute+now, leaders...), 3, func(n *Surveyed) { n.Up = now - began })))
+			}
+			well := func(v Survey) Survey { return v }
+			without := []uint64{1, 1, 1, 2, 2, 2}
+			require.Len(t, look(0, well, without...), 2)
+			require.Empty(t, look(2_000, well, 3, 1, 1, 3, 2, 2))
+			for _, h := range look(4_000, well, without...) {
+				require.NotContains(t, []uint64{1, 4}, h.Log, "not before it is known why it lost it")
+				s.Refused(h)
+			}
+			require.Empty(t, look(6_000, second, without...))
+			began = 8_000
+			require.Empty(t, look(8_000, well, without...), "it has just begun")
+			require.Len(t, look(16_000, well, without...), 2)
+			require.Empty(t, s.strikes)
+		})
+	}
+}
+
 func TestAHandoverThatWasRefusedIsTriedAgain(t *testing.T) {
 	s := new(Spreader)
 	for now := int64(0); now < minute; now += 5_000 {

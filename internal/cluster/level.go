@@ -32,10 +32,14 @@ const firstLevel = 1
 //
 //	1  everything before there were levels
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
+//	3  digests of logs, and their stretch
 //
-// What only a higher level allows is marked in Change, Node and Config with the tag since; for
+// What only a higher level allows is marked in Change, Node, Log and Config with the tag since; for
 // commands of logs see AllowCommand.
-var Understood = Levels{Min: firstLevel, Max: 2}
+var Understood = Levels{Min: firstLevel, Max: DigestLevel}
+
+// DigestLevel allows entries that begin a digest or have contents for it, and snapshots with digests.
+const DigestLevel = 3
 
 // FeatureLevel is that of the cluster.
 func (s *State) FeatureLevel() int { return max(s.Level, firstLevel) }
@@ -130,7 +134,13 @@ func (c *Change) needs() int {
 		needed = max(needed, neededLevel(n))
 	}
 	for _, l := range c.Put {
-		needed = max(needed, neededLevel(l.Config))
+		needed = max(needed, neededLevel(l), neededLevel(l.Placement), neededLevel(l.Config))
+		if l.Config.Rule != nil {
+			needed = max(needed, neededLevel(*l.Config.Rule))
+		}
+	}
+	for _, r := range c.Rules {
+		needed = max(needed, neededLevel(r))
 	}
 	return needed
 }

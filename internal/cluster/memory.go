@@ -104,6 +104,11 @@ func (l *Log) BeginAnew(next uint64) uint64 {
 		next++
 	}
 	l.Replicas = replicas
+	l.Readers = slices.Clone(l.Readers)
+	for i := range l.Readers {
+		l.Readers[i].ID, l.Readers[i].New = next, true
+		next++
+	}
 	return next
 }
 
@@ -140,7 +145,7 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 		for _, r := range list {
 			k, answered := kept[r.ID]
 			switch {
-			case r.Lost:
+			case r.Lost, r.Reader:
 			case k.Runs:
 				runs[r.ID] = true
 			case answered && !k.Made, !answered && gone(r.Node):

@@ -68,7 +68,7 @@ func TestALogThatBeginsAnewUsesNothingTwice(t *testing.T) {
 	require.Greater(t, l.Ceiling, before.Ceiling)
 	require.Greater(t, l.TermCeiling, before.TermCeiling)
 	require.Equal(t, []uint64{10, 11, 12}, l.Founders)
-	require.Equal(t, l.Founders, l.Wanted())
+	require.Equal(t, l.Founders, idsOf(l.Replicas))
 	require.True(t, l.Settled())
 	require.Equal(t, uint64(8), before.Replicas[1].ID, "what others hold is not changed")
 }

@@ -40,31 +40,17 @@ func wantedOf(s *State, l *Log, members int) int {
 // first, which is to lead, is at home, or changes from log to log. None are returned if
 // there is no node.
 func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
-	load := s.load()
 	drained := func(id uint64) int {
 		if s.Nodes[id].Drained {
 			return 1
 		}
 		return 0
 	}
-	var nodes []uint64
-	for _, n := range s.Members() {
-		if !n.Leaving {
-			nodes = append(nodes, n.ID)
-		}
-	}
+	down := downness(alive)
+	nodes := candidates(s, alive)
 	if len(nodes) == 0 {
 		return nil
 	}
-	down := func(id uint64) int {
-		if alive(id) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(nodes, func(a, b uint64) int {
-		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(load[a], load[b]))
-	})
 	p := newPlacer(s, l)
 	if p.rule.Empty() {
 		nodes = nodes[:min(len(nodes), p.want)]
@@ -81,11 +67,43 @@ func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	return nodes
 }
 
+// placeReaders chooses the nodes of the read replicas of a new log beside its voters, as far as
+// there are any.
+func placeReaders(s *State, l *Log, voters []uint64, alive func(node uint64) bool) []uint64 {
+	p := newPlacer(s, l)
+	return p.chooseReaders(nil, voters, candidates(s, alive))
+}
+
+// candidates are the nodes that are not leaving: those that answer, then those with the fewest
+// replicas first.
+func candidates(s *State, alive func(node uint64) bool) (nodes []uint64) {
+	for _, n := range s.Members() {
+		if !n.Leaving {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	load, down := s.load(), downness(alive)
+	slices.SortStableFunc(nodes, func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(load[a], load[b]))
+	})
+	return nodes
+}
+
+// downness sorts nodes that answer before those that do not.
+func downness(alive func(node uint64) bool) func(uint64) int {
+	return func(id uint64) int {
+		if alive(id) {
+			return 0
+		}
+		return 1
+	}
+}
+
 // load is how many replicas each node is to hold.
 func (s *State) load() map[uint64]int {
 	load := map[uint64]int{}
 	for _, l := range s.Logs {
-		for _, r := range l.Replicas {
+		for _, r := range slices.Concat(l.Replicas, l.Readers) {
 			load[r.Node]++
 		}
 	}

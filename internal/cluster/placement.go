@@ -13,7 +13,9 @@ type Replica struct {
 	// New: it has not been a voter yet.
 	New bool `json:"new,omitempty"`
 	// Lost: what it held is gone, its votes too.
-	Lost    bool            `json:"lost,omitempty"`
+	Lost bool `json:"lost,omitempty"`
+	// Reader: it is a read replica, which never votes.
+	Reader  bool            `json:"reader,omitempty"`
 	Unknown unknown.Members `json:"-"`
 }
 
@@ -26,9 +28,14 @@ type Placement struct {
 	// Replicas are those that the log should have; its leader brings Raft's
 	// configuration there. The first is to lead a new log.
 	Replicas []Replica `json:"replicas"`
-	// Leaving are replicas that Raft's configuration may still hold.
+	// Readers are the read replicas: learners for ever. They count nowhere where Replicas do.
+	Readers []Replica `json:"readers,omitempty" since:"3"`
+	// Leaving are replicas and read replicas that Raft's configuration may still hold.
 	Leaving []Replica `json:"leaving,omitempty"`
 }
+
+// All are the replicas of all kinds, those leaving too.
+func (p *Placement) All() []Replica { return slices.Concat(p.Replicas, p.Readers, p.Leaving) }
 
 // On returns the replica on a node: one the log should have, or one leaving. It never
 // returns a lost one: the node of that must not create it again when its replacement
@@ -45,7 +52,7 @@ func (p *Placement) NodeOf(replica uint64) uint64 {
 }
 
 func (p *Placement) find(is func(Replica) bool) (Replica, bool) {
-	for _, list := range [][]Replica{p.Replicas, p.Leaving} {
+	for _, list := range [][]Replica{p.Replicas, p.Readers, p.Leaving} {
 		if at := slices.IndexFunc(list, is); at >= 0 {
 			return list[at], true
 		}
@@ -53,10 +60,13 @@ func (p *Placement) find(is func(Replica) bool) (Replica, bool) {
 	return Replica{}, false
 }
 
-// Wanted are the ids of the replicas that the log should have.
-func (p *Placement) Wanted() []uint64 {
-	ids := make([]uint64, len(p.Replicas))
-	for i, r := range p.Replicas {
+// Wanted are the ids of the replicas that the log should have: those that are to vote, and the
+// read replicas.
+func (p *Placement) Wanted() (voters, learners []uint64) { return idsOf(p.Replicas), idsOf(p.Readers) }
+
+func idsOf(replicas []Replica) []uint64 {
+	ids := make([]uint64, len(replicas))
+	for i, r := range replicas {
 		ids[i] = r.ID
 	}
 	return ids
@@ -66,30 +76,34 @@ func (p *Placement) Wanted() []uint64 {
 // that a change which is under way may have got further.
 func (p *Placement) Voters() (ids []uint64) {
 	for _, r := range slices.Concat(p.Replicas, p.Leaving) {
-		if !r.New {
+		if !r.New && !r.Reader {
 			ids = append(ids, r.ID)
 		}
 	}
 	return ids
 }
 
-// Settled: the log has the replicas that it should have.
+// Settled: the log has the replicas that it should have. A read replica need not have caught
+// up.
 func (p *Placement) Settled() bool {
-	return len(p.Leaving) == 0 && !slices.ContainsFunc(p.Replicas, func(r Replica) bool { return r.New })
+	isNew := func(r Replica) bool { return r.New }
+	return len(p.Leaving) == 0 && !slices.ContainsFunc(p.Replicas, isNew) && !slices.ContainsFunc(p.Readers, isNew)
 }
 
 // Same reports whether both have the same replicas and the same leaving ones.
 func (p *Placement) Same(other *Placement) bool {
-	return slices.Equal(p.Replicas, other.Replicas) && slices.Equal(p.Leaving, other.Leaving)
+	return slices.Equal(p.Replicas, other.Replicas) && slices.Equal(p.Readers, other.Readers) && slices.Equal(p.Leaving, other.Leaving)
 }
 
 // Settle is what follows once Raft's configuration is exactly the replicas that
 // the log should have.
 func (p *Placement) Settle() {
 	p.Leaving = nil
-	p.Replicas = slices.Clone(p.Replicas)
-	for i := range p.Replicas {
-		p.Replicas[i].New = false
+	p.Replicas, p.Readers = slices.Clone(p.Replicas), slices.Clone(p.Readers)
+	for _, list := range [][]Replica{p.Replicas, p.Readers} {
+		for i := range list {
+			list[i].New = false
+		}
 	}
 }
 
@@ -98,30 +112,44 @@ func (p *Placement) Settle() {
 // nothing to move; a node that holds one already never gets a second, so the
 // caller asks On before.
 func (p *Placement) Move(from, to, id uint64) bool {
-	at := slices.IndexFunc(p.Replicas, func(r Replica) bool { return r.Node == from })
-	if at < 0 {
+	list, at := p.listed(func(r Replica) bool { return r.Node == from })
+	if list == nil {
 		return false
 	}
-	p.replace(at, Replica{ID: id, Node: to, New: true}, false)
+	p.replace(list, at, Replica{ID: id, Node: to}, false)
 	return true
 }
 
-// Add puts a replica on one more node, which has none, with an id that was never
-// used.
-func (p *Placement) Add(node, id uint64) {
-	p.Replicas = append(slices.Clone(p.Replicas), Replica{ID: id, Node: node, New: true})
+// Add puts a replica, or a read replica, on one more node, which has none, with an id that
+// was never used.
+func (p *Placement) Add(node, id uint64, reader bool) {
+	list := &p.Replicas
+	if reader {
+		list = &p.Readers
+	}
+	*list = append(slices.Clone(*list), Replica{ID: id, Node: node, New: true, Reader: reader})
 }
 
 // Remove takes the replica away that a node should have. It reports false, and does
 // nothing, if it should have none.
 func (p *Placement) Remove(node uint64) bool {
-	at := slices.IndexFunc(p.Replicas, func(r Replica) bool { return r.Node == node })
-	if at < 0 {
+	list, at := p.listed(func(r Replica) bool { return r.Node == node })
+	if list == nil {
 		return false
 	}
-	p.Leaving = append(slices.Clone(p.Leaving), p.Replicas[at])
-	p.Replicas = slices.Delete(slices.Clone(p.Replicas), at, at+1)
+	p.Leaving = append(slices.Clone(p.Leaving), (*list)[at])
+	*list = slices.Delete(slices.Clone(*list), at, at+1)
 	return true
+}
+
+// listed finds a replica that the log should have; nil: there is none.
+func (p *Placement) listed(is func(Replica) bool) (list *[]Replica, at int) {
+	for _, list := range []*[]Replica{&p.Replicas, &p.Readers} {
+		if at := slices.IndexFunc(*list, is); at >= 0 {
+			return list, at
+		}
+	}
+	return nil, 0
 }
 
 // Renew replaces a replica that has lost what it held by a new one on the same
@@ -131,11 +159,11 @@ func (p *Placement) Renew(lost, id uint64) bool {
 	for i := range p.Leaving {
 		p.Leaving[i].Lost = p.Leaving[i].Lost || p.Leaving[i].ID == lost
 	}
-	at := slices.IndexFunc(p.Replicas, func(r Replica) bool { return r.ID == lost })
-	if at < 0 {
+	list, at := p.listed(func(r Replica) bool { return r.ID == lost })
+	if list == nil {
 		return false
 	}
-	p.replace(at, Replica{ID: id, Node: p.Replicas[at].Node, New: true}, true)
+	p.replace(list, at, Replica{ID: id, Node: (*list)[at].Node}, true)
 	return true
 }
 
@@ -144,6 +172,9 @@ func (p *Placement) Renew(lost, id uint64) bool {
 func (p *Placement) Survives() bool {
 	voters, lost := 0, 0
 	for _, r := range p.Leaving {
+		if r.Reader {
+			continue
+		}
 		voters++
 		if r.Lost {
 			lost++
@@ -159,11 +190,13 @@ func (p *Placement) Survives() bool {
 
 // replace puts a replica in the place of another. Raft may still hold that one,
 // so it leaves; unless it is gone before it was a voter, when nobody waits for it.
-func (p *Placement) replace(at int, by Replica, lost bool) {
-	p.Replicas, p.Leaving = slices.Clone(p.Replicas), slices.Clone(p.Leaving)
-	if out := p.Replicas[at]; !lost || !out.New {
+func (p *Placement) replace(list *[]Replica, at int, by Replica, lost bool) {
+	*list, p.Leaving = slices.Clone(*list), slices.Clone(p.Leaving)
+	out := (*list)[at]
+	if !lost || !out.New {
 		out.Lost = out.Lost || lost
 		p.Leaving = append(p.Leaving, out)
 	}
-	p.Replicas[at] = by
+	by.New, by.Reader = true, out.Reader
+	(*list)[at] = by
 }

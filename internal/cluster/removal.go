@@ -9,7 +9,8 @@ import (
 )
 
 // RemoveNode takes a node out of the cluster, or does not expect any more one that was
-// announced. It is refused while the node holds replicas.
+// announced. It is refused while the node holds replicas that vote; its read replicas move or go
+// before it does.
 func RemoveNode(s *State, name string) (Change, *record.Refusal) {
 	node, member := s.Named(name)
 	if _, announced := s.Announced[name]; announced && !member {
@@ -20,7 +21,7 @@ func RemoveNode(s *State, name string) (Change, *record.Refusal) {
 	}
 	for _, log := range slices.Sorted(maps.Keys(s.Logs)) {
 		l := s.Logs[log]
-		if _, here := l.On(node.ID); here {
+		if r, here := l.On(node.ID); here && !r.Reader {
 			return Change{}, record.Refuse(record.Precondition,
 				"node %q holds a replica of log %q: move it with `strandline cluster replace-node %s --with OTHER` first", name, log, name)
 		}
@@ -72,7 +73,7 @@ func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Cha
 				"no node that can be reached may take the replica of log %q that node %q holds (%v): add a node, or change the rule with `strandline log configure %s`", log, name, s.RuleOf(&l), log)
 		default:
 			return Change{}, record.Refuse(record.Precondition,
-				"node %q holds a replica of log %q already, no other node can take the one of %q, and the log wants as many as it has: add a node, or lower the number with `strandline log configure %s --replicas`", with, log, name, log)
+				"node %q holds a replica of log %q already, perhaps a read replica; no other node can take the one of %q, and the log wants as many as it has: add a node, or lower the number with `strandline log configure %s --replicas` or `--read-replicas`", with, log, name, log)
 		}
 		change.Put = append(change.Put, l)
 	}

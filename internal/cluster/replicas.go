@@ -15,7 +15,7 @@ const MaxMoving = 16
 func replicasDue(s *State, v View) (due []Action) {
 	load, free := s.load(), MaxMoving
 	for _, l := range s.Logs {
-		if slices.ContainsFunc(l.Replicas, func(r Replica) bool { return r.New && v.Alive(r.Node) }) {
+		if slices.ContainsFunc(slices.Concat(l.Replicas, l.Readers), func(r Replica) bool { return r.New && v.Alive(r.Node) }) {
 			free--
 		}
 	}
@@ -24,25 +24,18 @@ func replicasDue(s *State, v View) (due []Action) {
 		if !l.Settled() {
 			continue // one step after the other
 		}
-		have, want := len(l.Replicas), WantedReplicas(s, &l)
-		switch {
-		case have < want && free > 0:
-			if to := leastLoaded(s, &l, 0, load, v); to != 0 {
-				due = append(due, Action{Kind: AddReplica, Log: name, To: to})
-				load[to]++
-				free--
-			}
-		case have > want:
-			from := superfluous(s, &l, load, v)
-			due = append(due, Action{Kind: RemoveReplica, Log: name, Node: from})
-			load[from]--
-		case free > 0:
-			if from, to := misplaced(s, &l, load, v); to != 0 {
-				due = append(due, Action{Kind: MoveReplica, Log: name, Node: from, To: to})
-				load[from]--
-				load[to]++
-				free--
-			}
+		a, found := replicaDue(s, &l, load, v)
+		moves := a.To != 0
+		if !found || moves && free <= 0 {
+			continue
+		}
+		due = append(due, a)
+		if a.Node != 0 {
+			load[a.Node]--
+		}
+		if moves {
+			load[a.To]++
+			free--
 		}
 	}
 	if s.Spreading && len(due) == 0 {
@@ -53,6 +46,35 @@ func replicasDue(s *State, v View) (due []Action) {
 		}
 	}
 	return due
+}
+
+// replicaDue is what brings a log one step closer to the replicas that it should have: voters
+// first, then read replicas.
+func replicaDue(s *State, l *Log, load map[uint64]int, v View) (a Action, found bool) {
+	have, want := len(l.Replicas), WantedReplicas(s, l)
+	switch {
+	case have < want:
+		if to := leastLoaded(s, l, 0, load, v); to != 0 {
+			return Action{Kind: AddReplica, Log: l.Name, To: to}, true
+		}
+		if node := readerInTheWay(s, l, func(l *Log) uint64 { return leastLoaded(s, l, 0, load, v) }); node != 0 {
+			return Action{Kind: RemoveReplica, Log: l.Name, Node: node}, true
+		}
+	case have > want:
+		return Action{Kind: RemoveReplica, Log: l.Name, Node: superfluous(s, l, load, v)}, true
+	default:
+		if from, to := misplaced(s, l, load, v); to != 0 {
+			return Action{Kind: MoveReplica, Log: l.Name, Node: from, To: to}, true
+		}
+		node := readerInTheWay(s, l, func(l *Log) uint64 {
+			_, to := misplaced(s, l, load, v)
+			return to
+		})
+		if node != 0 {
+			return Action{Kind: RemoveReplica, Log: l.Name, Node: node}, true
+		}
+	}
+	return readersDue(s, l, load, v)
 }
 
 // SpreadReplicas are the moves after which every node that can be reached holds as many
@@ -93,15 +115,24 @@ func SpreadReplicas(s *State, v View) (moves []Action) {
 // place of that on a node (0: of none) by the log's rule, and holds the fewest; 0: there is
 // none.
 func leastLoaded(s *State, l *Log, from uint64, load map[uint64]int, v View) uint64 {
-	var able []uint64
+	p, now := newPlacer(s, l), nodesOf(l.Replicas)
+	limit := p.cost(now)
+	if from == 0 || s.Nodes[from].Leaving {
+		limit = p.voterLimit(now)
+	}
+	return p.best(without(now, from), byLoad(s, l, load, v), limit)
+}
+
+// byLoad are the nodes that can be reached and have no replica of a log, those that hold the
+// fewest replicas first.
+func byLoad(s *State, l *Log, load map[uint64]int, v View) (able []uint64) {
 	for _, n := range s.Members() {
 		if _, here := l.On(n.ID); !here && !n.Leaving && v.Alive(n.ID) {
 			able = append(able, n.ID)
 		}
 	}
 	slices.SortStableFunc(able, func(a, b uint64) int { return cmp.Compare(load[a], load[b]) })
-	p, now := newPlacer(s, l), nodesOf(l.Replicas)
-	return p.best(without(now, from), able, p.cost(now))
+	return able
 }
 
 func without(nodes []uint64, node uint64) []uint64 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,12 @@ type Label string
 func (l Label) Key() string {
 	key, _, _ := strings.Cut(string(l), "=")
 	return key
+}
+
+// Value is what stands behind the "=".
+func (l Label) Value() string {
+	_, value, _ := strings.Cut(string(l), "=")
+	return value
 }
 
 const (
@@ -72,6 +79,9 @@ func (n *Node) hasAny(of []Label) bool {
 	return slices.ContainsFunc(of, func(l Label) bool { return slices.Contains(n.Labels, l) })
 }
 
+// Apart reports whether two nodes have different labels of a key, or one has none.
+func Apart(a, b *Node, key string) bool { return a.label(key) == "" || a.label(key) != b.label(key) }
+
 // rank is the place of the node in an order of choices; len(homes): it is none of them.
 func (n *Node) rank(homes []Label) int {
 	for i, l := range homes {
@@ -82,8 +92,8 @@ func (n *Node) rank(homes []Label) int {
 	return len(homes)
 }
 
-// Rule is a placement rule: it says where the voters of a log are to be and where its leader. It never changes in
-// place.
+// Rule is a placement rule: it says where the voters of a log are to be, where its leader, and where
+// read replicas. It never changes in place.
 type Rule struct {
 	// Spread is the key of a label: of three values or more none has more than half of the
 	// voters, of two both have one.
@@ -92,13 +102,15 @@ type Rule struct {
 	In  []Label `json:"in,omitempty"`
 	Out []Label `json:"out,omitempty"`
 	// Homes are where the leader is to be, the best first. One voter at least is in the first.
-	Homes   []Label         `json:"homes,omitempty"`
+	Homes []Label `json:"homes,omitempty"`
+	// Readers are the read replicas that the log has beside its voters, on other nodes.
+	Readers []ReadReplicas  `json:"read_replicas,omitempty" since:"3"`
 	Unknown unknown.Members `json:"-"`
 }
 
 // Empty reports whether the rule demands nothing.
 func (r *Rule) Empty() bool {
-	return r == nil || r.Spread == "" && len(r.In)+len(r.Out)+len(r.Homes) == 0 && r.Unknown == ""
+	return r == nil || r.Spread == "" && len(r.In)+len(r.Out)+len(r.Homes)+len(r.Readers) == 0 && r.Unknown == ""
 }
 
 func (r *Rule) String() string {
@@ -106,22 +118,21 @@ func (r *Rule) String() string {
 		return ""
 	}
 	var parts []string
-	add := func(name string, labels []Label) {
-		if len(labels) > 0 {
-			var texts []string
-			for _, l := range labels {
-				texts = append(texts, string(l))
-			}
-			parts = append(parts, name+" "+strings.Join(texts, ","))
-		}
-	}
 	if r.Spread != "" {
 		parts = append(parts, "spread "+r.Spread)
 	}
-	add("voters in", r.In)
-	add("voters not in", r.Out)
-	add("leader home", r.Homes)
+	parts = appendPart(parts, "voters in", r.In)
+	parts = appendPart(parts, "voters not in", r.Out)
+	parts = appendPart(parts, "leader home", r.Homes)
+	parts = appendPart(parts, "read replicas", r.Readers)
 	return strings.Join(parts, "; ")
+}
+
+func appendPart[T any](parts []string, name string, list []T) []string {
+	if len(list) == 0 {
+		return parts
+	}
+	return append(parts, name+" "+strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]"))
 }
 
 // check refuses a rule that makes no sense anywhere.
@@ -134,7 +145,7 @@ func (r *Rule) check() *record.Refusal {
 			return refusal
 		}
 	}
-	return nil
+	return checkReaders(r.Readers)
 }
 
 // allows reports whether a voter may be on a node, whatever the others are on.
@@ -180,8 +191,8 @@ func SetRule(s *State, prefix string, rule Rule) (c Change, refusal *record.Refu
 	setRules(then.Rules, c.Rules)
 	for _, name := range slices.Sorted(maps.Keys(s.Logs)) {
 		l := s.Logs[name]
-		if !strings.HasPrefix(name, prefix) {
-			continue
+		if !strings.HasPrefix(name, prefix) || reflect.DeepEqual(s.RuleOf(&l), then.RuleOf(&l)) {
+			continue // one that it does not concern may have a rule that is not met any more
 		}
 		if refusal := refuseRule(&then, &l); refusal != nil {
 			return Change{}, refusal
@@ -210,15 +221,23 @@ func refuseRule(s *State, l *Log) *record.Refusal {
 		return refusal
 	}
 	var members []uint64
+	allowed := 0
 	for _, n := range s.Members() {
 		if !n.Leaving {
 			members = append(members, n.ID)
+			if p.rule.allows(n) {
+				allowed++
+			}
 		}
 	}
 	plan := p.choose(nil, members)
-	missing := p.unmet(plan)
+	missing := append(p.unmet(plan), p.unmetReaders(p.chooseReaders(nil, plan, members), plan)...)
 	if want := min(p.want, len(members)); len(plan) < want {
-		missing = append(missing, fmt.Sprintf("%d of %d replicas can be placed", len(plan), want))
+		short := fmt.Sprintf("%d of %d replicas can be placed", len(plan), want)
+		if allowed < want {
+			short += fmt.Sprintf(": of %d nodes %d may hold one", len(members), allowed)
+		}
+		missing = append(missing, short)
 	}
 	return refuseUnmet(p.rule, l.Name, missing)
 }
@@ -230,13 +249,14 @@ func refuseUnmet(rule *Rule, log string, missing []string) *record.Refusal {
 	return record.Refuse(record.Precondition, "log %q cannot be placed as asked (%v): %s", log, rule, strings.Join(missing, "; "))
 }
 
-// Unmet is what a log's rule demands and its replicas do not keep.
+// Unmet is what a log's rule demands and its replicas and read replicas do not keep.
 func Unmet(s *State, l *Log) []string {
 	p := newPlacer(s, l)
 	if p.rule.Empty() {
 		return nil
 	}
-	return p.unmet(nodesOf(l.Replicas))
+	voters := nodesOf(l.Replicas)
+	return append(p.unmet(voters), p.unmetReaders(nodesOf(l.Readers), voters)...)
 }
 
 func nodesOf(replicas []Replica) []uint64 {
@@ -289,8 +309,17 @@ func (p *placer) homeRank(node uint64) int {
 	return n.rank(p.rule.Homes)
 }
 
-// cost is how far nodes are from the rule; 0: they keep it, as far as any could.
-func (p *placer) cost(nodes []uint64) (cost int) {
+// perVoter is what a voter that does not keep the rule costs: more than all read replicas that
+// have no place, each of which costs 1.
+const perVoter = MaxReadReplicas + 1
+
+// cost is how far nodes are from the rule; 0: they keep it, as far as any could, and leave room
+// for the read replicas.
+func (p *placer) cost(nodes []uint64) int {
+	return p.costOfVoters(nodes)*perVoter + len(p.shortage(nodes))
+}
+
+func (p *placer) costOfVoters(nodes []uint64) (cost int) {
 	if p.rule.Empty() {
 		return 0
 	}
@@ -315,7 +344,8 @@ func (p *placer) cost(nodes []uint64) (cost int) {
 
 // best returns the candidate that, with the given nodes, keeps the rule best, then spreads
 // them most evenly, then covers the best home that has none; of equal ones the first. It
-// must not cost more than limit. 0: there is none.
+// must not cost more than limit. 0: there is none. Where a voter has to come, limit is
+// voterLimit: it may take the place of a read replica.
 func (p *placer) best(nodes, candidates []uint64, limit int) (best uint64) {
 	if p.rule.Empty() {
 		if len(candidates) > 0 {
@@ -350,11 +380,14 @@ func (p *placer) best(nodes, candidates []uint64, limit int) (best uint64) {
 	return best
 }
 
+// voterLimit is the most that nodes may cost where their voters keep the rule as well as now.
+func (p *placer) voterLimit(now []uint64) int { return p.costOfVoters(now)*perVoter + MaxReadReplicas }
+
 // choose adds candidates to nodes, the first of equal ones, until there are as many as the
 // log wants or no other keeps the rule.
 func (p *placer) choose(nodes, candidates []uint64) []uint64 {
 	for len(nodes) < p.want {
-		next := p.best(nodes, candidates, p.cost(nodes))
+		next := p.best(nodes, candidates, p.voterLimit(nodes))
 		if next == 0 {
 			break
 		}

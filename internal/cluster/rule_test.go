@@ -52,6 +52,8 @@ func TestReplicasAreSpreadAsTheRuleSays(t *testing.T) {
 	}{
 		{"three datacenters of two", []string{"a", "a", "b", "b", "c", "c"}, 3, Rule{Spread: "dc"}, nil, "a b c", ""},
 		{"five replicas", []string{"a", "a", "b", "b", "c", "c"}, 5, Rule{Spread: "dc"}, nil, "a a b b c", ""},
+		{"two and a half", []string{"a", "a", "b", "b", "c"}, 3, Rule{Spread: "dc"}, nil, "a b c", ""},
+		{"two and a half, five replicas", []string{"a", "a", "a", "b", "b", "b", "c"}, 5, Rule{Spread: "dc"}, nil, "a a b b c", ""},
 		{"two datacenters", []string{"a", "a", "a", "b"}, 3, Rule{Spread: "dc"}, nil, "a a b", ""},
 		{"a datacenter that is down holds its share", []string{"a", "a", "a", "b"}, 3, Rule{Spread: "dc"}, []uint64{4}, "a a b", ""},
 		{"of two the one that answers", []string{"a", "b", "c", "c"}, 3, Rule{Spread: "dc"}, []uint64{3}, "a b c", ""},
@@ -61,7 +63,7 @@ func TestReplicasAreSpreadAsTheRuleSays(t *testing.T) {
 		{"one replica", []string{"a", "b"}, 1, Rule{Spread: "dc"}, nil, "", "one replica cannot be spread"},
 		{"a majority would be in one", []string{"a", "b", "c", "c", "c"}, 5, Rule{Spread: "dc"}, nil, "", "4 of 5 replicas can be placed"},
 		{"in one datacenter", []string{"a", "a", "b", "b"}, 2, Rule{In: []Label{"dc=b"}}, nil, "b b", ""},
-		{"in one that is too small", []string{"a", "a", "b"}, 2, Rule{In: []Label{"dc=b"}}, nil, "", "1 of 2 replicas can be placed"},
+		{"in one that is too small", []string{"a", "a", "b"}, 2, Rule{In: []Label{"dc=b"}}, nil, "", "1 of 2 replicas can be placed: of 3 nodes 1 may hold one"},
 		{"not in one", []string{"a", "b", "b", "c"}, 3, Rule{Out: []Label{"dc=a"}}, nil, "b b c", ""},
 		{"the home has one", []string{"a", "a", "a", "b"}, 1, Rule{Homes: []Label{"dc=b"}}, nil, "b", ""},
 		{"the second choice has one too", []string{"a", "a", "a", "b", "c"}, 2, Rule{Homes: []Label{"dc=b", "dc=c"}}, nil, "b c", ""},
@@ -251,6 +253,14 @@ func TestTheRuleOfTheLongestPrefixHoldsForLogsWithoutOne(t *testing.T) {
 	require.ErrorContains(t, set("eu.", Rule{Spread: "dc"}), `log "eu.one" cannot be placed as asked (spread dc): one replica cannot be spread over dc`)
 	require.ErrorContains(t, set("eu.", Rule{In: []Label{"dc=x"}}), "0 of 1 replicas can be placed")
 	require.ErrorContains(t, set("eu/", Rule{Spread: "dc"}), "cannot begin the name of a log")
+
+	// One that was kept once, as there was a dc=d, is not in the way of rules that the log does not go by.
+	s.placed("us.one", 1, 1)
+	l := s.Logs["us.one"]
+	l.Config.Rule = &Rule{In: []Label{"dc=d"}}
+	require.NoError(t, s.Fold(Change{Put: []Log{l}}))
+	require.Nil(t, set("us.", Rule{Spread: "dc"}))
+	require.Nil(t, set("us.", Rule{}))
 	require.Nil(t, set("", Rule{}))
 	require.Nil(t, s.RuleOf(&Log{Name: "us.orders"}))
 	require.Nil(t, set("", Rule{}), "again")

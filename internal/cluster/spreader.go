@@ -19,6 +19,8 @@ type Surveyed struct {
 	// Unfit: it is stopping, or its disk is full or hangs, or it does not know what
 	// the catalog wants; it should lead as little as possible.
 	Unfit bool
+	// Stopping: it hands over what it leads, to stop.
+	Stopping bool
 	// Leads are the logs that it leads, by id, with the replicas that vote.
 	Leads map[uint64][]uint64
 	// Load are the bytes a second that logs it leads take now; those that take none may be
@@ -37,6 +39,7 @@ type Surveyed struct {
 type Spreader struct {
 	given   map[uint64]given // by log: what was handed over and is kept so far
 	strikes []strike
+	doubts  map[uint64]int    // by node: given logs that are gone, and did not have it as their home
 	health  map[uint64]health // by node
 	// load are bytes a second of each log, averaged over some looks; swapped is until when a
 	// log stays where it was led to because of that.
@@ -47,6 +50,11 @@ type Spreader struct {
 type given struct {
 	handover Handover
 	life     int64 // when To began to serve, by this node's clock
+	// gone: another node led the log at the last look, which was at goneAt. The next look says
+	// whether To is stopping, or down: nodes answer one after the other, so that the log may be
+	// seen at its next leader although To was well when it answered.
+	gone   bool
+	goneAt int64
 }
 
 type strike struct {
@@ -131,7 +139,7 @@ func (s *Spreader) Plan(now int64, v Survey) []Handover {
 		if s.given == nil {
 			s.given = map[uint64]given{}
 		}
-		s.given[h.Log] = given{h, now - v.Nodes[h.To].Up}
+		s.given[h.Log] = given{handover: h, life: now - v.Nodes[h.To].Up}
 	}
 	return plan
 }
@@ -224,6 +232,7 @@ func (s *Spreader) settled(now int64, node uint64) bool {
 
 // look finds handovers that did not last, and forgets what is long ago.
 func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
+	s.doubts = map[uint64]int{}
 	s.strikes = slices.DeleteFunc(s.strikes, func(k strike) bool { return now >= k.forgotten })
 	there := make(map[uint64]bool, len(v.State.Logs))
 	atHome := map[uint64]bool{} // the logs whose home is the node that they were given to
@@ -238,13 +247,24 @@ func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
 	for log, g := range s.given {
 		node, answers := v.Nodes[g.handover.To]
 		began := now - node.Up
-		if !answers || max(began-g.life, g.life-began) > sameLifeMillis || v.State.Nodes[g.handover.To].Drained {
-			delete(s.given, log) // it was down or is drained, which takes all its logs away
+		if !answers || node.Stopping || max(began-g.life, g.life-began) > sameLifeMillis || v.State.Nodes[g.handover.To].Drained {
+			delete(s.given, log) // it was down, stops or is drained, which takes all its logs away
 			continue
 		}
-		if at, led := leader[log]; led && at != g.handover.To {
+		at, led := leader[log]
+		switch {
+		case !led || at == g.handover.To:
+			g.gone = g.gone && !led
+			s.given[log] = g
+		case !g.gone:
+			g.gone, g.goneAt = true, now
+			s.given[log] = g
+			if !atHome[log] {
+				s.doubts[g.handover.To]++
+			}
+		default:
 			delete(s.given, log)
-			s.strike(now, log, g.handover.To, atHome[log])
+			s.strike(g.goneAt, log, g.handover.To, atHome[log])
 		}
 	}
 }
@@ -267,7 +287,10 @@ func (s *Spreader) strike(now int64, log, node uint64, home bool) {
 
 // struck reports whether a node is not to be given a log.
 func (s *Spreader) struck(now int64, log, node uint64) bool {
-	count := 0
+	count := s.doubts[node]
+	if g := s.given[log]; g.gone && g.handover.To == node || count >= maxStrikes {
+		return true
+	}
 	for _, k := range s.strikes {
 		if k.node != node || now >= k.until {
 			continue

@@ -29,6 +29,8 @@ type State struct {
 	Access access.List `json:"access,omitzero"`
 	// Spreading: replicas are being spread evenly over the nodes.
 	Spreading bool `json:"spreading,omitempty"`
+	// Stretch is that of the catalog itself, see Stretcher; 0 is 1.
+	Stretch int `json:"stretch,omitempty"`
 	// Level is the feature level; 0 is the first, see FeatureLevel.
 	Level       int              `json:"level,omitempty"`
 	NextLog     uint64           `json:"next_log"`
@@ -77,6 +79,8 @@ type Log struct {
 	Placement
 	// Reserved is for memory logs only.
 	Reserved
+	// Stretch multiplies the times of elections and heartbeats, see Stretcher; 0 is 1.
+	Stretch int             `json:"stretch,omitempty" since:"3"`
 	Unknown unknown.Members `json:"-"`
 }
 
@@ -110,20 +114,21 @@ func (c *Config) InMemory() bool { return c.Durability == memoryDurability }
 type Change struct {
 	// ID lets the proposer recognize the change in the log.
 	ID         string           `json:"change"`
-	Put        []Log            `json:"put,omitempty"`              // logs that are new or different
-	Delete     []string         `json:"delete,omitempty"`           // names of logs
-	Node       []Node           `json:"node,omitempty"`             // nodes that are new or different
-	Gone       []uint64         `json:"gone,omitempty"`             // nodes that left
-	Announce   []Announced      `json:"announce,omitempty"`         // names that may join from now on
-	Withdraw   []string         `json:"withdraw,omitempty"`         // names that may not any more
-	Tokens     []Token          `json:"tokens,omitempty"`           // new ones
-	Revoke     []string         `json:"revoke,omitempty"`           // hashes of tokens that are of no use any more
-	Access     *access.Change   `json:"access,omitempty" since:"2"` // who may do what
-	Rules      map[string]Rule  `json:"rules,omitempty" since:"2"`  // default rules that are new, different or, if empty, gone
-	Spread     *bool            `json:"spread,omitempty"`           // whether replicas are to be spread
-	Sessions   record.SessionID `json:"sessions,omitempty"`         // all ids below are taken
-	Level      int              `json:"level,omitempty"`            // the feature level from now on
-	Checkpoint *State           `json:"checkpoint,omitempty"`       // everything so far
+	Put        []Log            `json:"put,omitempty"`               // logs that are new or different
+	Delete     []string         `json:"delete,omitempty"`            // names of logs
+	Node       []Node           `json:"node,omitempty"`              // nodes that are new or different
+	Gone       []uint64         `json:"gone,omitempty"`              // nodes that left
+	Announce   []Announced      `json:"announce,omitempty"`          // names that may join from now on
+	Withdraw   []string         `json:"withdraw,omitempty"`          // names that may not any more
+	Tokens     []Token          `json:"tokens,omitempty"`            // new ones
+	Revoke     []string         `json:"revoke,omitempty"`            // hashes of tokens that are of no use any more
+	Access     *access.Change   `json:"access,omitempty" since:"2"`  // who may do what
+	Rules      map[string]Rule  `json:"rules,omitempty" since:"2"`   // default rules that are new, different or, if empty, gone
+	Spread     *bool            `json:"spread,omitempty"`            // whether replicas are to be spread
+	Sessions   record.SessionID `json:"sessions,omitempty"`          // all ids below are taken
+	Stretch    int              `json:"stretch,omitempty" since:"3"` // that of the catalog from now on
+	Level      int              `json:"level,omitempty"`             // the feature level from now on
+	Checkpoint *State           `json:"checkpoint,omitempty"`        // everything so far
 	// CheckpointFormat is the version of Checkpoint; 0 is 1.
 	CheckpointFormat int             `json:"checkpoint_format,omitempty"`
 	unknown          unknown.Members // what this version cannot do
@@ -132,7 +137,7 @@ type Change struct {
 // Empty reports whether the change has no effect and need not be recorded.
 func (c *Change) Empty() bool {
 	return len(c.Put)+len(c.Delete)+len(c.Node)+len(c.Gone)+len(c.Announce)+len(c.Withdraw)+len(c.Tokens)+len(c.Revoke)+len(c.Rules) == 0 &&
-		c.Sessions == 0 && c.Spread == nil && c.Level == 0 && c.Checkpoint == nil && c.Access.Empty()
+		c.Sessions == 0 && c.Spread == nil && c.Stretch == 0 && c.Level == 0 && c.Checkpoint == nil && c.Access.Empty()
 }
 
 // NewState is the state before the first change. The node that forms a cluster
@@ -189,6 +194,7 @@ func (s *State) Fold(c Change) error {
 	if c.Spread != nil {
 		s.Spreading = *c.Spread
 	}
+	s.Stretch = cmp.Or(c.Stretch, s.Stretch)
 	s.Level = max(s.Level, c.Level)
 	s.NextSession = max(s.NextSession, c.Sessions)
 	return nil
@@ -197,7 +203,7 @@ func (s *State) Fold(c Change) error {
 func (s *State) put(l Log) {
 	s.Logs[l.Name] = l
 	s.NextLog = max(s.NextLog, l.ID+1)
-	for _, r := range l.Replicas {
+	for _, r := range slices.Concat(l.Replicas, l.Readers) {
 		s.NextReplica = max(s.NextReplica, r.ID+1)
 	}
 }

@@ -64,8 +64,12 @@ func CreatePartitions(s *State, q NewPartitions, alive func(node uint64) bool) (
 // ReconfigureTopic changes the settings of all partitions of a topic as ReconfigureLog
 // does. The revision is that of partition 0.
 func ReconfigureTopic(s *State, name string, to Config) (c Change, refusal *record.Refusal) {
-	for _, log := range append([]string{name}, otherPartitions(s, name)...) {
-		one, refusal := ReconfigureLog(s, log, 0, to)
+	logs := TopicLogs(s, name)
+	if len(logs) == 0 {
+		return c, noTopic(name)
+	}
+	for i := range logs {
+		one, refusal := ReconfigureLog(s, logs[i].Name, 0, to)
 		if refusal != nil {
 			return Change{}, refusal
 		}
@@ -76,22 +80,29 @@ func ReconfigureTopic(s *State, name string, to Config) (c Change, refusal *reco
 }
 
 // DeleteTopic removes a topic with all its partitions.
-func DeleteTopic(s *State, name string) (Change, *record.Refusal) {
-	if _, ok := s.Logs[name]; !ok {
-		return Change{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+func DeleteTopic(s *State, name string) (c Change, refusal *record.Refusal) {
+	logs := TopicLogs(s, name)
+	if len(logs) == 0 {
+		return c, noTopic(name)
 	}
-	return Change{Delete: append(otherPartitions(s, name), name)}, nil
+	for i := range logs {
+		c.Delete = append(c.Delete, logs[i].Name)
+	}
+	return c, nil
 }
 
-// otherPartitions are the logs of a topic but for partition 0.
-func otherPartitions(s *State, topic string) []string {
-	var others []string
-	for p := int32(1); ; p++ {
-		name := PartitionLog(topic, p)
-		if _, ok := s.Logs[name]; !ok {
-			return others
+func noTopic(name string) *record.Refusal {
+	return record.Refuse(record.LogNotFound, "there is no topic %q", name)
+}
+
+// TopicLogs are the logs of a topic's partitions, from 0 on.
+func TopicLogs(s *State, topic string) (logs []Log) {
+	for {
+		l, ok := s.Logs[PartitionLog(topic, int32(len(logs)))]
+		if !ok {
+			return logs
 		}
-		others = append(others, name)
+		logs = append(logs, l)
 	}
 }
 
@@ -99,9 +110,9 @@ func otherPartitions(s *State, topic string) []string {
 // numbers of partitions would have a gap.
 func refusePartOfTopic(s *State, name string) *record.Refusal {
 	topic := cmp.Or(s.Logs[name].Config.Topic, name)
-	if others := otherPartitions(s, topic); len(others) > 0 {
+	if others := len(TopicLogs(s, topic)) - 1; others > 0 {
 		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the topic as a whole, through the Kafka port",
-			name, len(others)+1, topic)
+			name, others+1, topic)
 	}
 	return nil
 }

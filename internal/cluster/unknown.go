@@ -60,6 +60,17 @@ func (r *Rule) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
+func (r ReadReplicas) MarshalJSON() ([]byte, error) {
+	type known ReadReplicas
+	return unknown.Marshal(known(r), r.Unknown)
+}
+
+func (r *ReadReplicas) UnmarshalJSON(data []byte) (err error) {
+	type known ReadReplicas
+	r.Unknown, err = unknown.Unmarshal(data, (*known)(r))
+	return err
+}
+
 func (r Replica) MarshalJSON() ([]byte, error) {
 	type known Replica
 	return unknown.Marshal(known(r), r.Unknown)

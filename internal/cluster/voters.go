@@ -84,6 +84,13 @@ func votesDue(s *State, v View) (due []Action) {
 	// Nodes that are lost make neither more votes nor fewer.
 	count := max(VotersOf(there), VotersOf(voters))
 	slices.SortStableFunc(able, func(a, b Node) int { return cmp.Compare(rank[a.ID], rank[b.ID]) })
+	gone := slices.IndexFunc(able, func(n Node) bool { return rank[n.ID] == lost })
+	if gone < 0 {
+		gone = len(able)
+	}
+	// Those that are lost come last, also where the rule wants one of them: a vote moves at once, and
+	// back, and until then it is better where it can be used.
+	able = append(spreadVotes(s, able[:gone], count), able[gone:]...)
 	chosen := map[uint64]bool{}
 	for _, n := range able[:count] {
 		chosen[n.ID] = true
@@ -97,6 +104,28 @@ func votesDue(s *State, v View) (due []Action) {
 		}
 	}
 	return due
+}
+
+// spreadVotes returns nodes in another order. Of the first ones, as many as there are votes, less than half
+// have the same value of the label by which the default rule for the catalog's name spreads, if there
+// are values enough.
+func spreadVotes(s *State, nodes []Node, votes int) []Node {
+	rule := s.RuleOf(&Log{Name: CatalogName})
+	if rule.Empty() || rule.Spread == "" {
+		return nodes
+	}
+	var first, then []Node
+	taken := map[Label]int{}
+	for _, n := range nodes {
+		value := n.label(rule.Spread)
+		if value == "" || taken[value] >= max(1, (votes-1)/2) {
+			then = append(then, n)
+			continue
+		}
+		taken[value]++
+		first = append(first, n)
+	}
+	return append(first, then...)
 }
 
 // retired are the nodes on their way out that hold nothing any more.

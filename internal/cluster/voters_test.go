@@ -70,6 +70,46 @@ func TestVotesGoToThoseWhoCanUseThem(t *testing.T) {
 	}
 }
 
+// The loss of a datacenter leaves the catalog a majority, where logs are spread by default.
+func TestVotesOnTheCatalogAreSpreadAsTheDefaultRuleSays(t *testing.T) {
+	type ids = []uint64
+	for _, row := range []struct {
+		what       string
+		places     string // of nodes 1 and so on
+		votes      ids
+		down, lost ids
+		then       ids
+	}{
+		{"three times three", "aaabbbccc", ids{1, 2, 3, 4, 5}, nil, nil, ids{1, 2, 4, 5, 7}},
+		{"three times two", "aabbcc", ids{1, 2, 3, 4, 5}, nil, nil, ids{1, 2, 3, 4, 5}},
+		{"two and a half", "aaabbbc", ids{1, 2, 3, 4, 5}, nil, nil, ids{1, 2, 4, 5, 7}},
+		{"two and a half, of four", "aabc", ids{1, 2, 3}, nil, nil, ids{1, 3, 4}},
+		{"one is down for a while", "aabbcc", ids{1, 2, 3, 4, 5}, ids{5, 6}, nil, ids{1, 2, 3, 4, 5}},
+		{"one is lost, and its vote can be used elsewhere", "aabc", ids{1, 3, 4}, ids{4}, ids{4}, ids{1, 2, 3}},
+		{"it comes back", "aabc", ids{1, 2, 3}, nil, nil, ids{1, 3, 4}},
+		{"a node of it is lost", "aabbcc", ids{1, 2, 3, 4, 5}, ids{5}, ids{5}, ids{1, 2, 3, 4, 6}},
+		{"of two values both have some", "aaaaabb", ids{1, 2, 3, 4, 5}, nil, nil, ids{1, 2, 3, 6, 7}},
+		{"without labels", "     ", ids{1, 2, 3}, nil, nil, ids{1, 2, 3, 4, 5}},
+	} {
+		s := members(uint64(len(row.places)))
+		s.Rules[""] = Rule{Spread: "dc"}
+		for id, n := range s.Nodes {
+			n.Votes = slices.Contains(row.votes, id)
+			if place := row.places[id-1]; place != ' ' {
+				n.Labels = []Label{Label("dc=" + string(place))}
+			}
+			s.Nodes[id] = n
+		}
+		v := seen(row.down, row.lost)
+		if due := Due(s, v); len(due) > 0 {
+			require.NoError(t, s.Fold(Enact(s, due)), row.what)
+		}
+		voters, _ := CatalogMembers(s)
+		require.Equal(t, row.then, voters, row.what)
+		require.Empty(t, Due(s, v), "%s: then there is nothing left to do", row.what)
+	}
+}
+
 func TestANodeRetiresWhenItHoldsNothing(t *testing.T) {
 	s := members(3)
 	leaving := s.Nodes[3]

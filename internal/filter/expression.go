@@ -1,22 +1,16 @@
 package filter
 
 import (
+	"errors"
 	"fmt"
-	"math"
+	"strings"
 	"sync"
-	"time"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/checker"
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
 
 	"strandline.dev/internal/record"
 )
-
-// MaxCost bounds what an expression may cost on one record, in CEL's units: about a
-// hundred make a microsecond of work, and no step that counts nothing takes long.
-const MaxCost = 100_000
 
 // environment declares what an expression can name.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
@@ -35,6 +29,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 // expression is a checked one with the record that it is evaluated on.
 type expression struct {
 	program cel.Program
+	keys    keySet // it is false outside of them
 	subject subject
 }
 
@@ -55,6 +50,9 @@ func compile(text string) (*expression, error) {
 	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return nil, invalid(1, 1, "it is of type %s and has to be true or false", t)
 	}
+	if refusal := checkPatterns(checked.NativeRep()); refusal != nil {
+		return nil, refusal
+	}
 	cost, err := env.EstimateCost(checked, sizes{})
 	if err != nil {
 		return nil, invalid(1, 1, "%v", err)
@@ -64,21 +62,22 @@ func compile(text string) (*expression, error) {
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if cost.Max > MaxCost {
-		options = append(options, cel.CostLimit(MaxCost)) // counting takes time
+		options = append(options, cel.CostTracking(costs{}), cel.CostLimit(MaxCost)) // counting takes time
 	}
 	program, err := env.Program(checked, options...)
 	if err != nil {
 		return nil, invalid(1, 1, "%v", err)
 	}
-	return &expression{program: program}, nil
+	return &expression{program: program, keys: keysOf(checked.NativeRep().Expr())}, nil
 }
 
-// holds evaluates the expression on the newest record of a walk.
+// holds evaluates the expression on the newest record of a walk. The error quotes little of
+// the record.
 func (e *expression) holds(w *record.Walk) (bool, error) {
 	e.subject = subject{walk: w}
 	out, _, err := e.program.Eval(&e.subject)
 	if err != nil {
-		return false, err
+		return false, errors.New(short(err.Error()))
 	}
 	holds, ok := out.(types.Bool)
 	if !ok {
@@ -87,55 +86,12 @@ func (e *expression) holds(w *record.Walk) (bool, error) {
 	return bool(holds), nil
 }
 
-// subject gives an expression the record where it lies: what is not named is not decoded.
-type subject struct {
-	walk  *record.Walk
-	value ref.Val // nil: not decoded yet
-}
+// maxText bounds what is said of a fault, in bytes: it goes into headers of answers, of which
+// some clients take 8 KiB.
+const maxText = 300
 
-// Parent implements cel.Activation.
-func (s *subject) Parent() cel.Activation { return nil }
-
-// ResolveName implements cel.Activation.
-func (s *subject) ResolveName(name string) (any, bool) {
-	switch name {
-	case "key":
-		return types.String(s.walk.Key()), true
-	case "headers":
-		return headers{s.walk}, true
-	case "timestamp":
-		return types.Timestamp{Time: time.UnixMilli(s.walk.Timestamp()).UTC()}, true
-	case "offset":
-		return types.Int(s.walk.Offset()), true
-	case "size":
-		return types.Int(s.walk.Size()), true
-	case "value":
-		if s.value == nil {
-			s.value = decodeJSON(s.walk.Value())
-		}
-		return s.value, true
-	}
-	return nil, false
-}
-
-// sizes tells CEL's estimate of costs how large things can be at most.
-type sizes struct{}
-
-// EstimateSize implements checker.CostEstimator.
-func (sizes) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
-	if len(n.Path()) == 0 {
-		return nil
-	}
-	switch n.Path()[0] {
-	case "key", "headers":
-		return &checker.SizeEstimate{Max: record.MaxRecordBytes}
-	case "value":
-		return &checker.SizeEstimate{Max: maxJSONBytes}
-	}
-	return &checker.SizeEstimate{Max: math.MaxInt64}
-}
-
-// EstimateCallCost implements checker.CostEstimator.
-func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
-	return nil
+// short cuts a text that may quote an expression or a record, and replaces what is not UTF-8.
+func short(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD")
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "") // what is replaced may take more bytes
 }

@@ -41,8 +41,9 @@ const (
 // Filter answers for one read. It is for one goroutine.
 type Filter struct {
 	spec     Spec
-	keys     map[string]struct{} // nil: any
-	prefixes [][]byte            // sorted, none begins with another; nil: any
+	wanted   keySet              // of the spec and of the expression
+	keys     map[string]struct{} // of wanted; nil: any
+	prefixes [][]byte            // of wanted, sorted, none begins with another; nil: any
 	where    *expression         // nil: none
 	project  bool
 	fields   fieldTree // of JSONFields
@@ -66,27 +67,32 @@ func New(s Spec) (*Filter, error) {
 	case len(p.JSONFields) > MaxJSONFields:
 		return nil, record.Refuse(record.Invalid, "a projection to %d fields, the limit is %d", len(p.JSONFields), MaxJSONFields)
 	}
-	f := &Filter{spec: s, prefixes: shortest(s.Prefixes), project: p.DropKey || p.DropValue || p.DropHeaders || p.ValueBytes > 0 || len(p.JSONFields) > 0}
+	f := &Filter{spec: s, wanted: keySet{s.Keys, s.Prefixes}, project: p.DropKey || p.DropValue || p.DropHeaders || p.ValueBytes > 0 || len(p.JSONFields) > 0}
 	var err error
 	if f.fields, err = newFieldTree(p.JSONFields); err != nil {
 		return nil, err
 	}
-	if len(s.Keys) > 0 {
-		f.keys = make(map[string]struct{}, len(s.Keys))
-		for _, k := range s.Keys {
-			f.keys[string(k)] = struct{}{}
-		}
-	}
 	if s.Where != "" {
 		if f.where, err = compile(s.Where); err != nil {
 			return nil, err
+		}
+		f.wanted = f.wanted.within(f.where.keys)
+	}
+	f.prefixes = shortest(f.wanted.prefixes)
+	if len(f.wanted.keys) > 0 {
+		f.keys = make(map[string]struct{}, len(f.wanted.keys))
+		for _, k := range f.wanted.keys {
+			f.keys[string(k)] = struct{}{}
 		}
 	}
 	return f, nil
 }
 
 // Keys are the only ones that a record may have; none: any.
-func (f *Filter) Keys() [][]byte { return f.spec.Keys }
+func (f *Filter) Keys() [][]byte { return f.wanted.keys }
+
+// Prefixes are such that a record's key begins with one of them; none: any.
+func (f *Filter) Prefixes() [][]byte { return f.prefixes }
 
 // Costly reports whether a record may take long: there is an expression, JSON to read, or
 // more than a few headers to compare.
@@ -101,7 +107,8 @@ func (f *Filter) SkipFailed() bool { return f.spec.SkipFailed }
 func (f *Filter) Whole() bool { return !f.project }
 
 // Keep reports whether the newest record of a walk is wanted. The error is of the
-// expression: it says what failed, not where.
+// expression: it says what failed, not where. The expression is not evaluated where it is
+// false for the record's key, whatever else it says.
 func (f *Filter) Keep(w *record.Walk) (bool, error) {
 	if f.keys != nil {
 		if key := w.Key(); key == nil {
@@ -187,7 +194,7 @@ func Failed(o record.Offset, err error) *record.Refusal {
 }
 
 func invalid(line, column int, format string, args ...any) *record.Refusal {
-	r := record.Refuse(record.FilterInvalid, "line %d, column %d of the expression: %s", line, column, fmt.Sprintf(format, args...))
+	r := record.Refuse(record.FilterInvalid, "line %d, column %d of the expression: %s", line, column, short(fmt.Sprintf(format, args...)))
 	r.Line, r.Column = line, column
 	return r
 }

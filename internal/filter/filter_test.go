@@ -147,7 +147,7 @@ func TestARecordThatTheExpressionFailsOnIsAnError(t *testing.T) {
 		"no such header":     {`headers["zone"] == "a"`, ""},
 		"another type":       {`value.a`, `{"a": 1}`},
 		"nested too deep":    {`value[0] == 1`, deep},
-		"long":               {`value == 1`, `"` + strings.Repeat("a", maxJSONBytes) + `"`},
+		"long":               {`value == 1`, `"` + strings.Repeat("a", maxRead) + `"`},
 		"an expensive one":   {`value.all(a, value.all(b, value.all(c, a + b + c < 4)))`, "[" + strings.Repeat("1,", 200) + "1]"},
 		"a division by zero": {`1 / (offset - 100) == 1`, ""},
 	} {

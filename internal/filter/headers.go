@@ -13,13 +13,26 @@ import (
 
 // headers is CEL's map of a record's headers by name, read where they lie. Of several of a
 // name the last counts, as in Kafka's clients.
-type headers struct{ walk *record.Walk }
+type headers struct {
+	walk    *record.Walk
+	lookups int
+	all     map[string]string // once many have been looked up, or all of them; nil: not yet
+}
+
+// manyLookups is how many make it worth to copy all headers.
+const manyLookups = 8
 
 // Find implements traits.Mapper.
-func (h headers) Find(key ref.Val) (ref.Val, bool) {
+func (h *headers) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), false
+	}
+	if h.lookups++; h.all != nil || h.lookups > manyLookups {
+		if found, has := h.copied()[string(name)]; has {
+			return types.String(found), true
+		}
+		return nil, false
 	}
 	var found []byte
 	has := false
@@ -35,7 +48,7 @@ func (h headers) Find(key ref.Val) (ref.Val, bool) {
 }
 
 // Get implements traits.Indexer.
-func (h headers) Get(key ref.Val) ref.Val {
+func (h *headers) Get(key ref.Val) ref.Val {
 	found, ok := h.Find(key)
 	switch {
 	case ok:
@@ -47,45 +60,51 @@ func (h headers) Get(key ref.Val) ref.Val {
 }
 
 // Contains implements traits.Container.
-func (h headers) Contains(key ref.Val) ref.Val {
+func (h *headers) Contains(key ref.Val) ref.Val {
 	_, ok := h.Find(key)
 	return types.Bool(ok)
 }
 
 // Size implements traits.Sizer.
-func (h headers) Size() ref.Val { return h.copied().Size() }
+func (h *headers) Size() ref.Val { return h.mapped().Size() }
 
 // Iterator implements traits.Iterable.
-func (h headers) Iterator() traits.Iterator { return h.copied().Iterator() }
+func (h *headers) Iterator() traits.Iterator { return h.mapped().Iterator() }
 
 // Equal implements ref.Val.
-func (h headers) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(headers); ok {
-		other = o.copied()
+func (h *headers) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(*headers); ok {
+		other = o.mapped()
 	}
-	return h.copied().Equal(other)
+	return h.mapped().Equal(other)
 }
 
 // ConvertToNative implements ref.Val.
-func (h headers) ConvertToNative(t reflect.Type) (any, error) { return h.copied().ConvertToNative(t) }
+func (h *headers) ConvertToNative(t reflect.Type) (any, error) { return h.mapped().ConvertToNative(t) }
 
 // ConvertToType implements ref.Val.
-func (h headers) ConvertToType(t ref.Type) ref.Val { return h.copied().ConvertToType(t) }
+func (h *headers) ConvertToType(t ref.Type) ref.Val { return h.mapped().ConvertToType(t) }
 
 // Type implements ref.Val.
-func (h headers) Type() ref.Type { return types.MapType }
+func (h *headers) Type() ref.Type { return types.MapType }
 
 // Value implements ref.Val.
-func (h headers) Value() any { return h.copied().Value() }
+func (h *headers) Value() any { return h.copied() }
 
 // String keeps the record out of messages.
-func (h headers) String() string { return fmt.Sprintf("headers of offset %d", h.walk.Offset()) }
+func (h *headers) String() string { return fmt.Sprintf("headers of offset %d", h.walk.Offset()) }
 
-// copied is the map that Go's own is.
-func (h headers) copied() traits.Mapper {
-	all := map[string]string{}
-	for name, value := range h.walk.Headers {
-		all[string(name)] = string(value)
+func (h *headers) mapped() traits.Mapper {
+	return types.NewStringStringMap(types.DefaultTypeAdapter, h.copied())
+}
+
+// copied is all headers by name.
+func (h *headers) copied() map[string]string {
+	if h.all == nil {
+		h.all = map[string]string{}
+		for name, value := range h.walk.Headers {
+			h.all[string(name)] = string(value)
+		}
 	}
-	return types.NewStringStringMap(types.DefaultTypeAdapter, all)
+	return h.all
 }

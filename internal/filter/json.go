@@ -13,16 +13,15 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// maxJSONBytes is the longest value that is read as JSON: decoded, it may take twenty times
-// as much.
-const maxJSONBytes = 1 << 20
-
 var errMore = errors.New("something follows it")
 
-// decodeJSON is the value as CEL sees it, or CEL's error.
+// decodeJSON is the value as CEL sees it, null for none, or CEL's error.
 func decodeJSON(value []byte) ref.Val {
-	if len(value) > maxJSONBytes {
-		return types.NewErr("the value has %d bytes, JSON is read up to %d", len(value), maxJSONBytes)
+	if value == nil {
+		return types.NullValue
+	}
+	if len(value) > maxRead {
+		return types.NewErr("the value has %d bytes, JSON is read up to %d", len(value), maxRead)
 	}
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -96,7 +95,7 @@ func newFieldTree(paths []string) (fieldTree, error) {
 
 // project is an object with the wanted fields only; nil of what is none.
 func (t fieldTree) project(value []byte) []byte {
-	if len(value) > maxJSONBytes {
+	if len(value) > maxRead {
 		return nil
 	}
 	var all map[string]json.RawMessage

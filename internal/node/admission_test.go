@@ -19,7 +19,7 @@ import (
 
 // strictly runs nodes that nobody announces, with a short patience for lost ones.
 func strictly(t *testing.T, names ...string) *testCluster {
-	c := newClusterWith(t, func(o *settings.Options) { o.LostAfter = 200 * time.Millisecond }, names...)
+	c := newClusterWith(t, func(o *settings.Options) { o.LostAfter = time.Second }, names...)
 	c.strict = true
 	return c
 }

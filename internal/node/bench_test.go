@@ -78,11 +78,12 @@ func BenchmarkMetrics(b *testing.B) {
 			}
 		})
 	}
+	times := sequence.Times{Queue: time.Microsecond, Batch: time.Microsecond, Write: time.Millisecond, Sync: time.Millisecond, Replicas: time.Millisecond}
 	b.Run("counting alone", func(b *testing.B) {
 		m, a := metrics.New(""), request(b, "a record")
 		for b.Loop() {
 			done := m.MeasuredAppend("orders", a, func(sequence.Answer) {})
-			m.Committed(time.Microsecond, time.Millisecond, time.Millisecond)
+			m.Committed(times)
 			m.Wrote("orders", 100, 1, time.Millisecond)
 			done(sequence.Answer{})
 		}
@@ -90,7 +91,7 @@ func BenchmarkMetrics(b *testing.B) {
 	b.Run("stages alone", func(b *testing.B) {
 		m := metrics.New("")
 		for b.Loop() {
-			m.Committed(time.Microsecond, time.Millisecond, time.Millisecond)
+			m.Committed(times)
 		}
 	})
 }

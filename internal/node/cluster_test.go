@@ -49,10 +49,15 @@ type testCluster struct {
 	strict bool
 	// adjust changes the options of nodes that are started, if not nil.
 	adjust func(*settings.Options)
+	// network connects the nodes; nil: that of the machine.
+	network *distant
 }
 
-// clusters counts those of this process.
-var clusters atomic.Int32
+// clusters counts those of this process, and appended what was appended to logs of theirs.
+var (
+	clusters atomic.Int32
+	appended atomic.Uint64
+)
 
 // newCluster starts nodes that wait, and forms a cluster of them.
 func newCluster(t testing.TB, names ...string) *testCluster {
@@ -61,21 +66,33 @@ func newCluster(t testing.TB, names ...string) *testCluster {
 
 // newClusterWith is newCluster of nodes with other options.
 func newClusterWith(t testing.TB, adjust func(*settings.Options), names ...string) *testCluster {
-	c := newWaiting(t, adjust, names...)
-	_, err := c.nodes[names[0]].InitCluster(t.Context(), anyone)
+	return newClusterOver(t, nil, adjust, names...)
+}
+
+// newClusterOver is newClusterWith of nodes on a network of their own, unless it is nil.
+func newClusterOver(t testing.TB, network *distant, adjust func(*settings.Options), names ...string) *testCluster {
+	c := newWaitingOver(t, network, adjust, names...)
+	var err error
+	c.eventually("the cluster is formed", func() bool {
+		_, err = c.nodes[names[0]].InitCluster(t.Context(), anyone)
+		return !retryable(err) // another node may not answer yet
+	})
 	require.NoError(t, err)
 	return c
 }
 
 // newWaiting starts nodes that wait for their cluster to be formed.
 func newWaiting(t testing.TB, adjust func(*settings.Options), names ...string) *testCluster {
+	return newWaitingOver(t, nil, adjust, names...)
+}
+
+func newWaitingOver(t testing.TB, network *distant, adjust func(*settings.Options), names ...string) *testCluster {
 	c := &testCluster{
-		t: t, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
+		t: t, network: network, adjust: adjust, host: fmt.Sprintf("127.31.%d.%d", os.Getpid()%250, clusters.Add(1)), addresses: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, stops: map[string]func(){},
 		reserved: map[string]net.Listener{},
 	}
 	for _, name := range names {
-		l, err := net.Listen("tcp", c.host+":0")
-		require.NoError(t, err)
+		l := c.listen(name)
 		c.addresses[name], c.reserved[name] = l.Addr().String(), l
 	}
 	for _, name := range names {
@@ -106,6 +123,9 @@ func (c *testCluster) start(name string, join []string) {
 	}
 	if join == nil {
 		o.Peers = maps.Clone(c.addresses)
+	}
+	if c.network != nil {
+		o.Dial = c.network.dialFrom(c.addresses[name])
 	}
 	if c.adjust != nil {
 		c.adjust(&o)
@@ -146,6 +166,9 @@ func (c *testCluster) listen(name string) net.Listener {
 		delete(c.reserved, name)
 		return l
 	}
+	if c.network != nil {
+		return c.network.listen(name + ":1")
+	}
 	address := c.addresses[name]
 	if address == "" {
 		address = c.host + ":0"
@@ -165,7 +188,7 @@ func (c *testCluster) stop(name string) {
 // eventually waits for what other goroutines bring about.
 func (c *testCluster) eventually(what string, yes func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, yes, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(c.t, yes, 2*time.Minute, 5*time.Millisecond, what)
 }
 
 // leader waits for a node that leads a log, other than some.
@@ -201,14 +224,55 @@ func (c *testCluster) append(log string, texts ...string) (first record.Offset) 
 	return c.appendOne(log, func() *sequence.Append { return request(c.t, texts...) }).First.First
 }
 
-// appendOne is append with a new request for each attempt.
+// appendOne is append with a new request for each attempt. One that names no session begins one
+// of its own: the outcome of an attempt may be unknown, and the next must not add another record.
 func (c *testCluster) appendOne(log string, request func() *sequence.Append) (a sequence.Answer) {
 	c.t.Helper()
+	own := record.SessionID(1<<40 + appended.Add(1))
 	c.eventually("an append is acknowledged", func() bool {
-		a = appendTo(c.t, c.nodes[c.leader(log)], log, request())
+		q := request()
+		if q.Session == 0 {
+			q.Session, q.Implicit = own, true
+		}
+		a = appendTo(c.t, c.nodes[c.leader(log)], log, q)
 		return a.Refusal == nil
 	})
 	return a
+}
+
+// appendError is the refusal of an append; nil: it was acknowledged.
+func appendError(t testing.TB, n *Node, log string, a *sequence.Append) error {
+	if r := appendTo(t, n, log, a).Refusal; r != nil {
+		return r
+	}
+	return nil
+}
+
+// asked is what the leader of a log answers, or the next one if it has lost the log meanwhile.
+func (c *testCluster) asked(log string, ask func(leader *Node) error) (err error) {
+	c.t.Helper()
+	c.eventually("the leader of "+log+" answers", func() bool {
+		err = ask(c.nodes[c.leader(log)])
+		return !retryable(err)
+	})
+	return err
+}
+
+// createLog asks a node for a log until it is created: a machine that is slow may have no majority
+// of nodes for a while.
+func (c *testCluster) createLog(on, name string, config settings.Config) (info verbs.Info, err error) {
+	c.t.Helper()
+	caller := verbs.Caller{Request: fmt.Sprint("create ", appended.Add(1))}
+	c.eventually("log "+name+" is created", func() bool {
+		info, err = c.nodes[on].CreateLog(c.t.Context(), caller, name, config)
+		return !retryable(err)
+	})
+	return info, err
+}
+
+func retryable(err error) bool {
+	var refusal *record.Refusal
+	return errors.As(err, &refusal) && refusal.Reason.Retryable()
 }
 
 // healthy waits until every log has all its replicas.
@@ -227,18 +291,30 @@ func (c *testCluster) healthy() (status verbs.ClusterStatus) {
 	return status
 }
 
+// labelled waits until all nodes know the labels of all.
+func (c *testCluster) labelled() {
+	c.t.Helper()
+	c.eventually("all nodes have entered their labels", func() bool {
+		for _, n := range c.nodes {
+			members, _ := n.Members()
+			if len(members) != len(c.nodes) || slices.ContainsFunc(members, func(m Member) bool { return len(m.Labels) == 0 }) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // transfer asks, as clients do, until the node takes over: it may not have
 // caught up yet.
 func (c *testCluster) transfer(log, to string) {
 	c.t.Helper()
+	var err error
 	c.eventually(to+" takes over", func() bool {
-		err := c.nodes[to].TransferLeader(c.t.Context(), anyone, log, to)
-		if errors.Is(err, &record.Refusal{Reason: record.NotLeader}) {
-			return false
-		}
-		require.NoError(c.t, err)
-		return true
+		err = c.nodes[to].TransferLeader(c.t.Context(), anyone, log, to)
+		return !retryable(err)
 	})
+	require.NoError(c.t, err)
 }
 
 // values reads a log from a node, which may still have to open it.
@@ -252,7 +328,7 @@ func (c *testCluster) values(name, log string, q reading.Request) (texts []strin
 }
 
 func (c *testCluster) valuesNow(name, log string, q reading.Request) ([]string, error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	defer cancel()
 	q.Until = reading.NoOffset
 	r, err := c.nodes[name].Read(ctx, anyone, log, q)
@@ -278,7 +354,7 @@ func (c *testCluster) valuesNow(name, log string, q reading.Request) ([]string, 
 
 func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	info, err := c.nodes["b"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	info, err := c.createLog("b", "orders", settings.Config{})
 	require.NoError(t, err)
 	require.Equal(t, 3, info.Config.Replicas)
 	c.append("orders", "one")
@@ -301,10 +377,13 @@ func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
 
 func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
-	session, err := c.nodes[c.leader("orders")].OpenSession(t.Context(), anyone, "orders", time.Hour)
-	require.NoError(t, err)
+	var session verbs.Session
+	require.NoError(t, c.asked("orders", func(leader *Node) (err error) {
+		session, err = leader.OpenSession(t.Context(), anyone, "orders", time.Hour)
+		return err
+	}))
 	once := func() *sequence.Append {
 		a := request(t, "once")
 		a.Session = session.ID
@@ -336,7 +415,7 @@ func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
 
 func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "one")
 	leader := c.leader("orders")
@@ -349,7 +428,7 @@ func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
 
 func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "one")
 	follower := c.follower("orders")
@@ -396,7 +475,7 @@ func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 
 func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	for i := range 20 {
 		c.append("orders", fmt.Sprint("record ", i))
@@ -422,7 +501,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 
 func TestANodeThatWasRemovedRefusesItsCallersSayingSo(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	created, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 1})
+	created, err := c.createLog("a", "orders", settings.Config{Replicas: 1})
 	require.NoError(t, err)
 	removed := "b"
 	if created.Replicas[0].Node == removed {
@@ -459,7 +538,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 
 func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "one")
 	for _, name := range []string{"d", "e"} {
@@ -495,7 +574,7 @@ func TestANodeThatWaitsSaysSo(t *testing.T) {
 
 func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Durability: settings.Memory})
+	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	c.append("orders", "kept")
 	for _, name := range []string{"a", "b", "c"} {
@@ -518,18 +597,20 @@ func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) 
 	require.Equal(t, record.Offset(cluster.OffsetBlock), at, "no offset is used twice")
 	fenced := request(t, "of a writer that was fenced")
 	fenced.WriterTerm = term
-	require.Equal(t, record.Fenced, appendTo(t, c.nodes[c.leader("orders")], "orders", fenced).Refusal.Reason)
+	requireReason(t, record.Fenced, c.asked("orders", func(leader *Node) error { return appendError(t, leader, "orders", fenced) }))
 	require.Greater(t, c.acquireWriter("orders"), term, "no writer term is granted twice")
-	_, err = c.nodes[c.leader("orders")].Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 0}, Until: reading.NoOffset})
-	requireReason(t, record.DataLost, err)
+	requireReason(t, record.DataLost, c.asked("orders", func(leader *Node) error {
+		_, err := leader.Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 0}, Until: reading.NoOffset})
+		return err
+	}))
 }
 
 func (c *testCluster) acquireWriter(log string) (term record.WriterTerm) {
-	c.eventually("a writer term", func() (done bool) {
-		var err error
-		term, _, err = c.nodes[c.leader(log)].AcquireWriter(c.t.Context(), anyone, log)
-		return err == nil
-	})
+	c.t.Helper()
+	require.NoError(c.t, c.asked(log, func(leader *Node) (err error) {
+		term, _, err = leader.AcquireWriter(c.t.Context(), anyone, log)
+		return err
+	}))
 	return term
 }
 
@@ -537,7 +618,7 @@ func (c *testCluster) acquireWriter(log string) (term record.WriterTerm) {
 // up before it answers, or its node is gone for good.
 func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Durability: settings.Memory})
+	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	c.append("orders", "kept")
 	state := func(name string) cluster.Log { return c.nodes[name].catalog.Load().Shown.Load().Logs["orders"] }
@@ -566,7 +647,7 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 // log, however late it answers.
 func TestANodeThatLeavesIsGoneOnlyWhenItIsLost(t *testing.T) {
 	c := newClusterWith(t, func(o *settings.Options) { o.LostAfter = time.Second }, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Durability: settings.Memory})
+	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	a, leaving := c.nodes["a"], c.nodes["c"].me.Load().NodeID
 	isGone := func(node uint64) bool { return cluster.IsGone(a.catalog.Load().Shown.Load(), node, a.Peers.Lost) }
@@ -584,6 +665,59 @@ func TestANodeThatLeavesIsGoneOnlyWhenItIsLost(t *testing.T) {
 	c.eventually("it is lost", func() bool { return isGone(leaving) })
 	require.GreaterOrEqual(t, time.Since(stopped), a.options.LostAfter/2, "it might only have been restarted")
 	require.True(t, isGone(99), "one that nobody knows")
+}
+
+// network is what nodes talk over; it loses everything while it is cut.
+type network struct{ cut atomic.Bool }
+
+func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	return lossy{conn, n}, err
+}
+
+type lossy struct {
+	net.Conn
+	network *network
+}
+
+func (l lossy) Read(b []byte) (int, error) {
+	for {
+		n, err := l.Conn.Read(b)
+		if err != nil || !l.network.cut.Load() {
+			return n, err
+		}
+	}
+}
+
+func (l lossy) Write(b []byte) (int, error) {
+	if l.network.cut.Load() {
+		return len(b), nil
+	}
+	return l.Conn.Write(b)
+}
+
+// It resigns, as every leader does that hears from nobody, and does not wait for ever for a
+// majority that all others have left.
+func TestALeaderWhoseMajorityIsGoneClosesAllTheSame(t *testing.T) {
+	var network network
+	c := newClusterWith(t, func(o *settings.Options) { o.Dial = network.dial }, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	leader := c.nodes[c.leader("orders")]
+	network.cut.Store(true)
+	answered := make(chan sequence.Answer, 1)
+	leader.Append(anyone, "orders", request(t, "two"), func(a sequence.Answer) { answered <- a })
+	closed := make(chan error, 1)
+	go func() { closed <- leader.Close(context.Background()) }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(2 * time.Minute):
+		require.FailNow(t, "it waits for a majority")
+	}
+	require.NotNil(t, (<-answered).Refusal)
+	network.cut.Store(false)
 }
 
 func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
@@ -622,7 +756,7 @@ func TestWithoutAMajorityASessionIsRefusedAndNotUnknown(t *testing.T) {
 		log      string
 		replicas int
 	}{{"orders", 3}, {"single", 1}} {
-		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, config.log, settings.Config{Replicas: config.replicas})
+		_, err := c.createLog("a", config.log, settings.Config{Replicas: config.replicas})
 		require.NoError(t, err)
 	}
 	last := c.leader("single")
@@ -693,7 +827,7 @@ func TestAChangeAskedOfANodeThatJustBeginsIsMade(t *testing.T) {
 
 func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "before")
 	c.stop("c")

@@ -22,7 +22,7 @@ func (h *history) long(t *testing.T, n *Node) {
 	h.short(t, n, 60)
 	if info, err := n.KnownInfo(anyone, "orders"); err == nil && info.End > 20 {
 		h.trimmed = info.End - 20
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, _, _ = n.Trim(ctx, anyone, "orders", h.trimmed, false) // it may fail, as all else
 	}

@@ -41,7 +41,7 @@ func newExchanged(t *testing.T) *exchanged {
 		}
 	}, "a", "b", "c")
 	for _, log := range []string{"x", "y"} {
-		_, err := e.nodes["a"].CreateLog(t.Context(), anyone, log, settings.Config{})
+		_, err := e.createLog("a", log, settings.Config{})
 		require.NoError(t, err)
 		for range 8 {
 			e.write(log)
@@ -153,7 +153,7 @@ func (e *exchanged) requireRepaired() {
 // requireServed reads what node c serves until that is everything.
 func (e *exchanged) requireServed() {
 	e.t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for _, log := range []string{"x", "y"} {
 		for {
 			values, err := e.valuesNow("c", log, reading.Request{Consistency: reading.ConsistencyAny})
@@ -362,7 +362,7 @@ func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *tes
 	e := newExchanged(t)
 	e.prepare()
 	e.start("c", nil)
-	_, err := e.nodes["a"].CreateLog(t.Context(), anyone, "z", settings.Config{})
+	_, err := e.createLog("a", "z", settings.Config{})
 	require.NoError(t, err)
 	e.want["z"] = nil
 	for log := range e.want {
@@ -439,7 +439,7 @@ func TestAWatermarkGoesWithItsReplica(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(gone)
 		return os.IsNotExist(err)
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	require.NoError(t, n.Close(t.Context()))
 	require.NoError(t, os.WriteFile(gone, content, 0o644)) // as if a crash had come before
 	n = open(t, dir)

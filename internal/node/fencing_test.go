@@ -44,19 +44,16 @@ func TestAFencedLogRefusesAppendsWithoutATermOnceThereIsOne(t *testing.T) {
 
 func TestALogIsFencedWhereverItIsLed(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	c.append("orders", "free")
 	for _, name := range []string{"a", "b", "c"} {
-		leader := c.leader("orders")
-		_, _, err := c.nodes[leader].AcquireWriter(t.Context(), anyone, "orders")
+		c.acquireWriter("orders")
+		_, err := c.nodes[name].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Fenced: true})
 		require.NoError(t, err)
-		_, err = c.nodes[name].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Fenced: true})
-		require.NoError(t, err)
-		leader = c.leader("orders")
-		r := appendTo(t, c.nodes[leader], "orders", request(t, "without a term")).Refusal
-		require.NotNil(t, r)
-		require.Equal(t, record.Fenced, r.Reason)
+		requireReason(t, record.Fenced, c.asked("orders", func(leader *Node) error {
+			return appendError(t, leader, "orders", request(t, "without a term"))
+		}))
 		_, err = c.nodes[name].ConfigureLog(t.Context(), anyone, "orders", settings.Config{})
 		require.NoError(t, err)
 		c.append("orders", "free again")

@@ -24,10 +24,12 @@ func FuzzQuestion(f *testing.F) {
 	corpus.Add(f)
 	for kind, question := range map[string]any{
 		peers.AskWho: nil, peers.AskStatus: nil, peers.AskLeads: nil, "something": nil,
-		peers.AskJoin:     cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Token: "t"},
-		peers.AskTransfer: peers.TransferRequest{Log: "orders", Node: 2},
-		peers.AskReady:    "orders",
-		peers.AskKept:     replicas.KeptRequest{Replicas: []replicas.KeptReplica{{Log: 1, Replica: 2}}},
+		peers.AskJoin:       cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Token: "t"},
+		peers.AskTransfer:   peers.TransferRequest{Log: "orders", Node: 2},
+		peers.AskReady:      "orders",
+		peers.AskLed:        "orders",
+		peers.AskConfigured: peers.ConfiguredRequest{Log: "orders", ID: 1, Revision: 2},
+		peers.AskKept:       replicas.KeptRequest{Replicas: []replicas.KeptReplica{{Log: 1, Replica: 2}}},
 	} {
 		body, err := json.Marshal(question)
 		require.NoError(f, err)

@@ -82,7 +82,7 @@ func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 			o.Disk, o.Logger = disk, said.logger()
 		}
 	}, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	for _, text := range numbered(0, 10) {
 		c.append("orders", text)
@@ -91,7 +91,7 @@ func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
 	c.transfer(cluster.CatalogName, "a")
 	c.transfer("orders", "c")
 	disk.Break(errBroken)
-	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "more", settings.Config{})
+	_, err = c.createLog("a", "more", settings.Config{})
 	require.NoError(t, err)
 	c.eventually("the catalog on c ends", func() bool { return c.nodes["c"].catalog.Load().Host().Ended() != nil })
 	return c, said

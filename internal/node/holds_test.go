@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -94,26 +95,80 @@ func TestAHoldIsRefusedThatNoLogTakes(t *testing.T) {
 // A leader of before knows nothing that ends a hold.
 func TestHoldsSurviveAnotherLeaderAndEndWithTheirLog(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", "v")
 	c.append("orders", "w")
-	leader := c.leader("orders")
-	_, err = c.nodes[leader].SetHold(t.Context(), anyone, "orders", record.Hold{Name: "backup", Offset: 1, Pointer: []byte("p")}, reading.FromOffset)
-	require.NoError(t, err)
+	require.NoError(t, c.asked("orders", func(leader *Node) error {
+		_, err := leader.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "backup", Offset: 1, Pointer: []byte("p")}, reading.FromOffset)
+		return err
+	}))
 	next := c.follower("orders")
-	require.NoError(t, c.nodes[leader].TransferLeader(t.Context(), anyone, "orders", next))
-	c.eventually("another one leads", func() bool { return c.leader("orders") == next })
-	_, _, err = c.nodes[next].Trim(t.Context(), anyone, "orders", 2, false)
-	requireReason(t, record.Held, err)
+	c.transfer("orders", next)
+	requireReason(t, record.Held, c.asked("orders", func(leader *Node) error {
+		_, _, err := leader.Trim(t.Context(), anyone, "orders", 2, false)
+		return err
+	}))
 
 	// A log that is deleted and created again has none.
 	require.NoError(t, c.nodes[next].DeleteLog(t.Context(), anyone, "orders"))
 	_, err = c.nodes[next].CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
-	holds, err := c.nodes[c.leader("orders")].KnownHolds(anyone, "orders")
+	require.NoError(t, c.asked("orders", func(leader *Node) error {
+		holds, err := leader.KnownHolds(anyone, "orders")
+		require.Empty(t, holds)
+		return err
+	}))
+}
+
+// Replicas that are created later begin with an installed snapshot. What has set a hold that still
+// stands is never trimmed; what has set one that was released later is, and the release is folded
+// into what the snapshot says.
+func TestHoldsMoveToOtherNodesWithTheirLog(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 1})
 	require.NoError(t, err)
-	require.Empty(t, holds)
+	first := c.leader("orders")
+	store := c.nodes[first].logs.Named("orders").Store
+	set := func(h record.Hold) {
+		_, err := c.nodes[first].SetHold(t.Context(), anyone, "orders", h, reading.FromOffset)
+		require.NoError(t, err)
+	}
+	set(record.Hold{Name: "released", Offset: 0})
+	setting := store.LastIndex()
+	for range 2 {
+		c.append("orders", string(make([]byte, 700<<10))) // a segment
+	}
+	hold := record.Hold{Name: "backup", Offset: 2, Owner: "ops", Lease: 3600_000, MaxBytes: 1 << 40, MaxAge: 1 << 40, Pointer: make([]byte, record.MaxHoldPointer)}
+	set(hold)
+	require.NoError(t, c.nodes[first].ReleaseHold(t.Context(), anyone, "orders", "released"))
+	_, _, err = c.nodes[first].Trim(t.Context(), anyone, "orders", 2, false)
+	require.NoError(t, err)
+	c.append("orders", "held")
+	c.eventually("the entry that has set the first hold is gone", func() bool { return store.FirstIndex() > setting })
+
+	_, err = c.nodes["a"].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+	require.NoError(t, err)
+	c.eventually("all nodes know the hold", func() bool {
+		for _, n := range c.nodes {
+			holds, err := n.KnownHolds(anyone, "orders")
+			if err != nil || len(holds) != 1 || holds[0].Name != hold.Name {
+				return false // it may have folded no more than the snapshot yet
+			}
+			require.Equal(t, hold, holds[0].Hold)
+		}
+		return c.holders("orders") == 3
+	})
+	for name, n := range c.nodes {
+		require.Greater(t, n.logs.Named("orders").Store.FirstIndex(), setting, "%s has no snapshot installed", name)
+	}
+	c.healthy()
+	next := c.follower("orders")
+	c.transfer("orders", next)
+	_, _, err = c.nodes[c.leader("orders", first)].Trim(t.Context(), anyone, "orders", 3, false)
+	require.Equal(t, &hold, requireReason(t, record.Held, err).Hold)
+	_, err = c.nodes[next].Read(t.Context(), anyone, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 0}, Until: reading.NoOffset})
+	require.Equal(t, &hold, requireReason(t, record.OffsetTrimmed, err).Hold)
 }
 
 // The least lease is a second, and a tick of the replica 50 ms.
@@ -133,7 +188,10 @@ func TestALeaseEndsAHoldUnlessItIsKept(t *testing.T) {
 }
 
 func TestRetentionStopsAtAHoldUntilTheHoldKeepsMoreThanItMay(t *testing.T) {
-	n := open(t, t.TempDir())
+	said := new(lines)
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), SegmentBytes: 1 << 20, Logger: said.logger()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
 	create(t, n, "wal", settings.Config{RetentionBytes: 1})
 	mustAppend(t, n, "wal", "a")
 	mustAppend(t, n, "wal", "b")
@@ -142,7 +200,7 @@ func TestRetentionStopsAtAHoldUntilTheHoldKeepsMoreThanItMay(t *testing.T) {
 		require.NoError(t, err)
 		return b.Start
 	}
-	_, err := n.SetHold(t.Context(), anyone, "wal", record.Hold{Name: "bounded", MaxBytes: 20 << 10, Offset: 2}, reading.FromOffset)
+	_, err = n.SetHold(t.Context(), anyone, "wal", record.Hold{Name: "bounded", Owner: "ops", MaxBytes: 20 << 10, Offset: 2}, reading.FromOffset)
 	require.NoError(t, err)
 	mustAppend(t, n, "wal", "c")
 	require.Eventually(t, func() bool { return start() == 2 }, time.Minute, 10*time.Millisecond, "retention goes as far as the hold")
@@ -159,6 +217,7 @@ func TestRetentionStopsAtAHoldUntilTheHoldKeepsMoreThanItMay(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return start() == 6 }, time.Minute, 10*time.Millisecond, "what it kept goes")
 	require.EqualValues(t, 1, gathered(t, n.Metrics())["broken_holds_total"])
+	require.Equal(t, 1, said.count("level=WARN msg=\"broke a hold that kept more than it may\" log=wal hold=bounded owner=ops offset=2 "))
 	requireReason(t, record.HoldNotFound, n.KeepHold(t.Context(), anyone, "wal", "bounded"))
 
 	_, err = n.SetHold(t.Context(), anyone, "wal", record.Hold{Name: "old", MaxAge: 1}, reading.FromTail)

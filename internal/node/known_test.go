@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
@@ -123,4 +125,67 @@ func TestAChangeThatIsRefusedAfterALostTryIsUnknown(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, c.GivenUp(p.Refused), &record.Refusal{Reason: want})
 	}
+}
+
+// A configuration is shown by all nodes that hold the log once it has been acknowledged: who asks another
+// node next, the leader say, does not see the one before.
+func TestAConfigurationIsKnownWhereverTheLogIsHeld(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
+	require.NoError(t, err)
+	for i := range 30 {
+		retention := time.Duration(i+1) * time.Hour
+		_, err := c.nodes["a"].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Retention: retention})
+		require.NoError(t, err)
+		for name, n := range c.nodes {
+			info, err := n.KnownInfo(anyone, "orders")
+			require.NoError(t, err)
+			require.Equal(t, retention, info.Config.Retention, "node %s", name)
+		}
+	}
+}
+
+// A log is gone from all nodes that held it once its deletion has been acknowledged.
+func TestADeletedLogIsGoneWhereverItWasHeld(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	for range 10 {
+		_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
+		require.NoError(t, err)
+		require.NoError(t, c.nodes["a"].DeleteLog(t.Context(), anyone, "orders"))
+		for _, n := range c.nodes {
+			_, err := n.KnownInfo(anyone, "orders")
+			requireReason(t, record.LogNotFound, err)
+		}
+	}
+}
+
+// Who has not heard of a log yet does not take it for one that is gone.
+func TestALogThatIsNotKnownYetIsWaitedFor(t *testing.T) {
+	n := open(t, t.TempDir())
+	gone, err := n.CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	require.NoError(t, err)
+	require.NoError(t, n.DeleteLog(t.Context(), anyone, "orders"))
+	ask := func(id uint64) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		return n.Verbs.Awaiter.AwaitConfigured(ctx, peers.ConfiguredRequest{Log: "orders", ID: id, Revision: 1})
+	}
+	require.NoError(t, ask(gone.ID))
+	require.ErrorIs(t, ask(gone.ID+1), context.DeadlineExceeded)
+}
+
+// A node that is gone does not hold a change of a log's configuration up for long.
+func TestALogIsConfiguredWithoutANodeThatIsGone(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
+	require.NoError(t, err)
+	c.stop("c")
+	c.eventually("the log is configured", func() bool {
+		_, err = c.nodes["a"].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Retention: time.Hour})
+		return !retryable(err)
+	})
+	require.NoError(t, err)
+	info, err := c.nodes["b"].KnownInfo(anyone, "orders")
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, info.Config.Retention)
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,7 @@ var logSeries = []struct {
 	logGauge("start_offset", "The oldest offset that can be read.", func(v *logView) float64 { return float64(v.info.Start) }),
 	logGauge("end_offset", "The offset after the newest committed record.", func(v *logView) float64 { return float64(v.info.End) }),
 	logGauge("used_bytes", "What the log occupies on this node.", func(v *logView) float64 { return float64(v.info.BytesUsed) }),
+	logGauge("digest_trails_bytes", "Bytes of the newest batches that the digest does not cover yet.", func(v *logView) float64 { return float64(v.uncovered) }),
 	logGauge("open_sessions", "Append sessions that are open.", func(v *logView) float64 { return float64(v.info.OpenSessions) }),
 	logGauge("term", "Raft's term; one that keeps rising means that leaders do not last.", func(v *logView) float64 { return float64(v.info.LeaderTerm) }),
 	logGauge("leading", "1 where this node takes the log's appends.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeading) }),
@@ -52,6 +54,9 @@ var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
 
 	"On the leader: records that the replica on a node has less.", []string{"log", "node"}, nil)
 
+var descReader = prometheus.NewDesc("strandline_log_read_replica_lag_records",
+	"On the leader: records that the read replica on a node has less.", []string{"log", "node"}, nil)
+
 var (
 	descHold = prometheus.NewDesc("strandline_log_hold_offset",
 		"On the leader: the oldest offset that a hold keeps.", []string{"log", "hold"}, nil)
@@ -64,6 +69,7 @@ type logView struct {
 	info      verbs.Info
 	state     string
 	repairing bool // while it is served
+	uncovered uint64
 	counts    *metrics.LogCounts
 	followers verbs.Followers
 }
@@ -87,6 +93,7 @@ func (c logCollector) Describe(out chan<- *prometheus.Desc) {
 		out <- s.desc
 	}
 	out <- descFollower
+	out <- descReader
 	out <- descHold
 	out <- descKept
 }
@@ -99,6 +106,9 @@ func (c logCollector) Collect(out chan<- prometheus.Metric) {
 	c.statuses.LookAtFollowers(asked)
 	for _, h := range c.hosts {
 		v := &logView{info: c.describer.Describe(h), state: h.State(), repairing: h.Repairs.Underway(), counts: c.metrics.Log(h.Name)}
+		if h.Replica != nil {
+			v.uncovered = h.Replica.Uncovered()
+		}
 		if v.state == hosted.StateLeading {
 			v.followers = c.statuses.Followers(h)
 			for _, hold := range c.holds.HoldsOf(h) {
@@ -109,8 +119,10 @@ func (c logCollector) Collect(out chan<- prometheus.Metric) {
 		for _, s := range logSeries {
 			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.read(v), h.Name)
 		}
-		for _, node := range slices.Sorted(v.followers.Nodes()) {
-			out <- prometheus.MustNewConstMetric(descFollower, prometheus.GaugeValue, float64(v.followers.ByNode[node]), h.Name, node)
+		for desc, lags := range map[*prometheus.Desc]map[string]int64{descFollower: v.followers.ByNode, descReader: v.followers.Readers} {
+			for _, node := range slices.Sorted(maps.Keys(lags)) {
+				out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(lags[node]), h.Name, node)
+			}
 		}
 	}
 }

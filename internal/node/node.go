@@ -20,6 +20,7 @@ import (
 	"strandline.dev/internal/node/membership"
 	"strandline.dev/internal/node/metrics"
 	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/recovery"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
@@ -48,7 +49,10 @@ type Node struct {
 	created      *datadir.ReplicaList
 	incarnations *datadir.Incarnations
 	tasks        *background.Tasks
-	files        *datadir.Files
+	// ticking ends after the logs are closed: a leader that waits for a majority tells it again
+	// what was lost on the way, and resigns where there is none.
+	ticking *background.Tasks
+	files   *datadir.Files
 
 	others *peers.Others
 	owners *replicas.Owners
@@ -81,6 +85,9 @@ func Open(o settings.Options) (*Node, error) {
 	lock, err := o.Disk.Lock(filepath.Join(o.DataDir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory %s: %w; is another strandline running on it?", o.DataDir, err)
+	}
+	if err := recovery.Resume(o.Disk, o.DataDir, o.Logger); err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
 	n, err := load(o, lock)
 	if err != nil {
@@ -128,7 +135,7 @@ func load(o settings.Options, lock io.Closer) (*Node, error) {
 
 func (n *Node) start() error {
 	n.others.Space.Observe()
-	n.tasks.Run(n.Membership.Clock.Run)
+	n.ticking.Run(n.Membership.Clock.Run)
 	n.tasks.Run(n.owners.Retention.Run)
 	switch {
 	case n.me.Load().Member():
@@ -194,7 +201,9 @@ func (n *Node) begin() (err error) {
 	n.tasks.Run(n.owners.Renewer.Run)
 	n.tasks.Run(n.Membership.Reshaper.Run)
 	n.tasks.Run(n.Membership.Controller.Run)
+	n.tasks.Run(n.Membership.Stretching.Run)
 	n.tasks.Run(n.Peers.Query)
+	n.tasks.Run(n.others.Trips.Run)
 	n.tasks.Run(n.opener.Run)
 	if !n.options.KeepLeaders {
 		n.tasks.Run(n.Membership.Spread.Run)
@@ -296,6 +305,7 @@ func (n *Node) close(ctx context.Context) error {
 	if h := logs[cluster.CatalogName]; h != nil {
 		failures = append(failures, h.Close(ctx))
 	}
+	n.ticking.Stop()
 	n.others.Mesh.Close()
 	n.owners.Slow.Running.Wait() // what hangs still uses the files
 	failures = append(failures, n.lock.Close())

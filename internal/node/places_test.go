@@ -10,6 +10,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 )
@@ -21,6 +22,7 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 		if at[o.Name] != "" {
 			o.Labels = []cluster.Label{at[o.Name]}
 		}
+		o.RelabelAfter = time.Second
 	}, slices.Sorted(maps.Keys(at))...)
 	n := c.nodes["a"]
 	logOf := func(name string) LogStatus {
@@ -33,10 +35,7 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 		}
 		return LogStatus{}
 	}
-	c.eventually("all nodes to have entered their labels", func() bool {
-		status, err := n.ClusterStatus(t.Context(), anyone)
-		return err == nil && !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return len(n.Labels) == 0 }) && len(status.Nodes) == len(at)
-	})
+	c.labelled()
 
 	_, err := n.CreateLog(t.Context(), anyone, "orders", settings.Config{Rule: &cluster.Rule{In: []cluster.Label{"dc=nowhere"}}})
 	require.ErrorIs(t, err, &record.Refusal{Reason: record.Precondition})
@@ -68,11 +67,96 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 	})
 }
 
+// Otherwise a log could be put there that its rule keeps off such nodes.
+func TestANodeHasItsLabelsAsSoonAsItIsAMember(t *testing.T) {
+	c := newClusterWith(t, func(o *settings.Options) { o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)} }, "a")
+	c.start("b", []string{c.addresses["a"]})
+	var members []Member
+	c.eventually("b is a member", func() bool {
+		members, _ = c.nodes["a"].Members()
+		return len(members) == 2
+	})
+	require.Equal(t, []cluster.Label{"dc=b"}, members[1].Labels)
+}
+
+// A read replica has what the voters have, serves it without them, and is no part of their majority.
+func TestAReadReplicaIsNoPartOfAMajority(t *testing.T) {
+	for _, durability := range []settings.Durability{settings.Disk, settings.Memory} {
+		t.Run(durability.String(), func(t *testing.T) {
+			c := newClusterWith(t, func(o *settings.Options) {
+				o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)}
+			}, "a", "b", "s")
+			c.labelled()
+			rule := &cluster.Rule{Readers: []cluster.ReadReplicas{{Label: "dc=s", Count: 1}}}
+			_, err := c.createLog("a", "orders", settings.Config{Durability: durability, Replicas: 2, Rule: rule})
+			require.NoError(t, err)
+			known := reading.Request{Consistency: reading.ConsistencyAny}
+			c.append("orders", "one")
+			has := func(want ...string) {
+				t.Helper()
+				c.eventually("the read replica has what was appended", func() bool {
+					texts, err := c.valuesNow("s", "orders", known)
+					return err == nil && slices.Equal(texts, want)
+				})
+			}
+			has("one")
+			texts, err := c.values("s", "orders", reading.Request{Consistency: reading.ConsistencyLinearizable})
+			require.NoError(t, err)
+			require.Equal(t, []string{"one"}, texts)
+
+			find := func() (l LogStatus) {
+				status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
+				require.NoError(t, err)
+				at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
+				return status.Logs[at]
+			}
+			c.eventually("the status shows it", func() bool {
+				l := find()
+				at := slices.IndexFunc(l.Replicas, func(r ReplicaStatus) bool { return r.Node == "s" })
+				return l.Healthy && len(voters(l)) == 2 && len(l.Unmet) == 0 && l.Replicas[at].Role == ReadReplica && l.Replicas[at].State == Replicating && l.Replicas[at].Lag == 0
+			})
+			leader := c.leader("orders")
+			raft := c.nodes[leader].logs.Named("orders").Replica.Status()
+			require.Len(t, raft.Voters, 2)
+			require.Len(t, raft.Learners, 1)
+			require.Contains(t, c.logMetrics(leader, "orders"), "log_read_replica_lag_records{log=orders,node=s}")
+			require.NotContains(t, c.logMetrics(leader, "orders"), "log_follower_lag_records{log=orders,node=s}")
+			info, err := c.nodes[leader].Info(t.Context(), anyone, "orders")
+			require.NoError(t, err)
+			require.Len(t, info.Replicas, 3)
+			require.True(t, info.Replicas[2].Reader)
+			require.NotNil(t, info.Replicas[2].Lag)
+
+			// It comes back, in memory under a new id, and the log is healthy meanwhile.
+			c.stop("s")
+			c.append("orders", "two")
+			c.eventually("the log is healthy without it", func() bool { return find().Healthy })
+			c.start("s", nil)
+			has("one", "two")
+			if durability == settings.Memory {
+				return
+			}
+
+			// One voter and a read replica are two of three, and no majority.
+			c.stop("b")
+			c.eventually("the log has no leader", func() bool {
+				s := c.nodes["a"].logs.Named("orders").Replica.Status()
+				return !s.Leading && s.Leader == 0
+			})
+			has("one", "two")
+			c.start("b", nil)
+			c.append("orders", "three")
+			has("one", "two", "three")
+			require.NotEqual(t, "s", c.leader("orders"))
+		})
+	}
+}
+
 // Where the others have reasons not to lead either, a log would go to and fro for ever.
 func TestADrainedNodeHandsALogOverLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.KeepLeaders = true }, "a", "b", "c")
-	_, err := c.nodes["b"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("b", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.healthy()
 	require.NoError(t, c.nodes["b"].DrainNode(t.Context(), anyone, "a", false))

@@ -50,7 +50,15 @@ func (n *Node) register(a *peers.Answers) {
 		peers.AskTransfer: peers.AnswerTo(func(ctx context.Context, q peers.TransferRequest) (any, error) {
 			return nil, n.Verbs.Leadership.TransferHere(ctx, q)
 		}),
-		peers.AskReady:  peers.AnswerTo(func(ctx context.Context, log string) (any, error) { return nil, n.Verbs.Admin.AwaitLog(ctx, log) }),
+		peers.AskReady: peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
+			return nil, n.Verbs.Awaiter.AwaitLog(ctx, log, false)
+		}),
+		peers.AskLed: peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
+			return nil, n.Verbs.Awaiter.AwaitLog(ctx, log, true)
+		}),
+		peers.AskConfigured: peers.AnswerTo(func(ctx context.Context, q peers.ConfiguredRequest) (any, error) {
+			return nil, n.Verbs.Awaiter.AwaitConfigured(ctx, q)
+		}),
 		peers.AskStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Verbs.Status.OwnStatus(), nil },
 		peers.AskKept:   peers.AnswerTo(func(_ context.Context, q replicas.KeptRequest) (any, error) { return n.owners.Renewer.KeptHere(q) }),
 		peers.AskLeads:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.Membership.Spread.Own(), nil },

@@ -55,7 +55,7 @@ func TestTheLargestEntryReachesEveryReplica(t *testing.T) {
 	t.Parallel()
 	require.Less(t, record.MaxEntryBytes+1<<20, peer.MaxMessage)
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	patiently := func(what string, done func() bool) {
 		require.Eventually(t, done, 5*time.Minute, 20*time.Millisecond, what)
@@ -95,7 +95,7 @@ func TestTheLargestEntryReachesEveryReplica(t *testing.T) {
 	}
 }
 
-// splice writes the last entry of a log anew, of a node that is stopped, as one
+// splice writes the last entry of a log with records anew, of a node that is stopped, as one
 // that follows others than those in front of it.
 func splice(t *testing.T, dir string) {
 	t.Helper()
@@ -107,10 +107,12 @@ func splice(t *testing.T, dir string) {
 	}
 	log, err := repair.Open(vfs.OS(), dir, store.Options{Watermark: datadir.WatermarkPath(data, id(filepath.Dir(dir)), id(dir))})
 	require.NoError(t, err)
-	last := log.LastIndex()
-	frames, err := log.Entries(last, last+1, 1<<20)
-	require.NoError(t, err)
 	const chain = 16 // position in an entry
+	var frames []segment.Entry
+	for at := log.LastIndex(); len(frames) == 0 || len(frames[0].Payload) <= chain; at-- { // a new leader's own entry is empty
+		frames, err = log.Entries(at, log.LastIndex()+1, 1<<20)
+		require.NoError(t, err)
+	}
 	frames[0].Payload[chain] ^= 1
 	frames[0].CRC = record.Checksum(frames[0].Payload)
 	_, err = log.Write([]segment.Write{{Entries: frames, MustSync: true}})

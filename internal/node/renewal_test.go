@@ -73,7 +73,7 @@ func numbered(from, until int) []string {
 func three(t *testing.T, records int) *testCluster {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.append("orders", numbered(0, records)...)
 	c.healthy()
@@ -279,7 +279,7 @@ func TestANodeThatHasLostItsCatalogGetsAnother(t *testing.T) {
 	c.eventually("c has begun", func() bool { return c.nodes["c"].catalog.Load() != nil })
 	c.renewed("c", cluster.CatalogName, before)
 	after, _ := c.replicaOf("c", cluster.CatalogName)
-	_, err = c.nodes["c"].CreateLog(t.Context(), anyone, "more", settings.Config{})
+	_, err = c.createLog("c", "more", settings.Config{})
 	require.NoError(t, err)
 	c.sameOn("orders", numbered(0, 10))
 

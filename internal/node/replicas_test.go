@@ -112,7 +112,7 @@ func TestReplicasAreSpreadOntoNewNodes(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	for i := range 6 {
 		log := fmt.Sprint("log", i)
-		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, log, settings.Config{Replicas: 3})
+		_, err := c.createLog("a", log, settings.Config{Replicas: 3})
 		require.NoError(t, err)
 		c.append(log, "kept")
 	}
@@ -189,7 +189,7 @@ func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
 // another one.
 func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	a := c.nodes["a"]
 	l := a.catalog.Load().Shown.Load().Logs["orders"]
@@ -229,11 +229,11 @@ func TestANewerReplicaIsOfTheNodeThatItWasHeardOfFirst(t *testing.T) {
 func TestANodeWithAnOldCatalogDoesNotDenyALog(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "first", settings.Config{})
+	_, err := c.createLog("a", "first", settings.Config{})
 	require.NoError(t, err)
 	c.healthy()
 	c.stop("c")
-	_, err = c.nodes["a"].CreateLog(t.Context(), anyone, "second", settings.Config{})
+	_, err = c.createLog("a", "second", settings.Config{})
 	require.NoError(t, err)
 	c.stop("a")
 	c.stop("b")

@@ -61,7 +61,7 @@ func hangingCluster(t *testing.T, stall time.Duration) (*testCluster, *hangingDi
 		}
 	}, "a", "b", "c")
 	for _, log := range []string{"orders", "others"} {
-		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, log, settings.Config{})
+		_, err := c.createLog("a", log, settings.Config{})
 		require.NoError(t, err)
 		c.append(log, "one")
 	}
@@ -98,7 +98,7 @@ func TestALogWhoseFilesTakeForEverToOpenHoldsNothingElseUp(t *testing.T) {
 		return err != nil && contains(err, "the disk has not answered")
 	})
 	require.True(t, c.nodes["c"].Spread.Own().Unfit)
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "more", settings.Config{})
+	_, err := c.createLog("a", "more", settings.Config{})
 	require.NoError(t, err)
 	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
 

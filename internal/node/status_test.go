@@ -18,7 +18,7 @@ import (
 func TestVotersAreReportedAsSuchAlsoWhenNobodyLeads(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c", "d", "e")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	var holders []string
 	for _, r := range c.healthy().Logs[1].Replicas {
@@ -94,7 +94,7 @@ func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 func TestANodeListsLogsThatItDoesNotHold(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c", "d")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
 	for _, text := range numbered(0, 10) {
 		c.append("orders", text)

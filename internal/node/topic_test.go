@@ -139,7 +139,7 @@ func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 		disks[o.Name] = &syncdisk.Disk{FS: vfs.OS()}
 		o.Disk = disks[o.Name]
 	}, "a", "b", "c")
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{})
+	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
 	for range 3 {
 		c.append("orders", "v")

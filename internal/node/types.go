@@ -29,6 +29,10 @@ type (
 	Hold = verbs.Hold
 	// HoldPlace is that of package verbs.
 	HoldPlace = verbs.HoldPlace
+	// Digest is that of package verbs.
+	Digest = verbs.Digest
+	// DigestRequest is that of package verbs.
+	DigestRequest = verbs.DigestRequest
 	// Session is that of package verbs.
 	Session = verbs.Session
 	// Topic is that of package verbs.
@@ -71,6 +75,8 @@ const (
 	Learner = verbs.Learner
 	Leaving = verbs.Leaving
 	Missing = verbs.Missing
+
+	ReadReplica = verbs.ReadReplica
 
 	Leads       = verbs.Leads
 	Replicating = verbs.Replicating

@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/tracing"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/transport/peer"
 )
@@ -28,7 +29,7 @@ func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Iden
 	waiting, stopWaiting := context.WithCancel(context.Background())
 	n := &Node{
 		options: &o, disk: disk, logger: logger, metrics: counts, memory: memory, lock: lock, me: me, catalog: catalogs, logs: logs,
-		created: created, incarnations: incarnations, tasks: tasks, stopDeciding: stopDeciding, stopWaiting: stopWaiting,
+		created: created, incarnations: incarnations, tasks: tasks, ticking: background.NewTasks(), stopDeciding: stopDeciding, stopWaiting: stopWaiting,
 	}
 	due := &background.Bell{} // rung when the members or the connections have changed
 	n.others = peers.New(peers.Parts{
@@ -37,7 +38,7 @@ func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Iden
 	})
 	n.Self, n.Peers = n.others.Self, n.others.Peers
 	n.files = datadir.NewFiles(disk, created, datadir.FilesOptions{
-		Dir: o.DataDir, SegmentBytes: o.SegmentBytes, SyncDelay: o.SyncDelay, Cluster: n.Self.ClusterID, Logger: logger,
+		Dir: o.DataDir, SegmentBytes: o.SegmentBytes, SyncDelay: o.SyncDelay, Cluster: func() string { return me.Load().FilesOf() }, Logger: logger,
 	})
 	n.owners = replicas.New(replicas.Parts{
 		Others: n.others, Options: &o, Logger: logger, Disk: disk, Metrics: counts, Memory: memory, Me: me, Catalog: catalogs, Damaged: damaged,
@@ -50,7 +51,7 @@ func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Iden
 		Due: due, Begin: n.begin,
 	})
 	n.Verbs = verbs.New(verbs.Parts{
-		Others: n.others, Owners: n.owners, Options: &o, Logger: logger, Metrics: counts, Memory: memory, Me: me, Catalog: catalogs, Logs: logs,
+		Others: n.others, Owners: n.owners, Options: &o, Logger: logger, Metrics: counts, Tracer: tracing.New(o.Tracing, tasks), Memory: memory, Me: me, Catalog: catalogs, Logs: logs,
 	})
 	n.series = &series{
 		metrics: counts, memory: memory, logs: logs, members: n.Membership.Roll.Members, space: n.others.Space, statuses: n.Verbs.Status,

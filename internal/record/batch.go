@@ -1,6 +1,7 @@
 package record
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 )
@@ -183,6 +184,10 @@ func (b Batch) faultOfHeader(selected bool) string {
 	}
 	return b.faultOfCount(selected)
 }
+
+// Content is the SHA-256 of all that the batch's CRC covers: everything but its place in a
+// log, as base offset and leader epoch are the server's, and magic and length, which follow.
+func (b Batch) Content() Content { return sha256.Sum256(b[crcStart:]) }
 
 // Damaged reports whether a batch, as Split returns it, has another checksum than
 // its bytes give. The same batch sent again may be whole.

@@ -43,6 +43,19 @@ func TestTheBytesOfACommandAreForEver(t *testing.T) {
 	for kind, number := range commandNumbers {
 		require.EqualValues(t, number, kind)
 	}
+	for flag, bit := range []uint32{FlagFastForward, FlagFenced, FlagExpired, FlagBroken, FlagFromStart, FlagFromEnd} {
+		require.EqualValues(t, 1<<flag, bit)
+	}
+}
+
+func TestTheBytesOfAHoldAreForEver(t *testing.T) {
+	hold := Hold{Name: "backup", Owner: "ops", MaxBytes: 1 << 40, MaxAge: 1 << 20, Pointer: []byte("p1")}
+	data := AppendHold(nil, hold)
+	require.Equal(t, "0000000000010000"+"0000100000000000"+"0600"+"0300"+"02000000"+hex.EncodeToString([]byte("backupopsp1")), hex.EncodeToString(data))
+	got, rest, err := ParseHold(data)
+	require.NoError(t, err)
+	require.Equal(t, hold, got)
+	require.Empty(t, rest)
 }
 
 func TestACommandThatIsCutShortOrUnknownStopsTheReader(t *testing.T) {

@@ -1,15 +1,20 @@
 package record
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 )
 
-// EntryVersion is the version of the entry format that this code writes. A
-// replica that meets another version stops rather than guess.
-const EntryVersion = 1
+// EntryVersion is the version of an entry, and DigestedVersion that of one with
+// which the log's digest begins or continues. A replica that meets another version
+// stops rather than guess.
+const (
+	EntryVersion    = 1
+	DigestedVersion = 2
+)
 
 // EntryKind is what an entry carries.
 type EntryKind uint8
@@ -24,21 +29,32 @@ const (
 const (
 	entryHeaderSize = 40
 	batchMetaSize   = 48
+
+	// ContentSize is the size of a Content.
+	ContentSize = sha256.Size
+	// HashedSize is the size of an encoded HashedBatch.
+	HashedSize = 16 + ContentSize
+
+	entryBegins = 1 << 0 // flag: Entry.Begins
 )
+
+// Content is the SHA-256 of what a batch says, see Batch.Content.
+type Content [ContentSize]byte
 
 // Entry is the payload of one Raft entry: the unit in which appends become
 // durable. All integers are little-endian.
 //
-//	 0  u8   version        EntryVersion
+//	 0  u8   version        EntryVersion or, of batches, DigestedVersion
 //	 1  u8   kind           EntryBatches or EntryCommand
-//	 2  u16  reserved       0
+//	 2  u16  flags          in DigestedVersion, 1: the log's digest begins here; else 0
 //	 4  u32  batch count    EntryBatches: how many BatchMeta follow
 //	 8  i64  time           leader's time, unix ms, never decreasing in a log
 //	16  u64  chain          chain value before this entry, see NextChain
 //	24  i64  first offset   of the first record; for a command: the end of the log
 //	32  u32  record count   records in all batches; 0 for a command
-//	36  u32  reserved       0
-//	40  batch count x BatchMeta (48 bytes each), then the batches, contiguous
+//	36  u32  hashed count   in DigestedVersion: how many HashedBatch follow; else 0
+//	40  batch count x BatchMeta (48 bytes each), then the batches, contiguous, then
+//	    hashed count x HashedBatch (48 bytes each)
 //	    or, for a command, the encoded Command
 //
 // The batches are stored exactly as the producer sent them, except for base
@@ -49,10 +65,30 @@ type Entry struct {
 	Chain   uint64
 	First   Offset
 	Count   uint32
-	Metas   []byte // batch count x batchMetaSize, see BatchMeta
+	Metas   []byte // batch count x BatchMeta
 	Body    []byte // contiguous batches, or one encoded command
 	Batches int    // how many batches Body holds
+	// Begins: the log's digest covers the batches from this entry on, and none before.
+	Begins bool
+	// Hashed has the contents of batches of earlier entries, see AppendHashed.
+	Hashed []byte
 }
+
+// HashedBatch is the content of a batch that lies in an earlier entry.
+//
+//	 0  i64  first offset
+//	 8  u32  record count
+//	12  u32  size           of the encoded batch
+//	16  the content
+type HashedBatch struct {
+	First   Offset
+	Count   uint32
+	Size    uint32
+	Content Content
+}
+
+// End is the offset after the last record of the batch.
+func (h *HashedBatch) End() Offset { return h.First + Offset(h.Count) }
 
 // BatchMeta is what the log must know of one batch besides its bytes.
 //
@@ -87,19 +123,23 @@ var ErrEntry = errors.New("malformed entry")
 func ParseEntry(data []byte) (Entry, error) {
 	e, err := ParseEntryHead(data, len(data))
 	if err == nil {
-		e.Body = data[e.bodyAt():]
+		end := len(data) - e.hashedSize(data)
+		e.Body = data[e.bodyAt():end]
+		if end < len(data) {
+			e.Hashed = data[end:]
+		}
 	}
 	return e, err
 }
 
 // ParseEntryHead is ParseEntry for the first bytes of an entry that has so many: all but
-// the body have to be among them, and Body stays empty.
+// the body and what follows it have to be among them, and Body and Hashed stay empty.
 func ParseEntryHead(data []byte, length int) (Entry, error) {
 	if len(data) < entryHeaderSize {
 		return Entry{}, fmt.Errorf("%w: %d bytes, the header alone has %d", ErrEntry, len(data), entryHeaderSize)
 	}
-	if v := data[0]; v != EntryVersion {
-		return Entry{}, fmt.Errorf("%w: version %d, this program knows %d", ErrEntry, v, EntryVersion)
+	if v := data[0]; v != EntryVersion && v != DigestedVersion {
+		return Entry{}, fmt.Errorf("%w: version %d, this program knows %d and %d", ErrEntry, v, EntryVersion, DigestedVersion)
 	}
 	e := Entry{
 		Kind:    EntryKind(data[1]),
@@ -109,22 +149,40 @@ func ParseEntryHead(data []byte, length int) (Entry, error) {
 		First:   Offset(binary.LittleEndian.Uint64(data[24:])),
 		Count:   binary.LittleEndian.Uint32(data[32:]),
 	}
+	hashed := 0
+	if data[0] == DigestedVersion {
+		flags := binary.LittleEndian.Uint16(data[2:])
+		if e.Begins = flags == entryBegins; flags&^entryBegins != 0 {
+			return Entry{}, fmt.Errorf("%w: unknown flags %#x", ErrEntry, flags)
+		}
+		if hashed = e.hashedSize(data); hashed == 0 && !e.Begins {
+			return Entry{}, fmt.Errorf("%w: of version %d, with nothing of a digest", ErrEntry, DigestedVersion)
+		}
+	}
 	rest := data[entryHeaderSize:]
 	switch e.Kind {
 	case EntryCommand:
-		if e.Batches != 0 || e.Count != 0 {
-			return Entry{}, fmt.Errorf("%w: a command with records", ErrEntry)
+		if e.Batches != 0 || e.Count != 0 || data[0] == DigestedVersion {
+			return Entry{}, fmt.Errorf("%w: a command with records or contents", ErrEntry)
 		}
 	case EntryBatches:
 		if e.Batches > len(rest)/batchMetaSize {
 			return Entry{}, fmt.Errorf("%w: %d batches announced in %d bytes", ErrEntry, e.Batches, len(rest))
 		}
 		e.Metas = rest[:e.Batches*batchMetaSize]
-		return e, e.check(length - e.bodyAt())
+		return e, e.check(length - e.bodyAt() - hashed)
 	default:
 		return Entry{}, fmt.Errorf("%w: unknown kind %d", ErrEntry, e.Kind)
 	}
 	return e, nil
+}
+
+// hashedSize is how many bytes at the end of an encoded entry of batches are Hashed.
+func (e *Entry) hashedSize(data []byte) int {
+	if data[0] != DigestedVersion {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint32(data[36:])) * HashedSize
 }
 
 // bodyAt is where the body begins.
@@ -138,7 +196,7 @@ func (e *Entry) check(body int) error {
 		size += uint64(m.Size)
 		count += uint64(m.Count)
 	}
-	if size != uint64(body) || count != uint64(e.Count) {
+	if body < 0 || size != uint64(body) || count != uint64(e.Count) {
 		return fmt.Errorf("%w: metadata claims %d bytes and %d records, header and body of %d and %d",
 			ErrEntry, size, count, body, e.Count)
 	}
@@ -165,6 +223,38 @@ type BatchPlace struct {
 	End  Offset // behind its last record
 }
 
+// All yields the place and the bytes of each batch of an entry that was read whole. It is an
+// iter.Seq2.
+func (e *Entry) All(yield func(BatchPlace, Batch) bool) {
+	body := e.bodyAt()
+	for p := range e.Places {
+		if !yield(p, Batch(e.Body[int(p.At)-body:][:p.Size])) {
+			return
+		}
+	}
+}
+
+// HashedBatches yields what Hashed holds. It is an iter.Seq.
+func (e *Entry) HashedBatches(yield func(HashedBatch) bool) {
+	for b := e.Hashed; len(b) >= HashedSize; b = b[HashedSize:] {
+		h := HashedBatch{
+			First: Offset(binary.LittleEndian.Uint64(b)), Count: binary.LittleEndian.Uint32(b[8:]),
+			Size: binary.LittleEndian.Uint32(b[12:]), Content: Content(b[16:]),
+		}
+		if !yield(h) {
+			return
+		}
+	}
+}
+
+// AppendHashed encodes a batch for Entry.Hashed.
+func AppendHashed(dst []byte, h *HashedBatch) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.First))
+	dst = binary.LittleEndian.AppendUint32(dst, h.Count)
+	dst = binary.LittleEndian.AppendUint32(dst, h.Size)
+	return append(dst, h.Content[:]...)
+}
+
 // Meta returns the metadata of the i-th batch.
 func (e Entry) Meta(i int) BatchMeta {
 	b := e.Metas[i*batchMetaSize:][:batchMetaSize]
@@ -183,16 +273,23 @@ func (e Entry) Meta(i int) BatchMeta {
 // End is the offset after the last record of the entry.
 func (e Entry) End() Offset { return e.First + Offset(e.Count) }
 
-// AppendEntryHeader encodes the fixed header and leaves metadata and body to
-// follow with AppendMeta and plain appends.
+// AppendEntryHeader encodes the fixed header and leaves what follows to AppendMeta and
+// plain appends. Of e.Hashed only the length counts.
 func AppendEntryHeader(dst []byte, e Entry) []byte {
-	dst = append(dst, EntryVersion, byte(e.Kind), 0, 0)
+	version, flags := byte(EntryVersion), byte(0)
+	if e.Begins || len(e.Hashed) > 0 {
+		version = DigestedVersion
+	}
+	if e.Begins {
+		flags = entryBegins
+	}
+	dst = append(dst, version, byte(e.Kind), flags, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(e.Batches))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Time))
 	dst = binary.LittleEndian.AppendUint64(dst, e.Chain)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.First))
 	dst = binary.LittleEndian.AppendUint32(dst, e.Count)
-	return binary.LittleEndian.AppendUint32(dst, 0)
+	return binary.LittleEndian.AppendUint32(dst, uint32(len(e.Hashed)/HashedSize))
 }
 
 // AppendMeta encodes the metadata of one batch.

@@ -2,8 +2,10 @@ package record
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +46,49 @@ func TestAnEntryIsReadAsItWasWritten(t *testing.T) {
 	require.Same(t, &data[len(data)-1], &e.Body[len(e.Body)-1], "nothing is copied")
 }
 
+// digestedEntry is an entry of one batch with the contents of two before.
+func digestedEntry(t testing.TB) []byte {
+	batch := golden(t, "none")
+	hashed := AppendHashed(nil, &HashedBatch{First: 7, Count: 3, Size: 90, Content: Content{1, 2}})
+	hashed = AppendHashed(hashed, &HashedBatch{First: 10, Count: 1, Size: 70, Content: batch.Content()})
+	data := AppendEntryHeader(nil, Entry{Kind: EntryBatches, Batches: 1, Time: 5, First: 1000, Count: uint32(batch.Count()), Begins: true, Hashed: hashed})
+	data = AppendMeta(data, BatchMeta{Size: uint32(len(batch)), Count: uint32(batch.Count())})
+	return append(append(data, batch...), hashed...)
+}
+
+func TestAnEntryHasTheContentsOfEarlierBatches(t *testing.T) {
+	data := digestedEntry(t)
+	require.Equal(t, byte(DigestedVersion), data[0])
+	e, err := ParseEntry(data)
+	require.NoError(t, err)
+	require.True(t, e.Begins)
+	require.Equal(t, e.Count, e.Meta(0).Count)
+	require.Equal(t, golden(t, "none"), Batch(e.Body))
+	var contents []HashedBatch
+	for h := range e.HashedBatches {
+		contents = append(contents, h)
+	}
+	require.Equal(t, []HashedBatch{
+		{First: 7, Count: 3, Size: 90, Content: Content{1, 2}}, {First: 10, Count: 1, Size: 70, Content: golden(t, "none").Content()},
+	}, contents)
+	require.Equal(t, Offset(10), contents[0].End())
+
+	batch := golden(t, "none")
+	batch.SetBaseOffset(77)
+	batch.SetLeaderEpoch(3)
+	require.Equal(t, golden(t, "none").Content(), batch.Content(), "the place in a log is no part of the content")
+
+	for position, value := range map[int]byte{1: byte(EntryCommand), 2: 2, 3: 1, 36: 3, 39: 255} {
+		data := digestedEntry(t)
+		data[position] = value
+		_, err = ParseEntry(data)
+		require.ErrorIs(t, err, ErrEntry, position)
+	}
+	head, err := ParseEntryHead(data[:entryHeaderSize+batchMetaSize], len(data))
+	require.NoError(t, err)
+	require.Equal(t, e.Metas, head.Metas)
+}
+
 func TestTheBytesOfAnEntryAreForEver(t *testing.T) {
 	require.Equal(t, ""+
 		"01010000"+"02000000"+"0068e5cf8b010000"+"cefaedfe00000000"+"e803000000000000"+"06000000"+"00000000"+
@@ -51,6 +96,25 @@ func TestTheBytesOfAnEntryAreForEver(t *testing.T) {
 		"04000000"+"00000000"+"0000000000000000"+"0000000000000000"+"0000000000000000"+"0000000000000000"+"01000000"+"00000000"+
 		hex.EncodeToString([]byte("batch 1two.")),
 		hex.EncodeToString(sampleEntry()))
+
+	batch := golden(t, "none")
+	first := "0700000000000000" + "03000000" + "5a000000" + "0102" + strings.Repeat("00", 30)
+	require.Equal(t, ""+
+		"02010100"+"01000000"+"0500000000000000"+"0000000000000000"+"e803000000000000"+"05000000"+"02000000"+
+		"bc010000"+strings.Repeat("00", 36)+"05000000"+"00000000"+
+		hex.EncodeToString(batch)+
+		first+"0a00000000000000"+"01000000"+"46000000"+fmt.Sprintf("%x", sha256.Sum256(batch[21:])),
+		hex.EncodeToString(digestedEntry(t)))
+
+	// Contents by themselves.
+	hashed, err := hex.DecodeString(first)
+	require.NoError(t, err)
+	data := AppendEntryHeader(nil, Entry{Kind: EntryBatches, Time: 5, Chain: 0xfeedface, First: 1000, Hashed: hashed})
+	require.Equal(t, "02010000"+"00000000"+"0500000000000000"+"cefaedfe00000000"+"e803000000000000"+"00000000"+"01000000", hex.EncodeToString(data))
+	e, err := ParseEntry(append(data, hashed...))
+	require.NoError(t, err)
+	require.Equal(t, Offset(1000), e.End())
+	require.Equal(t, hashed, e.Hashed)
 }
 
 func TestAnEntryThatDoesNotAddUpIsRefused(t *testing.T) {

@@ -82,6 +82,7 @@ func FuzzSection(f *testing.F) {
 func FuzzParseEntry(f *testing.F) {
 	corpus.Add(f)
 	f.Add(sampleEntry())
+	f.Add(digestedEntry(f))
 	f.Add(AppendCommand(AppendEntryHeader(nil, Entry{Kind: EntryCommand}), sampleCommand))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := ParseEntry(data)
@@ -102,6 +103,12 @@ func FuzzParseEntry(f *testing.F) {
 			require.Equal(t, uint64(e.Count), count)
 		}
 		again = append(again, e.Body...)
+		contents := 0
+		for h := range e.HashedBatches {
+			again = AppendHashed(again, &h)
+			contents++
+		}
+		require.Equal(t, len(e.Hashed), contents*HashedSize)
 		require.Equal(t, len(data), len(again))
 		back, err := ParseEntry(again)
 		require.NoError(t, err)

@@ -151,6 +151,13 @@ func (w *Walk) Size() int {
 	return w.view.payload
 }
 
+// HeaderSizes is how many headers the newest record has, and how many bytes they take as they
+// lie.
+func (w *Walk) HeaderSizes() (count, bytes int) {
+	w.parse()
+	return w.view.headerCount, len(w.view.headers)
+}
+
 // Headers yields names and values of the headers where they lie. It is an iter.Seq2.
 func (w *Walk) Headers(yield func(name, value []byte) bool) {
 	w.parse()

@@ -11,6 +11,8 @@ type CorruptError struct {
 	FirstIndex uint64 // entries [FirstIndex, LastIndex] are damaged, or may be
 	LastIndex  uint64 // 0: no entries are
 	Detail     string
+	// Forged: the entry FirstIndex matches all checksums, and is not what was appended.
+	Forged bool
 	// Renew: entries from other replicas cannot repair it, see ErrNotRepairable.
 	Renew bool
 }

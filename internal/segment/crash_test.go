@@ -3,6 +3,7 @@ package segment_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -405,4 +406,58 @@ func interruptedReset(t *testing.T, seed, index uint64, remains faultdisk.Remain
 		require.Empty(t, filesOn(disk, ".tmp"))
 		require.NoError(t, s.Close())
 	}
+}
+
+// What is opened for reading is what a start would find, whatever a crash has left, and nothing
+// on the disk is changed for it.
+func TestOpeningForReadingFindsWhatAStartFindsAndChangesNothing(t *testing.T) {
+	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
+		t.Run(remains.String(), func(t *testing.T) {
+			for n := 1; ; n += 11 {
+				disk := faultdisk.New(uint64(n))
+				s := create(t, disk)
+				disk.StopAt(n)
+				w := &walk{random: rand.New(rand.NewPCG(1, 1)), model: newModel(), term: 1, snapshot: 1}
+				steps := 0
+				for ; steps < 50 && w.step(s) == nil; steps++ {
+				}
+				if steps == 50 {
+					require.Greater(t, n, 100)
+					return
+				}
+				disk.PowerCut(remains)
+				before := contents(disk)
+				stored, err := repair.OpenReadOnly(disk, dir, options(disk))
+				require.NoError(t, err, "operation %d", n)
+				found := foundIn(t, stored)
+				require.NoError(t, stored.Close())
+				_, err = stored.Entries(stored.FirstIndex(), stored.FirstIndex()+1, 1)
+				require.ErrorIs(t, err, segment.ErrClosed)
+				require.True(t, maps.Equal(before, contents(disk)), "operation %d has changed a file", n)
+				s = open(t, disk)
+				require.Equal(t, found, foundIn(t, s), "operation %d", n)
+				require.NoError(t, s.Close())
+			}
+		})
+	}
+}
+
+// stored is all that a log has.
+type stored struct {
+	first, last uint64
+	start       record.Offset
+	hard        segment.HardState
+	snapshots   []uint64
+	entries     []segment.Entry
+}
+
+func foundIn(t *testing.T, s *store.Store) stored {
+	t.Helper()
+	f := stored{first: s.FirstIndex(), last: s.LastIndex(), start: s.StartOffset(), hard: s.HardState(), snapshots: s.Snapshots()}
+	for next := f.first; next <= f.last; next = f.first + uint64(len(f.entries)) {
+		more, err := s.Entries(next, f.last+1, 10_000)
+		require.NoError(t, err)
+		f.entries = append(f.entries, more...)
+	}
+	return f
 }

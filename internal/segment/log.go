@@ -11,7 +11,7 @@ import (
 // state, and the newest snapshots. Store keeps it on disk, Memory in memory.
 //
 // One goroutine at a time calls Write, Mark, Reset and Close: the writer. One
-// at a time, the same or another, calls SaveSnapshot and Trim. Everything
+// at a time, the same or another, calls SaveSnapshot, Trim and Summarize. Everything
 // else may be called by any number of others beside them. What Write took is
 // visible to all when Write returns.
 type Log interface {
@@ -63,6 +63,15 @@ type Log interface {
 	// later, for each of the offsets.
 	BytesFrom(from ...record.Offset) ([]int64, error)
 
+	// LookUpKeys says of the sealed segment that holds the offset whether it lacks what a query
+	// wants. It may read a small file.
+	LookUpKeys(from record.Offset, q *KeyQuery) KeyAnswer
+
+	// Summarize makes the key summary of one sealed segment that has none, and reports
+	// whether there may be more of them. It calls rest now and then, to pause, and gives up
+	// where that returns false. It takes SummaryRoom of memory.
+	Summarize(rest func() bool) (more bool, err error)
+
 	// Bytes is the space the log occupies.
 	Bytes() int64
 
@@ -80,6 +89,12 @@ type Log interface {
 	// LoadSnapshot returns the newest valid snapshot. ErrNoSnapshot: there is none, and
 	// the log has all its entries since its Bootstrap.
 	LoadSnapshot() (index, term uint64, data []byte, err error)
+
+	// Snapshots returns the indexes, rising, of the snapshots from which on all entries are in
+	// the log. ReadSnapshot reads one; its error, of one that a Trim has dropped meanwhile, is
+	// fs.ErrNotExist, and of a damaged one a *CorruptError.
+	Snapshots() []uint64
+	ReadSnapshot(index uint64) (term uint64, data []byte, err error)
 
 	// LoadBase returns the snapshot that belongs to the entry before
 	// FirstIndex: what somebody needs who wants all the entries that are kept,

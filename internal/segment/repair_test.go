@@ -51,7 +51,7 @@ func repairOpen(s, giver *store.Store, committed uint64, during func()) (repairs
 }
 
 func repairFile(s, giver *store.Store, name string, committed uint64, during func()) error {
-	m, err := repair.BeginOnline(s, name, committed)
+	m, err := repair.BeginOnline(s, name, committed, 0)
 	if err != nil {
 		return err
 	}
@@ -200,11 +200,11 @@ func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	c := newCopies(t, 7, 60)
 	s := open(t, c.disks[0])
 	names := segmentsOn(c.disks[0])
-	_, err := repair.BeginOnline(s, names[len(names)-1], c.commit)
+	_, err := repair.BeginOnline(s, names[len(names)-1], c.commit, 0)
 	require.ErrorIs(t, err, segment.ErrNotCommitted)
-	_, err = repair.BeginOnline(s, names[1], 2)
+	_, err = repair.BeginOnline(s, names[1], 2, 0)
 	require.ErrorIs(t, err, segment.ErrNotCommitted)
-	_, err = repair.BeginOnline(s, dir+"/watermark", c.commit)
+	_, err = repair.BeginOnline(s, dir+"/watermark", c.commit, 0)
 	require.ErrorIs(t, err, segment.ErrNotSealed)
 	require.NoError(t, s.Close())
 }
@@ -215,7 +215,7 @@ func TestARepairedSegmentThatWasTrimmedMeanwhileIsNotBroughtBack(t *testing.T) {
 	name := c.sealedOn()[0]
 	c.disks[0].FlipBit(name, frameIn(t, c.disks[0], name, "entry", 2).Position+100)
 	s := open(t, c.disks[0])
-	m, err := repair.BeginOnline(s, name, c.commit)
+	m, err := repair.BeginOnline(s, name, c.commit, 0)
 	require.NoError(t, err)
 	for _, w := range m.Wants(10) {
 		frames, err := c.giver(t).Entries(w.First, w.Last+1, 1<<20)
@@ -388,7 +388,7 @@ func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 				require.Less(t, tries, 4, err)
 				before := c.disks[0].Calls(faultdisk.Open)
 				var m *repair.Repairer
-				m, err = repair.BeginAt(t.Context(), c.disks[0], dir, options(c.disks[0]), corrupt.File)
+				m, err = repair.BeginAt(t.Context(), c.disks[0], dir, options(c.disks[0]), corrupt.File, 0)
 				if errors.Is(err, repair.ErrNotRepairable) {
 					return
 				}

@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"iter"
+	"math"
 
 	"strandline.dev/internal/record"
 )
@@ -26,9 +27,50 @@ type Append struct {
 	// raises its epoch.
 	Implicit bool
 	Batches  []record.Batch // copied, not kept; their bytes stay as they are
-	Records  int            // sum over Batches
-	Bytes    int            // sum over Batches
+	// Digested: the log may have a digest, which begins with this request if it has none.
+	Digested bool
+	Records  int     // sum over Batches
+	Bytes    int     // sum over Batches
+	Stages   *Stages // to be filled in; nil: nobody asks. Nothing is decided by it
 }
+
+// kafkaSequences is how many sequences Kafka's int32 distinguishes: after the
+// highest comes 0 again.
+const kafkaSequences = 1 << 31
+
+// malformed refuses what no state of the log could make right.
+func malformed(a *Append) *record.Refusal {
+	switch {
+	case len(a.Batches) == 0 || a.Records <= 0:
+		return record.Refuse(record.Invalid, "append without records")
+	case uint64(a.Records) > math.MaxUint32:
+		r := record.Refuse(record.TooLarge, "%d records in one request, the limit is %d", a.Records, uint32(math.MaxUint32))
+		r.Limit = math.MaxUint32
+		return r
+	case a.Session == 0:
+		return nil
+	case a.Implicit && a.First >= kafkaSequences:
+		return record.Refuse(record.Invalid, "sequence %d of a Kafka producer", a.First)
+	case a.First > math.MaxUint64-record.Sequence(a.Records):
+		return record.Refuse(record.Invalid, "sequences from %d overflow", a.First)
+	case !a.Implicit && a.LowWater > a.First:
+		return record.Refuse(record.Invalid, "low-water mark %d above the first sequence %d", a.LowWater, a.First)
+	}
+	return nil
+}
+
+// unwrap returns the 64-bit sequence nearest to next that Kafka's number n can
+// stand for.
+func unwrap(next, n record.Sequence) record.Sequence {
+	distance := int64((n - next) % kafkaSequences)
+	if distance >= kafkaSequences/2 && next >= record.Sequence(kafkaSequences-distance) {
+		distance -= kafkaSequences
+	}
+	return next + record.Sequence(distance)
+}
+
+// encodedBytes is what a request takes in an entry.
+func encodedBytes(a *Append) int { return a.Bytes + len(a.Batches)*batchMetaBytes }
 
 // Answer is what was decided, and what the decision rests on.
 type Answer struct {

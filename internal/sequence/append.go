@@ -1,10 +1,6 @@
 package sequence
 
-import (
-	"math"
-
-	"strandline.dev/internal/record"
-)
+import "strandline.dev/internal/record"
 
 // appends decides the requests of producers.
 type appends struct{ *pipeline }
@@ -37,31 +33,6 @@ func (s appends) Append(a *Append) Answer {
 	}
 	s.accept(a, &p, &answer)
 	return answer
-}
-
-// kafkaSequences is how many sequences Kafka's int32 distinguishes: after the
-// highest comes 0 again.
-const kafkaSequences = 1 << 31
-
-// malformed refuses what no state of the log could make right.
-func malformed(a *Append) *record.Refusal {
-	switch {
-	case len(a.Batches) == 0 || a.Records <= 0:
-		return record.Refuse(record.Invalid, "append without records")
-	case uint64(a.Records) > math.MaxUint32:
-		r := record.Refuse(record.TooLarge, "%d records in one request, the limit is %d", a.Records, uint32(math.MaxUint32))
-		r.Limit = math.MaxUint32
-		return r
-	case a.Session == 0:
-		return nil
-	case a.Implicit && a.First >= kafkaSequences:
-		return record.Refuse(record.Invalid, "sequence %d of a Kafka producer", a.First)
-	case a.First > math.MaxUint64-record.Sequence(a.Records):
-		return record.Refuse(record.Invalid, "sequences from %d overflow", a.First)
-	case !a.Implicit && a.LowWater > a.First:
-		return record.Refuse(record.Invalid, "low-water mark %d above the first sequence %d", a.LowWater, a.First)
-	}
-	return nil
 }
 
 // placement is what is left of a request after its duplicates.
@@ -154,16 +125,6 @@ func gap(first, next record.Sequence) *record.Refusal {
 	return r
 }
 
-// unwrap returns the 64-bit sequence nearest to next that Kafka's number n can
-// stand for.
-func unwrap(next, n record.Sequence) record.Sequence {
-	distance := int64((n - next) % kafkaSequences)
-	if distance >= kafkaSequences/2 && next >= record.Sequence(kafkaSequences-distance) {
-		distance -= kafkaSequences
-	}
-	return next + record.Sequence(distance)
-}
-
 // admit checks what does not depend on the session's order.
 func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	if a.WriterTerm != 0 && a.WriterTerm != s.log.writerTerm {
@@ -209,9 +170,6 @@ func tooManySessions() *record.Refusal {
 	return record.Refuse(record.Busy, "%d sessions are open, which is the limit", MaxOpenSessions)
 }
 
-// encodedBytes is what a request takes in an entry.
-func encodedBytes(a *Append) int { return a.Bytes + len(a.Batches)*batchMetaBytes }
-
 // accept gives the rest of the request its offsets and puts it into proposals.
 func (s appends) accept(a *Append, p *placement, answer *Answer) {
 	meta := record.BatchMeta{Epoch: a.Epoch, Session: a.Session, LowWater: a.LowWater, WriterTerm: a.WriterTerm}
@@ -219,6 +177,9 @@ func (s appends) accept(a *Append, p *placement, answer *Answer) {
 		meta.Epoch, meta.LowWater = 0, 0
 	} else if a.Implicit {
 		meta.Flags, meta.LowWater = record.MetaImplicit, 0
+	}
+	if a.Digested && !s.log.digested {
+		s.renew = true
 	}
 	if a.Atomic {
 		s.openFor(encodedBytes(a), a.Records)
@@ -238,6 +199,9 @@ func (s appends) accept(a *Append, p *placement, answer *Answer) {
 		answer.RestsOn = s.open.number
 		answer.add(s.log.end, meta.Count)
 		s.log.end += record.Offset(meta.Count)
+		if s.log.digested {
+			s.log.uncovered += uint64(meta.Size)
+		}
 	}
 }
 

@@ -47,6 +47,10 @@ func (t *Table) Fold(data []byte, crc uint32) error {
 	if detail != "" {
 		return &FoldError{First: e.First, Detail: detail}
 	}
+	if err := t.digest.Fold(&e); err != nil {
+		return &FoldError{First: e.First, Detail: err.Error()}
+	}
+	t.log.digested, t.log.uncovered = t.digest.Begun, t.digest.Uncovered
 	t.chain = record.NextChain(t.chain, crc)
 	t.sessions.forgetEnded(t.time)
 	return nil
@@ -68,6 +72,9 @@ func (t *Table) misfit(e record.Entry) string {
 }
 
 func (t *Table) foldBatches(e record.Entry) string {
+	if e.Batches == 0 && (e.Begins || len(e.Hashed) > 0) {
+		return "" // it is for the digest alone
+	}
 	if t.log.sealed {
 		return "batches in a sealed log"
 	}

@@ -22,6 +22,12 @@ func (s *Sequencer) CheckBounds() error {
 	case s.leading && n == 0 && !s.log.same(log):
 		return fmt.Errorf("without proposals the sequencer has %+v, and the table %+v", s.log, *log)
 	}
+	if err := s.table.digest.Check(); err != nil {
+		return fmt.Errorf("the digest of the table: %w", err)
+	}
+	if s.table.digest.End != log.end || log.uncovered != s.table.digest.Uncovered {
+		return fmt.Errorf("the digest ends at %d and lacks %d bytes, the table ends at %d and lacks %d", s.table.digest.End, s.table.digest.Uncovered, log.end, log.uncovered)
+	}
 	if lowest := log.holds.lowest(); lowest != nil && lowest.Offset < log.start {
 		return fmt.Errorf("hold %q is at %d, and the log starts at %d", lowest.Name, lowest.Offset, log.start)
 	}
@@ -34,10 +40,11 @@ func (s *Sequencer) CheckInvariants() error {
 	if err := s.CheckBounds(); err != nil {
 		return err
 	}
-	changes, end, number := 0, s.table.log.end, uint64(0)
+	changes, attached, end, number := 0, 0, s.table.log.end, uint64(0)
 	for i := range s.proposals.len() {
 		p := *s.proposals.at(i)
 		changes += len(p.changes)
+		attached += len(p.hashed) / record.HashedSize
 		switch {
 		case p.sealed != (i < s.sealed):
 			return fmt.Errorf("proposal %d is not among the oldest and sealed, or among them and not", p.number)
@@ -47,6 +54,9 @@ func (s *Sequencer) CheckInvariants() error {
 			return fmt.Errorf("proposal %d begins at %d, the one before ends at %d", p.number, p.first, end)
 		}
 		end, number = p.first+record.Offset(p.count), p.number
+	}
+	if err := s.covering.check(attached); err != nil {
+		return err
 	}
 	if s.leading && end > s.log.end {
 		return fmt.Errorf("proposal %d ends at %d, the log at %d", number, end, s.log.end)

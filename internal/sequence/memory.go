@@ -48,7 +48,7 @@ func (m *proposalMemory) giveBack(d *proposal) {
 		m.keep(d.takeBuffer())
 	}
 	clear(d.changes)
-	*d = proposal{metas: d.metas[:0], changes: d.changes[:0]}
+	*d = proposal{metas: d.metas[:0], changes: d.changes[:0], hashed: d.hashed[:0]}
 	m.proposals = append(m.proposals, d)
 }
 

@@ -20,6 +20,7 @@ import (
 type pipeline struct {
 	overlay
 	resources
+	covering
 	leading     bool
 	leaderEpoch int32
 
@@ -53,8 +54,9 @@ func (s *pipeline) InFlight() int { return s.sealed }
 
 // openFor makes the open proposal one that the given bytes and records fit in.
 func (s *pipeline) openFor(bytes, records int) {
-	if s.open == nil || !s.open.fits(bytes, records) {
+	if s.open == nil || s.renew || !s.open.fits(bytes, records) {
 		s.open = s.begin(record.EntryBatches)
+		s.attach(s.open, bytes)
 	}
 }
 
@@ -140,6 +142,7 @@ func (s *pipeline) undo(d *proposal) {
 		s.release(c.view)
 	}
 	s.log = d.before
+	s.detach(d)
 	if d.sealed {
 		s.chain, s.time = d.chain, d.time
 	}
@@ -160,12 +163,14 @@ func (s *pipeline) retire(d *proposal) {
 		}
 		s.release(c.view)
 	}
+	s.taken(d)
 	s.memory.giveBack(d)
 }
 
 // restart begins the overlay at the table.
 func (s *pipeline) restart() {
 	s.log, s.chain, s.time = s.table.log, s.table.chain, s.table.time
+	s.covering = covering{folded: s.table, projected: &s.log, leads: s.leading}
 }
 
 // Release gives back the memory kept for proposals to come.
@@ -199,7 +204,7 @@ const firstRoomBytes = 12 << 10
 // batches gather behind room that is kept free, and sealing writes header and
 // metadata right-aligned into it; no batch is copied twice.
 //
-//	buffer:  |....free....| header | metadata | batch | batch | ...
+//	buffer:  |....free....| header | metadata | batch | batch | ... contents
 //	                      ^                   ^
 //	                      entry begins        room
 type proposal struct {
@@ -208,6 +213,8 @@ type proposal struct {
 	first   record.Offset
 	count   uint32 // records
 	batches int
+	begins  bool   // the log's digest begins with it
+	hashed  []byte // of batches before, see record.HashedBatch
 
 	buffer []byte // taken away when the sealed bytes are done with
 	room   int
@@ -224,7 +231,7 @@ type proposal struct {
 
 // size is that of the encoded entry.
 func (d *proposal) size() int {
-	return entryHeaderBytes + len(d.metas) + len(d.buffer) - d.room
+	return entryHeaderBytes + len(d.metas) + len(d.buffer) - d.room + len(d.hashed)
 }
 
 // fits reports whether bytes of batches and metadata with so many records can
@@ -255,8 +262,10 @@ func (d *proposal) encode(time int64, chain uint64) []byte {
 	begin := d.room - head
 	dst := record.AppendEntryHeader(d.buffer[begin:begin], record.Entry{
 		Kind: d.kind, Time: time, Chain: chain, First: d.first, Count: d.count, Batches: d.batches,
+		Begins: d.begins, Hashed: d.hashed,
 	})
 	copy(d.buffer[begin+len(dst):], d.metas)
+	d.buffer = append(d.buffer, d.hashed...)
 	return d.buffer[begin:]
 }
 

@@ -40,6 +40,8 @@ type run struct {
 	leader   *actor
 	follower *Table // folds what commits, and no more
 	time     int64
+	digests  bool                 // the log has a digest
+	batches  []record.HashedBatch // that have committed since it began
 	copies   []tableCopy
 	before   map[uint64]string // the overlay before each number; void after a seal or commit
 }
@@ -52,7 +54,7 @@ type tableCopy struct {
 }
 
 func runAgainstModel(t *testing.T, seed uint64) {
-	r := &run{t: t, random: rand.New(rand.NewPCG(seed, 0)), follower: NewTable(), before: map[uint64]string{}}
+	r := &run{t: t, random: rand.New(rand.NewPCG(seed, 0)), follower: NewTable(), digests: seed%2 == 0, before: map[uint64]string{}}
 	table := NewTable()
 	r.leader = &actor{table: table, sequencer: New(table)}
 	r.leader.sequencer.StartLeading(1, 0)
@@ -132,6 +134,9 @@ func (r *run) request() *Append {
 	for range 1 + r.random.IntN(3) {
 		a.Batches = append(a.Batches, batchOf(r.t, size, 3))
 	}
+	if r.digests {
+		a.Digested = true
+	}
 	return measured(a)
 }
 
@@ -192,14 +197,26 @@ func (r *run) commit(count int) {
 		require.NoError(r.t, r.leader.sequencer.Committed(e.data, e.crc))
 		require.NoError(r.t, r.follower.Fold(e.data, e.crc))
 		r.model.commit(e.number)
+		r.batches = append(r.batches, contentsOf(r.t, e.data)...)
 		clear(r.before)
 		for i := range r.copies {
 			r.copies[i].folds = append(r.copies[i].folds, e)
 		}
 	}
 	r.checkCopies()
+	r.hash()
 	r.leader.proposed = slices.Delete(r.leader.proposed, 0, count)
 	require.True(r.t, bytes.Equal(r.follower.Snapshot(nil), r.leader.table.Snapshot(nil)), "replicas agree, byte for byte")
+}
+
+// hash hands some of the contents over that the digest lacks, or all.
+func (r *run) hash() {
+	s := r.leader.sequencer
+	from := s.HashedTo()
+	batches := slices.DeleteFunc(slices.Clone(r.batches), func(h record.HashedBatch) bool { return h.First < from })
+	if len(batches) > 0 && r.random.IntN(2) == 0 {
+		s.Hashed(from, batches[:1+r.random.IntN(len(batches))])
+	}
 }
 
 // checkCopies proves that a copy neither sees what its table folds nor changes it,

@@ -42,8 +42,11 @@ func EntryRoom(data []byte) Room {
 		return RoomForTrims // Raft's own
 	}
 	e, err := record.ParseEntry(data)
-	if err != nil || e.Kind != record.EntryCommand {
+	if err != nil || e.Kind != record.EntryCommand && e.Batches > 0 {
 		return RoomForRecords
+	}
+	if e.Batches == 0 && e.Kind == record.EntryBatches {
+		return RoomForTrims // segments go once the digest covers them
 	}
 	if c, err := record.ParseCommand(e.Body); err == nil && (c.Kind == record.Trim || c.Kind == record.ReleaseHold) {
 		return RoomForTrims

@@ -18,6 +18,7 @@ type Sequencer struct {
 // others may read it between calls, and only Committed changes it.
 func New(t *Table) *Sequencer {
 	p := &pipeline{overlay: overlay{table: t, views: make(map[record.SessionID]*view)}}
+	p.covering = covering{folded: t, projected: &p.log}
 	c := commands{p}
 	return &Sequencer{pipeline: p, appends: appends{p}, commands: c, expiry: expiry{c}}
 }
@@ -41,7 +42,7 @@ func (s *Sequencer) StopLeading() {
 		s.undo(s.proposals.popBack())
 	}
 	s.open, s.sealed = nil, 0
-	s.leases = leases{}
+	s.leases, s.covering = leases{}, covering{folded: s.table, projected: &s.log}
 	s.forgetMemory()
 }
 

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/record"
 )
 
-// Layout of a snapshot, version 1 or, of a log with holds, 2. All integers are
-// little-endian.
+// Layout of a snapshot, version 1 or, of a log with holds, 2, or, of a digested one, 3. All
+// integers are little-endian.
 //
 //	 0  u32  version
 //	 4  u32  flags             1: sealed, 2: fenced
@@ -22,8 +23,9 @@ import (
 //	52  u32  open sessions
 //	56  u32  ended sessions
 //	60  config
+//	    in version 3: what digest.Tree.Append writes
 //	    the open sessions by id, then the ended ones, oldest end first
-//	    in version 2: u32 holds, the holds by name
+//	    in versions 2 and 3: u32 holds, the holds by name
 //	    u32 CRC-32C of everything before
 //
 // A session:
@@ -48,6 +50,7 @@ import (
 const (
 	snapshotVersion     = 1
 	snapshotWithHolds   = 2
+	snapshotWithDigest  = 3
 	snapshotHeaderBytes = 60
 	epochHeaderBytes    = 16
 	spanBytes           = 24
@@ -71,7 +74,10 @@ func (t *Table) Snapshot(dst []byte) []byte {
 		flags |= snapshotFenced
 	}
 	version := uint32(snapshotVersion)
-	if t.log.holds != nil {
+	switch {
+	case t.digest.Begun:
+		version = snapshotWithDigest
+	case t.log.holds != nil:
 		version = snapshotWithHolds
 	}
 	dst = le.AppendUint32(dst, version)
@@ -85,6 +91,9 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	dst = le.AppendUint32(dst, uint32(t.log.sessions))
 	dst = le.AppendUint32(dst, uint32(t.EndedSessions()))
 	dst = append(dst, t.config...)
+	if version == snapshotWithDigest {
+		dst = t.digest.Append(dst)
+	}
 
 	t.sessions.byID.Scan(func(_ record.SessionID, s *session) bool {
 		if s.open {
@@ -96,7 +105,7 @@ func (t *Table) Snapshot(dst []byte) []byte {
 		dst = appendSession(dst, t.sessions.get(id))
 		return true
 	})
-	if t.log.holds != nil {
+	if version != snapshotVersion {
 		dst = le.AppendUint32(dst, uint32(len(t.Holds())))
 	}
 	for _, h := range t.Holds() {
@@ -143,20 +152,52 @@ func appendEpoch(dst []byte, epoch record.Epoch, next record.Sequence, spans *sp
 // RestoreTable reads what Snapshot wrote and keeps nothing of data. It takes no
 // more memory than a small multiple of len(data).
 func RestoreTable(data []byte) (*Table, error) {
+	t := NewTable()
+	r, version, open, ended, err := restoreHead(data, t)
+	if err != nil {
+		return nil, err
+	}
+	for i := uint32(0); i < open && r.fault == ""; i++ {
+		r.session(t, true)
+	}
+	for i := uint32(0); i < ended && r.fault == ""; i++ {
+		r.session(t, false)
+	}
+	if version != snapshotVersion {
+		r.holds(&t.log, version == snapshotWithDigest)
+	}
+	r.expect(len(r.rest) == 0, "bytes behind the end")
+	if r.fault != "" {
+		return nil, fmt.Errorf("%w: %s", ErrSnapshot, r.fault)
+	}
+	return t, nil
+}
+
+// RestoreDigest reads the tree of a snapshot alone, which takes no longer for many sessions.
+func RestoreDigest(data []byte) (digest.Tree, error) {
+	t := &Table{}
+	r, _, _, _, err := restoreHead(data, t)
+	if err == nil && r.fault != "" {
+		err = fmt.Errorf("%w: %s", ErrSnapshot, r.fault)
+	}
+	return t.digest, err
+}
+
+// restoreHead reads a snapshot up to the sessions, of which there are so many.
+func restoreHead(data []byte, t *Table) (r *reader, version, open, ended uint32, err error) {
 	if len(data) < snapshotHeaderBytes+4 {
-		return nil, fmt.Errorf("%w: %d bytes", ErrSnapshot, len(data))
+		return nil, 0, 0, 0, fmt.Errorf("%w: %d bytes", ErrSnapshot, len(data))
 	}
 	le := binary.LittleEndian
-	version := le.Uint32(data)
-	if version != snapshotVersion && version != snapshotWithHolds {
-		return nil, fmt.Errorf("%w: version %d, this program knows %d and %d", ErrSnapshot, version, snapshotVersion, snapshotWithHolds)
+	version = le.Uint32(data)
+	if version < snapshotVersion || version > snapshotWithDigest {
+		return nil, 0, 0, 0, fmt.Errorf("%w: version %d, this program knows %d to %d", ErrSnapshot, version, snapshotVersion, snapshotWithDigest)
 	}
 	body, stored := data[:len(data)-4], le.Uint32(data[len(data)-4:])
 	if sum := record.Checksum(body); sum != stored {
-		return nil, fmt.Errorf("%w: CRC %08x, its bytes give %08x", ErrSnapshot, stored, sum)
+		return nil, 0, 0, 0, fmt.Errorf("%w: CRC %08x, its bytes give %08x", ErrSnapshot, stored, sum)
 	}
-	r := reader{rest: body[8:]}
-	t := NewTable()
+	r = &reader{rest: body[8:]}
 	flags := le.Uint32(data[4:])
 	t.log.sealed, t.log.fenced = flags&snapshotSealed != 0, flags&snapshotFenced != 0
 	t.log.start = record.Offset(r.u64())
@@ -165,24 +206,17 @@ func RestoreTable(data []byte) (*Table, error) {
 	t.chain = r.u64()
 	t.log.writerTerm = record.WriterTerm(r.u64())
 	config := r.u32()
-	open, ended := r.u32(), r.u32()
+	open, ended = r.u32(), r.u32()
 	t.config = append(t.config, r.take(uint64(config), 1)...)
 	r.expect(t.log.start >= 0 && t.log.start <= t.log.end, "start beyond end")
 	r.expect(flags&^(snapshotSealed|snapshotFenced) == 0, "unknown flags")
-	for i := uint32(0); i < open && r.fault == ""; i++ {
-		r.session(t, true)
+	t.digest.Covered, t.digest.End = t.log.end, t.log.end
+	if version == snapshotWithDigest && r.fault == "" {
+		t.digest, r.rest, err = digest.Parse(r.rest, t.log.end)
+		r.expect(err == nil, "malformed digest")
+		t.log.digested, t.log.uncovered = true, t.digest.Uncovered
 	}
-	for i := uint32(0); i < ended && r.fault == ""; i++ {
-		r.session(t, false)
-	}
-	if version == snapshotWithHolds {
-		r.holds(&t.log)
-	}
-	r.expect(len(r.rest) == 0, "bytes behind the end")
-	if r.fault != "" {
-		return nil, fmt.Errorf("%w: %s", ErrSnapshot, r.fault)
-	}
-	return t, nil
+	return r, version, open, ended, nil
 }
 
 // session reads a session into a table and proves what Fold and Resolve count on.
@@ -224,9 +258,9 @@ func (r *reader) session(t *Table, open bool) {
 	}
 }
 
-func (r *reader) holds(l *logState) {
+func (r *reader) holds(l *logState, none bool) {
 	count := r.u32()
-	r.expect(count > 0 && count <= MaxHolds, "no holds, or too many")
+	r.expect((count > 0 || none) && count <= MaxHolds, "no holds, or too many")
 	above := ""
 	for ; count > 0 && r.fault == ""; count-- {
 		offset, lease := record.Offset(r.u64()), r.u32()

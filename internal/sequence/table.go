@@ -3,6 +3,7 @@ package sequence
 import (
 	"fmt"
 
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/record"
 )
 
@@ -15,6 +16,7 @@ type Table struct {
 	time   int64  // of the newest entry, unix ms; never decreases
 	chain  uint64 // expected in the next entry, see record.NextChain
 	config []byte
+	digest digest.Tree
 
 	sessions sessionSet
 }
@@ -25,8 +27,10 @@ type logState struct {
 	start, end record.Offset // records [start, end) are readable; start <= end
 	writerTerm record.WriterTerm
 	sealed     bool
-	fenced     bool // once writer is above 0, appends without a term are refused
-	sessions   int  // open ones
+	fenced     bool   // once writer is above 0, appends without a term are refused
+	digested   bool   // the digest has begun
+	uncovered  uint64 // see digest.Tree
+	sessions   int    // open ones
 	// holds keep what they hold: none of them is below start.
 	holds *holds
 }
@@ -48,7 +52,7 @@ func NewTable() *Table {
 // session. Another goroutine may use the copy.
 func (t *Table) Copy() *Table {
 	c := *t
-	c.sessions = t.sessions.copy()
+	c.sessions, c.digest = t.sessions.copy(), t.digest.Clone()
 	return &c
 }
 
@@ -169,3 +173,6 @@ func Producers(t *Table, most int) []Producer {
 	})
 	return all
 }
+
+// DigestOf is the tree of a table. The caller must not change it.
+func DigestOf(t *Table) *digest.Tree { return &t.digest }

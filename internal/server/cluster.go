@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
 )
 
 const (
@@ -79,13 +80,19 @@ func (c *Cluster) form(ctx context.Context) error {
 			waiting++
 		}
 	}
-	if waiting == len(c.Nodes) {
-		if _, err := c.Nodes[0].node.InitCluster(late, node.Caller{}); err != nil {
-			return fmt.Errorf("form the cluster: %w", err)
-		}
-	}
+	formed := waiting < len(c.Nodes)
 	for {
-		missing := c.missing(late)
+		var missing error
+		if !formed {
+			_, missing = c.Nodes[0].node.InitCluster(late, node.Caller{})
+			if refusal := (*record.Refusal)(nil); missing != nil && (!errors.As(missing, &refusal) || !refusal.Reason.Retryable()) {
+				return fmt.Errorf("form the cluster: %w", missing)
+			}
+			formed = missing == nil
+		}
+		if formed {
+			missing = c.missing(late)
+		}
 		if missing == nil {
 			return nil
 		}

@@ -30,6 +30,8 @@ import (
 var calls = map[string]string{
 	"strandline.v1.LogService/Append":        "append",
 	"strandline.v1.LogService/Read":          "read",
+	"strandline.v1.LogService/Digest":        "read",
+	"strandline.v1.LogService/Prove":         "read",
 	"strandline.v1.LogService/Trim":          "trim",
 	"strandline.v1.LogService/AcquireWriter": "append",
 	"strandline.v1.LogService/SetHold":       "trim",

@@ -60,7 +60,7 @@ func (a *authority) write(name string, p identity.Pair, err error) secure.Files 
 }
 
 func (a *authority) node(name string) secure.Files {
-	p, err := a.Node(name, []string{"127.0.0.1"}, period())
+	p, err := a.Node(name, []string{"127.0.0.1", ownHost}, period())
 	return a.write("node-"+name, p, err)
 }
 
@@ -246,6 +246,12 @@ func TestANodeThatDoesNotProveItsNameIsNotTakenIn(t *testing.T) {
 func TestARunningClusterIsSecuredWithoutAFailedAppend(t *testing.T) {
 	a := newAuthority(t)
 	nodes := trio(t, t.TempDir(), "a", "b", "c")
+	for i := range nodes {
+		o := &nodes[i]
+		o.CloseListeners()
+		o.GRPC, o.Kafka, o.HTTP = listenAt(t, ownPort), listenAt(t, ownPort), listenAt(t, ownPort)
+		o.Node.Peers[o.Node.Name] = o.GRPC.Addr().String()
+	}
 	cluster, err := StartCluster(t.Context(), nodes)
 	require.NoError(t, err)
 	running := cluster.Nodes
@@ -255,8 +261,7 @@ func TestARunningClusterIsSecuredWithoutAFailedAppend(t *testing.T) {
 		for i, o := range nodes {
 			require.NoError(t, running[i].Close())
 			for _, l := range []*net.Listener{&o.GRPC, &o.Kafka, &o.HTTP} {
-				*l, err = net.Listen("tcp", (*l).Addr().String())
-				require.NoError(t, err)
+				*l = listenAt(t, (*l).Addr().String())
 			}
 			o.Credentials = a.credentials(o.Node.Name)
 			change(&o)

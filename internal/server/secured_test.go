@@ -16,7 +16,7 @@ import (
 func (a *authority) as(t *testing.T, user string, addresses ...string) *client.Client {
 	t.Helper()
 	f := a.user(user)
-	c, err := client.Dial(addresses, client.WithCertificates(f.Authority, f.Certificate, f.Key))
+	c, err := client.Dial(addresses, client.WithCertificates(f.Authority, f.Certificate, f.Key), client.WithRetryTime(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
@@ -131,6 +131,8 @@ func TestANodeThatHasNotHeardWhoMayDoWhatSaysSoAndRefuses(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close()) }()
 	require.Eventually(t, func() bool { code, _ := metrics("alice"); return code == http.StatusOK }, time.Minute, 10*time.Millisecond)
-	_, err = hasty.Admin().ListLogs(t.Context(), false)
-	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := hasty.Admin().ListLogs(t.Context(), false)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
 }

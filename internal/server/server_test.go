@@ -2,10 +2,13 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,10 +37,22 @@ func TestMain(m *testing.M) {
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return listenAt(t, "127.0.0.1:0")
+}
+
+func listenAt(t testing.TB, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	return l
 }
+
+// ownHost is an address that this process alone uses, so that nobody else takes a port of it, such
+// as ownPort, while a node is restarted.
+var (
+	ownHost = fmt.Sprintf("127.35.%d.1", os.Getpid()%250)
+	ownPort = ownHost + ":0"
+)
 
 func alone(t testing.TB, directory string) Options {
 	t.Helper()
@@ -114,6 +129,22 @@ func TestNodesOfOneProcessFormTheirClusterOnceAndFindItAgain(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.NoError(t, cluster.Close())
 	}
+}
+
+// A machine may be so slow that a node does not answer in time when it is asked first.
+func TestAClusterIsFormedOnceAllItsNodesAnswer(t *testing.T) {
+	nodes := trio(t, t.TempDir(), "a", "b", "c")
+	var dials atomic.Int64
+	nodes[0].Node.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+		if dials.Add(1) <= 10 {
+			return nil, syscall.ECONNREFUSED
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+	cluster, err := StartCluster(t.Context(), nodes)
+	require.NoError(t, err)
+	require.Greater(t, dials.Load(), int64(10))
+	require.NoError(t, cluster.Close())
 }
 
 func TestAClusterThatIsNotWantedAnyMoreLeavesNothing(t *testing.T) {

@@ -47,7 +47,15 @@ type splitter struct {
 
 	mu        sync.Mutex
 	open      int       // parts that are not closed
-	undecided list.List // of net.Conn, the oldest first
+	undecided list.List // of *arrival, the oldest first
+}
+
+// arrival is a connection until it is accepted. Who accepted it owns it: nothing here
+// closes it then, even if it has not left the list yet.
+type arrival struct {
+	net.Conn
+	crowdedOut chan struct{} // closed when a newer one takes its place
+	decided    bool          // it waits to be accepted and is closed by sort; guarded by mu
 }
 
 // part is one of the listeners.
@@ -109,10 +117,11 @@ func (s *splitter) accept() {
 		conn, err := s.listener.Accept()
 		switch {
 		case err == nil:
-			entry := s.enter(conn)
+			a := &arrival{Conn: conn, crowdedOut: make(chan struct{})}
+			entry := s.enter(a)
 			s.tasks.Go(func() {
 				defer s.leave(entry)
-				s.sort(conn)
+				s.sort(a)
 			})
 		case errors.Is(err, net.ErrClosed), s.over():
 			s.failure = err
@@ -125,7 +134,8 @@ func (s *splitter) accept() {
 }
 
 // sort identifies a connection by its first bytes and hands it over.
-func (s *splitter) sort(conn net.Conn) {
+func (s *splitter) sort(a *arrival) {
+	conn := a.Conn
 	_ = conn.SetReadDeadline(time.Now().Add(decideWithin)) // if it fails, so does the read
 	var head []byte
 	to, decided := s.of("")
@@ -142,9 +152,12 @@ func (s *splitter) sort(conn net.Conn) {
 		}
 	}
 	_ = conn.SetReadDeadline(time.Time{})
+	s.decide(a)
 	select {
 	case to.ready <- &sorted{Conn: conn, head: head}:
 	case <-to.closed:
+		_ = conn.Close()
+	case <-a.crowdedOut:
 		_ = conn.Close()
 	case <-s.ended:
 		_ = conn.Close()
@@ -168,14 +181,21 @@ func (s *splitter) over() bool {
 	return s.open == 0
 }
 
-func (s *splitter) enter(conn net.Conn) *list.Element {
+func (s *splitter) enter(a *arrival) *list.Element {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.undecided.Len() >= maxUndecided {
-		_ = s.undecided.Front().Value.(net.Conn).Close()
-		s.undecided.Remove(s.undecided.Front())
+		oldest := s.undecided.Remove(s.undecided.Front()).(*arrival)
+		close(oldest.crowdedOut)
+		oldest.closeUndecided()
 	}
-	return s.undecided.PushBack(conn)
+	return s.undecided.PushBack(a)
+}
+
+func (s *splitter) decide(a *arrival) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.decided = true
 }
 
 func (s *splitter) leave(entry *list.Element) {
@@ -188,7 +208,14 @@ func (s *splitter) closeUndecided() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := s.undecided.Front(); e != nil; e = e.Next() {
-		_ = e.Value.(net.Conn).Close()
+		e.Value.(*arrival).closeUndecided()
+	}
+}
+
+// closeUndecided ends the read of its first bytes. The caller holds mu.
+func (a *arrival) closeUndecided() {
+	if !a.decided {
+		_ = a.Close()
 	}
 }
 

@@ -46,3 +46,26 @@ func TestASilentClientHoldsUpNobodyAndNoByteIsLost(t *testing.T) {
 	require.NoError(t, peers.Close())
 	require.NoError(t, streams.Close())
 }
+
+func TestClosingTheListenersLeavesWhatWasAcceptedOpen(t *testing.T) {
+	const magic = "\xf5STRAND\n"
+	for range 300 { // the one who sorts may come to its end before the close, or after it
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		sorted, others := Split(l, magic)
+		client, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		_, err = io.WriteString(client, "PRI")
+		require.NoError(t, err)
+		conn, err := others.Accept()
+		require.NoError(t, err)
+		require.NoError(t, others.Close())
+		require.NoError(t, sorted[0].Close())
+		_, err = io.WriteString(conn, "x")
+		require.NoError(t, err)
+		_, err = io.ReadFull(client, make([]byte, 1))
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.NoError(t, client.Close())
+	}
+}

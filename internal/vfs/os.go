@@ -169,9 +169,14 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	return flock(f, unix.LOCK_EX)
+}
+
+// flock locks f, and closes it if another process keeps it from that.
+func flock(f *os.File, how int) (io.Closer, error) {
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock %s: another process has it: %w", name, err)
+		return nil, fmt.Errorf("lock %s: another process has it: %w", f.Name(), err)
 	}
 	return f, nil
 }

@@ -3,6 +3,7 @@ package vfs_test
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"testing"
@@ -98,4 +99,40 @@ func TestDirectoriesAreMadeOnARealDisk(t *testing.T) {
 		require.NoError(t, vfs.OS().MkdirAll(dir))
 		require.DirExists(t, dir)
 	}
+}
+
+// Those who only read share a lock, and keep away who would write.
+func TestWhoOnlyReadsChangesNothing(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, []byte("as it was"), 0o600))
+	disk := vfs.ReadOnly()
+	_, err := disk.Lock(name + "s")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	first, err := disk.Lock(name)
+	require.NoError(t, err)
+	second, err := disk.Lock(name)
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	_, err = vfs.OS().Lock(name)
+	require.ErrorContains(t, err, "another process has it")
+	require.NoError(t, second.Close())
+	writer, err := vfs.OS().Lock(name)
+	require.NoError(t, err)
+	_, err = disk.Lock(name)
+	require.ErrorContains(t, err, "another process has it")
+	require.NoError(t, writer.Close())
+
+	file, err := disk.Open(name)
+	require.NoError(t, err)
+	_, err = file.WriteAt([]byte("x"), 0)
+	require.Error(t, err)
+	require.NoError(t, file.Close())
+	_, err = disk.Create(name + "s")
+	require.ErrorIs(t, err, fs.ErrPermission)
+	for _, err := range []error{disk.Remove(name), disk.Rename(name, name+"s"), disk.MkdirAll(name + "s"), disk.RemoveAll(name), vfs.WriteFileDurably(disk, name, nil)} {
+		require.ErrorIs(t, err, fs.ErrPermission)
+	}
+	content, err := disk.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "as it was", string(content))
 }

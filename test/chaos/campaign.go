@@ -98,16 +98,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // run has the campaign's goroutine.
 func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, report *Report) {
-	s := &scene{t: t, kinds: kinds, disks: map[string]*loopdisk.Disk{}}
+	s := &scene{t: t, kinds: kinds, disks: map[string]*loopdisk.Disk{}, places: map[string]string{}}
 	s.choice = &choice{scene: s, taken: map[string]bool{}}
-	options := cluster.Options{Nodes: o.Nodes, Race: o.Race}
+	options := cluster.Options{Nodes: o.Nodes, Race: o.Race, Place: s.datacenter}
 	if has.disks == nil {
 		options.Data, options.Flags = s.place, []string{"--min-free", minFree}
 		t.Cleanup(s.closeDisks)
 	}
 	s.cluster = cluster.Start(t, options)
 	for _, log := range logs {
-		s.cluster.CreateLog(log, client.LogConfig{Replicas: replicas})
+		s.cluster.CreateLog(log, client.LogConfig{Replicas: replicas, Rule: &client.PlacementRule{Spread: "dc"}})
 	}
 	s.load = newLoad(t, s.cluster.Addresses(), max(o.Rate, 0))
 	t.Cleanup(func() { report.complete(s) })

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 func TestACampaignOfAFewFaultsBreaksNoRule(t *testing.T) {
 	report, err := Run(t.Context(), Options{
-		Seed: rand.Uint64(), Faults: 5, Nodes: 3, Of: []string{"kill", "isolate", "power-cut-all", "client-kill", "transfer"},
+		Seed: rand.Uint64(), Faults: 6, Nodes: 3, Of: []string{"kill", "isolate", "power-cut-all", "client-kill", "transfer", "lose-datacenter"},
 		Race: raceEnabled, Dir: t.TempDir(), Logf: t.Logf,
 	})
 	require.NoError(t, err)
@@ -40,8 +40,8 @@ func TestACampaignOfAFewFaultsBreaksNoRule(t *testing.T) {
 		report.Explain(&text)
 		require.Fail(t, "the campaign failed", text.String())
 	}
-	require.Equal(t, 5, report.Faults)
-	require.Len(t, report.Kinds, 5)
+	require.Equal(t, 6, report.Faults)
+	require.Len(t, report.Kinds, 6)
 	require.Positive(t, report.ReadBack)
 	require.Positive(t, report.Entries)
 	require.NoDirExists(t, report.Left)

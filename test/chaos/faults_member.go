@@ -28,7 +28,7 @@ func lostDisk(s *scene) func() {
 	lost.Wipe()
 	return func() {
 		s.over()
-		s.moveTo(s.cluster.Join(s.newName()), lost)
+		s.moveTo(s.cluster.Join(s.newName(lost)), lost)
 	}
 }
 
@@ -39,7 +39,7 @@ func replace(s *scene) func() {
 		return nil
 	}
 	s.over()
-	s.moveTo(s.cluster.Join(s.newName()), old)
+	s.moveTo(s.cluster.Join(s.newName(old)), old)
 	return s.over
 }
 
@@ -69,7 +69,7 @@ func (s *scene) drop(n *cluster.Node) {
 }
 
 func addRemove(s *scene) func() {
-	n := s.cluster.Join(s.newName())
+	n := s.cluster.Join(s.newName(s.cluster.Nodes()[0]))
 	return func() {
 		s.over()
 		ctx, cancel := changing()

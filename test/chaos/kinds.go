@@ -57,6 +57,9 @@ func table() []kind {
 		{Name: "reset", Says: "all connections of a node are reset, again and again", begin: reset},
 		{Name: "half-open", Says: "a node is killed and comes back while the others hold its dead connections", begin: halfOpen},
 		{Name: "far", Says: "a node is up to 200 ms away", begin: far},
+		{Name: "lose-datacenter", Says: "kill -9 of all nodes of a datacenter", begin: loseDatacenter},
+		{Name: "split-datacenters", Says: "a datacenter is partitioned from the two others", begin: splitDatacenter},
+		{Name: "slow-datacenter", Says: "a datacenter is up to 300 ms of round trip away from the two others", begin: slowDatacenter},
 
 		{Name: "power-cut", Says: "power cut of one node", begin: powerCut(one)},
 		{Name: "power-cut-minority", Says: "power cut of a minority at once", begin: powerCut(minority)},

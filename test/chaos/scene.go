@@ -32,6 +32,7 @@ type scene struct {
 	disks  map[string]*loopdisk.Disk
 	kinds  []kind // those that a mix draws from
 	joined int
+	places map[string]string // datacenters of nodes that came later
 
 	// Of the step that runs.
 	dice    *rand.Rand
@@ -135,8 +136,10 @@ func (s *choice) nodes(count howMany) []*cluster.Node {
 	return taken
 }
 
-// newName is one that no node of this cluster has had.
-func (s *scene) newName() string {
+// newName is one that no node of this cluster has had, for a node in the datacenter of another.
+func (s *scene) newName(like *cluster.Node) string {
 	s.joined++
-	return fmt.Sprintf("new%d", s.joined)
+	name := fmt.Sprintf("new%d", s.joined)
+	s.places[name] = s.datacenter(like.Name())
+	return name
 }

@@ -10,10 +10,9 @@ import (
 	"strandline.dev/test/history"
 )
 
-// audience reads what the writers append while they do, again and again from
-// where it came to up to the end, by turns from the leader and from a follower.
-// Each of its reads has to know everything that was acknowledged before it
-// began.
+// audience reads what the writers append while they do, again and again from where it came to up
+// to the end, by turns from the leader and from a follower. Each of its reads has to know
+// everything that was acknowledged before it began, but for those of LoadOptions.Near.
 type audience struct {
 	load   *Load
 	number int
@@ -28,9 +27,12 @@ func (a *audience) run(ctx context.Context) {
 		if turn%2 == 1 {
 			options = append(options, client.WithPreferFollower())
 		}
-		call := a.load.history.Invoke(history.Event{
-			Client: fmt.Sprint("reader ", a.number), Verb: history.Read, Log: a.load.options.Log, From: new(a.next),
-		})
+		event := history.Event{Client: fmt.Sprint("reader ", a.number), Verb: history.Read, Log: a.load.options.Log, From: new(a.next)}
+		if near := a.load.options.Near; near != "" && turn%3 == 2 {
+			options = append(options, client.WithNearest(near), client.WithAnyReplica())
+			event.Consistency = history.Any
+		}
+		call := a.load.history.Invoke(event)
 		call.Return(a.read(ctx, call, options))
 		if pause(ctx) != nil {
 			return

@@ -58,9 +58,10 @@ func (n *Node) Recertify() {
 	c.certify("node", n.name, "--host", hostOf(c.t, n.grpc))
 }
 
-// dial is a client of some nodes, to be closed.
+// dial is a client of some nodes, to be closed. It is as patient as the tests.
 func (c *authority) dial(addresses []string, opts ...client.Option) *client.Client {
 	c.t.Helper()
+	opts = append([]client.Option{client.WithRetryTime(Patience)}, opts...)
 	if c.options.Encrypted {
 		opts = append(opts, client.WithCertificates(c.file("ca.crt"), c.file("user-"+user+".crt"), c.file("user-"+user+".key")))
 	}

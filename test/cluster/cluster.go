@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,9 +16,10 @@ import (
 	"strandline.dev/test/proxy"
 )
 
-// Patience bounds every wait for something that must come, on a machine where
-// many tests run at once under the race detector. It says nothing of speed.
-const Patience = 2 * time.Minute
+// Patience bounds every wait for something that must come, and all that some tests do, on a machine
+// where many tests run at once under the race detector, in an hour in which it is four times
+// slower than in another. It says nothing of speed.
+const Patience = 8 * time.Minute
 
 // Options say what a cluster is made of.
 type Options struct {
@@ -32,6 +34,8 @@ type Options struct {
 	// Data is where a node of this name keeps its data, a directory that need
 	// not be there; nil: one of the test's own.
 	Data func(node string) string
+	// Place is the datacenter of a node of this name, its label dc; nil: it has none.
+	Place func(node string) string
 	// Encrypted gives nodes and clients certificates.
 	Encrypted bool
 	// Program is what the nodes and commands run; empty: that of this tree. Node.Install
@@ -64,11 +68,28 @@ func Start(t T, options Options) *Cluster {
 	if options.Nodes > 1 {
 		ctx, cancel := WithPatience()
 		defer cancel()
-		_, err := c.nodes[0].client.Admin().InitCluster(ctx)
+		_, err := c.Client().Admin().InitCluster(ctx)
 		require.NoError(t, err, "form the cluster")
 	}
 	c.AwaitHealthy()
+	c.awaitPlaces()
 	return c
+}
+
+// awaitPlaces waits until the catalog knows the datacenters of all nodes, if they have any.
+func (c *Cluster) awaitPlaces() {
+	c.t.Helper()
+	if c.options.Place == nil {
+		return
+	}
+	c.Await("all nodes to have labels", func(s *client.ClusterStatus) string {
+		for _, n := range s.Nodes {
+			if !slices.Equal(n.Labels, []string{"dc=" + c.options.Place(n.Name)}) {
+				return fmt.Sprintf("node %s has %v", n.Name, n.Labels)
+			}
+		}
+		return ""
+	})
 }
 
 // startWaiting starts the nodes of a cluster that has not been formed.
@@ -138,6 +159,7 @@ func (c *Cluster) Join(name string) *Node {
 		}
 		return ""
 	})
+	c.awaitPlaces()
 	return n
 }
 
@@ -148,7 +170,7 @@ func (c *Cluster) Forget(name string) {
 	n := c.Node(name)
 	require.False(c.t, n.Running(), "node %s runs", name)
 	c.nodes = slices.DeleteFunc(c.nodes, func(other *Node) bool { return other == n })
-	_ = n.client.Close()
+	_, _ = n.client.Close(), n.patient.Close()
 	_ = n.log.Close()
 }
 
@@ -209,14 +231,14 @@ func (c *Cluster) addNode(name string) *Node {
 	if c.options.Encrypted {
 		c.certify("node", name, "--host", hostOf(c.t, address))
 	}
-	alone := c.dial([]string{address}, client.WithRetryTime(0))
+	alone := []string{address}
 	data := filepath.Join(c.home, name)
 	if c.options.Data != nil {
 		data = c.options.Data(name)
 	}
 	n := &Node{
 		disk: &disk{data: data}, cluster: c, name: name, log: log,
-		grpc: address, http: c.subnet.address(c.hosts, 7271), client: alone,
+		grpc: address, http: c.subnet.address(c.hosts, 7271), client: c.dial(alone, client.WithRetryTime(0)), patient: c.dial(alone),
 	}
 	n.disk.Node = n
 	c.nodes = append(c.nodes, n)

@@ -20,6 +20,9 @@ type LoadOptions struct {
 	Writers int // each with a client and a session of its own; default 4
 	// Readers is how many read the log meanwhile; default 1, negative: none.
 	Readers int
+	// Near is a label: every third read is from a replica on a node with it, and of what that
+	// knows. Default none.
+	Near string
 	// InFlight is how many records a writer has without an answer at most;
 	// default 16.
 	InFlight int

@@ -189,7 +189,7 @@ func TestHoweverManyFormAClusterAtOnceThereIsOne(t *testing.T) {
 		var asking sync.WaitGroup
 		ctx, cancel := WithPatience()
 		for i := range formed {
-			asking.Go(func() { formed[i], failed[i] = c.nodes[i%3].client.Admin().InitCluster(ctx) })
+			asking.Go(func() { formed[i], failed[i] = c.nodes[i%3].Client().Admin().InitCluster(ctx) })
 		}
 		asking.Wait()
 		cancel()

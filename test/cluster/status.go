@@ -18,7 +18,7 @@ import (
 )
 
 // statusTime bounds how long a node may take to report its status.
-const statusTime = 5 * time.Second
+const statusTime = 15 * time.Second
 
 // observer asks the nodes of a cluster how it is.
 type observer struct{ *Cluster }
@@ -29,7 +29,7 @@ type observer struct{ *Cluster }
 func (c *observer) Status() (client.ClusterStatus, error) {
 	answers, failures := c.askAll()
 	if len(answers) == 0 {
-		return client.ClusterStatus{}, errors.Join(errors.New("no node tells the status of the cluster"), failures)
+		return client.ClusterStatus{}, errors.Join(errors.New("no node reports the status of the cluster"), failures)
 	}
 	joined := answers[0]
 	for _, s := range answers[1:] {

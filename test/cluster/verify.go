@@ -20,12 +20,15 @@ import (
 // Verify stops the load, reads the log back from every node that runs, each from that
 // node alone, and holds all that writers and readers were answered against the rules of
 // docs/history.md. It returns the range that is there, which every node has to agree on.
-func (l *Load) Verify() (start, end int64) {
+func (l *Load) Verify() (start, end int64) { return l.verifyOn(l.cluster.nodes...) }
+
+// verifyOn is Verify where not all nodes have a replica.
+func (l *Load) verifyOn(nodes ...*Node) (start, end int64) {
 	t := l.cluster.t
 	t.Helper()
 	t.Logf("%s", l.Stop())
 	start, end = -1, -1
-	for _, n := range l.cluster.nodes {
+	for _, n := range nodes {
 		if !n.Running() || n.paused {
 			continue
 		}

@@ -64,17 +64,34 @@ var flawed = []struct {
 	{"trims-need-room", 0, []string{problem}, "full disks"},
 	{"stalled-leader-stays", 0, []string{problem}, "hanging heir"},
 	{"move-not-durable", 256, []string{problem}, ""},
+	{"trim-ignores-holds", 0, []string{problem}, ""},
+	{"holds-not-in-snapshot", 1, []string{problem}, ""},
+	{"stale-break-counts", 2, []string{problem}, ""},
+	{"digest-not-in-snapshot", 0, []string{problem}, ""},
+	{"digest-misses-an-entry", 0, []string{problem}, ""},
+}
+
+// flawedOptions are those of runs that show a flaw, where it takes some.
+var flawedOptions = map[string]Options{
+	"trim-ignores-holds":     {Holds: true},
+	"holds-not-in-snapshot":  {Holds: true},
+	"stale-break-counts":     {Holds: true},
+	"digest-not-in-snapshot": {Digests: true},
+	"digest-misses-an-entry": {Digests: true},
 }
 
 func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {
 	all, err := flaws.All()
 	require.NoError(t, err)
-	byProcesses := map[string]bool{"cut-at-bad-checksum": true} // see test/cluster
+	lookedFor := map[string]bool{"cut-at-bad-checksum": true} // see test/cluster
+	for _, f := range flaws.ByTests {
+		lookedFor[f.Flaw] = true
+	}
 	for _, f := range flawed {
-		byProcesses[f.flaw] = false
+		lookedFor[f.flaw] = true
 	}
 	for _, p := range all {
-		require.Contains(t, byProcesses, p.Name, "nobody looks for it")
+		require.Contains(t, lookedFor, p.Name, "nobody looks for it")
 	}
 	noticed := map[string]bool{}
 	for _, f := range flawed {
@@ -85,7 +102,7 @@ func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {
 			if *flawFrom >= 0 {
 				from = uint64(*flawFrom)
 			}
-			run := func(seed uint64) *Result { return runBroken(seed, f.story) }
+			run := func(seed uint64) *Result { return runBroken(seed, f.story, flawedOptions[f.flaw]) }
 			for _, rule := range notice(t, f.flaw, f.rules, from, *flawSeeds, run) {
 				noticed[rule] = true
 			}
@@ -103,17 +120,17 @@ func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {
 
 // runBroken takes a panic for the end of a process, which it is, and a story that does
 // not succeed for a problem.
-func runBroken(seed uint64, story string) (r *Result) {
+func runBroken(seed uint64, story string, o Options) (r *Result) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			r = &Result{Seed: seed, Problem: fmt.Errorf("panic: %v", reason)}
 		}
 	}()
-	broken := &flaw{} // the rules have to notice, not the world
+	o.flaw = &flaw{} // the rules have to notice, not the world
 	if story != "" {
-		return runStory(&listener{}, seed, stories[story], broken)
+		return runStory(&listener{}, seed, stories[story], o.flaw)
 	}
-	return Run(seed, Options{flaw: broken})
+	return Run(seed, o)
 }
 
 // listener panics where a story does not succeed.

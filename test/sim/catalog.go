@@ -25,12 +25,26 @@ type version struct {
 // logID is that of the one log.
 const logID = 1
 
+// farNodes are how many of the nodes, the last, have the label that read replicas are wanted on.
+const farNodes = 2
+
+// withReaders is a rule of so many read replicas.
+func withReaders(count int) *cluster.Rule {
+	if count == 0 {
+		return nil
+	}
+	return &cluster.Rule{Readers: []cluster.ReadReplicas{{Label: "site=far", Count: count}}}
+}
+
 // found puts a log on the first count of some nodes, which, with places, are in three
 // datacenters: the first is in one, the next in another, and so on.
-func (c *catalog) found(nodes []*node, count int, places bool) {
+func (c *catalog) found(nodes []*node, count int, o Options) {
 	l := cluster.Log{ID: logID, Name: logName, Config: cluster.Config{Replicas: count}}
-	if places {
+	if o.Places {
 		l.Config.Rule = &cluster.Rule{Spread: "dc"}
+	}
+	if o.ReadReplicas {
+		l.Config.Rule = withReaders(1)
 	}
 	var members []cluster.Node
 	for i, n := range nodes {
@@ -40,8 +54,11 @@ func (c *catalog) found(nodes []*node, count int, places bool) {
 		}
 		// The catalog is no log here, but its votes are decided as if it were.
 		members = append(members, cluster.Node{ID: n.id, Name: n.name(), Catalog: uint64(len(nodes)) + n.id, Votes: i == 0})
-		if places {
+		if o.Places {
 			members[i].Labels = []cluster.Label{[]cluster.Label{"dc=a", "dc=b", "dc=c"}[i%3]}
+		}
+		if o.ReadReplicas && i >= len(nodes)-farNodes {
+			members[i].Labels = []cluster.Label{"site=far"}
 		}
 	}
 	c.versions = []version{{State: cluster.NewState()}}
@@ -80,7 +97,7 @@ func (c *catalog) change(decide func(s *cluster.State) cluster.Change) bool {
 	if len(c.unmet(c.newest())) > 0 {
 		c.misplaced++
 	}
-	c.trace("the log is to have %+v of %d, leaving %+v", c.newest().log.Replicas, c.newest().log.Config.Replicas, c.newest().log.Leaving)
+	c.trace("the log is to have %+v of %d, read replicas %+v, leaving %+v", c.newest().log.Replicas, c.newest().log.Config.Replicas, c.newest().log.Readers, c.newest().log.Leaving)
 	return true
 }
 
@@ -190,9 +207,10 @@ func (n *member) shape() {
 			return
 		}
 		l, version, term := n.catalog().log, n.known, n.replica.Status().Term
+		voters, learners := l.Wanted()
 		n.replica.Do(func(c *core.Core) {
 			switch {
-			case !c.Reshape(l.Wanted(), nil):
+			case !c.Reshape(voters, learners):
 			case l.Settled():
 				n.shaped, n.shapedTerm = version, term
 			case !c.ConfigurationDurable():
@@ -255,6 +273,13 @@ func (n *member) control() {
 				w.counts.Added++
 			case cluster.RemoveReplica:
 				w.counts.Removed++
+			case cluster.AddReader:
+				w.counts.ReadersAdded++
+			case cluster.MoveReplica:
+				l := s.Logs[a.Log]
+				if r, _ := l.On(a.Node); r.Reader {
+					w.counts.ReadersMoved++
+				}
 			}
 		}
 		return cluster.Enact(s, due)

@@ -39,9 +39,17 @@ func (w *world) valuesOf(client string, sizes []int) (values [][]byte, hashes hi
 // batch is how a client encodes values.
 func (w *world) batch(values [][]byte) *sequence.Append {
 	batch := w.encode(values)
-	return &sequence.Append{
+	return w.digested(&sequence.Append{
 		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: len(values), Bytes: len(batch),
+	})
+}
+
+// digested does what nodes do that know the cluster to be at the level of digests; some do not yet.
+func (w *world) digested(a *sequence.Append) *sequence.Append {
+	if w.digests && w.random.IntN(8) > 0 {
+		a.Digested = true
 	}
+	return a
 }
 
 // batches encodes each value as a batch of its own.
@@ -51,7 +59,7 @@ func (w *world) batches(values [][]byte) *sequence.Append {
 		batch := w.encode(values[i : i+1])
 		a.Batches, a.Bytes = append(a.Batches, batch), a.Bytes+len(batch)
 	}
-	return a
+	return w.digested(a)
 }
 
 func (w *world) encode(values [][]byte) record.Batch {

@@ -36,6 +36,8 @@ type Counts struct {
 	Unsynced  int `about:"rounds"` // processes that ended then
 	Gathered  int `about:"rounds"` // rounds with several inputs
 	Compared  int `about:"rounds"` // states that two replicas had at the same index
+	Digests   int `about:"rounds"` // of what was stored, equal to those of the table
+	Trailing  int `about:"rounds"` // of those, where the table had covered a part
 
 	// Mixes of faults, of which each run has one.
 	Even   int `about:"mixes"`
@@ -46,13 +48,16 @@ type Counts struct {
 	Storms int `about:"mixes"`
 
 	// What was asked of the log on purpose.
-	Handovers int `about:"changes"`
-	Moved     int `about:"changes"` // replicas, to another node
-	Added     int `about:"changes"`
-	Removed   int `about:"changes"`
-	Renewed   int `about:"changes"` // replicas that came back under another id
-	Settled   int `about:"changes"` // times that the log had reached the replicas that it should have
-	IdleMoves int `about:"changes"` // of an idle log, with a power cut of all at the end
+	Handovers    int `about:"changes"`
+	Moved        int `about:"changes"` // replicas, to another node
+	Added        int `about:"changes"`
+	Removed      int `about:"changes"`
+	Renewed      int `about:"changes"` // replicas that came back under another id
+	ReadersAdded int `about:"changes"` // read replicas
+	ReadersMoved int `about:"changes"`
+	ReadersRead  int `about:"changes"` // reads that one answered
+	Settled      int `about:"changes"` // times that the log had reached the replicas that it should have
+	IdleMoves    int `about:"changes"` // of an idle log, with a power cut of all at the end
 
 	// What happened to files of nodes that were down.
 	Flips     int `about:"damage"` // of a bit

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,7 +95,7 @@ func (n *hosting) damageOf(cause error) cluster.Damage {
 		Lost:    errors.Is(cause, errLost) || errors.Is(cause, core.ErrEndMissing),
 		Corrupt: damaged(cause) || errors.Is(cause, core.ErrStartMissing) || errors.Is(cause, core.ErrSpliced),
 		Full:    full && !errors.Is(cause, core.ErrEnded),
-		Shared:  len(p.Replicas)+len(p.Leaving) > 1,
+		Shared:  len(p.All()) > 1,
 	}
 }
 
@@ -231,12 +232,20 @@ func (n *hosting) open(id uint64, fresh bool) error {
 	if broken := n.world.flaws().log; broken != nil {
 		n.log = broken(n.node, log)
 	}
+	far, elect := n.world.network.stretch > 0, uint64(0)
+	if far && slices.Contains(founders[1:], id) {
+		elect = founders[0]
+	}
 	n.replica, err = runtime.OpenStepped(runtime.Options{
 		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
 		FirstLeader: founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
+		AtOnce:      far,
+		Elect:       elect,
+		Stretch:     n.world.network.stretch,
 		Send:        n.send,
 		Stall:       stall,
 		Damaged:     n.foundDamage,
+		HashEvery:   4 << 10,
 		Address: func(id uint64) string {
 			if node := n.nodeOf(id); node != 0 {
 				return strconv.FormatUint(node, 10)

@@ -1,11 +1,34 @@
 package sim
 
+import "strandline.dev/internal/cluster"
+
 // network is what lies between the nodes, and between them and their clients.
 type network struct {
 	*world
 	cut map[way]bool // what is sent this way is lost
 	// Of so many messages one is lost, repeated, late; 0: none.
 	loss, repeat, late int
+	// apart is how long a message takes at least between nodes in different datacenters, and
+	// stretch what elections make of it; 0: all are in one.
+	apart   map[way]int64
+	stretch int
+}
+
+// spread puts a distance between the nodes of different datacenters.
+func (w *network) spread() {
+	w.apart = map[way]int64{}
+	trips, all := cluster.RoundTrips{}, []uint64{}
+	for i, a := range w.nodes {
+		trips[a.id], all = map[uint64]int{}, append(all, a.id)
+		for k, b := range w.nodes[:i] {
+			if i%3 != k%3 {
+				d := w.between(5*millisecond, 150*millisecond)
+				w.apart[way{a.id, b.id}], w.apart[way{b.id, a.id}] = d, d
+				trips[a.id][b.id] = int(2 * d / millisecond)
+			}
+		}
+	}
+	w.stretch = trips.StretchFor(all)
 }
 
 // way is from one node to another.
@@ -19,9 +42,10 @@ func (w *network) send(from, to *node, replica uint64, message []byte) {
 	deliver := func() {
 		to.act(to.life, func() { to.hear(from.id, replica, message) })
 	}
-	w.after(w.latency(), deliver)
+	apart := w.apart[way{from.id, to.id}]
+	w.after(apart+w.latency(), deliver)
 	if w.repeat > 0 && w.chance(w.repeat) {
-		w.after(w.latency(), deliver)
+		w.after(apart+w.latency(), deliver)
 	}
 }
 
@@ -46,12 +70,12 @@ func (w *network) question(from, to *node, question func(reply func(func()))) {
 	if w.parted(from, to) || w.lost() {
 		return
 	}
-	life := from.life
-	w.after(w.latency(), func() {
+	life, apart := from.life, w.apart[way{from.id, to.id}]
+	w.after(apart+w.latency(), func() {
 		to.act(to.life, func() {
 			question(func(answer func()) {
 				if !w.parted(to, from) && !w.lost() {
-					w.after(w.latency(), func() { from.act(life, answer) })
+					w.after(apart+w.latency(), func() { from.act(life, answer) })
 				}
 			})
 		})

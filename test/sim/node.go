@@ -37,6 +37,7 @@ type node struct {
 	inputs    int    // since the newest round
 	folded    uint64 // index of the newest state that was compared
 	feeding   bool
+	hashing   bool
 	keeping   bool
 }
 
@@ -78,7 +79,7 @@ func (n *node) forget() {
 	n.replicaID, n.replica, n.log, n.found, n.distrusted, n.replicaRepair = 0, nil, nil, nil, nil, nil
 	n.repairing, n.lost = nil, false
 	n.abandonWrite()
-	n.feeding, n.keeping, n.newer, n.shaped = false, false, map[uint64]uint64{}, -1
+	n.feeding, n.hashing, n.keeping, n.newer, n.shaped = false, false, false, map[uint64]uint64{}, -1
 	n.gathering, n.inputs, n.folded = false, 0, 0
 }
 
@@ -151,6 +152,10 @@ func (n *node) round(life int) {
 		n.keeping = true
 		n.world.after(n.world.between(100, 3000)+n.slow, func() { n.act(life, func() { n.keep() }) })
 	}
+	if n.replica.Unhashed() && !n.hashing {
+		n.hashing = true
+		n.world.after(n.world.between(100, 3000)+n.slow, func() { n.act(life, n.hash) })
+	}
 	if n.replica.Unread() && !n.feeding {
 		n.feeding = true
 		n.world.after(n.world.between(100, 3000)+n.slow, func() { n.act(life, func() { n.feed() }) })
@@ -167,6 +172,13 @@ func (n *node) keep() {
 	n.replica.Keep()
 	if n.disk.Stopped() {
 		n.die(true)
+	}
+}
+
+func (n *node) hash() {
+	n.hashing = false
+	if n.replica != nil {
+		n.replica.Hash()
 	}
 }
 

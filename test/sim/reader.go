@@ -64,6 +64,9 @@ func (r *reader) read(n *node, from int64, limit int, consistency history.Consis
 				switch {
 				case over:
 				case refusal == nil:
+					if at, _ := n.placed().On(n.id); at.Reader {
+						w.counts.ReadersRead++
+					}
 					c.Frame(s.frame())
 					r.next = max(r.next, from+int64(len(s.values)))
 					end(history.Event{Outcome: history.OK}, nil)

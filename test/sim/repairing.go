@@ -27,7 +27,7 @@ func (n *hosting) repairRunning(why error) {
 	file, _ := store.DamagedSegment(why)
 	if n.repairing == nil { // else it is found again
 		n.repairing = &repairing{replicaRepair: replicaRepair{node: n.node, life: n.life, begins: map[uint64]cluster.Beginning{}}, file: file, cause: why}
-		n.world.trace("node %d: replica %d goes on, and repairs: %v", n.id, n.replicaID, why)
+		n.world.trace("node %d: replica %d continues, and repairs: %v", n.id, n.replicaID, why)
 	}
 }
 
@@ -54,7 +54,7 @@ func (r *repairing) work() {
 
 func (r *repairing) begin() {
 	n := r.node
-	repairer, err := repair.BeginOnline(n.log.(*store.Store), r.file, n.replica.Certain())
+	repairer, err := repair.BeginOnline(n.log.(*store.Store), r.file, n.replica.Certain(), 0)
 	switch {
 	case err == nil:
 		r.repairer = repairer

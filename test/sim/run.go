@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,9 +36,17 @@ type Options struct {
 	// seeds are others with it than without.
 	Holds bool
 
-	// Places puts the nodes into three datacenters, over which a rule spreads the replicas of
-	// the log. The histories of seeds are others with it than without.
+	// Digests has most requests hashed, so that the log gets a digest. The histories of seeds
+	// are others with it than without.
+	Digests bool
+
+	// Places puts the nodes into three datacenters, up to 300 ms of round trip from each other,
+	// over which a rule spreads the replicas of the log. The histories of seeds are others with it than without.
 	Places bool
+
+	// ReadReplicas gives the log read replicas on the last two nodes, which come, go and move. The
+	// histories of seeds are others with it than without.
+	ReadReplicas bool
 
 	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
@@ -80,7 +89,7 @@ func Run(seed uint64, o Options) *Result { return run(seed, o, func(w *world) { 
 func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
-	w := &world{folded: map[uint64]folded{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, aged: o.Silent, traced: o.Trace}
+	w := &world{folded: map[uint64]folded{}, roots: map[record.Offset][32]byte{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, readReplicas: o.ReadReplicas, digests: o.Digests, aged: o.Silent, traced: o.Trace}
 	w.network.world, w.faults.world, w.operator.world = w, w, w
 	w.catalog.trace = w.trace
 	before := rand.Reader
@@ -133,7 +142,10 @@ func (w ending) live(o Options, story func(*world)) {
 	if o.Replicas == 0 {
 		o.Replicas = min(w.dice(3, 3, 3, 2, 1, o.Nodes), 5)
 	}
-	w.catalog.found(w.nodes, o.Replicas, o.Places)
+	w.catalog.found(w.nodes, o.Replicas, o)
+	if o.Places {
+		w.network.spread()
+	}
 	w.gather = int64(w.dice(0, 500, 3000))
 	for _, n := range w.nodes {
 		n.start()
@@ -219,14 +231,16 @@ func (w ending) readAll() {
 func (w ending) holders() (nodes []*node) {
 	for deadline := w.now + settleTime; w.problem == nil; w.run(w.now + 100*millisecond) {
 		p := &w.catalog.newest().log.Placement
+		all := slices.Concat(p.Replicas, p.Readers)
 		nodes = nodes[:0]
-		for _, r := range p.Replicas {
+		for _, r := range all {
 			if n := w.nodes[r.Node-1]; n.serves() && n.replicaID == r.ID && n.repairing == nil {
 				nodes = append(nodes, n)
 			}
 		}
-		if p.Settled() && len(nodes) == len(p.Replicas) && len(cluster.Due(&w.catalog.newest().State, nodes[0].view())) == 0 {
-			if missing := w.catalog.unmet(w.catalog.newest()); len(missing) > 0 {
+		if p.Settled() && len(nodes) == len(all) && len(cluster.Due(&w.catalog.newest().State, nodes[0].view())) == 0 {
+			// Voters may have taken the places of read replicas.
+			if missing := w.catalog.unmet(w.catalog.newest()); len(missing) > 0 && !w.readReplicas {
 				w.fail("healed, and the log has not got the replicas that its rule demands: %v", missing)
 			}
 			return nodes
@@ -251,6 +265,7 @@ func (w ending) noteReplica(n *node) {
 		w.fail("node %d: %v", n.id, err)
 		return
 	}
+	w.compareDigest(n, start, end)
 	commit := n.replica.Committed()
 	w.recorder.Note(history.Event{Kind: history.Replica, Log: logName, Node: n.name(), Start: new(int64(start)), End: new(int64(end))})
 	err = n.eachChunk(commit+1, func(frames []segment.Entry) {

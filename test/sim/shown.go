@@ -2,10 +2,12 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
 // read gives the records from an offset on, as a server would, up to limit of
@@ -107,5 +109,49 @@ func (n *node) compareFolded() {
 		w.fail("nodes %d and %d have folded the entries up to %d into different tables", other.node, n.id, index)
 	default:
 		w.counts.Compared++
+	}
+}
+
+// compareDigest compares the digest that is computed of what a replica has stored with the
+// one in its table, which compareFolded has compared with those of the others.
+func (w *world) compareDigest(n *node, start, end record.Offset) {
+	if !w.digests {
+		return
+	}
+	_, table := n.replica.Folded()
+	want, err := sequence.RestoreDigest(table)
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+		return
+	}
+	if uncovered := want.Uncovered; uncovered > sequence.MaxUncovered {
+		w.fail("node %d: the digest trails the end by %d bytes", n.id, uncovered)
+	}
+	err = n.replica.CheckDigests(context.Background(), nil, func(index uint64, reason error) { w.fail("node %d, entry %d: %v", n.id, index, reason) })
+	if err != nil {
+		w.fail("node %d: %v", n.id, err)
+	}
+	for _, at := range []record.Offset{start, start + (end-start)/2, want.Covered, end} {
+		if at < start {
+			continue // it is trimmed, and not covered yet
+		}
+		got, err := n.replica.Digest(context.Background(), at)
+		if err != nil {
+			w.fail("node %d has no digest at offset %d: %v", n.id, at, err)
+			return
+		}
+		other, known := w.roots[at]
+		w.roots[at] = [32]byte(got.Root())
+		switch {
+		case at == want.Covered && got.Root() != want.Root():
+			w.fail("node %d has stored %d batches with digest %v, and folded %d with digest %v", n.id, got.Batches, got.Root(), want.Batches, want.Root())
+		case known && other != [32]byte(got.Root()):
+			w.fail("node %d has another digest at offset %d than another node", n.id, at)
+		case want.Begun:
+			w.counts.Digests++
+			if want.Batches > 0 && want.Covered < end {
+				w.counts.Trailing++
+			}
+		}
 	}
 }

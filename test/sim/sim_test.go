@@ -62,6 +62,20 @@ func TestNothingGoesThatAHoldKeeps(t *testing.T) {
 	require.NotZero(t, all.HoldsSeen, "holds have kept something")
 }
 
+// Every replica has the same digest, whatever it was given: entries as they came, those of a
+// repair, a snapshot instead of what was trimmed. The tables are compared at every index that two
+// replicas have reached, and at the end with what is stored.
+func TestEveryReplicaHasTheSameDigest(t *testing.T) {
+	var all Counts
+	for seed := uint64(0); seed < 24; seed += sparse {
+		r := Run(seed, Options{Digests: true})
+		require.NoError(t, r.Err(), "seed %d with digests", seed)
+		all.Add(r.Counts)
+	}
+	require.NotZero(t, all.Digests, "digests were compared")
+	require.NotZero(t, all.Trailing, "of logs that were covered in part")
+}
+
 // Whatever an operator moves, and whoever is down or cut off meanwhile, replicas come back to
 // where the rule of the log wants them, and no record is lost on the way.
 func TestReplicasComeBackToWhereTheRuleWantsThem(t *testing.T) {
@@ -74,6 +88,23 @@ func TestReplicasComeBackToWhereTheRuleWantsThem(t *testing.T) {
 		require.NoError(t, r.Err(), "seed %d with places", seed)
 	}
 	require.NotZero(t, misplaced, "an operator has moved replicas against the rule")
+}
+
+// Read replicas crash, lose their files, come, go and move; what they give to readers is judged as
+// what any replica gives, and at the end they have what all have.
+func TestReadReplicasHaveWhatTheVotersHave(t *testing.T) {
+	var all Counts
+	for seed := uint64(0); seed < 24; seed += 2 * sparse {
+		r := Run(seed, Options{Nodes: 6, Replicas: 3, ReadReplicas: true})
+		require.NoError(t, r.Err(), "seed %d with read replicas", seed)
+		all.Add(r.Counts)
+	}
+	if sparse == 1 {
+		require.NotZero(t, all.ReadersMoved)
+	}
+	require.NotZero(t, all.ReadersAdded)
+	require.NotZero(t, all.ReadersRead)
+	t.Logf("%d moved, %d added, %d reads", all.ReadersMoved, all.ReadersAdded, all.ReadersRead)
 }
 
 func TestASeedGivesTheSameRunAgain(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/test/history"
 )
 
@@ -31,14 +32,18 @@ type world struct {
 	operator operator
 	time     int64 // us that faults continue
 	silent   bool  // as in Options
-	aged     bool  // all damage is an older copy of a newest segment
-	traced   io.Writer
-	flaw     *flaw // nil: everything is as it should be
-	counts   Counts
-	gather   int64             // us for which inputs of a round gather; 0: each has its own
-	folded   map[uint64]folded // by index of the entry
-	raised   int64             // us: when the level of the cluster was raised
-	losses   int               // replicas that were damaged since the log had all it should have
+	digests  bool  // as in Options
+	// readReplicas is as in Options.
+	readReplicas bool
+	aged         bool // all damage is an older copy of a newest segment
+	traced       io.Writer
+	flaw         *flaw // nil: everything is as it should be
+	counts       Counts
+	gather       int64                      // us for which inputs of a round gather; 0: each has its own
+	folded       map[uint64]folded          // by index of the entry
+	roots        map[record.Offset][32]byte // digests as of an offset
+	raised       int64                      // us: when the level of the cluster was raised
+	losses       int                        // replicas that were damaged since the log had all it should have
 
 	recorder *history.Recorder
 	text     bytes.Buffer // the history

@@ -87,7 +87,7 @@ func files(t *testing.T, suffix string) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 2 || entry.Name() == "node_modules"):
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 2 || entry.Name() == "node_modules" || entry.Name() == "target"):
 			return fs.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(path, suffix):
 			return nil

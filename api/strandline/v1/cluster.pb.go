@@ -35,6 +35,8 @@ const (
 	ReplicaRole_REPLICA_ROLE_LEAVING ReplicaRole = 3
 	// The log wants one more, and there is no node for it yet.
 	ReplicaRole_REPLICA_ROLE_MISSING ReplicaRole = 4
+	// Follows for ever and never counts. One that leaves says so in its problem.
+	ReplicaRole_REPLICA_ROLE_READ_REPLICA ReplicaRole = 5
 )
 
 // Enum value maps for ReplicaRole.
@@ -45,13 +47,15 @@ var (
 		2: "REPLICA_ROLE_LEARNER",
 		3: "REPLICA_ROLE_LEAVING",
 		4: "REPLICA_ROLE_MISSING",
+		5: "REPLICA_ROLE_READ_REPLICA",
 	}
 	ReplicaRole_value = map[string]int32{
-		"REPLICA_ROLE_UNSPECIFIED": 0,
-		"REPLICA_ROLE_VOTER":       1,
-		"REPLICA_ROLE_LEARNER":     2,
-		"REPLICA_ROLE_LEAVING":     3,
-		"REPLICA_ROLE_MISSING":     4,
+		"REPLICA_ROLE_UNSPECIFIED":  0,
+		"REPLICA_ROLE_VOTER":        1,
+		"REPLICA_ROLE_LEARNER":      2,
+		"REPLICA_ROLE_LEAVING":      3,
+		"REPLICA_ROLE_MISSING":      4,
+		"REPLICA_ROLE_READ_REPLICA": 5,
 	}
 )
 
@@ -593,12 +597,13 @@ type LogStatus struct {
 	// one they say nothing.
 	StartOffset int64 `protobuf:"varint,5,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
 	EndOffset   int64 `protobuf:"varint,6,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
-	// There is a leader, every replica votes and keeps up, and the rule is kept.
+	// There is a leader, every replica votes and keeps up, and the rule is kept. How read replicas
+	// are, does not count.
 	Healthy  bool             `protobuf:"varint,7,opt,name=healthy,proto3" json:"healthy,omitempty"`
 	Replicas []*ReplicaStatus `protobuf:"bytes,8,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// Its own, or that of a prefix of its name; unset: none.
 	Rule *PlacementRule `protobuf:"bytes,9,opt,name=rule,proto3" json:"rule,omitempty"`
-	// What the rule demands and the voters do not keep.
+	// What the rule demands and the replicas do not keep.
 	Unmet         []string `protobuf:"bytes,10,rep,name=unmet,proto3" json:"unmet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1706,13 +1711,14 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16SetDefaultRuleResponse\"\x18\n" +
 	"\x16FinalizeClusterRequest\"/\n" +
 	"\x17FinalizeClusterResponse\x12\x14\n" +
-	"\x05level\x18\x01 \x01(\x05R\x05level*\x91\x01\n" +
+	"\x05level\x18\x01 \x01(\x05R\x05level*\xb0\x01\n" +
 	"\vReplicaRole\x12\x1c\n" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_ROLE_VOTER\x10\x01\x12\x18\n" +
 	"\x14REPLICA_ROLE_LEARNER\x10\x02\x12\x18\n" +
 	"\x14REPLICA_ROLE_LEAVING\x10\x03\x12\x18\n" +
-	"\x14REPLICA_ROLE_MISSING\x10\x04*\xf1\x01\n" +
+	"\x14REPLICA_ROLE_MISSING\x10\x04\x12\x1d\n" +
+	"\x19REPLICA_ROLE_READ_REPLICA\x10\x05*\xf1\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REPLICA_STATE_LEADER\x10\x01\x12\x1d\n" +

@@ -47,7 +47,7 @@ type ClusterServiceClient interface {
 	// GetClusterStatus returns what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(ctx context.Context, in *GetClusterStatusRequest, opts ...grpc.CallOption) (*GetClusterStatusResponse, error)
-	// AddNode announces a node that is in no cluster yet, tells it whom to ask, and
+	// AddNode announces a node that is in no cluster yet, names the nodes it may ask, and
 	// waits until it is a member.
 	AddNode(ctx context.Context, in *AddNodeRequest, opts ...grpc.CallOption) (*AddNodeResponse, error)
 	// CreateToken makes a token with which nodes join that nobody announced.
@@ -212,7 +212,7 @@ type ClusterServiceServer interface {
 	// GetClusterStatus returns what the answering node knows of all nodes and all
 	// replicas, after having asked the others.
 	GetClusterStatus(context.Context, *GetClusterStatusRequest) (*GetClusterStatusResponse, error)
-	// AddNode announces a node that is in no cluster yet, tells it whom to ask, and
+	// AddNode announces a node that is in no cluster yet, names the nodes it may ask, and
 	// waits until it is a member.
 	AddNode(context.Context, *AddNodeRequest) (*AddNodeResponse, error)
 	// CreateToken makes a token with which nodes join that nobody announced.

@@ -395,7 +395,9 @@ type AppendRequest struct {
 	// The id that the log is known by; 0: whichever log has the name. If the
 	// name belongs to another log by now, the request is refused with
 	// LOG_REPLACED.
-	LogId         uint64 `protobuf:"varint,11,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	LogId uint64 `protobuf:"varint,11,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	// The answer is to say where the time of the request went.
+	Explain       bool `protobuf:"varint,13,opt,name=explain,proto3" json:"explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,13 +509,22 @@ func (x *AppendRequest) GetLogId() uint64 {
 	return 0
 }
 
+func (x *AppendRequest) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
+}
+
 type AppendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Result:
 	//
 	//	*AppendResponse_Appended
 	//	*AppendResponse_Refused
-	Result        isAppendResponse_Result `protobuf_oneof:"result"`
+	Result isAppendResponse_Result `protobuf_oneof:"result"`
+	// Set if the request asked for it and was not refused.
+	Stages        *AppendStages `protobuf:"bytes,10,opt,name=stages,proto3" json:"stages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,6 +584,13 @@ func (x *AppendResponse) GetRefused() *Refusal {
 	return nil
 }
 
+func (x *AppendResponse) GetStages() *AppendStages {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
 type isAppendResponse_Result interface {
 	isAppendResponse_Result()
 }
@@ -589,7 +607,184 @@ func (*AppendResponse_Appended) isAppendResponse_Result() {}
 
 func (*AppendResponse_Refused) isAppendResponse_Result() {}
 
-// Appended tells where the records of one request are: on disk on a majority.
+// AppendStages says where the time of a request went on the node that leads the log. From
+// receive to answer the stages follow each other and add up to all of it. docs/tracing.md
+// describes them.
+type AppendStages struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the request's arrival until the log's replica had it.
+	Receive *durationpb.Duration `protobuf:"bytes,1,opt,name=receive,proto3" json:"receive,omitempty"`
+	// Until the replica took it out of its queue.
+	Queue *durationpb.Duration `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Until the group write that holds its entry began on this node.
+	Batch *durationpb.Duration `protobuf:"bytes,3,opt,name=batch,proto3" json:"batch,omitempty"`
+	// Until the bytes were in the file, and until they were synced. 0 if a
+	// majority of replicas had the entry before this node's disk.
+	Write *durationpb.Duration `protobuf:"bytes,4,opt,name=write,proto3" json:"write,omitempty"`
+	Sync  *durationpb.Duration `protobuf:"bytes,5,opt,name=sync,proto3" json:"sync,omitempty"`
+	// Until a majority had the entry.
+	Replicas *durationpb.Duration `protobuf:"bytes,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Until the answer's turn came on the stream.
+	Answer *durationpb.Duration `protobuf:"bytes,7,opt,name=answer,proto3" json:"answer,omitempty"`
+	// When the entry was sent to the other replicas, counted from when the replica
+	// had the request.
+	Proposed *durationpb.Duration `protobuf:"bytes,8,opt,name=proposed,proto3" json:"proposed,omitempty"`
+	// What the other replicas took, beside the stages above.
+	Acknowledgements []*ReplicaAcknowledgement `protobuf:"bytes,9,rep,name=acknowledgements,proto3" json:"acknowledgements,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *AppendStages) Reset() {
+	*x = AppendStages{}
+	mi := &file_strandline_v1_log_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppendStages) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppendStages) ProtoMessage() {}
+
+func (x *AppendStages) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppendStages.ProtoReflect.Descriptor instead.
+func (*AppendStages) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AppendStages) GetReceive() *durationpb.Duration {
+	if x != nil {
+		return x.Receive
+	}
+	return nil
+}
+
+func (x *AppendStages) GetQueue() *durationpb.Duration {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *AppendStages) GetBatch() *durationpb.Duration {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+func (x *AppendStages) GetWrite() *durationpb.Duration {
+	if x != nil {
+		return x.Write
+	}
+	return nil
+}
+
+func (x *AppendStages) GetSync() *durationpb.Duration {
+	if x != nil {
+		return x.Sync
+	}
+	return nil
+}
+
+func (x *AppendStages) GetReplicas() *durationpb.Duration {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *AppendStages) GetAnswer() *durationpb.Duration {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *AppendStages) GetProposed() *durationpb.Duration {
+	if x != nil {
+		return x.Proposed
+	}
+	return nil
+}
+
+func (x *AppendStages) GetAcknowledgements() []*ReplicaAcknowledgement {
+	if x != nil {
+		return x.Acknowledgements
+	}
+	return nil
+}
+
+// ReplicaAcknowledgement is how long after it was sent an entry was acknowledged
+// by another replica.
+type ReplicaAcknowledgement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the replica's node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Unset: it was not yet when a majority had the entry.
+	After         *durationpb.Duration `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaAcknowledgement) Reset() {
+	*x = ReplicaAcknowledgement{}
+	mi := &file_strandline_v1_log_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaAcknowledgement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaAcknowledgement) ProtoMessage() {}
+
+func (x *ReplicaAcknowledgement) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaAcknowledgement.ProtoReflect.Descriptor instead.
+func (*ReplicaAcknowledgement) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReplicaAcknowledgement) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ReplicaAcknowledgement) GetAfter() *durationpb.Duration {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// Appended says where the records of one request are: on disk on a majority.
 type Appended struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Offset of the first record.
@@ -607,7 +802,7 @@ type Appended struct {
 
 func (x *Appended) Reset() {
 	*x = Appended{}
-	mi := &file_strandline_v1_log_proto_msgTypes[4]
+	mi := &file_strandline_v1_log_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +814,7 @@ func (x *Appended) String() string {
 func (*Appended) ProtoMessage() {}
 
 func (x *Appended) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[4]
+	mi := &file_strandline_v1_log_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +827,7 @@ func (x *Appended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Appended.ProtoReflect.Descriptor instead.
 func (*Appended) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{4}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Appended) GetFirstOffset() int64 {
@@ -663,7 +858,7 @@ func (x *Appended) GetDuplicate() bool {
 	return false
 }
 
-// Refusal is an error inside a stream that goes on: the same facts as a
+// Refusal is an error inside a stream that continues: the same facts as a
 // google.rpc.Status with an ErrorInfo.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -681,7 +876,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_strandline_v1_log_proto_msgTypes[5]
+	mi := &file_strandline_v1_log_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +888,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[5]
+	mi := &file_strandline_v1_log_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +901,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{5}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Refusal) GetCode() int32 {
@@ -748,7 +943,7 @@ type OffsetRange struct {
 
 func (x *OffsetRange) Reset() {
 	*x = OffsetRange{}
-	mi := &file_strandline_v1_log_proto_msgTypes[6]
+	mi := &file_strandline_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +955,7 @@ func (x *OffsetRange) String() string {
 func (*OffsetRange) ProtoMessage() {}
 
 func (x *OffsetRange) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[6]
+	mi := &file_strandline_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +968,7 @@ func (x *OffsetRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OffsetRange.ProtoReflect.Descriptor instead.
 func (*OffsetRange) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{6}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OffsetRange) GetFirst() int64 {
@@ -847,7 +1042,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[7]
+	mi := &file_strandline_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1054,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[7]
+	mi := &file_strandline_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1067,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReadRequest) GetLog() string {
@@ -1098,7 +1293,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	mi := &file_strandline_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1305,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	mi := &file_strandline_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1318,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Filter) GetKeys() [][]byte {
@@ -1179,7 +1374,7 @@ type Projection struct {
 
 func (x *Projection) Reset() {
 	*x = Projection{}
-	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	mi := &file_strandline_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1386,7 @@ func (x *Projection) String() string {
 func (*Projection) ProtoMessage() {}
 
 func (x *Projection) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	mi := &file_strandline_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1399,7 @@ func (x *Projection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Projection.ProtoReflect.Descriptor instead.
 func (*Projection) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Projection) GetDropKey() bool {
@@ -1259,8 +1454,9 @@ type ReadResponse struct {
 	// READ_FORMAT_BATCHES: whole batches, one after the other. With a filter or a
 	// projection they may have gaps: docs/filters.md.
 	Batches []byte `protobuf:"bytes,6,opt,name=batches,proto3" json:"batches,omitempty"`
-	// How old the knowledge of the end may be: 0 on the leader; unset: unknown,
-	// as the answering replica has not heard from a leader yet.
+	// How old the knowledge of the end may be; on a leader, how long ago it asked
+	// a majority that still followed it, and 0 where it is the only voter. Unset:
+	// unknown, as the answering replica has not heard from a leader yet.
 	Age *durationpb.Duration `protobuf:"bytes,10,opt,name=age,proto3" json:"age,omitempty"`
 	// The id of the log that the records are of, the same in every frame of a
 	// read.
@@ -1279,7 +1475,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[10]
+	mi := &file_strandline_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1487,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[10]
+	mi := &file_strandline_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1500,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadResponse) GetFirstOffset() int64 {
@@ -1389,7 +1585,7 @@ type FailedRecord struct {
 
 func (x *FailedRecord) Reset() {
 	*x = FailedRecord{}
-	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	mi := &file_strandline_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1597,7 @@ func (x *FailedRecord) String() string {
 func (*FailedRecord) ProtoMessage() {}
 
 func (x *FailedRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	mi := &file_strandline_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1610,7 @@ func (x *FailedRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedRecord.ProtoReflect.Descriptor instead.
 func (*FailedRecord) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FailedRecord) GetOffset() int64 {
@@ -1447,7 +1643,7 @@ type TrimRequest struct {
 
 func (x *TrimRequest) Reset() {
 	*x = TrimRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[12]
+	mi := &file_strandline_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1655,7 @@ func (x *TrimRequest) String() string {
 func (*TrimRequest) ProtoMessage() {}
 
 func (x *TrimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[12]
+	mi := &file_strandline_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1668,7 @@ func (x *TrimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimRequest.ProtoReflect.Descriptor instead.
 func (*TrimRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TrimRequest) GetLog() string {
@@ -1513,7 +1709,7 @@ type TrimResponse struct {
 
 func (x *TrimResponse) Reset() {
 	*x = TrimResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[13]
+	mi := &file_strandline_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1721,7 @@ func (x *TrimResponse) String() string {
 func (*TrimResponse) ProtoMessage() {}
 
 func (x *TrimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[13]
+	mi := &file_strandline_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1734,7 @@ func (x *TrimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimResponse.ProtoReflect.Descriptor instead.
 func (*TrimResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TrimResponse) GetStartOffset() int64 {
@@ -1569,7 +1765,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[14]
+	mi := &file_strandline_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1777,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[14]
+	mi := &file_strandline_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1790,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetInfoRequest) GetLog() string {
@@ -1627,7 +1823,7 @@ type GetInfoResponse struct {
 
 func (x *GetInfoResponse) Reset() {
 	*x = GetInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[15]
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1835,7 @@ func (x *GetInfoResponse) String() string {
 func (*GetInfoResponse) ProtoMessage() {}
 
 func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[15]
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1848,7 @@ func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetInfoResponse) GetInfo() *LogInfo {
@@ -1676,7 +1872,7 @@ type WatchInfoRequest struct {
 
 func (x *WatchInfoRequest) Reset() {
 	*x = WatchInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[16]
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1884,7 @@ func (x *WatchInfoRequest) String() string {
 func (*WatchInfoRequest) ProtoMessage() {}
 
 func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[16]
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1897,7 @@ func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoRequest.ProtoReflect.Descriptor instead.
 func (*WatchInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchInfoRequest) GetLog() string {
@@ -1734,7 +1930,7 @@ type WatchInfoResponse struct {
 
 func (x *WatchInfoResponse) Reset() {
 	*x = WatchInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1942,7 @@ func (x *WatchInfoResponse) String() string {
 func (*WatchInfoResponse) ProtoMessage() {}
 
 func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1955,7 @@ func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoResponse.ProtoReflect.Descriptor instead.
 func (*WatchInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchInfoResponse) GetInfo() *LogInfo {
@@ -1781,7 +1977,7 @@ type AcquireWriterRequest struct {
 
 func (x *AcquireWriterRequest) Reset() {
 	*x = AcquireWriterRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1989,7 @@ func (x *AcquireWriterRequest) String() string {
 func (*AcquireWriterRequest) ProtoMessage() {}
 
 func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +2002,7 @@ func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterRequest.ProtoReflect.Descriptor instead.
 func (*AcquireWriterRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AcquireWriterRequest) GetLog() string {
@@ -1835,7 +2031,7 @@ type AcquireWriterResponse struct {
 
 func (x *AcquireWriterResponse) Reset() {
 	*x = AcquireWriterResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +2043,7 @@ func (x *AcquireWriterResponse) String() string {
 func (*AcquireWriterResponse) ProtoMessage() {}
 
 func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +2056,7 @@ func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterResponse.ProtoReflect.Descriptor instead.
 func (*AcquireWriterResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AcquireWriterResponse) GetWriterTerm() uint64 {
@@ -1908,7 +2104,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2116,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2129,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Hold) GetName() string {
@@ -2008,7 +2204,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2216,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2229,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetHoldRequest) GetLog() string {
@@ -2078,7 +2274,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2286,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2299,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SetHoldResponse) GetOffset() int64 {
@@ -2139,7 +2335,7 @@ type KeepHoldRequest struct {
 
 func (x *KeepHoldRequest) Reset() {
 	*x = KeepHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2347,7 @@ func (x *KeepHoldRequest) String() string {
 func (*KeepHoldRequest) ProtoMessage() {}
 
 func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2360,7 @@ func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldRequest.ProtoReflect.Descriptor instead.
 func (*KeepHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeepHoldRequest) GetLog() string {
@@ -2196,7 +2392,7 @@ type KeepHoldResponse struct {
 
 func (x *KeepHoldResponse) Reset() {
 	*x = KeepHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2404,7 @@ func (x *KeepHoldResponse) String() string {
 func (*KeepHoldResponse) ProtoMessage() {}
 
 func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2417,7 @@ func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldResponse.ProtoReflect.Descriptor instead.
 func (*KeepHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
 }
 
 type ReleaseHoldRequest struct {
@@ -2236,7 +2432,7 @@ type ReleaseHoldRequest struct {
 
 func (x *ReleaseHoldRequest) Reset() {
 	*x = ReleaseHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2444,7 @@ func (x *ReleaseHoldRequest) String() string {
 func (*ReleaseHoldRequest) ProtoMessage() {}
 
 func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2457,7 @@ func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReleaseHoldRequest) GetLog() string {
@@ -2293,7 +2489,7 @@ type ReleaseHoldResponse struct {
 
 func (x *ReleaseHoldResponse) Reset() {
 	*x = ReleaseHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2501,7 @@ func (x *ReleaseHoldResponse) String() string {
 func (*ReleaseHoldResponse) ProtoMessage() {}
 
 func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2514,336 @@ func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
+}
+
+type DigestRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// As in ReadRequest.
+	LogId uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	// The first offset that is not covered, within [start, end]; unset: the end.
+	At *int64 `protobuf:"varint,3,opt,name=at,proto3,oneof" json:"at,omitempty"`
+	// Answer for the replica of the node that is asked, without making sure that
+	// it knows all that has committed.
+	AllowStale    bool `protobuf:"varint,4,opt,name=allow_stale,json=allowStale,proto3" json:"allow_stale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DigestRequest) Reset() {
+	*x = DigestRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DigestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DigestRequest) ProtoMessage() {}
+
+func (x *DigestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DigestRequest.ProtoReflect.Descriptor instead.
+func (*DigestRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *DigestRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *DigestRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *DigestRequest) GetAt() int64 {
+	if x != nil && x.At != nil {
+		return *x.At
+	}
+	return 0
+}
+
+func (x *DigestRequest) GetAllowStale() bool {
+	if x != nil {
+		return x.AllowStale
+	}
+	return false
+}
+
+type DigestResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	LogId uint64                 `protobuf:"varint,1,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	At    int64                  `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
+	// Covered are the records of [from, covered): whole batches. from is above 0
+	// where the log has records of before the cluster's feature level allowed
+	// digests.
+	From    int64  `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	Covered int64  `protobuf:"varint,4,opt,name=covered,proto3" json:"covered,omitempty"`
+	Batches uint64 `protobuf:"varint,5,opt,name=batches,proto3" json:"batches,omitempty"`
+	// 32 bytes.
+	Digest []byte `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The log's, when at was looked at.
+	StartOffset   int64 `protobuf:"varint,7,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
+	EndOffset     int64 `protobuf:"varint,8,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DigestResponse) Reset() {
+	*x = DigestResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DigestResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DigestResponse) ProtoMessage() {}
+
+func (x *DigestResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DigestResponse.ProtoReflect.Descriptor instead.
+func (*DigestResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DigestResponse) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *DigestResponse) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *DigestResponse) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *DigestResponse) GetCovered() int64 {
+	if x != nil {
+		return x.Covered
+	}
+	return 0
+}
+
+func (x *DigestResponse) GetBatches() uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+func (x *DigestResponse) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *DigestResponse) GetStartOffset() int64 {
+	if x != nil {
+		return x.StartOffset
+	}
+	return 0
+}
+
+func (x *DigestResponse) GetEndOffset() int64 {
+	if x != nil {
+		return x.EndOffset
+	}
+	return 0
+}
+
+type ProveRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// As in ReadRequest.
+	LogId uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	// Of the record.
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// As in DigestRequest: of the digest that the proof is for.
+	At            *int64 `protobuf:"varint,4,opt,name=at,proto3,oneof" json:"at,omitempty"`
+	AllowStale    bool   `protobuf:"varint,5,opt,name=allow_stale,json=allowStale,proto3" json:"allow_stale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProveRequest) Reset() {
+	*x = ProveRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProveRequest) ProtoMessage() {}
+
+func (x *ProveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProveRequest.ProtoReflect.Descriptor instead.
+func (*ProveRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ProveRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *ProveRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *ProveRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ProveRequest) GetAt() int64 {
+	if x != nil && x.At != nil {
+		return *x.At
+	}
+	return 0
+}
+
+func (x *ProveRequest) GetAllowStale() bool {
+	if x != nil {
+		return x.AllowStale
+	}
+	return false
+}
+
+type ProveResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That the proof is for. A client checks the proof with the digest that it
+	// trusts, not with this one.
+	Digest *DigestResponse `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The whole batch, with its base offset.
+	Batch []byte `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
+	// The batch is the one with this number of those that the digest covers, from 0.
+	Number uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	// The audit path of RFC 6962: 32 bytes each.
+	Path          [][]byte `protobuf:"bytes,4,rep,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProveResponse) Reset() {
+	*x = ProveResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProveResponse) ProtoMessage() {}
+
+func (x *ProveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProveResponse.ProtoReflect.Descriptor instead.
+func (*ProveResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ProveResponse) GetDigest() *DigestResponse {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *ProveResponse) GetBatch() []byte {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+func (x *ProveResponse) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ProveResponse) GetPath() [][]byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
 }
 
 // LogInfo describes one log.
@@ -2357,7 +2882,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2894,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2907,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LogInfo) GetName() string {
@@ -2504,21 +3029,28 @@ func (x *LogInfo) GetHolds() []*Hold {
 	return nil
 }
 
-// ReplicaAddress tells where a replica of a log can be reached.
+// ReplicaAddress says where a replica of a log can be reached.
 type ReplicaAddress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the node.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Of its gRPC port.
-	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	Leader        bool   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Leader  bool   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	// It is a read replica.
+	ReadReplica bool `protobuf:"varint,4,opt,name=read_replica,json=readReplica,proto3" json:"read_replica,omitempty"`
+	// Of the node: KEY=VALUE.
+	Labels []string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty"`
+	// Records that it has less than the leader; set by GetInfo of the leader's node, where that
+	// knows.
+	Lag           *int64 `protobuf:"varint,6,opt,name=lag,proto3,oneof" json:"lag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplicaAddress) Reset() {
 	*x = ReplicaAddress{}
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +3062,7 @@ func (x *ReplicaAddress) String() string {
 func (*ReplicaAddress) ProtoMessage() {}
 
 func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +3075,7 @@ func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAddress.ProtoReflect.Descriptor instead.
 func (*ReplicaAddress) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplicaAddress) GetNode() string {
@@ -2567,6 +3099,27 @@ func (x *ReplicaAddress) GetLeader() bool {
 	return false
 }
 
+func (x *ReplicaAddress) GetReadReplica() bool {
+	if x != nil {
+		return x.ReadReplica
+	}
+	return false
+}
+
+func (x *ReplicaAddress) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ReplicaAddress) GetLag() int64 {
+	if x != nil && x.Lag != nil {
+		return *x.Lag
+	}
+	return 0
+}
+
 // LogConfig is what a log is created with and can be changed to.
 type LogConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2577,7 +3130,7 @@ type LogConfig struct {
 	// The oldest records beyond this size are trimmed; 0: no limit.
 	RetentionBytes int64 `protobuf:"varint,3,opt,name=retention_bytes,json=retentionBytes,proto3" json:"retention_bytes,omitempty"`
 	// How many nodes are to hold the log, whether there are so many or not; 0: three,
-	// or as many as there are. LogInfo tells the effective number.
+	// or as many as there are. LogInfo has the effective number.
 	Replicas int32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Once a writer term has been acquired, appends without one are refused with
 	// FENCED: no writer gets in by not taking part.
@@ -2596,7 +3149,7 @@ type LogConfig struct {
 
 func (x *LogConfig) Reset() {
 	*x = LogConfig{}
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +3161,7 @@ func (x *LogConfig) String() string {
 func (*LogConfig) ProtoMessage() {}
 
 func (x *LogConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +3174,7 @@ func (x *LogConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogConfig.ProtoReflect.Descriptor instead.
 func (*LogConfig) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LogConfig) GetDurability() Durability {
@@ -2673,8 +3226,8 @@ func (x *LogConfig) GetRule() *PlacementRule {
 	return nil
 }
 
-// PlacementRule says where the voters of a log are to be and where its leader, by the labels
-// of nodes (KEY=VALUE, such as dc=fra). What the nodes there are cannot keep is refused with
+// PlacementRule says where the voters of a log are to be, where its leader and where read replicas,
+// by the labels of nodes (KEY=VALUE, such as dc=fra). What the nodes there are cannot keep is refused with
 // PRECONDITION.
 type PlacementRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2686,14 +3239,16 @@ type PlacementRule struct {
 	// Voters are on no node with one of these labels.
 	VotersNotIn []string `protobuf:"bytes,3,rep,name=voters_not_in,json=votersNotIn,proto3" json:"voters_not_in,omitempty"`
 	// Where the leader is to be, the best first. One voter at least is in the first.
-	LeaderHomes   []string `protobuf:"bytes,4,rep,name=leader_homes,json=leaderHomes,proto3" json:"leader_homes,omitempty"`
+	LeaderHomes []string `protobuf:"bytes,4,rep,name=leader_homes,json=leaderHomes,proto3" json:"leader_homes,omitempty"`
+	// Beside the voters, on other nodes.
+	ReadReplicas  []*ReadReplicas `protobuf:"bytes,5,rep,name=read_replicas,json=readReplicas,proto3" json:"read_replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlacementRule) Reset() {
 	*x = PlacementRule{}
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +3260,7 @@ func (x *PlacementRule) String() string {
 func (*PlacementRule) ProtoMessage() {}
 
 func (x *PlacementRule) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +3273,7 @@ func (x *PlacementRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRule.ProtoReflect.Descriptor instead.
 func (*PlacementRule) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlacementRule) GetSpread() string {
@@ -2749,6 +3304,69 @@ func (x *PlacementRule) GetLeaderHomes() []string {
 	return nil
 }
 
+func (x *PlacementRule) GetReadReplicas() []*ReadReplicas {
+	if x != nil {
+		return x.ReadReplicas
+	}
+	return nil
+}
+
+// ReadReplicas are read replicas on nodes with a label: learners for ever, which count for no
+// majority.
+type ReadReplicas struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// KEY=VALUE
+	Label string `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
+	// 1 to 16; 16 at the most of one log.
+	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadReplicas) Reset() {
+	*x = ReadReplicas{}
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadReplicas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadReplicas) ProtoMessage() {}
+
+func (x *ReadReplicas) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadReplicas.ProtoReflect.Descriptor instead.
+func (*ReadReplicas) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ReadReplicas) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *ReadReplicas) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 var File_strandline_v1_log_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_log_proto_rawDesc = "" +
@@ -2765,7 +3383,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06Header\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\fH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value\"\xf4\x02\n" +
+	"\x06_value\"\x8e\x03\n" +
 	"\rAppendRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1d\n" +
 	"\n" +
@@ -2780,13 +3398,28 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\abatches\x18\t \x01(\fR\abatches\x12/\n" +
 	"\arecords\x18\n" +
 	" \x03(\v2\x15.strandline.v1.RecordR\arecords\x12\x15\n" +
-	"\x06log_id\x18\v \x01(\x04R\x05logIdB\x0f\n" +
-	"\r_expected_endJ\x04\b\r\x10\x14\"\x8b\x01\n" +
+	"\x06log_id\x18\v \x01(\x04R\x05logId\x12\x18\n" +
+	"\aexplain\x18\r \x01(\bR\aexplainB\x0f\n" +
+	"\r_expected_endJ\x04\b\x0e\x10\x14\"\xc0\x01\n" +
 	"\x0eAppendResponse\x125\n" +
 	"\bappended\x18\x01 \x01(\v2\x17.strandline.v1.AppendedH\x00R\bappended\x122\n" +
-	"\arefused\x18\x02 \x01(\v2\x16.strandline.v1.RefusalH\x00R\arefusedB\b\n" +
-	"\x06resultJ\x04\b\n" +
-	"\x10\x14\"\x9e\x01\n" +
+	"\arefused\x18\x02 \x01(\v2\x16.strandline.v1.RefusalH\x00R\arefused\x123\n" +
+	"\x06stages\x18\n" +
+	" \x01(\v2\x1b.strandline.v1.AppendStagesR\x06stagesB\b\n" +
+	"\x06resultJ\x04\b\v\x10\x14\"\xf9\x03\n" +
+	"\fAppendStages\x123\n" +
+	"\areceive\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\areceive\x12/\n" +
+	"\x05queue\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x12/\n" +
+	"\x05batch\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05batch\x12/\n" +
+	"\x05write\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05write\x12-\n" +
+	"\x04sync\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04sync\x125\n" +
+	"\breplicas\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\breplicas\x121\n" +
+	"\x06answer\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06answer\x125\n" +
+	"\bproposed\x18\b \x01(\v2\x19.google.protobuf.DurationR\bproposed\x12Q\n" +
+	"\x10acknowledgements\x18\t \x03(\v2%.strandline.v1.ReplicaAcknowledgementR\x10acknowledgements\"]\n" +
+	"\x16ReplicaAcknowledgement\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12/\n" +
+	"\x05after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05after\"\x9e\x01\n" +
 	"\bAppended\x12!\n" +
 	"\ffirst_offset\x18\x01 \x01(\x03R\vfirstOffset\x12\x1d\n" +
 	"\n" +
@@ -2927,7 +3560,37 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x15\n" +
 	"\x06log_id\x18\x03 \x01(\x04R\x05logId\"\x15\n" +
-	"\x13ReleaseHoldResponse\"\xc6\x04\n" +
+	"\x13ReleaseHoldResponse\"u\n" +
+	"\rDigestRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\x12\x13\n" +
+	"\x02at\x18\x03 \x01(\x03H\x00R\x02at\x88\x01\x01\x12\x1f\n" +
+	"\vallow_stale\x18\x04 \x01(\bR\n" +
+	"allowStaleB\x05\n" +
+	"\x03_at\"\xd9\x01\n" +
+	"\x0eDigestResponse\x12\x15\n" +
+	"\x06log_id\x18\x01 \x01(\x04R\x05logId\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x18\n" +
+	"\acovered\x18\x04 \x01(\x03R\acovered\x12\x18\n" +
+	"\abatches\x18\x05 \x01(\x04R\abatches\x12\x16\n" +
+	"\x06digest\x18\x06 \x01(\fR\x06digest\x12!\n" +
+	"\fstart_offset\x18\a \x01(\x03R\vstartOffset\x12\x1d\n" +
+	"\n" +
+	"end_offset\x18\b \x01(\x03R\tendOffset\"\x8c\x01\n" +
+	"\fProveRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x13\n" +
+	"\x02at\x18\x04 \x01(\x03H\x00R\x02at\x88\x01\x01\x12\x1f\n" +
+	"\vallow_stale\x18\x05 \x01(\bR\n" +
+	"allowStaleB\x05\n" +
+	"\x03_at\"\x88\x01\n" +
+	"\rProveResponse\x125\n" +
+	"\x06digest\x18\x01 \x01(\v2\x1d.strandline.v1.DigestResponseR\x06digest\x12\x14\n" +
+	"\x05batch\x18\x02 \x01(\fR\x05batch\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04path\x18\x04 \x03(\fR\x04path\"\xc6\x04\n" +
 	"\aLogInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x120\n" +
@@ -2951,11 +3614,15 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\aproblem\x18\x0e \x01(\tR\aproblem\x129\n" +
 	"\breplicas\x18\x0f \x03(\v2\x1d.strandline.v1.ReplicaAddressR\breplicas\x12\x18\n" +
 	"\aunknown\x18\x10 \x01(\bR\aunknown\x12)\n" +
-	"\x05holds\x18\x11 \x03(\v2\x13.strandline.v1.HoldR\x05holds\"V\n" +
+	"\x05holds\x18\x11 \x03(\v2\x13.strandline.v1.HoldR\x05holds\"\xb0\x01\n" +
 	"\x0eReplicaAddress\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\bR\x06leader\"\xaa\x02\n" +
+	"\x06leader\x18\x03 \x01(\bR\x06leader\x12!\n" +
+	"\fread_replica\x18\x04 \x01(\bR\vreadReplica\x12\x16\n" +
+	"\x06labels\x18\x05 \x03(\tR\x06labels\x12\x15\n" +
+	"\x03lag\x18\x06 \x01(\x03H\x00R\x03lag\x88\x01\x01B\x06\n" +
+	"\x04_lag\"\xaa\x02\n" +
 	"\tLogConfig\x129\n" +
 	"\n" +
 	"durability\x18\x01 \x01(\x0e2\x19.strandline.v1.DurabilityR\n" +
@@ -2965,12 +3632,16 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\breplicas\x18\x04 \x01(\x05R\breplicas\x12\x16\n" +
 	"\x06fenced\x18\x05 \x01(\bR\x06fenced\x12\x1a\n" +
 	"\brevision\x18\x06 \x01(\x04R\brevision\x120\n" +
-	"\x04rule\x18\a \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\x8b\x01\n" +
+	"\x04rule\x18\a \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\xcd\x01\n" +
 	"\rPlacementRule\x12\x16\n" +
 	"\x06spread\x18\x01 \x01(\tR\x06spread\x12\x1b\n" +
 	"\tvoters_in\x18\x02 \x03(\tR\bvotersIn\x12\"\n" +
 	"\rvoters_not_in\x18\x03 \x03(\tR\vvotersNotIn\x12!\n" +
-	"\fleader_homes\x18\x04 \x03(\tR\vleaderHomes*[\n" +
+	"\fleader_homes\x18\x04 \x03(\tR\vleaderHomes\x12@\n" +
+	"\rread_replicas\x18\x05 \x03(\v2\x1b.strandline.v1.ReadReplicasR\freadReplicas\":\n" +
+	"\fReadReplicas\x12\x14\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count*[\n" +
 	"\n" +
 	"ReadFormat\x12\x1b\n" +
 	"\x17READ_FORMAT_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -2988,7 +3659,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDURABILITY_DISK\x10\x01\x12\x15\n" +
-	"\x11DURABILITY_MEMORY\x10\x022\xc0\x05\n" +
+	"\x11DURABILITY_MEMORY\x10\x022\xcb\x06\n" +
 	"\n" +
 	"LogService\x12I\n" +
 	"\x06Append\x12\x1c.strandline.v1.AppendRequest\x1a\x1d.strandline.v1.AppendResponse(\x010\x01\x12A\n" +
@@ -2999,7 +3670,9 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\rAcquireWriter\x12#.strandline.v1.AcquireWriterRequest\x1a$.strandline.v1.AcquireWriterResponse\x12H\n" +
 	"\aSetHold\x12\x1d.strandline.v1.SetHoldRequest\x1a\x1e.strandline.v1.SetHoldResponse\x12K\n" +
 	"\bKeepHold\x12\x1e.strandline.v1.KeepHoldRequest\x1a\x1f.strandline.v1.KeepHoldResponse\x12T\n" +
-	"\vReleaseHold\x12!.strandline.v1.ReleaseHoldRequest\x1a\".strandline.v1.ReleaseHoldResponseBD\n" +
+	"\vReleaseHold\x12!.strandline.v1.ReleaseHoldRequest\x1a\".strandline.v1.ReleaseHoldResponse\x12E\n" +
+	"\x06Digest\x12\x1c.strandline.v1.DigestRequest\x1a\x1d.strandline.v1.DigestResponse\x12B\n" +
+	"\x05Prove\x12\x1b.strandline.v1.ProveRequest\x1a\x1c.strandline.v1.ProveResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
 
 var (
@@ -3015,105 +3688,129 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_strandline_v1_log_proto_goTypes = []any{
-	(ReadFormat)(0),               // 0: strandline.v1.ReadFormat
-	(ReadPosition)(0),             // 1: strandline.v1.ReadPosition
-	(ReadConsistency)(0),          // 2: strandline.v1.ReadConsistency
-	(Durability)(0),               // 3: strandline.v1.Durability
-	(*Record)(nil),                // 4: strandline.v1.Record
-	(*Header)(nil),                // 5: strandline.v1.Header
-	(*AppendRequest)(nil),         // 6: strandline.v1.AppendRequest
-	(*AppendResponse)(nil),        // 7: strandline.v1.AppendResponse
-	(*Appended)(nil),              // 8: strandline.v1.Appended
-	(*Refusal)(nil),               // 9: strandline.v1.Refusal
-	(*OffsetRange)(nil),           // 10: strandline.v1.OffsetRange
-	(*ReadRequest)(nil),           // 11: strandline.v1.ReadRequest
-	(*Filter)(nil),                // 12: strandline.v1.Filter
-	(*Projection)(nil),            // 13: strandline.v1.Projection
-	(*ReadResponse)(nil),          // 14: strandline.v1.ReadResponse
-	(*FailedRecord)(nil),          // 15: strandline.v1.FailedRecord
-	(*TrimRequest)(nil),           // 16: strandline.v1.TrimRequest
-	(*TrimResponse)(nil),          // 17: strandline.v1.TrimResponse
-	(*GetInfoRequest)(nil),        // 18: strandline.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),       // 19: strandline.v1.GetInfoResponse
-	(*WatchInfoRequest)(nil),      // 20: strandline.v1.WatchInfoRequest
-	(*WatchInfoResponse)(nil),     // 21: strandline.v1.WatchInfoResponse
-	(*AcquireWriterRequest)(nil),  // 22: strandline.v1.AcquireWriterRequest
-	(*AcquireWriterResponse)(nil), // 23: strandline.v1.AcquireWriterResponse
-	(*Hold)(nil),                  // 24: strandline.v1.Hold
-	(*SetHoldRequest)(nil),        // 25: strandline.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),       // 26: strandline.v1.SetHoldResponse
-	(*KeepHoldRequest)(nil),       // 27: strandline.v1.KeepHoldRequest
-	(*KeepHoldResponse)(nil),      // 28: strandline.v1.KeepHoldResponse
-	(*ReleaseHoldRequest)(nil),    // 29: strandline.v1.ReleaseHoldRequest
-	(*ReleaseHoldResponse)(nil),   // 30: strandline.v1.ReleaseHoldResponse
-	(*LogInfo)(nil),               // 31: strandline.v1.LogInfo
-	(*ReplicaAddress)(nil),        // 32: strandline.v1.ReplicaAddress
-	(*LogConfig)(nil),             // 33: strandline.v1.LogConfig
-	(*PlacementRule)(nil),         // 34: strandline.v1.PlacementRule
-	nil,                           // 35: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(ReadFormat)(0),                // 0: strandline.v1.ReadFormat
+	(ReadPosition)(0),              // 1: strandline.v1.ReadPosition
+	(ReadConsistency)(0),           // 2: strandline.v1.ReadConsistency
+	(Durability)(0),                // 3: strandline.v1.Durability
+	(*Record)(nil),                 // 4: strandline.v1.Record
+	(*Header)(nil),                 // 5: strandline.v1.Header
+	(*AppendRequest)(nil),          // 6: strandline.v1.AppendRequest
+	(*AppendResponse)(nil),         // 7: strandline.v1.AppendResponse
+	(*AppendStages)(nil),           // 8: strandline.v1.AppendStages
+	(*ReplicaAcknowledgement)(nil), // 9: strandline.v1.ReplicaAcknowledgement
+	(*Appended)(nil),               // 10: strandline.v1.Appended
+	(*Refusal)(nil),                // 11: strandline.v1.Refusal
+	(*OffsetRange)(nil),            // 12: strandline.v1.OffsetRange
+	(*ReadRequest)(nil),            // 13: strandline.v1.ReadRequest
+	(*Filter)(nil),                 // 14: strandline.v1.Filter
+	(*Projection)(nil),             // 15: strandline.v1.Projection
+	(*ReadResponse)(nil),           // 16: strandline.v1.ReadResponse
+	(*FailedRecord)(nil),           // 17: strandline.v1.FailedRecord
+	(*TrimRequest)(nil),            // 18: strandline.v1.TrimRequest
+	(*TrimResponse)(nil),           // 19: strandline.v1.TrimResponse
+	(*GetInfoRequest)(nil),         // 20: strandline.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 21: strandline.v1.GetInfoResponse
+	(*WatchInfoRequest)(nil),       // 22: strandline.v1.WatchInfoRequest
+	(*WatchInfoResponse)(nil),      // 23: strandline.v1.WatchInfoResponse
+	(*AcquireWriterRequest)(nil),   // 24: strandline.v1.AcquireWriterRequest
+	(*AcquireWriterResponse)(nil),  // 25: strandline.v1.AcquireWriterResponse
+	(*Hold)(nil),                   // 26: strandline.v1.Hold
+	(*SetHoldRequest)(nil),         // 27: strandline.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 28: strandline.v1.SetHoldResponse
+	(*KeepHoldRequest)(nil),        // 29: strandline.v1.KeepHoldRequest
+	(*KeepHoldResponse)(nil),       // 30: strandline.v1.KeepHoldResponse
+	(*ReleaseHoldRequest)(nil),     // 31: strandline.v1.ReleaseHoldRequest
+	(*ReleaseHoldResponse)(nil),    // 32: strandline.v1.ReleaseHoldResponse
+	(*DigestRequest)(nil),          // 33: strandline.v1.DigestRequest
+	(*DigestResponse)(nil),         // 34: strandline.v1.DigestResponse
+	(*ProveRequest)(nil),           // 35: strandline.v1.ProveRequest
+	(*ProveResponse)(nil),          // 36: strandline.v1.ProveResponse
+	(*LogInfo)(nil),                // 37: strandline.v1.LogInfo
+	(*ReplicaAddress)(nil),         // 38: strandline.v1.ReplicaAddress
+	(*LogConfig)(nil),              // 39: strandline.v1.LogConfig
+	(*PlacementRule)(nil),          // 40: strandline.v1.PlacementRule
+	(*ReadReplicas)(nil),           // 41: strandline.v1.ReadReplicas
+	nil,                            // 42: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil),  // 43: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 44: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	36, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	43, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
 	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
 	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
-	8,  // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
-	9,  // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
-	10, // 5: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	35, // 6: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	36, // 7: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
-	1,  // 8: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	36, // 9: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
-	0,  // 10: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	37, // 11: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
-	2,  // 12: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
-	37, // 13: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
-	12, // 14: strandline.v1.ReadRequest.filter:type_name -> strandline.v1.Filter
-	13, // 15: strandline.v1.ReadRequest.projection:type_name -> strandline.v1.Projection
-	5,  // 16: strandline.v1.Filter.headers:type_name -> strandline.v1.Header
-	4,  // 17: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	37, // 18: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
-	15, // 19: strandline.v1.ReadResponse.failed:type_name -> strandline.v1.FailedRecord
-	31, // 20: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	37, // 21: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
-	31, // 22: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	37, // 23: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
-	37, // 24: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
-	24, // 25: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
-	1,  // 26: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
-	33, // 27: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	36, // 28: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
-	32, // 29: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
-	24, // 30: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
-	3,  // 31: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	37, // 32: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	34, // 33: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
-	6,  // 34: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
-	11, // 35: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
-	16, // 36: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	18, // 37: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	20, // 38: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	22, // 39: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	25, // 40: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
-	27, // 41: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
-	29, // 42: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
-	7,  // 43: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	14, // 44: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	17, // 45: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	19, // 46: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	21, // 47: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	23, // 48: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	26, // 49: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
-	28, // 50: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
-	30, // 51: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
-	43, // [43:52] is the sub-list for method output_type
-	34, // [34:43] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	10, // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
+	11, // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
+	8,  // 5: strandline.v1.AppendResponse.stages:type_name -> strandline.v1.AppendStages
+	44, // 6: strandline.v1.AppendStages.receive:type_name -> google.protobuf.Duration
+	44, // 7: strandline.v1.AppendStages.queue:type_name -> google.protobuf.Duration
+	44, // 8: strandline.v1.AppendStages.batch:type_name -> google.protobuf.Duration
+	44, // 9: strandline.v1.AppendStages.write:type_name -> google.protobuf.Duration
+	44, // 10: strandline.v1.AppendStages.sync:type_name -> google.protobuf.Duration
+	44, // 11: strandline.v1.AppendStages.replicas:type_name -> google.protobuf.Duration
+	44, // 12: strandline.v1.AppendStages.answer:type_name -> google.protobuf.Duration
+	44, // 13: strandline.v1.AppendStages.proposed:type_name -> google.protobuf.Duration
+	9,  // 14: strandline.v1.AppendStages.acknowledgements:type_name -> strandline.v1.ReplicaAcknowledgement
+	44, // 15: strandline.v1.ReplicaAcknowledgement.after:type_name -> google.protobuf.Duration
+	12, // 16: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
+	42, // 17: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	43, // 18: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	1,  // 19: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
+	43, // 20: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	0,  // 21: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
+	44, // 22: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	2,  // 23: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
+	44, // 24: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	14, // 25: strandline.v1.ReadRequest.filter:type_name -> strandline.v1.Filter
+	15, // 26: strandline.v1.ReadRequest.projection:type_name -> strandline.v1.Projection
+	5,  // 27: strandline.v1.Filter.headers:type_name -> strandline.v1.Header
+	4,  // 28: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
+	44, // 29: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	17, // 30: strandline.v1.ReadResponse.failed:type_name -> strandline.v1.FailedRecord
+	37, // 31: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
+	44, // 32: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	37, // 33: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
+	44, // 34: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
+	44, // 35: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
+	26, // 36: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
+	1,  // 37: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
+	34, // 38: strandline.v1.ProveResponse.digest:type_name -> strandline.v1.DigestResponse
+	39, // 39: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
+	43, // 40: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	38, // 41: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
+	26, // 42: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
+	3,  // 43: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
+	44, // 44: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	40, // 45: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
+	41, // 46: strandline.v1.PlacementRule.read_replicas:type_name -> strandline.v1.ReadReplicas
+	6,  // 47: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
+	13, // 48: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
+	18, // 49: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
+	20, // 50: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	22, // 51: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	24, // 52: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	27, // 53: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
+	29, // 54: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
+	31, // 55: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
+	33, // 56: strandline.v1.LogService.Digest:input_type -> strandline.v1.DigestRequest
+	35, // 57: strandline.v1.LogService.Prove:input_type -> strandline.v1.ProveRequest
+	7,  // 58: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	16, // 59: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	19, // 60: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	21, // 61: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	23, // 62: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	25, // 63: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	28, // 64: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
+	30, // 65: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
+	32, // 66: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
+	34, // 67: strandline.v1.LogService.Digest:output_type -> strandline.v1.DigestResponse
+	36, // 68: strandline.v1.LogService.Prove:output_type -> strandline.v1.ProveResponse
+	58, // [58:69] is the sub-list for method output_type
+	47, // [47:58] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_log_proto_init() }
@@ -3128,7 +3825,7 @@ func file_strandline_v1_log_proto_init() {
 		(*AppendResponse_Appended)(nil),
 		(*AppendResponse_Refused)(nil),
 	}
-	file_strandline_v1_log_proto_msgTypes[7].OneofWrappers = []any{
+	file_strandline_v1_log_proto_msgTypes[9].OneofWrappers = []any{
 		(*ReadRequest_Offset)(nil),
 		(*ReadRequest_Time)(nil),
 		(*ReadRequest_Position)(nil),
@@ -3136,15 +3833,18 @@ func file_strandline_v1_log_proto_init() {
 		(*ReadRequest_AtLeastOffset)(nil),
 		(*ReadRequest_MaxAge)(nil),
 	}
-	file_strandline_v1_log_proto_msgTypes[10].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[21].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[12].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[23].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[29].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[31].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   32,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

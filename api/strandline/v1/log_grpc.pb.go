@@ -28,6 +28,8 @@ const (
 	LogService_SetHold_FullMethodName       = "/strandline.v1.LogService/SetHold"
 	LogService_KeepHold_FullMethodName      = "/strandline.v1.LogService/KeepHold"
 	LogService_ReleaseHold_FullMethodName   = "/strandline.v1.LogService/ReleaseHold"
+	LogService_Digest_FullMethodName        = "/strandline.v1.LogService/Digest"
+	LogService_Prove_FullMethodName         = "/strandline.v1.LogService/Prove"
 )
 
 // LogServiceClient is the client API for LogService service.
@@ -44,18 +46,18 @@ const (
 // A log is named in every request. Deleting it and creating another one of the
 // same name makes a log with another id, whose offsets have nothing to do with
 // those of the first. A client that has read or appended by name once therefore
-// sends the id that it was told with every later request.
+// sends the id that it was given with every later request.
 type LogServiceClient interface {
 	// Append takes requests in order and answers each in that order. Many may be
 	// in flight. The first request names the log for the whole stream. A refused
 	// request is answered in the stream and does not end it.
 	Append(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AppendRequest, AppendResponse], error)
 	// Read sends committed records in frames, pushed as fast as flow control
-	// lets it, until a limit is reached; with follow it goes on at the tail.
+	// lets it, until a limit is reached; with follow it continues at the tail.
 	Read(ctx context.Context, in *ReadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadResponse], error)
 	// Trim drops every record below an offset.
 	Trim(ctx context.Context, in *TrimRequest, opts ...grpc.CallOption) (*TrimResponse, error)
-	// GetInfo tells where the log starts and ends, and who leads it.
+	// GetInfo returns where the log starts and ends, and who leads it.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
 	// WatchInfo sends the same at once and after every change, at most every
 	// min_interval.
@@ -73,6 +75,13 @@ type LogServiceClient interface {
 	KeepHold(ctx context.Context, in *KeepHoldRequest, opts ...grpc.CallOption) (*KeepHoldResponse, error)
 	// ReleaseHold ends a hold, whoever has set it.
 	ReleaseHold(ctx context.Context, in *ReleaseHoldRequest, opts ...grpc.CallOption) (*ReleaseHoldResponse, error)
+	// Digest returns one hash for all records below an offset. It is the same on
+	// every replica, and another one if any of the records is. docs/formats.md says
+	// what is hashed.
+	Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error)
+	// Prove returns a batch with the proof that it is one of those that a digest
+	// covers, for who has the digest from elsewhere.
+	Prove(ctx context.Context, in *ProveRequest, opts ...grpc.CallOption) (*ProveResponse, error)
 }
 
 type logServiceClient struct {
@@ -194,6 +203,26 @@ func (c *logServiceClient) ReleaseHold(ctx context.Context, in *ReleaseHoldReque
 	return out, nil
 }
 
+func (c *logServiceClient) Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DigestResponse)
+	err := c.cc.Invoke(ctx, LogService_Digest_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logServiceClient) Prove(ctx context.Context, in *ProveRequest, opts ...grpc.CallOption) (*ProveResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProveResponse)
+	err := c.cc.Invoke(ctx, LogService_Prove_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LogServiceServer is the server API for LogService service.
 // All implementations must embed UnimplementedLogServiceServer
 // for forward compatibility.
@@ -208,18 +237,18 @@ func (c *logServiceClient) ReleaseHold(ctx context.Context, in *ReleaseHoldReque
 // A log is named in every request. Deleting it and creating another one of the
 // same name makes a log with another id, whose offsets have nothing to do with
 // those of the first. A client that has read or appended by name once therefore
-// sends the id that it was told with every later request.
+// sends the id that it was given with every later request.
 type LogServiceServer interface {
 	// Append takes requests in order and answers each in that order. Many may be
 	// in flight. The first request names the log for the whole stream. A refused
 	// request is answered in the stream and does not end it.
 	Append(grpc.BidiStreamingServer[AppendRequest, AppendResponse]) error
 	// Read sends committed records in frames, pushed as fast as flow control
-	// lets it, until a limit is reached; with follow it goes on at the tail.
+	// lets it, until a limit is reached; with follow it continues at the tail.
 	Read(*ReadRequest, grpc.ServerStreamingServer[ReadResponse]) error
 	// Trim drops every record below an offset.
 	Trim(context.Context, *TrimRequest) (*TrimResponse, error)
-	// GetInfo tells where the log starts and ends, and who leads it.
+	// GetInfo returns where the log starts and ends, and who leads it.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
 	// WatchInfo sends the same at once and after every change, at most every
 	// min_interval.
@@ -237,6 +266,13 @@ type LogServiceServer interface {
 	KeepHold(context.Context, *KeepHoldRequest) (*KeepHoldResponse, error)
 	// ReleaseHold ends a hold, whoever has set it.
 	ReleaseHold(context.Context, *ReleaseHoldRequest) (*ReleaseHoldResponse, error)
+	// Digest returns one hash for all records below an offset. It is the same on
+	// every replica, and another one if any of the records is. docs/formats.md says
+	// what is hashed.
+	Digest(context.Context, *DigestRequest) (*DigestResponse, error)
+	// Prove returns a batch with the proof that it is one of those that a digest
+	// covers, for who has the digest from elsewhere.
+	Prove(context.Context, *ProveRequest) (*ProveResponse, error)
 	mustEmbedUnimplementedLogServiceServer()
 }
 
@@ -273,6 +309,12 @@ func (UnimplementedLogServiceServer) KeepHold(context.Context, *KeepHoldRequest)
 }
 func (UnimplementedLogServiceServer) ReleaseHold(context.Context, *ReleaseHoldRequest) (*ReleaseHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseHold not implemented")
+}
+func (UnimplementedLogServiceServer) Digest(context.Context, *DigestRequest) (*DigestResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Digest not implemented")
+}
+func (UnimplementedLogServiceServer) Prove(context.Context, *ProveRequest) (*ProveResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Prove not implemented")
 }
 func (UnimplementedLogServiceServer) mustEmbedUnimplementedLogServiceServer() {}
 func (UnimplementedLogServiceServer) testEmbeddedByValue()                    {}
@@ -432,6 +474,42 @@ func _LogService_ReleaseHold_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LogService_Digest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DigestRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).Digest(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_Digest_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).Digest(ctx, req.(*DigestRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LogService_Prove_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).Prove(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_Prove_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).Prove(ctx, req.(*ProveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LogService_ServiceDesc is the grpc.ServiceDesc for LogService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -462,6 +540,14 @@ var LogService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReleaseHold",
 			Handler:    _LogService_ReleaseHold_Handler,
+		},
+		{
+			MethodName: "Digest",
+			Handler:    _LogService_Digest_Handler,
+		},
+		{
+			MethodName: "Prove",
+			Handler:    _LogService_Prove_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

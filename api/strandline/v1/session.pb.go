@@ -27,7 +27,7 @@ type ResolveState int32
 
 const (
 	ResolveState_RESOLVE_STATE_UNSPECIFIED ResolveState = 0
-	// In the log, at the offset told.
+	// In the log, at the offset given.
 	ResolveState_RESOLVE_STATE_COMMITTED ResolveState = 1
 	// On its way; ask again.
 	ResolveState_RESOLVE_STATE_PENDING ResolveState = 2
@@ -422,7 +422,7 @@ type ResolveRequest struct {
 	Epoch     uint32                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Sequence  uint64                 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// If the record is not in the log, see to it that it never will be: the
-	// epoch ends, and the session goes on in the next one.
+	// epoch ends, and the session continues in the next one.
 	Final bool `protobuf:"varint,5,opt,name=final,proto3" json:"final,omitempty"`
 	// The id that the log is known by; 0: whichever log has the name. If the
 	// name belongs to another log by now, the call is refused with LOG_REPLACED.

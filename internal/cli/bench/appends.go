@@ -24,6 +24,7 @@ func newBenchAppends(c *terminal.Terminal) *cobra.Command {
 		log         string
 		rate        float64
 		keep        = terminal.Size(256 << 20)
+		explain     bool
 		withLimits  *bool
 	)
 	command := &cobra.Command{
@@ -38,11 +39,18 @@ With --rate the appends follow a schedule instead, whether earlier ones have bee
 answered or not, and latency is counted from the time an append was meant to go:
 what users of a service see who do not wait for each other.
 
+With --explain the appends ask where their time went, and a second table says it for each
+stage: where in the time that was measured it starts, what share of it it takes, and its
+mean, median and 99th percentile. The stages follow each other and add up. What each other
+replica took runs beside them and stands below, with the percentage of appends that it had
+acknowledged by then. docs/tracing.md describes the stages.
+
 The log is created if it is not there, trimmed by size while the benchmark runs,
 and deleted at the end if it was created.`,
 		Example: `  strandline bench appends
   strandline bench appends --connections 1,128 --duration 10s --with-limits
   strandline bench appends --rate 5000 --connections 8
+  strandline bench appends --explain --connections 1,128
   strandline bench appends --json | jq 'select(.benchmark)'`,
 		Args: terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -58,7 +66,9 @@ and deleted at the end if it was created.`,
 				}
 			}
 			load := suite.Appends{
-				Appends:     workload.Appends{Workers: workers, ValueBytes: int(value), PerSecond: rate, Span: span},
+				Appends: workload.Appends{
+					Workers: workers, ValueBytes: int(value), PerSecond: rate, Span: span, Sending: workload.Sending{Explain: explain},
+				},
 				Connections: connections, Log: log,
 			}
 			return onSubjects(c, command, common, targets, int64(keep), func(b *bench, s suite.Subject) error {
@@ -77,6 +87,7 @@ and deleted at the end if it was created.`,
 	flags.IntVar(&workers, "workers", 128, "workers in total, each with one append outstanding")
 	flags.Var(&value, "value", "size of a value")
 	flags.Float64Var(&rate, "rate", 0, "appends per second on a schedule, over all workers (default as fast as answers come)")
+	flags.BoolVar(&explain, "explain", false, "print where the time of an append went, stage by stage")
 	spanFlags(flags, &span, limit.Span{Warmup: time.Second, Duration: 5 * time.Second})
 	flags.StringVar(&log, "log", "bench-appends", "log to append to")
 	flags.Var(&keep, "retention-bytes", "how much the log keeps, if it is created")

@@ -45,7 +45,8 @@ What is measured is a --target, or several; without one it is the log at
   strandline://HOST:PORT[,HOST:PORT]?client=grpc  the same, its streams over gRPC
   strandline://HOST:PORT[,HOST:PORT]?client=python
                                                   by the Python client, in a checkout
-                                                  after "make clients"; so typescript
+                                                  after "make clients"; so java,
+                                                  rust and typescript
   kafka://HOST:PORT[,HOST:PORT]?client=franz      by franz-go: the default
   kafka://HOST:PORT[,HOST:PORT]?client=sarama     by Sarama
   kafka://HOST:PORT[,HOST:PORT]?client=fetch      reads only, without a library

@@ -165,12 +165,12 @@ func newBenchRAMDisk(c *terminal.Terminal) *cobra.Command {
 		Long: `Nodes of this program are started, one with its files on a disk and one with its
 files on a file system in memory, and, with --with-kafka, a real Kafka in both
 places. Sample records are sent to each, also to logs that wait for no disk:
-Strandline's in memory and Kafka's by default. Unless told by --options it is a
+Strandline's in memory and Kafka's by default. Unless --options says so it is a
 part of the matrix: one by one, as fast as it goes, with compression, with large
 requests, and with both.
 
 With --target it is the targets that are measured, which should differ by where
-their files are; &disk=WORDS tells the tables.`,
+their files are; &disk=WORDS names it in the tables.`,
 		Example: `  strandline bench ramdisk
   strandline bench ramdisk --options whole-matrix.txt
   strandline bench ramdisk --with-kafka --ram /dev/shm

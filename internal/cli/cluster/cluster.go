@@ -34,6 +34,7 @@ docs/operations.md goes through it step by step.`,
 		newClusterUndrain(c),
 		newClusterDefaultRule(c),
 		newClusterFinalize(c),
+		newClusterRecover(c),
 	)
 }
 

@@ -22,7 +22,7 @@ func someCluster() client.ClusterStatus {
 		},
 		Logs: []client.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, End: 100,
-			Rule: &client.PlacementRule{Spread: "dc", LeaderHomes: []string{"dc=fra"}}, Unmet: []string{"a datacenter", "a home"},
+			Rule: &client.PlacementRule{Spread: "dc", LeaderHomes: []string{"dc=fra"}, ReadReplicas: []client.ReadReplicas{{Label: "dc=syd", Count: 1}}}, Unmet: []string{"a datacenter", "a home"},
 			Replicas: []client.ReplicaStatus{
 				{Replica: 7, Node: "a", Role: client.Voter, End: 100, State: client.Leads},
 				{Replica: 8, Node: "b", Role: client.Learner, End: 40, Lag: 60, State: client.Unreachable, Problem: "the disk failed"},
@@ -50,12 +50,12 @@ func TestAClusterAsJSON(t *testing.T) {
 		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
 		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
 		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}],`+
-		`"rule":{"spread":"dc","voters_in":[],"voters_not_in":[],"leader_homes":["dc=fra"]},"unmet":["a datacenter","a home"]},`+
+		`"rule":{"spread":"dc","voters_in":[],"voters_not_in":[],"leader_homes":["dc=fra"],"read_replicas":[{"label":"dc=syd","count":1}]},"unmet":["a datacenter","a home"]},`+
 		`{"name":"young","id":4,"leader":"","term":0,"start":null,"end":null,"healthy":false,"replicas":[`+
 		`{"replica":9,"node":"a","role":"voter","end":5,"lag":null,"state":"unknown","problem":""},`+
 		`{"replica":10,"node":"b","role":"voter","end":null,"lag":null,"state":"unreachable","problem":"the node does not answer"},`+
 		`{"replica":0,"node":"","role":"missing","end":null,"lag":null,"state":"unknown","problem":""}],"rule":null,"unmet":[]}],`+
-		`"default_rules":[{"prefix":"eu.","rule":{"spread":"","voters_in":["dc=fra","dc=ams"],"voters_not_in":["rack=r1"],"leader_homes":[]}}]}`+"\n", out.String())
+		`"default_rules":[{"prefix":"eu.","rule":{"spread":"","voters_in":["dc=fra","dc=ams"],"voters_not_in":["rack=r1"],"leader_homes":[],"read_replicas":[]}}]}`+"\n", out.String())
 	out.Reset()
 	require.NoError(t, showCluster(c, client.ClusterStatus{}))
 	require.JSONEq(t, `{"cluster":"","level":null,"nodes":[],"logs":[],"default_rules":[]}`, out.String(), "lists are never null")
@@ -80,9 +80,9 @@ young   no       unknown  unknown  unknown  unknown  a           voter    5     
                                                      b           voter    unknown  unknown  unreachable  the node does not answer
                                                                  missing  unknown  unknown  unknown      
 
-RULE OF  RULE                                            MISSING
-eu.*     voters in dc=fra,dc=ams; voters not in rack=r1  
-orders   spread dc; leader home dc=fra                   a datacenter; a home
+RULE OF  RULE                                                   MISSING
+eu.*     voters in dc=fra,dc=ams; voters not in rack=r1         
+orders   spread dc; leader home dc=fra; read replicas dc=syd:1  a datacenter; a home
 `, out.String())
 }
 

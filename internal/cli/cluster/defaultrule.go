@@ -15,12 +15,14 @@ func newClusterDefaultRule(c *terminal.Terminal) *cobra.Command {
 		Short: "Say where the logs whose names begin with a prefix have their replicas and leaders",
 		Long: `Say where the logs have their replicas and leaders whose names begin with a prefix, ''
 for all, and that have no rule of their own ("log create --spread" and the like). The
-rule replaces the one that the prefix had; of several prefixes the longest counts. It is
-refused if one of the logs, or a new one, could not keep it with the nodes that there are.
+rule replaces the one that the prefix had; of several prefixes that of the longest counts,
+alone. It is refused if one of the logs, or a new one, could not keep it with the nodes
+that there are.
 Replicas move afterwards, while the logs take appends: "cluster status" shows what is not
 kept yet, and which rules there are. --none takes the rule of the prefix away.`,
 		Example: `  strandline cluster default-rule '' --spread dc
   strandline cluster default-rule eu. --spread dc --voters-not-in dc=nyc --leader-home dc=fra,dc=ams
+  strandline cluster default-rule metrics. --spread dc --read-replicas dc=syd:1
   strandline cluster default-rule eu. --none`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if none == terminal.RuleChanged(command.Flags()) {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,12 +82,12 @@ func awaitDrained(ctx context.Context, admin *client.Admin, name string, timeout
 			}
 			why = reasons(n.Waits)
 		}
-		pause := time.NewTimer(statusPause)
-		select {
-		case <-pause.C:
+		var answered *client.Error
+		if errors.As(err, &answered) && !answered.Retryable && late.Err() == nil {
+			return err
+		}
+		if pause(late) {
 			continue
-		case <-late.Done():
-			pause.Stop()
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

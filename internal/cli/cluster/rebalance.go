@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -50,10 +49,8 @@ func rebalance(ctx context.Context, admin *client.Admin, wait bool) (left int, e
 		if err != nil || left == 0 || !wait {
 			return left, err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx) {
 			return left, ctx.Err()
-		case <-time.After(statusPause):
 		}
 	}
 }

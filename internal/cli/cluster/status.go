@@ -17,7 +17,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
-// statusPause lies between two looks of --wait-healthy.
+// statusPause lies between two looks of a command that waits.
 const statusPause = 200 * time.Millisecond
 
 func newClusterStatus(c *terminal.Terminal) *cobra.Command {
@@ -28,8 +28,8 @@ func newClusterStatus(c *terminal.Terminal) *cobra.Command {
 		Short: "Show all nodes, and of every log its leader and replicas",
 		Long: `Show all nodes, and of every log its leader, term and range, and each replica's
 role, end, lag and state. A log is healthy when it has a leader, every replica votes
-and keeps up, and its placement rule is kept. Rules are shown where there are any, with
-what is missing to keep them.
+and keeps up, and its placement rule is kept; how read replicas are, which never vote,
+does not count. Rules are shown where there are any, with what is missing to keep them.
 
 --wait-healthy waits until every log is healthy, and ends with exit code 1 if
 that is not so in time.`,
@@ -82,12 +82,8 @@ func waitHealthy(ctx context.Context, admin *client.Admin, timeout time.Duration
 		case late.Err() == nil:
 			return seen, err
 		}
-		pause := time.NewTimer(statusPause)
-		select {
-		case <-pause.C:
+		if pause(late) {
 			continue
-		case <-late.Done():
-			pause.Stop()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -96,6 +92,16 @@ func waitHealthy(ctx context.Context, admin *client.Admin, timeout time.Duration
 			return seen, failed
 		}
 		return seen, fmt.Errorf("not healthy after %v: %s", terminal.Duration(timeout), unhealthy(seen))
+	}
+}
+
+// pause waits until the next look. It reports false if ctx ends first.
+func pause(ctx context.Context) bool {
+	select {
+	case <-time.After(statusPause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

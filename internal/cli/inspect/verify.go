@@ -7,16 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/stopped"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/segment/store"
@@ -25,7 +23,7 @@ import (
 
 const verifyHelp = `Read every byte that a node has stored, while the node is stopped, and compare
 it with its checksums: the frames of all segments, their headers and indexes, the
-snapshots, and whether a file is missing. DIR is the data directory of a node, or
+snapshots, and whether a file is missing; and records with the digests of their log. DIR is the data directory of a node, or
 that of one replica in it (DIR/logs/LOG/REPLICA). Nothing is changed. A file that
 belongs to another replica, log or cluster is damage, whatever its name.
 
@@ -50,11 +48,14 @@ func NewVerify(c *terminal.Terminal) *cobra.Command {
 }
 
 func verifyPaths(c *terminal.Terminal, ctx context.Context, dir string) error {
-	replicas, data, err := findReplicas(dir)
+	replicas, data, err := stopped.Find(dir)
 	if err != nil {
 		return err
 	}
-	lock, err := lockData(data)
+	lock, err := stopped.Lock(data)
+	if errors.Is(err, stopped.ErrRuns) {
+		return terminal.Hinted(err, "stop the node that runs on it first; a running node checks what it reads by itself")
+	}
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,9 @@ func verifyPaths(c *terminal.Terminal, ctx context.Context, dir string) error {
 		return err
 	}
 	damaged := 0
-	for _, r := range replicas {
-		if err := verifyReplica(c, ctx, data, cluster, &r); err != nil {
+	for _, replica := range replicas {
+		r := verifyJSON{Log: replica.Log, Replica: replica.ID, Dir: replica.Dir}
+		if err := verifyReplica(c, ctx, replica.Options(data, cluster), &r); err != nil {
 			return err
 		}
 		if r.State != stateWhole {
@@ -87,7 +89,7 @@ func verifyNode(c *terminal.Terminal, data string) (cluster string, whole bool, 
 	if data == "" {
 		return "", true, nil
 	}
-	cluster, damage, err := datadir.CheckData(vfs.OS(), data)
+	cluster, damage, err := datadir.CheckData(vfs.ReadOnly(), data)
 	if err != nil || len(damage) == 0 {
 		return cluster, true, err
 	}
@@ -118,17 +120,10 @@ func (f nodeFilesJSON) print(out io.Writer) {
 }
 
 // verifyReplica looks at one replica and shows what it found.
-func verifyReplica(c *terminal.Terminal, ctx context.Context, data, cluster string, r *verifyJSON) error {
-	o := store.Options{}
-	if cluster != "" && r.Replica > 0 {
-		o.Owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.Replica}
-	}
-	if data != "" {
-		o.Watermark = datadir.WatermarkPath(data, r.Log, r.Replica)
-	}
+func verifyReplica(c *terminal.Terminal, ctx context.Context, o store.Options, r *verifyJSON) error {
 	var bar *terminal.Progress
 	shown := int64(0)
-	report, err := repair.Survey(ctx, vfs.OS(), r.Dir, o, func(done, total int64) {
+	report, err := repair.SurveyDigests(ctx, vfs.ReadOnly(), r.Dir, o, core.DecodeDigest, func(done, total int64) {
 		if bar == nil {
 			bar = c.NewProgress(true, r.name(), total, terminal.UnitBytes)
 		}
@@ -250,84 +245,4 @@ func (r *verifyJSON) print(out io.Writer) {
 	for _, name := range r.Aside {
 		fmt.Fprintf(out, "  %s was replaced and is kept aside; nothing reads it, delete it when you like\n", filepath.Join(r.Dir, name))
 	}
-}
-
-// findReplicas returns the replicas in dir, and the data directory of the node
-// that they belong to; "" if dir is a replica's, copied from there.
-func findReplicas(dir string) (replicas []verifyJSON, data string, err error) {
-	logs, err := numbered(filepath.Join(dir, "logs"))
-	if err == nil {
-		for _, log := range logs {
-			under := filepath.Join(dir, "logs", strconv.FormatUint(log, 10))
-			ids, err := numbered(under)
-			if err != nil {
-				return nil, "", err
-			}
-			for _, id := range ids {
-				replicas = append(replicas, verifyJSON{Log: log, Replica: id, Dir: filepath.Join(under, strconv.FormatUint(id, 10))})
-			}
-		}
-		return replicas, dir, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, "", err
-	}
-	names, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, "", err
-	}
-	isReplica := slices.ContainsFunc(names, func(e fs.DirEntry) bool {
-		return slices.Contains([]string{".seg", ".snap", ".begin"}, filepath.Ext(e.Name()))
-	})
-	if !isReplica {
-		return nil, "", terminal.Hinted(
-			fmt.Errorf("%s holds no log", dir),
-			"give the --data directory of a node, or the directory of one replica in it: DIR/logs/LOG/REPLICA",
-		)
-	}
-	r := verifyJSON{Dir: dir}
-	whole, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, "", err
-	}
-	above := filepath.Dir(whole)
-	if filepath.Base(filepath.Dir(above)) == "logs" {
-		var errs [2]error
-		r.Log, errs[0] = strconv.ParseUint(filepath.Base(above), 10, 64)
-		r.Replica, errs[1] = strconv.ParseUint(filepath.Base(whole), 10, 64)
-		if errors.Join(errs[:]...) == nil {
-			return []verifyJSON{r}, filepath.Dir(filepath.Dir(above)), nil
-		}
-		r.Log, r.Replica = 0, 0
-	}
-	return []verifyJSON{r}, "", nil
-}
-
-// numbered returns the directories in dir whose names are numbers, rising.
-func numbered(dir string) (ids []uint64, err error) {
-	names, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range names {
-		if id, err := strconv.ParseUint(e.Name(), 10, 64); err == nil && e.IsDir() {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids, nil
-}
-
-// lockData keeps a node from starting on the directory meanwhile. One that was
-// never used has no lock, and gets none.
-func lockData(data string) (io.Closer, error) {
-	name := filepath.Join(data, "lock")
-	if _, err := os.Stat(name); data == "" || errors.Is(err, fs.ErrNotExist) {
-		return io.NopCloser(nil), nil
-	}
-	lock, err := vfs.OS().Lock(name)
-	if err != nil {
-		return nil, terminal.Hinted(err, "stop the node that runs on it first; a running node checks what it reads by itself")
-	}
-	return lock, nil
 }

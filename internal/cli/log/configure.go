@@ -31,9 +31,9 @@ do not cover is trimmed within seconds.
 With --replicas, replicas come and go while the log takes appends; "cluster status"
 shows how far they are. Those that there is no node for come when there is one.
 
---spread, --voters-in, --voters-not-in and --leader-home change the log's own placement
-rule, as "log create" explains, and replicas move; '' takes a part away. A log without any
-part follows "cluster default-rule".
+--spread, --voters-in, --voters-not-in, --leader-home and --read-replicas change the log's
+own placement rule, as "log create" explains, and replicas move; '' takes a part away.
+A log without any part follows "cluster default-rule".
 
 With --fenced, appends without a writer term are refused once a term has been
 acquired: "strandline writer acquire". --fenced=false accepts them again.`,
@@ -41,6 +41,7 @@ acquired: "strandline writer acquire". --fenced=false accepts them again.`,
   strandline log configure orders --retention 0s --retention-bytes 100GiB
   strandline log configure orders --replicas 3
   strandline log configure orders --spread dc --leader-home ''
+  strandline log configure orders --read-replicas dc=syd:1,dc=nyc:2
   strandline log configure orders --fenced`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("replicas") && copies < 1 {

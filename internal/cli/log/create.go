@@ -31,14 +31,17 @@ it cannot be changed later. With 3 replicas a log survives the loss of one node,
 with 5 that of two. Replicas that there is no node for yet come when there is one:
 until then "cluster status" shows them as missing.
 
---spread, --voters-in, --voters-not-in and --leader-home say where the replicas and the
-leader are to be, by the labels of nodes (serve --label); a log without them follows
-"cluster default-rule". With --spread dc no datacenter of three has a majority of the
-replicas, and of two both have one. What the nodes cannot keep is refused.`,
+--spread, --voters-in, --voters-not-in, --leader-home and --read-replicas say where the
+replicas and the leader are to be, by the labels of nodes (serve --label); a log without
+them follows "cluster default-rule". With --spread dc no datacenter of three has a
+majority of the replicas, and of two both have one. --read-replicas dc=syd:1 adds a
+replica there that serves readers ("read --near") and never votes: an append does not
+wait for it, and it does not make the log safer. What the nodes cannot keep is refused.`,
 		Example: `  strandline log create orders
   strandline log create orders --retention 1m --retention-bytes 10GiB
   strandline log create orders --replicas 3
   strandline log create orders --spread dc --leader-home dc=fra,dc=ams
+  strandline log create orders --spread dc --voters-not-in dc=syd --read-replicas dc=syd:1
   strandline log create scratch --durability memory`,
 		Args:              terminal.Named("LOG"),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -1,4 +1,4 @@
-// Package log is the commands about logs: create, list, configure, trim, delete.
+// Package log is the commands about logs: create, list, configure, trim, compare, delete.
 package log
 
 import (
@@ -17,7 +17,7 @@ import (
 func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "log",
-		Short: "Create, list, change, trim and delete logs",
+		Short: "Create, list, change, trim, compare and delete logs",
 		Example: `  strandline log create orders --retention 7d
   strandline log list`,
 	},
@@ -27,6 +27,9 @@ func New(c *terminal.Terminal) *cobra.Command {
 		newLogConfigure(c),
 		newLogTrim(c),
 		newLogHold(c),
+		newLogDigest(c),
+		newLogProve(c),
+		newLogDiff(c),
 		newLogDelete(c),
 	)
 }
@@ -38,7 +41,7 @@ type logJSON struct {
 	Durability     string  `json:"durability"`
 	RetentionS     float64 `json:"retention_s"`
 	RetentionBytes int64   `json:"retention_bytes"`
-	Replicas       int     `json:"replicas"` // that it wants
+	Replicas       int     `json:"replicas"` // that it wants, without read replicas
 	ReplicasNow    int     `json:"replicas_now"`
 	Fenced         bool    `json:"fenced"`
 	Created        string  `json:"created"`
@@ -56,6 +59,14 @@ type logJSON struct {
 	Holds []holdJSON `json:"holds,omitempty"`
 	// Rule is its own; nil: none.
 	Rule *terminal.RuleJSON `json:"rule"`
+	// ReadReplicas are those that there are.
+	ReadReplicas []readReplicaJSON `json:"read_replicas"`
+}
+
+type readReplicaJSON struct {
+	Node   string   `json:"node"`
+	Labels []string `json:"labels"`
+	Lag    *int64   `json:"lag"` // nil: unknown
 }
 
 func newLogJSON(i client.LogInfo) logJSON {
@@ -68,7 +79,7 @@ func newLogJSON(i client.LogInfo) logJSON {
 	object := logJSON{
 		Log: i.Name, ID: i.ID,
 		Durability: i.Config.Durability.String(), RetentionS: i.Config.Retention.Seconds(), RetentionBytes: i.Config.RetentionBytes,
-		Replicas: i.Config.Replicas, ReplicasNow: len(i.Replicas),
+		Replicas: i.Config.Replicas, ReplicasNow: len(i.Replicas) - len(readReplicas(i)),
 		Fenced:      i.Config.Fenced,
 		Rule:        terminal.NewRuleJSON(i.Config.Rule),
 		Created:     i.Created.UTC().Format(time.RFC3339),
@@ -76,7 +87,10 @@ func newLogJSON(i client.LogInfo) logJSON {
 		BytesUsed: known(i.BytesUsed), BytesFree: i.BytesFree,
 		WriterTerm: i.WriterTerm, OpenSessions: i.OpenSessions,
 		Leader: i.Leader, LeaderTerm: i.LeaderTerm,
-		Sealed: i.Sealed, Problem: i.Problem,
+		Sealed: i.Sealed, Problem: i.Problem, ReadReplicas: []readReplicaJSON{},
+	}
+	for _, r := range readReplicas(i) {
+		object.ReadReplicas = append(object.ReadReplicas, readReplicaJSON{r.Node, append([]string{}, r.Labels...), r.Lag})
 	}
 	for _, h := range i.Holds {
 		object.Holds = append(object.Holds, newHoldJSON(i.Name, h))
@@ -87,7 +101,7 @@ func newLogJSON(i client.LogInfo) logJSON {
 // showLog prints all that is known of one log.
 func showLog(c *terminal.Terminal, i client.LogInfo) error {
 	return c.Show(newLogJSON(i), func(out io.Writer) {
-		terminal.Fields(out,
+		fields := []any{
 			"log", i.Name,
 			"durability", promise(i.Config.Durability),
 			"retention", retention(i.Config),
@@ -98,19 +112,23 @@ func showLog(c *terminal.Terminal, i client.LogInfo) error {
 			"sessions", fmt.Sprintf("%d open", i.OpenSessions),
 			"leader", fmt.Sprintf("%s, term %d", terminal.OrUnknown(i.Leader), i.LeaderTerm),
 			"created", i.Created.Local().Format(time.RFC3339),
-		)
+		}
 		for _, h := range i.Holds {
-			terminal.Fields(out, "hold", fmt.Sprintf("%s, from %d on: %s", printable(h.Name), h.Offset, kept(h)))
+			fields = append(fields, "hold", fmt.Sprintf("%s, from %d on: %s", printable(h.Name), h.Offset, kept(h)))
 		}
 		if !i.Config.Rule.Empty() {
-			terminal.Fields(out, "rule", i.Config.Rule.String())
+			fields = append(fields, "rule", i.Config.Rule.String())
+		}
+		for _, r := range readReplicas(i) {
+			fields = append(fields, "read replica", fmt.Sprintf("on %s (%s), %s", r.Node, strings.Join(r.Labels, ","), lag(r)))
 		}
 		if i.Sealed {
-			terminal.Fields(out, "sealed", "takes no more appends")
+			fields = append(fields, "sealed", "takes no more appends")
 		}
 		if i.Problem != "" {
-			terminal.Fields(out, "problem", i.Problem)
+			fields = append(fields, "problem", i.Problem)
 		}
+		terminal.Fields(out, fields...)
 	})
 }
 
@@ -147,11 +165,30 @@ func retention(config client.LogConfig) string {
 	}
 }
 
+func readReplicas(i client.LogInfo) (readers []client.ReplicaAddress) {
+	for _, r := range i.Replicas {
+		if r.ReadReplica {
+			readers = append(readers, r)
+		}
+	}
+	return readers
+}
+
+// lag says how far a replica is behind its leader.
+func lag(r client.ReplicaAddress) string {
+	if r.Lag == nil {
+		return "lag unknown"
+	}
+	return terminal.Counted(*r.Lag, "record") + " behind"
+}
+
 // replicas reports how many copies there are and, if known, where.
 func replicas(i client.LogInfo) string {
 	var nodes []string
 	for _, r := range i.Replicas {
-		nodes = append(nodes, r.Node)
+		if !r.ReadReplica {
+			nodes = append(nodes, r.Node)
+		}
 	}
 	switch {
 	case len(nodes) > 0 && len(nodes) < i.Config.Replicas:

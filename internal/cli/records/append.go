@@ -30,6 +30,7 @@ func NewAppend(c *terminal.Terminal) *cobra.Command {
 		input      = terminal.FormatText
 		writerTerm uint64
 		keep       bool
+		explain    bool
 	)
 	command := c.OneLog(&cobra.Command{
 		Use:   "append LOG",
@@ -48,6 +49,10 @@ With --keep-offsets raw records get the offsets that they had in the log they co
 from, as a restore wants it: a log without records continues at the first of
 them, records that the log has are skipped, and a gap is an error. Nobody else may append
 meanwhile.
+
+With --explain the answers say where the time went, and a table of the stages is
+printed at the end: of requests, which hold all records that came while others were on
+their way. docs/tracing.md describes the stages.
 
 If an append fails, nothing more is sent. What had been acknowledged is printed
 all the same.`,
@@ -84,7 +89,11 @@ all the same.`,
 				}
 				source = kept
 			}
-			result, err := appendAll(c, command.Context(), args[0], source, client.WithWriterTerm(writerTerm))
+			options := []client.ProducerOption{client.WithWriterTerm(writerTerm)}
+			if explain {
+				options = append(options, client.WithStages())
+			}
+			result, err := appendAll(c, command.Context(), args[0], source, options...)
 			p.Close()
 			return errors.Join(showAppended(c, args[0], result, err), terminal.Changing(err))
 		},
@@ -93,6 +102,7 @@ all the same.`,
 	flags.StringVarP(&file, "file", "f", "", "read from this `file` instead of standard input")
 	flags.StringVar(&key, "key", "", "give every record this key")
 	flags.BoolVar(&keep, "keep-offsets", false, "give raw records the offsets that they had; those that the log has already are skipped")
+	flags.BoolVar(&explain, "explain", false, "print where the time went, stage by stage")
 	flags.VarP(&input, "input", "i", "text, json or raw")
 	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")
 	terminal.CompleteWords(command, "input", "text", "json", "raw")
@@ -106,6 +116,8 @@ type appended struct {
 	count       int64
 	first, last int64
 	failed      error // the first failure; nothing is sent after it
+
+	stages []client.StageHistogram // of requests; none if nobody asked
 }
 
 // acknowledge is called once for each record, from any goroutine.
@@ -165,6 +177,7 @@ func appendAll(c *terminal.Terminal, ctx context.Context, log string, source sou
 	}
 	defer cancel()
 	closed := producer.Close(flush)
+	result.explain(producer.Stats().Stages)
 	// What the log said matters more than that we stopped because of it.
 	return result, cmp.Or(result.failure(), err, closed)
 }
@@ -202,7 +215,9 @@ func showAppended(c *terminal.Terminal, log string, a *appended, failed error) e
 		Records     int64  `json:"records"`
 		FirstOffset *int64 `json:"first_offset,omitempty"`
 		LastOffset  *int64 `json:"last_offset,omitempty"`
-	}{Log: log, Records: a.count}
+
+		Stages []stageJSON `json:"stages,omitempty"`
+	}{Log: log, Records: a.count, Stages: stagesOf(a.stages)}
 	if a.count > 0 {
 		object.FirstOffset, object.LastOffset = &a.first, &a.last
 	}
@@ -212,6 +227,7 @@ func showAppended(c *terminal.Terminal, log string, a *appended, failed error) e
 			return
 		}
 		fmt.Fprintf(out, "appended %s to %s, %s\n", terminal.Counted(a.count, "record"), log, offsets(a.first, a.last))
+		showStages(out, object.Stages)
 	})
 }
 

@@ -54,7 +54,7 @@ func (s *keptSource) next() (client.Record, error) {
 		case r.Offset < s.end:
 			s.passed++
 		case r.Offset > s.end:
-			return r, fmt.Errorf("the input goes on at offset %d and the log ends at %d: what lies between is missing", r.Offset, s.end)
+			return r, fmt.Errorf("the input continues at offset %d and the log ends at %d: what lies between is missing", r.Offset, s.end)
 		default:
 			s.end++
 			return r, nil

@@ -111,7 +111,7 @@ func (s *rawSource) next() (client.Record, error) {
 			if err != nil {
 				return client.Record{}, err
 			}
-			s.open = append(s.open, fromStored(r))
+			s.open = append(s.open, FromStored(r))
 		}
 	}
 	r := s.open[0]

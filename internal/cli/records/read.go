@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,10 @@ serves is read from, whether it leads or not:
   at-least=N      at least up to offset N: waits until the node has heard of it
   max-age=500ms   what is served was the whole log at most that long ago
 
+--nearest reads from the replica that answers soonest, --near from one on a node with a
+label, the first of several before the second. Either asks the leader once, unless it is
+given --consistency any or max-age too.
+
 The server can select records, so that only those are sent: by --key, --key-prefix,
 --header, or --where with an expression in CEL over key, headers, timestamp, offset,
 size and the fields of a value that is JSON, such as value.customer.id. All that are
@@ -48,6 +53,7 @@ value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that
   strandline read orders --tail --follow
   strandline read orders --since 5m -o json | jq .value
   strandline read orders --follow --from-follower --consistency max-age=1s
+  strandline read orders --near dc=syd --consistency max-age=2s
   strandline read orders --where 'key.startsWith("eu/")' --only key,offset
   strandline read orders --key customer-17 --since 24h -o json
   strandline read orders -o raw | strandline append copy -i raw`,
@@ -57,6 +63,11 @@ value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that
 			}
 			if err := terminal.AtLeastOne(command, "count", "max-bytes"); err != nil {
 				return err
+			}
+			for _, l := range want.near {
+				if key, value, both := strings.Cut(l, "="); !both || key == "" || value == "" {
+					return terminal.Misused(command, "--near: %q is no label, such as dc=syd", l)
+				}
 			}
 			if c.JSON {
 				want.output = terminal.FormatJSON
@@ -91,6 +102,8 @@ type readFlags struct {
 	output    terminal.Format
 	fresh     consistency
 	follower  bool
+	nearest   bool
+	near      []string
 	filter    filterFlags
 }
 
@@ -109,6 +122,9 @@ func (f *readFlags) register(command *cobra.Command) {
 	flags.VarP(&f.output, "output", "o", "text, json or raw")
 	flags.Var(&f.fresh, "consistency", "linearizable, any, at-least=OFFSET or max-age=500ms (default linearizable)")
 	flags.BoolVar(&f.follower, "from-follower", false, "read from a replica that does not lead, as long as there is one")
+	flags.BoolVar(&f.nearest, "nearest", false, "read from the replica that answers soonest")
+	flags.StringSliceVar(&f.near, "near", nil, "read from a replica on a node with one of these `labels`, the first before the second, such as dc=syd,dc=sin")
+	command.MarkFlagsMutuallyExclusive("from-follower", "nearest", "near")
 	f.filter.register(flags)
 	terminal.CompleteWords(command, "only", "key", "value", "headers", "offset", "timestamp")
 	terminal.CompleteWords(command, "consistency", "linearizable", "any", "at-least=", "max-age=")
@@ -145,6 +161,9 @@ func (f *readFlags) options(command *cobra.Command) []client.ReaderOption {
 	}
 	if f.follower {
 		o = append(o, client.WithPreferFollower())
+	}
+	if f.nearest || len(f.near) > 0 {
+		o = append(o, client.WithNearest(f.near...))
 	}
 	if f.fresh.option != nil {
 		o = append(o, f.fresh.option)

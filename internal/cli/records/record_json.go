@@ -219,8 +219,8 @@ func jsonKind(t reflect.Type) string {
 	return "an object"
 }
 
-// toStored and fromStored change between the public record and the one that a
-// batch holds; times are whole milliseconds in both.
+// toStored returns the record that a batch holds for a public one; times are whole
+// milliseconds in both.
 func toStored(r *client.Record) record.Record {
 	return record.Record{
 		Offset: record.Offset(r.Offset), Timestamp: r.Timestamp.UnixMilli(),
@@ -228,7 +228,8 @@ func toStored(r *client.Record) record.Record {
 	}
 }
 
-func fromStored(r record.Record) client.Record {
+// FromStored is the opposite of toStored.
+func FromStored(r record.Record) client.Record {
 	return client.Record{
 		Offset: int64(r.Offset), Timestamp: time.UnixMilli(r.Timestamp),
 		Key: r.Key, Value: r.Value, Headers: r.Headers,

@@ -33,6 +33,7 @@ type serveSettings struct {
 	grpc, http, kafka string // where to listen
 	administrator     string
 	spreadLeaders     bool
+	tracing           tracing
 	files             secure.Files
 }
 
@@ -64,6 +65,12 @@ func (s serveSettings) run(ctx context.Context, announce func(served) error) err
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	useMemory(running, s.Node.Memory)
+	endTracing, err := s.tracing.begin(&s.Node)
+	if err != nil {
+		s.CloseListeners()
+		return err
+	}
+	defer endTracing()
 	n, err := server.Start(s.options())
 	if err != nil {
 		return err
@@ -146,7 +153,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 		RunE: func(command *cobra.Command, _ []string) error {
 			s.Insecure = c.Insecure
 			s.files.Authority, s.files.Certificate, s.files.Key = c.Files.Authority, c.Files.Certificate, c.Files.Key
-			if err := cmp.Or(s.checkFiles(), s.checkAdministrator(), s.check(command.Flags().Changed("grpc"))); err != nil {
+			if err := cmp.Or(s.checkFiles(), s.checkAdministrator(), s.tracing.check(), s.check(command.Flags().Changed("grpc"))); err != nil {
 				return terminal.Misused(command, "%w", err)
 			}
 			if err := checkMemory(command, s.Node.Memory, 1); err != nil {
@@ -174,6 +181,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.StringVar(&s.Node.Name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
 	flags.Var((*peerFlag)(&s.Node.Peers), "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
 	flags.Var((*labelFlag)(&s.Node.Labels), "label", "a `label` that says where the node is, such as dc=fra; given again for another key")
+	flags.StringVar(&s.Node.CompressBetween, "compress-between", "", "compress entries sent to nodes that have another label of this `key`, such as dc")
 	flags.StringSliceVar(&s.Node.Join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
 	flags.StringVar(&s.Node.JoinToken, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN")
 	flags.StringVar(&s.Node.GRPCAddress, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
@@ -193,6 +201,8 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.Var((*terminal.Size)(&s.Node.ScrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
 	flags.Var((*terminal.Duration)(&s.Node.ScrubEvery), "scrub-every", "how often everything is read to find damage")
 	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
+	flags.StringVar(&s.tracing.to, "trace-to", "", "send spans of appends to the OpenTelemetry collector at this `URL`, as OTLP over HTTP, such as http://127.0.0.1:4318")
+	flags.Float64Var(&s.tracing.share, "trace-share", 0.01, "the `share`, 0 to 1, of the appends that are traced unless they come with a trace of their own")
 	flags.BoolVar(&s.Profiles, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
 	flags.Var((*terminal.Size)(&s.Node.SegmentBytes), "segment-size", "size of a segment file; small ones let a test have many")

@@ -223,7 +223,7 @@ func hintFor(e *client.Error, about asked) string {
 		return hint
 	case client.ErrOffsetBeyondEnd.Reason:
 		if about.command == "log trim" {
-			return "to let the log go on there: --fast-forward"
+			return "to let the log continue there: --fast-forward"
 		}
 		return fmt.Sprintf("to read up to there and wait for more: --from %d --follow", e.End)
 	case client.ErrSessionNotFound.Reason, client.ErrSessionExpired.Reason:

@@ -1,13 +1,17 @@
 package terminal
 
 import (
+	"errors"
+	"strconv"
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"strandline.dev/client"
 )
 
 // RuleFlags are the flags of which each is a part of a placement rule.
-var RuleFlags = []string{"spread", "voters-in", "voters-not-in", "leader-home"}
+var RuleFlags = []string{"spread", "voters-in", "voters-not-in", "leader-home", "read-replicas"}
 
 // AddRuleFlags gives a command RuleFlags.
 func AddRuleFlags(flags *pflag.FlagSet, rule *client.PlacementRule) {
@@ -15,7 +19,37 @@ func AddRuleFlags(flags *pflag.FlagSet, rule *client.PlacementRule) {
 	flags.StringSliceVar(&rule.VotersIn, "voters-in", nil, "`labels` of which each node that holds a replica has one, such as dc=fra,dc=ams")
 	flags.StringSliceVar(&rule.VotersNotIn, "voters-not-in", nil, "`labels` of which no node that holds a replica has one")
 	flags.StringSliceVar(&rule.LeaderHomes, "leader-home", nil, "`labels` of the nodes that are to lead, the best first, such as dc=fra,dc=ams")
+	flags.Var((*readReplicas)(&rule.ReadReplicas), "read-replicas", "`LABEL:COUNT` of replicas that serve readers there and never vote, such as dc=syd:1,dc=nyc:2")
 }
+
+// readReplicas is a flag that may be given several times.
+type readReplicas []client.ReadReplicas
+
+// Set takes LABEL:COUNT, or several with commas between them; the empty text is none.
+func (r *readReplicas) Set(text string) error {
+	if text == "" {
+		return nil
+	}
+	for _, one := range strings.Split(text, ",") {
+		label, count, counted := strings.Cut(one, ":")
+		n, err := strconv.Atoi(count)
+		if !counted || err != nil || n < 1 {
+			return errors.New("LABEL:COUNT, such as dc=syd:1")
+		}
+		*r = append(*r, client.ReadReplicas{Label: label, Count: n})
+	}
+	return nil
+}
+
+func (r *readReplicas) String() string {
+	var parts []string
+	for _, one := range *r {
+		parts = append(parts, one.String())
+	}
+	return strings.Join(parts, ",")
+}
+
+func (*readReplicas) Type() string { return "LABEL:COUNT" }
 
 // RuleChanged reports whether one of RuleFlags was given.
 func RuleChanged(flags *pflag.FlagSet) bool {
@@ -38,6 +72,7 @@ func WithFlags(rule *client.PlacementRule, flags *pflag.FlagSet, given client.Pl
 		"voters-in":     func() { out.VotersIn = given.VotersIn },
 		"voters-not-in": func() { out.VotersNotIn = given.VotersNotIn },
 		"leader-home":   func() { out.LeaderHomes = given.LeaderHomes },
+		"read-replicas": func() { out.ReadReplicas = given.ReadReplicas },
 	} {
 		if flags.Changed(name) {
 			set()
@@ -52,6 +87,13 @@ type RuleJSON struct {
 	VotersIn    []string `json:"voters_in"`
 	VotersNotIn []string `json:"voters_not_in"`
 	LeaderHomes []string `json:"leader_homes"`
+
+	ReadReplicas []readReplicasJSON `json:"read_replicas"`
+}
+
+type readReplicasJSON struct {
+	Label string `json:"label"`
+	Count int    `json:"count"`
 }
 
 // NewRuleJSON returns nil for no rule.
@@ -59,5 +101,9 @@ func NewRuleJSON(r *client.PlacementRule) *RuleJSON {
 	if r.Empty() {
 		return nil
 	}
-	return &RuleJSON{r.Spread, append([]string{}, r.VotersIn...), append([]string{}, r.VotersNotIn...), append([]string{}, r.LeaderHomes...)}
+	out := &RuleJSON{r.Spread, append([]string{}, r.VotersIn...), append([]string{}, r.VotersNotIn...), append([]string{}, r.LeaderHomes...), []readReplicasJSON{}}
+	for _, one := range r.ReadReplicas {
+		out.ReadReplicas = append(out.ReadReplicas, readReplicasJSON(one))
+	}
+	return out
 }

@@ -113,6 +113,34 @@ func (c *Catalog) Learn(ctx context.Context) error {
 	}
 }
 
+// arrivalTime bounds how long a committed change may be on its way here.
+const arrivalTime = time.Second
+
+// arrives waits for the records at an offset, which are committed, and folds them. It reports
+// whether the awaited change is among them.
+func (c *Catalog) arrives(ctx context.Context, at record.Offset) bool {
+	ctx, cancel := context.WithTimeout(ctx, arrivalTime)
+	defer cancel()
+	for {
+		start, end, err := c.Host().Replica.Tail().Bounds()
+		if err != nil {
+			return false
+		}
+		if end > at {
+			return c.Learn(ctx) == nil && c.hasLanded()
+		}
+		changed := c.Host().Replica.Tail().Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // stop ends the use of the catalog on this node, for good: it holds what this version does
 // not understand.
 func (c *Catalog) stop(why error) {

@@ -25,9 +25,11 @@ type Changes struct {
 	Outdated func(*cluster.State) *record.Refusal
 	// NodeOf is where a replica of the catalog is, or 0; ask asks a node for an append
 	// to it; and shown is called when a change has been folded.
-	NodeOf   func(h *hosted.Log, replica uint64) uint64
-	Ask      func(ctx context.Context, node uint64, q CatalogAppend) error
-	Shown    func()
+	NodeOf func(h *hosted.Log, replica uint64) uint64
+	Ask    func(ctx context.Context, node uint64, q CatalogAppend) error
+	Shown  func()
+	// Majority reports whether there are connections with a majority of the replicas of the catalog.
+	Majority func(h *hosted.Log) bool
 	Stopping context.Context // ends with Node.StopDeciding
 
 	// Waiting are changes that nobody makes yet.
@@ -120,8 +122,10 @@ func (ch *Changes) recordAll(ctx context.Context, group []*Proposal) {
 
 func (ch *Changes) tryAll(ctx context.Context, group []*Proposal) error {
 	ch.Await()
-	for {
-		err := ch.try(ctx, group)
+	// What is known here is the newest state as a rule, and the append lands only on that: so the
+	// first try does not ask first, which is two round trips.
+	for known := ch.catalog.Current.Load() && ch.Majority(ch.catalog.Host()); ; known = false {
+		err := ch.try(ctx, group, known)
 		var r *record.Refusal
 		var d decided
 		switch {
@@ -161,11 +165,23 @@ func (ch *Changes) GivenUp(why error) error {
 	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
 }
 
-func (ch *Changes) try(ctx context.Context, group []*Proposal) error {
-	if err := ch.catalog.Refresh(ctx); err != nil {
+// try decides and appends, on the newest state, or on what is known here.
+func (ch *Changes) try(ctx context.Context, group []*Proposal, known bool) error {
+	learn := ch.catalog.Refresh
+	if known {
+		learn = ch.catalog.Learn
+	}
+	if err := learn(ctx); err != nil {
 		return err
 	}
 	at, values, err := ch.Decide(group)
+	if known && (err != nil || len(values) < len(group)) {
+		// Only the newest state can refuse a change, or have it already.
+		if err == nil && len(values) > 0 {
+			ch.withdraw()
+		}
+		return errAgain
+	}
 	if err != nil || len(values) == 0 {
 		return err
 	}
@@ -174,6 +190,9 @@ func (ch *Changes) try(ctx context.Context, group []*Proposal) error {
 		ch.withdraw()
 	}
 	// Only the log itself shows whether a change has landed.
+	if proposed == nil && ch.catalog.arrives(ctx, at) {
+		return nil
+	}
 	if err := ch.catalog.Refresh(ctx); err != nil {
 		return err
 	}
@@ -265,8 +284,11 @@ func (ch *Changes) propose(ctx context.Context, end record.Offset, values [][]by
 }
 
 // AppendAt appends records to the catalog, here, if it ends at an offset: all or
-// none.
+// none. Without a majority it does not begin, since nobody could say how that ends.
 func (ch *Changes) AppendAt(ctx context.Context, end record.Offset, values [][]byte) error {
+	if !ch.Majority(ch.catalog.Host()) {
+		return noMajority()
+	}
 	var b record.Builder
 	b.Reset(nil)
 	for _, value := range values {

@@ -8,12 +8,12 @@ type belonging struct {
 	Node    uint64 `json:"node_id,omitempty"`
 }
 
-func belongingTo(me *Identity) belonging { return belonging{me.ClusterID, me.NodeID} }
+func belongingTo(me *Identity) belonging { return belonging{me.FilesOf(), me.NodeID} }
 
 // foreign is an error if the file is known to be another node's.
 func (b belonging) foreign(path string, me *Identity) error {
 	if b == (belonging{}) || b == belongingTo(me) {
 		return nil
 	}
-	return fmt.Errorf("%s belongs to node %d of cluster %s, not to node %d of cluster %s", path, b.Node, b.Cluster, me.NodeID, me.ClusterID)
+	return fmt.Errorf("%s belongs to node %d of cluster %s, not to node %d of cluster %s", path, b.Node, b.Cluster, me.NodeID, me.FilesOf())
 }

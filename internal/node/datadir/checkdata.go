@@ -17,7 +17,7 @@ type FileDamage struct {
 }
 
 // CheckData checks node.json, replicas.json and lives.json in the data directory of a node
-// that is stopped. cluster is the cluster that its files belong to; empty if that
+// that is stopped. cluster is the cluster that its files name; empty if that
 // is not known.
 func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, err error) {
 	id, err := LoadIdentity(disk, dir)
@@ -55,5 +55,5 @@ func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, er
 	if incarnations.Older != nil {
 		damage = append(damage, FileDamage{WatermarksDir(dir), "an older copy: " + incarnations.Older.Error()})
 	}
-	return id.ClusterID, damage, nil
+	return id.FilesOf(), damage, nil
 }

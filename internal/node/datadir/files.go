@@ -23,7 +23,7 @@ type FilesOptions struct {
 	Dir          string // the data directory
 	SegmentBytes int64
 	SyncDelay    time.Duration
-	Cluster      func() string // id of the cluster that the node is a member of
+	Cluster      func() string // see Identity.FilesOf
 	Logger       *slog.Logger
 }
 
@@ -169,12 +169,13 @@ func (f *Files) SetAside(log, replica uint64, reason string) error {
 	if err := f.MarkLost(log, replica, reason); err != nil {
 		return err
 	}
-	if err := f.disk.MkdirAll(to); err != nil {
+	// The names of the directories first: files that were moved into them must not go with them.
+	if err := errors.Join(f.disk.MkdirAll(to), f.disk.SyncDir(filepath.Dir(to)), f.disk.SyncDir(f.Dir)); err != nil {
 		return fmt.Errorf("set the files of replica %d aside: %w", replica, err)
 	}
 	for _, file := range files {
-		if file.Name == LostMark {
-			continue
+		if file.Name == LostMark || file.Name == LostMark+vfs.TemporarySuffix {
+			continue // the mark itself, and what a crash left of it
 		}
 		if err := f.disk.Rename(filepath.Join(from, file.Name), filepath.Join(to, file.Name)); err != nil {
 			return fmt.Errorf("set the files of replica %d aside: %w", replica, err)

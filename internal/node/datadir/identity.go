@@ -42,7 +42,10 @@ type Identity struct {
 	Sum uint32 `json:"sum,omitempty"`
 	// Seeds are the nodes there were when this one was taken in: enough to
 	// talk to those who bring it the catalog.
-	Seeds   []cluster.Node  `json:"seeds,omitempty"`
+	Seeds []cluster.Node `json:"seeds,omitempty"`
+	// Former are the ids that the cluster had before it was recovered, oldest first; see package
+	// recovery. The files of replicas keep the oldest.
+	Former  []string        `json:"former_ids,omitempty"`
 	Unknown unknown.Members `json:"-"`
 }
 
@@ -55,6 +58,14 @@ func (id *Identity) UnmarshalJSON(data []byte) (err error) {
 	type known Identity
 	id.Unknown, err = unknown.Unmarshal(data, (*known)(id))
 	return err
+}
+
+// FilesOf is the id of the cluster that the files in the directory name.
+func (id *Identity) FilesOf() string {
+	if len(id.Former) > 0 {
+		return id.Former[0]
+	}
+	return id.ClusterID
 }
 
 // Member: the node belongs to a cluster.

@@ -28,6 +28,14 @@ type Calls struct {
 	Config  atomic.Pointer[settings.Config]
 	Replica *runtime.Replica // nil when the log cannot be served
 	Level   func() int       // the feature level of the cluster; nil of the catalog
+	stretch atomic.Int64     // see SetStretch
+}
+
+// SetStretch multiplies the times of elections and heartbeats; 0 is 1.
+func (c *Calls) SetStretch(n int) {
+	if c.stretch.Swap(int64(n)) != int64(n) && c.Replica != nil {
+		c.Replica.Do(func(state *core.Core) { state.SetStretch(n) })
+	}
 }
 
 // Command runs a command on a log and waits for its answer. When ctx ends
@@ -43,6 +51,9 @@ func (c *Calls) Command(ctx context.Context, command record.Command) (sequence.A
 		c.Replica.Append(&core.Request{Command: &command, Done: done})
 	})
 }
+
+// Digests reports whether the log may have a digest.
+func (c *Calls) Digests() bool { return c.Level != nil && c.Level() >= cluster.DigestLevel }
 
 // Await turns an answer into a result of a blocking call.
 func (c *Calls) Await(ctx context.Context, ask func(done func(sequence.Answer))) (sequence.Answer, error) {
@@ -155,6 +166,22 @@ func (c *Calls) awaitSettings(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// awaitLed waits until the log has a leader that was elected. It need not have committed anything:
+// appends that reach it before wait for that.
+func (c *Calls) awaitLed(ctx context.Context) error {
+	if err := c.Replica.AwaitReplay(ctx); err != nil {
+		return err
+	}
+	if c.Replica.Status().SoleVoter { // it waits for nobody else
+		return c.Replica.AwaitLeaderReady(ctx)
+	}
+	err := c.Replica.AwaitLed(ctx)
+	if ctx.Err() != nil {
+		return record.Refuse(record.NotLeader, "log %q has no leader yet", c.Name)
+	}
+	return err
 }
 
 // awaitLeader waits until the log has a leader that takes appends, here or

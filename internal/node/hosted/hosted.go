@@ -80,7 +80,7 @@ type Log struct {
 
 	// Shaped is the state of the catalog and the term for which this log has
 	// the replicas that it should have; the shaper's own.
-	Shaped     *cluster.State
+	Shaped     atomic.Pointer[cluster.State]
 	ShapedTerm uint64
 	// Yielded paces Handovers.Yield once the catalog's replica has ended; of the catalog, and
 	// the shaper's own.
@@ -219,11 +219,16 @@ func (h *Log) closeReplica(ctx context.Context) error {
 
 // AwaitReady waits until the log takes appends, on the node that leads it, under
 // the settings that this node knows.
-func (h *Log) AwaitReady(ctx context.Context) error {
+// Of a log that begins the leader may not have committed anything yet: appends wait for that.
+func (h *Log) AwaitReady(ctx context.Context, begins bool) error {
 	if problem := h.Problem(); problem != nil {
 		return problem
 	}
-	if err := h.awaitLeader(ctx); err != nil {
+	await := h.awaitLeader
+	if begins {
+		await = h.awaitLed
+	}
+	if err := await(ctx); err != nil {
 		return err
 	}
 	return h.awaitSettings(ctx)

@@ -15,7 +15,8 @@ type LogReport struct {
 	Used       int64         `json:"used,omitempty"` // bytes on its disk
 	Voters     []uint64      `json:"voters"`
 	Learners   []uint64      `json:"learners"`
-	Peers      []core.Peer   `json:"peers,omitempty"` // of a leader
+	Outgoing   []uint64      `json:"outgoing,omitempty"` // the voters of before, while they are needed too
+	Peers      []core.Peer   `json:"peers,omitempty"`    // of a leader
 	Problem    string        `json:"problem,omitempty"`
 	// Repairing: its files are damaged and are being repaired. Lost: it gets
 	// another replica on this node.
@@ -28,7 +29,7 @@ func (h *Log) Report() LogReport {
 		return LogReport{Problem: problem.Detail, Repairing: h.Rebuilding != nil, Lost: h.Forgot}
 	}
 	s := h.Replica.Status()
-	l := LogReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners}
+	l := LogReport{Leading: s.Leading, Term: s.Term, Voters: s.Voters, Learners: s.Learners, Outgoing: s.Outgoing}
 	l.Problem = cmp.Or(h.Stalled(), h.Repairs.problem()) // it serves all the same
 	l.Start, l.End, _ = h.Replica.Tail().Bounds()
 	l.Used = h.Store.Bytes()

@@ -212,7 +212,8 @@ func (f *former) awaitMembers(ctx context.Context, names []string) (missing []st
 			return member
 		})
 		voters, _ := cluster.CatalogMembers(state)
-		settled := connected && len(cluster.Due(state, view)) == 0 && len(c.Host().Replica.Status().Voters) == len(voters)
+		now := c.Host().Replica.Status()
+		settled := connected && len(cluster.Due(state, view)) == 0 && len(now.Voters) == len(voters) && len(now.Outgoing) == 0
 		if len(missing) == 0 && settled {
 			return nil
 		}

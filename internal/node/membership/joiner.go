@@ -152,7 +152,7 @@ func (j *joiner) SeekOnce(ctx context.Context) (reason string) {
 	if err != nil {
 		return err.Error()
 	}
-	q := cluster.JoinRequest{Name: j.options.Name, Address: j.options.GRPCAddress, Nonce: nonce, Token: j.options.JoinToken, Levels: j.options.Levels}
+	q := cluster.JoinRequest{Name: j.options.Name, Address: j.options.GRPCAddress, Nonce: nonce, Token: j.options.JoinToken, Levels: j.options.Levels, Labels: j.options.Labels}
 	for _, address := range j.seekAt() {
 		ask, cancel := context.WithTimeout(ctx, askTime)
 		var a cluster.JoinAnswer

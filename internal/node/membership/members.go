@@ -45,6 +45,7 @@ type Member struct {
 	Address string // of its gRPC port
 	Kafka   string // of its Kafka port; empty: it has none
 	Up      bool   // there is a connection to it
+	Labels  []cluster.Label
 }
 
 // TakeIn admits a node that asks, if it is expected.
@@ -81,9 +82,13 @@ func (m *members) TakeIn(ctx context.Context, q cluster.JoinRequest) (cluster.Jo
 func (m *members) Introduce(ctx context.Context) error {
 	me := m.me.Load()
 	c := m.catalog.Load()
-	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress, Labels: m.options.Labels}
+	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
+	patient := time.Since(c.Host().Opened) < m.options.RelabelAfter
 	peers := slices.DeleteFunc(m.self.Candidate().Peers, func(name string) bool { return name == me.Name })
 	introduce := func(s *cluster.State) (cluster.Change, error) {
+		if node.Labels = m.options.Labels; patient {
+			node.Labels = cluster.WithNewLabels(s.Nodes[node.ID].Labels, node.Labels)
+		}
 		return catalog.Refusable(cluster.Introduce(s, node, peers, m.former.firstLevel(), m.options.Administrator))
 	}
 	if change, err := introduce(c.Shown.Load()); err != nil || change.Empty() {
@@ -251,7 +256,7 @@ func (m *members) Members() (members []Member, self uint64) {
 	}
 	for _, node := range c.Shown.Load().Members() {
 		members = append(members, Member{
-			ID: node.ID, Name: node.Name, Address: node.Address, Kafka: node.Kafka, Up: node.ID == self || m.peers.Status.Up(node.ID),
+			ID: node.ID, Name: node.Name, Address: node.Address, Kafka: node.Kafka, Up: node.ID == self || m.peers.Status.Up(node.ID), Labels: node.Labels,
 		})
 	}
 	return members, self

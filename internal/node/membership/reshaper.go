@@ -1,8 +1,10 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
@@ -34,50 +36,106 @@ func (rs *reshaper) Run(ctx context.Context) {
 		}
 		state := c.Shown.Load()
 		rs.handovers.Drain(ctx, state, rs.members.me.Load().NodeID)
-		for _, h := range rs.logs.All() {
-			if h.Replica == nil {
-				continue
-			}
-			s := h.Replica.Status()
-			if !s.Leading || h.Shaped == state && h.ShapedTerm == s.Term {
-				continue
-			}
-			if err := c.Refresh(ctx); err != nil {
-				break // what is known here may be old
-			}
-			state = c.Shown.Load()
-			done, err := rs.shape(ctx, h, state)
-			if err != nil && ctx.Err() == nil {
-				rs.logger.Warn("could not bring a log to the replicas that it should have", "log", h.Name, "error", err)
-			}
-			if done {
-				h.Shaped, h.ShapedTerm = state, s.Term
-			}
-		}
+		rs.look(ctx, c, state)
 		if err := rs.members.Introduce(ctx); err != nil && ctx.Err() == nil {
 			rs.logger.Warn("could not enter this node's address in the catalog", "error", err)
 		}
 	}
 }
 
-// shape takes one step with one log. It reports true when there is no other.
-func (rs *reshaper) shape(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, err error) {
+// look takes a step with each log that was not shaped as the state wants it. However many there are,
+// it asks once for the newest state, and records once what is settled.
+func (rs *reshaper) look(ctx context.Context, c *catalog.Catalog, state *cluster.State) {
+	due := rs.unshaped(state)
+	if len(due) == 0 || c.Refresh(ctx) != nil {
+		return // what is known here may be old
+	}
+	due, waited := rs.continueBehind(ctx, due)
+	if waited && c.Refresh(ctx) != nil {
+		return
+	}
+	state = c.Shown.Load()
+	var settled []cluster.Log
+	for _, h := range due {
+		term := h.Replica.Status().Term
+		done, settle, err := rs.shape(ctx, h, state)
+		if err != nil {
+			rs.warn(ctx, h, err)
+		}
+		if settle != nil {
+			settled = append(settled, *settle)
+		}
+		if done {
+			h.ShapedTerm = term
+			h.Shaped.Store(state)
+		}
+	}
+	for some := range slices.Chunk(settled, catalog.MaxTogether) {
+		if err := c.Change(ctx, func(s *cluster.State) (all cluster.Change, err error) {
+			for i := range some {
+				all.Put = append(all.Put, cluster.Settle(s, &some[i]).Put...)
+			}
+			return all, nil
+		}); err != nil && ctx.Err() == nil {
+			rs.logger.Warn("could not record that logs have the replicas that they should have", "logs", len(some), "error", err)
+		}
+	}
+}
+
+// unshaped are the logs led here that were not shaped as a state wants it. The catalog is the last:
+// what is done with it changes the state.
+func (rs *reshaper) unshaped(state *cluster.State) (due []*hosted.Log) {
+	for _, h := range rs.logs.All() {
+		if h.Replica == nil {
+			continue
+		}
+		if s := h.Replica.Status(); s.Leading && (h.Shaped.Load() != state || h.ShapedTerm != s.Term) {
+			due = append(due, h)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *hosted.Log) int { return cmp.Compare(b.ID, a.ID) })
+	return due
+}
+
+// continueBehind lets those of the logs that began anew continue, and returns all that are where they
+// should be, and whether that took a while.
+func (rs *reshaper) continueBehind(ctx context.Context, logs []*hosted.Log) (there []*hosted.Log, waited bool) {
+	for _, h := range logs {
+		_, end, err := h.Replica.Tail().Bounds()
+		if h.ID != cluster.CatalogID && (err != nil || end < h.Reserved.Load().Lost) {
+			waited = true
+			if err := rs.ContinueBehind(ctx, h); err != nil {
+				rs.warn(ctx, h, err)
+				continue
+			}
+		}
+		there = append(there, h)
+	}
+	return there, waited
+}
+
+func (rs *reshaper) warn(ctx context.Context, h *hosted.Log, err error) {
+	if ctx.Err() == nil {
+		rs.logger.Warn("could not bring a log to the replicas that it should have", "log", h.Name, "error", err)
+	}
+}
+
+// shape takes one step with one log. It reports true when there is no other, or returns the log if
+// there is none but to record that.
+func (rs *reshaper) shape(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, settle *cluster.Log, err error) {
 	if h.ID == cluster.CatalogID {
-		return rs.shapeCatalog(ctx, h, state)
+		done, err = rs.shapeCatalog(ctx, h, state)
+		return done, nil, err
 	}
 	l, ok := state.Logs[h.Name]
 	if !ok || l.ID != h.ID {
-		return true, nil
+		return true, nil, nil
 	}
-	if err := rs.ContinueBehind(ctx, h); err != nil {
-		return false, err
+	voters, learners := l.Wanted()
+	if done, err = h.Reshape(ctx, voters, learners, l.Settled()); err != nil || !done || l.Settled() {
+		return done, nil, err
 	}
-	if done, err = h.Reshape(ctx, l.Wanted(), nil, l.Settled()); err != nil || !done || l.Settled() {
-		return done, err
-	}
-	return false, rs.catalog.Load().Change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		return cluster.Settle(s, &l), nil
-	})
+	return false, &l, nil
 }
 
 func (rs *reshaper) shapeCatalog(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, err error) {

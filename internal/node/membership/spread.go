@@ -46,6 +46,7 @@ type leaderSpread struct {
 type ledLogs struct {
 	UpMillis int64               `json:"up_ms"`
 	Unfit    bool                `json:"unfit,omitempty"`
+	Stopping bool                `json:"stopping,omitempty"`
 	Leads    map[uint64][]uint64 `json:"leads"` // by log: the replicas that vote
 	Follows  []uint64            `json:"follows"`
 	Load     map[uint64]int64    `json:"load,omitempty"` // by log that it leads: bytes a second
@@ -89,7 +90,7 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 				return // it gets no leaders
 			}
 			n := cluster.Surveyed{
-				Up: own.UpMillis, Unfit: own.Unfit || node.Leaving,
+				Up: own.UpMillis, Unfit: own.Unfit || node.Leaving, Stopping: own.Stopping,
 				Leads: own.Leads, Load: own.Load, Follows: make(map[uint64]bool, len(own.Follows)),
 			}
 			for _, log := range own.Follows {
@@ -150,6 +151,7 @@ func (l *leaderSpread) Own() ledLogs {
 	c := l.catalog.Load().Host()
 	out := ledLogs{
 		UpMillis: time.Since(c.Opened).Milliseconds(),
+		Stopping: l.stopping.Load(),
 		Unfit:    l.stopping.Load() || c.Ended() != nil || l.space.Full(),
 		Leads:    map[uint64][]uint64{},
 		Load:     map[uint64]int64{},

@@ -41,6 +41,7 @@ type Membership struct {
 	Spread     *leaderSpread
 	Reshaper   *reshaper
 	Controller *controller
+	Stretching *stretching
 	Follower   *follower
 	Clock      *clock
 }
@@ -54,6 +55,7 @@ func New(p Parts) *Membership {
 		},
 		Spread:     &leaderSpread{logger: p.Logger, catalog: p.Catalog, logs: p.Logs, caller: p.Caller, space: p.Space},
 		Controller: &controller{logger: p.Logger, catalog: p.Catalog, peers: p.Peers, due: p.Due},
+		Stretching: &stretching{logger: p.Logger, catalog: p.Catalog, trips: p.Trips},
 		Follower:   &follower{logger: p.Logger, catalog: p.Catalog, peers: p.Peers, opener: p.Opener, cleaner: p.Cleaner},
 		Clock:      &clock{logs: p.Logs, peers: p.Peers, space: p.Space, news: p.News},
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -17,9 +18,9 @@ import (
 // given on demand, see logmetrics.go. docs/metrics.md describes all of them.
 type Metrics struct {
 	appends prometheus.Histogram
-	stages  *prometheus.HistogramVec
-	// Of stages.
-	queued, onDisk, onOthers prometheus.Observer
+	// stages are of queue, batch, write, sync and replicas, see sequence.Times.
+	stages [5]prometheus.Observer
+	acks   *prometheus.HistogramVec // by node
 
 	records prometheus.Counter
 	bytes   prometheus.Counter
@@ -41,6 +42,9 @@ type Metrics struct {
 	Scrubs          prometheus.Counter
 	Forged          prometheus.Counter
 	BrokenHolds     prometheus.Counter
+	skipped         prometheus.Counter
+	CaughtUp        prometheus.Counter
+	CatchUpRate     prometheus.Gauge
 
 	All   []prometheus.Collector
 	byLog sync.Map // name: *logCounts
@@ -55,8 +59,9 @@ type LogCounts struct {
 	Damaged, RepairedEntries, Replaced, Unreadable atomic.Int64
 }
 
-// From 16 us, less than any disk takes, to 4 s and 8 s.
+// From 16 us, less than any disk takes, to 4 s and 8 s. A stage may take much less.
 var (
+	stageBuckets  = prometheus.ExponentialBuckets(4e-6, 2, 21)
 	writeBuckets  = prometheus.ExponentialBuckets(16e-6, 2, 18)
 	appendBuckets = prometheus.ExponentialBuckets(32e-6, 2, 18)
 )
@@ -73,18 +78,24 @@ func New(version string) *Metrics {
 		Name: "strandline_append_seconds", Buckets: appendBuckets,
 		Help: "Time of an append request on the node that leads the log, from its arrival to its acknowledgement.",
 	})
-	m.stages = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "strandline_append_stage_seconds", Buckets: appendBuckets,
-		Help: "Time of an entry, which holds all appends that waited, in a stage: queue, until it is proposed; disk, from there until it is on the leader's disk, 0 if a majority has it before; replicas, from there until a majority has it. They add up.",
+	stages := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "strandline_append_stage_seconds", Buckets: stageBuckets,
+		Help: "Time of the oldest append of an entry in a stage: queue, until the log's loop takes it; batch, until the group write with its entry begins; write, until that is in the leader's file; sync, until it is synced; replicas, until a majority has it. They add up. Where a majority has it before the leader's disk, write and sync are 0.",
 	}, []string{"stage"})
-	m.queued, m.onDisk, m.onOthers = m.stages.WithLabelValues("queue"), m.stages.WithLabelValues("disk"), m.stages.WithLabelValues("replicas")
+	for i, stage := range [...]string{"queue", "batch", "write", "sync", "replicas"} {
+		m.stages[i] = stages.WithLabelValues(stage)
+	}
+	m.acks = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "strandline_append_replica_seconds", Buckets: appendBuckets,
+		Help: "Time from the proposal of an entry on this node until the replica on another one has acknowledged it. Of each replica one entry is followed at a time.",
+	}, []string{"node"})
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "strandline_refusals_total", Help: "Appends and reads that this node refused, by verb and reason.",
 	}, []string{"verb", "reason"})
 	m.writes = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "strandline_write_seconds", Buckets: writeBuckets, Help: "Time of one group write to this node's disk, with its sync.",
 	})
-	m.All = append(m.All, m.appends, m.stages, m.refusals, m.writes)
+	m.All = append(m.All, m.appends, stages, m.acks, m.refusals, m.writes)
 
 	m.records = counter("appended_records_total", "Records acknowledged by this node.")
 	m.bytes = counter("appended_bytes_total", "Bytes of batches acknowledged by this node.")
@@ -100,6 +111,12 @@ func New(version string) *Metrics {
 	m.Scrubs = counter("scrubs_total", "How often all that is stored here was read to find damage.")
 	m.Forged = counter("forged_messages_total", "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.")
 	m.BrokenHolds = counter("broken_holds_total", "Holds that this node, as the leader of their logs, ended because they kept more than they may.")
+	m.skipped = counter("skipped_segments_total", "Segments that reads by key did not read, as their key summaries say that none of the keys is there.")
+	m.CaughtUp = counter("catch_up_bytes_total", "Payload bytes read from files for followers that lag, of logs led here.")
+	m.CatchUpRate = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "strandline_catch_up_rate_bytes", Help: "Bytes per second that may be read for followers that lag, besides what their logs take; of the last time that one lagged.",
+	})
+	m.All = append(m.All, m.CatchUpRate)
 
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "strandline_build_info", Help: "1; the labels name the version and the Go release it was built with.",
@@ -109,6 +126,9 @@ func New(version string) *Metrics {
 	m.All = append(m.All, build)
 	return m
 }
+
+// Skipped counts segments that a read by key did not read.
+func (m *Metrics) Skipped(segments int) { m.skipped.Add(float64(segments)) }
 
 // Log returns the counters of a log.
 func (m *Metrics) Log(name string) *LogCounts {
@@ -133,10 +153,22 @@ func (m *Metrics) Wrote(log string, bytes, entries int, took time.Duration) {
 }
 
 // Committed counts an entry that was proposed on this node and has committed.
-func (m *Metrics) Committed(queue, disk, replicas time.Duration) {
-	m.queued.Observe(queue.Seconds())
-	m.onDisk.Observe(disk.Seconds())
-	m.onOthers.Observe(replicas.Seconds())
+func (m *Metrics) Committed(t sequence.Times) {
+	for i, took := range [...]time.Duration{t.Queue, t.Batch, t.Write, t.Sync, t.Replicas} {
+		m.stages[i].Observe(took.Seconds())
+	}
+}
+
+// Acknowledged counts the acknowledgement of an entry by the replica on another node.
+func (m *Metrics) Acknowledged(node string, after time.Duration) {
+	m.acks.WithLabelValues(node).Observe(after.Seconds())
+}
+
+// Appends returns how many were acknowledged here, and what they took together, in seconds.
+func (m *Metrics) Appends() (count uint64, seconds float64) {
+	var now dto.Metric
+	_ = m.appends.Write(&now) // fails for metrics without a description
+	return now.GetHistogram().GetSampleCount(), now.GetHistogram().GetSampleSum()
 }
 
 // Elected counts the beginning and the end of leadership on this node.

@@ -31,6 +31,8 @@ const (
 	AskStatus        = "status"         // what do you know of yourself and of the logs you lead?
 	AskLeads         = "leads"          // which logs do you lead and follow?
 	AskReady         = "ready"          // to a node with a replica: answer when the log takes appends
+	AskLed           = "led"            // to a node with a replica of a new log: answer when it has a leader
+	AskConfigured    = "configured"     // to a node with a replica: answer when you know this configuration of the log, or that it is gone
 	AskKept          = "kept"           // what is left of these replicas?
 	AskEntries       = "entries"        // what do you have stored of a log?
 	AskRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
@@ -40,6 +42,13 @@ const (
 type TransferRequest struct {
 	Log  string `json:"log"`
 	Node uint64 `json:"node"`
+}
+
+// ConfiguredRequest asks a node to know a configuration of a log, or a later one, or that the log is gone.
+type ConfiguredRequest struct {
+	Log      string `json:"log"`
+	ID       uint64 `json:"id"`
+	Revision uint64 `json:"revision"`
 }
 
 // Answer answers another node. What is refused travels as a refusal; other

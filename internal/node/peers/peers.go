@@ -35,6 +35,7 @@ type Peers struct {
 	incarnations *datadir.Incarnations
 	Status       peerStatus
 	Unknown      unknownPeers
+	trips        *Trips
 	connected    []peer.Node // as the mesh knows them; Opener.Changing guards it
 }
 
@@ -48,7 +49,7 @@ func (p *Peers) Gossip() {
 		return
 	}
 	life, _ := p.incarnations.Greeting()
-	message, err := json.Marshal(news{Room: p.space.own(), Incarnation: life})
+	message, err := json.Marshal(news{Room: p.space.own(), Incarnation: life, Trips: p.trips.own()})
 	if err != nil {
 		return
 	}
@@ -94,6 +95,9 @@ func (p *Peers) Admit(hello peer.Hello) error {
 		return nil // it can ask, and will hear
 	}
 	c := p.catalog.Load()
+	if err := refuseRecovered(me, hello); err != nil {
+		return err
+	}
 	if hello.Cluster != me.ClusterID {
 		return fmt.Errorf("node %q belongs to cluster %s, this is %s: look at the addresses in --peers and --join, and at --data",
 			hello.Node.Name, hello.Cluster, me.ClusterID)
@@ -150,6 +154,16 @@ func (p *Peers) Connect(state *cluster.State) {
 		p.connected = nodes
 		p.mesh.SetNodes(nodes)
 	}
+}
+
+// apart reports whether what is sent to a node is to be compressed.
+func (p *Peers) apart(id uint64) bool {
+	c := p.catalog.Load()
+	if c == nil {
+		return false
+	}
+	other := c.Shown.Load().Nodes[id]
+	return cluster.Apart(&cluster.Node{Labels: p.options.Labels}, &other, p.options.CompressBetween)
 }
 
 // Lost reports whether a node cannot be reached for so long that it counts as gone

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/transport/peer"
 )
@@ -29,6 +30,8 @@ type peerState struct {
 type news struct {
 	Room        sequence.Room    `json:"room"` // of its disk
 	Incarnation peer.Incarnation `json:"life"`
+	// Trips are the round trips to others that it has measured, in ms.
+	Trips map[uint64]int `json:"trips_ms,omitempty"`
 }
 
 func (n *peerStatus) Changed(id uint64, up bool) {
@@ -108,6 +111,19 @@ func (n *peerStatus) Refusal() (reason string) {
 		reason = max(reason, other.refusal) // of several, always the same
 	}
 	return reason
+}
+
+// trips are the round trips that the nodes which are connected have told of.
+func (n *peerStatus) trips() cluster.RoundTrips {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := cluster.RoundTrips{}
+	for id, other := range n.ByID {
+		if other.up {
+			out[id] = other.news.Trips
+		}
+	}
+	return out
 }
 
 func (n *peerStatus) room(id uint64) sequence.Room {

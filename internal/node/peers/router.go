@@ -24,6 +24,7 @@ type Router struct {
 	mesh    *peer.Mesh
 	peers   *Peers
 	due     *background.Bell
+	early   early
 }
 
 // NodeName is the name of a replica's node; "unknown" if the catalog has none.
@@ -44,7 +45,14 @@ func (rt *Router) Deliver(from peer.NodeID, log, to uint64, message []byte) {
 		return
 	}
 	h := rt.logs.ByID(log)
-	if h == nil || h.Replica == nil || h.ReplicaID != to {
+	if h == nil {
+		rt.early.hold(earlyMessage{from: from, log: log, to: to, message: message})
+		if h = rt.logs.ByID(log); h != nil { // since then
+			rt.Hosted(log)
+		}
+		return
+	}
+	if h.Replica == nil || h.ReplicaID != to {
 		return // deleted, moved, or not known here yet: Raft tries again
 	}
 	err := h.Replica.Step(message, func(sender uint64) bool { return rt.isOn(h, sender, from) })
@@ -54,6 +62,13 @@ func (rt *Router) Deliver(from peer.NodeID, log, to uint64, message []byte) {
 		rt.logger.Debug("dropped a message for a replica that is not its sender's", "log", h.Name, "from", from)
 	case err != nil:
 		rt.logger.Error("a message of another node cannot be used", "log", h.Name, "from", from, "error", err)
+	}
+}
+
+// Hosted delivers what has come for a log before it was hosted here.
+func (rt *Router) Hosted(log uint64) {
+	for _, m := range rt.early.take(log) {
+		rt.Deliver(m.from, m.log, m.to, m.message)
 	}
 }
 

@@ -62,6 +62,8 @@ func (s *Self) Outdated(state *cluster.State) *record.Refusal {
 // ClusterID names the cluster that the node is a member of; empty: it waits.
 func (s *Self) ClusterID() string { return s.me.Load().ClusterID }
 
+func (s *Self) former() []string { return s.me.Load().Former }
+
 // Now is the time of day as this node sees it. What must not jump counts time
 // that does not.
 func (s *Self) Now() time.Time { return time.Now().Add(s.options.ClockSkew) }

@@ -3,6 +3,7 @@ package peers
 import (
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
@@ -38,6 +39,7 @@ type Others struct {
 	Router  *Router
 	Peers   *Peers
 	Space   *Space
+	Trips   *Trips
 	Mesh    *peer.Mesh
 }
 
@@ -45,11 +47,16 @@ type Others struct {
 func New(p Parts) *Others {
 	o := p.Options
 	answers, rt, ps := &Answers{catalog: p.Catalog}, new(Router), new(Peers)
+	self := &Self{options: o, me: p.Me, damagedCatalog: p.Damaged}
+	var compress func(uint64) bool
+	if o.CompressBetween != "" {
+		compress = ps.apart
+	}
 	mesh := peer.New(peer.Options{
-		Dial: o.Dial, Prove: o.Prove, Admit: ps.Admit, Incarnations: p.Incarnations.Greeting, Levels: peer.Levels(o.Levels), Deliver: rt.Deliver,
+		Compress: compress,
+		Dial:     o.Dial, Prove: o.Prove, Admit: ps.Admit, Former: self.former, Incarnations: p.Incarnations.Greeting, Levels: peer.Levels(o.Levels), Deliver: rt.Deliver,
 		Answer: answers.Answer, Changed: rt.peerChanged, Refused: ps.RefusedBy, Memory: p.Sending, Logger: p.Logger,
 	})
-	self := &Self{options: o, me: p.Me, damagedCatalog: p.Damaged}
 	answers.self = self
 	call := &Caller{Logger: p.Logger, me: p.Me, mesh: mesh, Answers: answers}
 	*rt = Router{logger: p.Logger, metrics: p.Metrics, catalog: p.Catalog, logs: p.Logs, mesh: mesh, peers: ps, due: p.Due}
@@ -58,5 +65,6 @@ func New(p Parts) *Others {
 		options: o, logger: p.Logger, me: p.Me, catalog: p.Catalog, self: self, mesh: mesh, caller: call, space: disks, judge: p.Judge,
 		incarnations: p.Incarnations, Unknown: newUnknownPeers(),
 	}
-	return &Others{Self: self, Answers: answers, Caller: call, Router: rt, Peers: ps, Space: disks, Mesh: mesh}
+	ps.trips = &Trips{peers: ps, caller: call, last: map[uint64][]time.Duration{}}
+	return &Others{Self: self, Answers: answers, Caller: call, Router: rt, Peers: ps, Space: disks, Trips: ps.trips, Mesh: mesh}
 }

@@ -31,13 +31,16 @@ type Chunk struct {
 	Selected bool
 	Next     record.Offset
 	Failed   []Failed
-	// Age is how old the knowledge of End may be: 0 on the leader, UnknownAge
-	// where nothing has been confirmed yet.
+	// Age is how old the knowledge of End may be; on a leader, how long ago it asked a
+	// majority that still followed it, and 0 where it is the only voter. UnknownAge where
+	// nothing has been confirmed yet.
 	Age time.Duration
 	// Release gives the memory of the parts back: nobody may look at them any
 	// more. It may be called once, by who has the only copy of the chunk, or
 	// not at all. Never nil in a chunk of Reader.Next.
 	Release func()
+	// slow is the memory that inflated batches count in while Records is at them; nil: nobody counts.
+	slow *metered
 }
 
 // Stored is a run of batches that lie in a file.
@@ -58,7 +61,11 @@ func (c *Chunk) Records(yield func(record.Record, error) bool) {
 				return
 			}
 			run = rest
-			for r, err := range batch.RecordsAs(c.Selected) {
+			records := batch.RecordsAs(c.Selected)
+			if c.slow != nil && batch.Compression() != record.None {
+				records = c.slow.inflated(batch)
+			}
+			for r, err := range records {
 				switch {
 				case err != nil:
 					yield(r, err)
@@ -69,6 +76,33 @@ func (c *Chunk) Records(yield func(record.Record, error) bool) {
 					return
 				}
 			}
+		}
+	}
+}
+
+// inflated yields the records of a compressed batch, which is counted as long as they last: a client that
+// takes nothing holds it. It is an iter.Seq2.
+func (f *metered) inflated(batch record.Batch) func(func(record.Record, error) bool) {
+	return func(yield func(record.Record, error) bool) {
+		var w record.Walk
+		memory, err := w.Begin(batch, nil, record.MaxInflatedBytes)
+		if err != nil {
+			yield(record.Record{}, err)
+			return
+		}
+		release, ok := f.grow(int64(cap(memory)))
+		if !ok {
+			yield(record.Record{}, record.Refuse(record.Busy, "no memory to inflate a batch at offset %d; read on in a moment", batch.BaseOffset()))
+			return
+		}
+		defer release()
+		for w.Next() {
+			if r := w.Record(); w.Err() == nil && !yield(r, nil) {
+				return
+			}
+		}
+		if w.Err() != nil {
+			yield(record.Record{}, w.Err())
 		}
 	}
 }

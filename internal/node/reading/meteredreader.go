@@ -25,12 +25,17 @@ type metered struct {
 	// keepsUp: a chunk was given out, and Drop has not been called since.
 	keepsUp bool
 	taken   *budget.Pool // of which a chunk's part was taken, for the chunk being read or in rest; nil: none
+	room    int64        // so much was taken: runtime.ChunkRoom, or more for a chunk of large batches
+	large   int64        // what the next chunk is known to take, if that is more
+	newest  *budget.Pool // reads when the newest chunk was asked for
 	// rest is the part of a chunk that was not given out yet; its parts lie in the
 	// memory of whole.
 	rest, whole Chunk
 	// settle gives back the part of the chunk given out last, if that was whole:
 	// whoever has it may not get to that when its client goes.
 	settle func()
+	// settleGrown gives back what the newest selection takes beside its chunk.
+	settleGrown func()
 }
 
 // sliceBytes is what a slow client is given at once; a batch is never divided.
@@ -44,18 +49,45 @@ func (f *metered) take(ctx context.Context, r *Reader) error {
 	if _, end, err := r.tail.Bounds(); err != nil || r.next >= end {
 		return nil // it will wait for more, and hold nothing meanwhile
 	}
-	if err := f.reads().Acquire(ctx, runtime.ChunkRoom); err != nil {
+	room := max(runtime.ChunkRoom, f.large)
+	if err := f.reads().Acquire(ctx, room); err != nil {
 		return err
 	}
-	f.taken = f.reads()
+	f.taken, f.room, f.large = f.reads(), room, 0
 	return nil
 }
 
 func (f *metered) give() {
 	if f != nil && f.taken != nil {
-		f.taken.Release(runtime.ChunkRoom)
+		f.taken.Release(f.room)
 		f.taken = nil
 	}
+}
+
+// fits takes what a chunk of large batches has more than a usual one. If that is not there it gives all back: the
+// chunk is read again when there is room for it, and nobody waits for memory with some.
+func (f *metered) fits(c Chunk) bool {
+	more := int64(c.Bytes) - f.room
+	if more <= 0 {
+		return true
+	}
+	if f.taken.TryAcquire(more) {
+		f.room += more
+		return true
+	}
+	f.give()
+	f.large = int64(c.Bytes)
+	return false
+}
+
+// grow counts bytes that something takes beside its chunk until release. It reports false if they are not there. One that
+// takes more than half of all is counted as half, so that it can be read at all.
+func (f *metered) grow(bytes int64) (release func(), ok bool) {
+	reads := f.newest
+	if bytes = min(bytes, reads.Size()/2); bytes > 0 && !reads.TryAcquire(bytes) {
+		return nil, false
+	}
+	return sync.OnceFunc(func() { reads.Release(max(bytes, 0)) }), true
 }
 
 // reads is the part of the memory that the client has.
@@ -92,17 +124,31 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 	}
 	if f.taken == nil {
 		// It came while nothing was there to be read; it is counted all the same.
-		if !f.reads().TryAcquire(runtime.ChunkRoom) {
+		switch {
+		case f.reads().TryAcquire(runtime.ChunkRoom):
+			f.taken, f.room = f.reads(), runtime.ChunkRoom
+		case c.Bytes <= sliceBytes:
 			return copied(c), nil
+		default:
+			return r.again(ctx, c)
 		}
-		f.taken = f.reads()
+	}
+	if !f.fits(c) {
+		return r.again(ctx, c)
 	}
 	if !f.short() {
-		c.Release = f.charged(c.Release, runtime.ChunkRoom)
+		c.Release = f.charged(c.Release, f.room)
 		return c, nil
 	}
 	f.whole, f.rest = c, c
 	return r.slice()
+}
+
+// again reads a chunk once more when there is memory for it.
+func (r *Reader) again(ctx context.Context, c Chunk) (Chunk, error) {
+	r.slow.whole, r.slow.rest = c, c
+	r.giveUpRest()
+	return r.nextMetered(ctx)
 }
 
 // charged makes so much of the memory that the reader has taken that of a chunk.
@@ -129,7 +175,7 @@ func (r *Reader) slice() (Chunk, error) {
 	if err == nil && len(first) > sliceBytes {
 		c := f.rest
 		if f.keepsUp || len(first) > runtime.ChunkRoom/4 {
-			c.Release = f.charged(f.whole.Release, runtime.ChunkRoom)
+			c.Release = f.charged(f.whole.Release, f.room)
 			f.whole, f.rest = Chunk{}, Chunk{}
 			return c, nil
 		}
@@ -137,6 +183,11 @@ func (r *Reader) slice() (Chunk, error) {
 		r.giveUpRest()
 		return c, nil
 	}
+	return f.batches()
+}
+
+// batches takes copies of the first batches out of rest, together no more than a slice.
+func (f *metered) batches() (Chunk, error) {
 	c := f.rest
 	c.Parts, c.Bytes, c.Count = nil, 0, 0
 	next := c.First
@@ -177,7 +228,7 @@ func (f *metered) batch(first record.Batch, behind []byte) Chunk {
 	if f.rest.Parts[0] = behind; len(behind) == 0 {
 		f.rest.Parts = f.rest.Parts[1:]
 	}
-	f.taken.Release(runtime.ChunkRoom - int64(len(first)))
+	f.taken.Release(f.room - int64(len(first)))
 	c = copied(c)
 	c.Release = f.charged(c.Release, int64(len(first)))
 	return c

@@ -68,6 +68,8 @@ type Source struct {
 	Turns   *Turns  // of the node
 	// Filter is what Turns.Filter made of the request's, for this read only; nil: there is none.
 	Filter *filter.Filter
+	// Skipped counts segments that a filter did not have to read.
+	Skipped func(segments int)
 	// Reads and SlowReads are what metered chunks are counted in, see budget.Memory.
 	Reads, SlowReads *budget.Pool
 }
@@ -82,7 +84,7 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 		r.until = q.Until
 	}
 	if s.Filter != nil {
-		r.selecting = newSelecting(r, &q, s.Filter, s.Turns, first)
+		r.selecting = newSelecting(r, &q, s, first)
 		r.request.MaxRecords, r.request.MaxBytes = 0, 0
 	} else if q.MaxRecords > 0 && int64(r.until)-int64(first) > q.MaxRecords {
 		r.until = first + record.Offset(q.MaxRecords)
@@ -108,10 +110,13 @@ func (r *Reader) First() record.Offset { return r.first }
 // end of the log it waits if the read follows, until ctx ends. It returns io.EOF at
 // the first limit.
 func (r *Reader) Next(ctx context.Context) (Chunk, error) {
+	next := r.nextWhole
 	if r.selecting != nil {
-		return r.selecting.next(ctx)
+		next = r.selecting.next
 	}
-	return r.nextWhole(ctx)
+	c, err := next(ctx)
+	c.slow = r.slow
+	return c, err
 }
 
 // nextWhole is Next of chunks as they are stored.
@@ -121,6 +126,7 @@ func (r *Reader) nextWhole(ctx context.Context) (Chunk, error) {
 	}
 	r.slow.mu.Lock()
 	defer r.slow.mu.Unlock()
+	r.slow.newest = r.slow.reads()
 	c, err := r.nextMetered(ctx)
 	r.slow.keepsUp = r.slow.keepsUp || err == nil
 	return c, err
@@ -212,8 +218,10 @@ func (r *Reader) Close() {
 		r.slow.mu.Lock()
 		defer r.slow.mu.Unlock()
 		r.drop()
-		if r.slow.settle != nil {
-			r.slow.settle()
+		for _, settle := range []func(){r.slow.settle, r.slow.settleGrown} {
+			if settle != nil {
+				settle()
+			}
 		}
 	}
 	r.reader.Close()

@@ -7,12 +7,12 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"strandline.dev/internal/filter"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 )
 
 const (
@@ -25,8 +25,6 @@ const (
 	selectedBytes = 1 << 20
 	// maxFailed is how many failed records a chunk names.
 	maxFailed = 100
-	// failedText bounds what is said of one of them.
-	failedText = 300
 	// inflatedBytes is what a batch may inflate to in a reader's turn without counting. More
 	// counts against the node's memory for reads, as inflateRoom.
 	inflatedBytes = 4 << 20
@@ -46,15 +44,20 @@ type selecting struct {
 	reader  *Reader
 	filter  *filter.Filter
 	turns   *Turns
-	at      record.Offset // everything below was looked at
-	records int64         // that may still be given
-	bytes   int64         // of selected batches that may still be given
-	given   bool          // a batch was given: bytes bounds the others only
-	ending  error         // what comes after the newest chunk; nil: more
+	at      record.Offset     // everything below was looked at
+	records int64             // that may still be given
+	bytes   int64             // of selected batches that may still be given
+	given   bool              // a batch was given: bytes bounds the others only
+	query   *segment.KeyQuery // of the filter; nil: it selects by no key
+	skipped func(segments int)
+	ending  error // what comes after the newest chunk; nil: more
 }
 
-func newSelecting(r *Reader, q *Request, f *filter.Filter, turns *Turns, first record.Offset) *selecting {
-	s := &selecting{reader: r, filter: f, turns: turns, at: first, records: math.MaxInt64, bytes: math.MaxInt64}
+func newSelecting(r *Reader, q *Request, of Source, first record.Offset) *selecting {
+	s := &selecting{
+		reader: r, filter: of.Filter, turns: of.Turns, at: first, records: math.MaxInt64, bytes: math.MaxInt64,
+		query: segment.NewKeyQuery(of.Filter.Keys(), of.Filter.Prefixes()), skipped: of.Skipped,
+	}
 	if q.MaxRecords > 0 {
 		s.records = q.MaxRecords
 	}
@@ -69,23 +72,28 @@ func newSelecting(r *Reader, q *Request, f *filter.Filter, turns *Turns, first r
 func (s *selecting) next(ctx context.Context) (Chunk, error) {
 	first, looked, begun := s.at, 0, time.Now()
 	for s.ending == nil {
-		if looked >= progressBytes || s.at > first && time.Since(begun) >= progressTime {
+		if looked >= progressBytes || s.at > first && (ctx.Err() != nil || time.Since(begun) >= progressTime) {
 			return s.progress(first), nil
+		}
+		if s.skip(ctx) {
+			continue
 		}
 		c, err := s.within(ctx, s.at > first, begun)
 		if err != nil {
-			if s.at > first && (errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
-				return s.progress(first), nil
+			if s.at > first {
+				return s.progress(first), nil // the error comes again
 			}
 			return Chunk{}, err
 		}
 		looked += c.Bytes
 		p := pass{selecting: s, chunk: &c}
-		if err := p.run(ctx); err != nil {
-			if p.divided = true; ctx.Err() == nil {
+		limited, cancel := limit(ctx, s.at > first, begun)
+		if err := p.run(limited); err != nil {
+			if p.divided = true; limited.Err() == nil {
 				s.ending = err // after what was selected before
 			}
 		}
+		cancel()
 		if p.divided {
 			s.rewind()
 		}
@@ -104,7 +112,12 @@ func (s *selecting) next(ctx context.Context) (Chunk, error) {
 		if out.Bytes > 0 {
 			out.Parts = [][]byte{p.selection.Bytes}
 		}
-		out.Release = c.Release // what was selected takes the place of the chunk in the node's memory
+		// What was selected takes the place of the chunk in the node's memory, and more if it was compressed.
+		out.Release = c.Release
+		if err := s.count(&out, out.Bytes-c.Bytes); err != nil {
+			c.Release()
+			return Chunk{}, err
+		}
 		return out, nil
 	}
 	if s.at > first {
@@ -113,19 +126,74 @@ func (s *selecting) next(ctx context.Context) (Chunk, error) {
 	return Chunk{}, s.ending
 }
 
-// within takes the next stored chunk, and does not wait for it longer than progress may
-// be put off if there is some.
-func (s *selecting) within(ctx context.Context, pending bool, begun time.Time) (Chunk, error) {
-	if pending {
-		limited, cancel := context.WithDeadline(ctx, begun.Add(progressTime))
-		defer cancel()
-		ctx = limited
+// count counts what a selection takes more than the chunk that it is of.
+func (s *selecting) count(out *Chunk, bytes int) error {
+	f := s.reader.slow
+	if f == nil || bytes <= 0 {
+		return nil
 	}
-	c, err := s.reader.nextWhole(ctx)
+	release, ok := f.grow(int64(bytes))
+	if !ok {
+		s.ending = record.Refuse(record.Busy, "no memory for %d bytes of selected records at offset %d; read on in a moment", out.Bytes, out.First)
+		return s.ending
+	}
+	whole := out.Release
+	f.settleGrown, out.Release = release, func() {
+		whole()
+		release()
+	}
+	return nil
+}
+
+// skip moves over some segments that have none of the keys, and reports whether it moved. What it reads
+// to find out is paced as old records are.
+func (s *selecting) skip(ctx context.Context) bool {
+	if s.query == nil {
+		return false
+	}
+	before, r := s.query.Read, s.reader
+	moved := s.skipSome(ctx)
+	if read := s.query.Read - before; read > 0 && r.closed != nil && r.log.Appending() {
+		_ = r.pacer.hold(ctx, read) // that ctx has ended is seen next
+	}
+	return moved
+}
+
+func (s *selecting) skipSome(ctx context.Context) bool {
+	r := s.reader
+	if s.at != r.next { // or something read waits to be looked at
+		return false
+	}
+	if r.slow != nil {
+		r.slow.mu.Lock()
+		defer r.slow.mu.Unlock()
+	}
+	to, segments := r.reader.Skip(ctx, s.query, r.until, r.request.UntilTime)
+	if segments > 0 {
+		r.next, s.at = to, to
+		s.skipped(segments)
+	}
+	return segments > 0
+}
+
+// within takes the next stored chunk.
+func (s *selecting) within(ctx context.Context, pending bool, begun time.Time) (Chunk, error) {
+	limited, cancel := limit(ctx, pending, begun)
+	defer cancel()
+	c, err := s.reader.nextWhole(limited)
 	if errors.Is(err, io.EOF) {
 		s.ending = err
 	}
 	return c, err
+}
+
+// limit ends what waits, for a chunk or for a turn, when progress may be put off no longer, if
+// there is some.
+func limit(ctx context.Context, pending bool, begun time.Time) (context.Context, context.CancelFunc) {
+	if !pending {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, begun.Add(progressTime))
 }
 
 // progress is a chunk without records of [first, at).
@@ -160,6 +228,9 @@ type pass struct {
 	count     int
 	failed    []Failed
 	divided   bool // something of the chunk is left for later
+	// Bytes that the newest batch was inflated into: counted in the node's memory for reads, or
+	// not, as long as the pass has its turn.
+	counted, uncounted int64
 }
 
 // run looks at all, or at as much as a chunk of selected records takes. at is then behind
@@ -196,11 +267,10 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 	if b.Compression() != record.None {
 		memory := inflated.Get().(*[]byte)
 		defer inflated.Put(memory)
-		release, err := p.inflate(ctx, &w, b, memory)
-		if err != nil {
+		defer p.releaseInflated()
+		if err := p.inflate(ctx, &w, b, memory); err != nil {
 			return err
 		}
-		defer release()
 	} else if _, err := w.Begin(b, nil, 0); err != nil {
 		return err
 	}
@@ -270,8 +340,7 @@ func (p *pass) fail(o record.Offset, err error) {
 	case len(p.failed) == maxFailed:
 		p.divided = true
 	default:
-		text := err.Error()
-		p.failed = append(p.failed, Failed{o, strings.ToValidUTF8(text[:min(len(text), failedText)], "\uFFFD")})
+		p.failed = append(p.failed, Failed{o, err.Error()})
 		p.at = o + 1
 	}
 }
@@ -292,10 +361,14 @@ func (p *pass) bound(before, count int, from record.Offset) {
 	}
 }
 
-// yield lets others have the turn, and divides the chunk if it has taken long. Each pass
-// moves at before it divides: the next one would be no faster.
+// yield lets others have the turn, and divides the chunk if it has taken long, or if there is
+// no memory to wait with. Each pass moves at before it divides: the next one would be no faster.
 func (p *pass) yield(ctx context.Context) {
 	if time.Since(p.turn.begun) < turnTime {
+		return
+	}
+	if !p.countInflated() {
+		p.divided = p.at > p.chunk.First
 		return
 	}
 	p.turn.end()
@@ -307,33 +380,50 @@ func (p *pass) yield(ctx context.Context) {
 // inflated is memory for batches of usual size.
 var inflated = sync.Pool{New: func() any { return new([]byte) }}
 
+// countInflated counts what was inflated in the node's memory. It reports false if there is none.
+func (p *pass) countInflated() bool {
+	if p.uncounted == 0 || p.reader.slow == nil {
+		return true
+	}
+	if !p.reader.slow.keeping.TryAcquire(p.uncounted) {
+		return false
+	}
+	p.counted, p.uncounted = p.uncounted, 0
+	return true
+}
+
+// releaseInflated gives back what was counted.
+func (p *pass) releaseInflated() {
+	if p.counted > 0 {
+		p.reader.slow.keeping.Release(p.counted)
+	}
+	p.counted, p.uncounted = 0, 0
+}
+
 // inflate begins a walk over a compressed batch, in a turn. One that inflates to a lot
-// counts against the node's memory until release.
-func (p *pass) inflate(ctx context.Context, w *record.Walk, b record.Batch, memory *[]byte) (release func(), err error) {
+// counts against the node's memory until release, others only while they wait for a turn.
+func (p *pass) inflate(ctx context.Context, w *record.Walk, b record.Batch, memory *[]byte) error {
 	if !p.turn.held {
 		if err := p.turn.begin(ctx, p.turns); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	grown, err := w.Begin(b, *memory, inflatedBytes)
 	if err == nil {
 		*memory = grown[:0]
+		p.uncounted = int64(cap(grown))
 	}
 	if !errors.Is(err, record.ErrInflatesBeyond) {
-		return func() {}, err
+		return err
 	}
-	release = func() {}
 	if p.reader.slow != nil {
 		reads := p.reader.slow.keeping
 		room := min(int64(inflateRoom), reads.Size()/2)
 		if !reads.TryAcquire(room) {
-			return nil, record.Refuse(record.Busy, "no memory to inflate a large batch at offset %d; read on in a moment", p.at)
+			return record.Refuse(record.Busy, "no memory to inflate a large batch at offset %d; read on in a moment", p.at)
 		}
-		release = func() { reads.Release(room) }
+		p.counted = room
 	}
-	if _, err = w.Begin(b, nil, record.MaxInflatedBytes); err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
+	_, err = w.Begin(b, nil, record.MaxInflatedBytes)
+	return err
 }

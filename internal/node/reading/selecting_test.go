@@ -3,7 +3,9 @@ package reading
 import (
 	"context"
 	"io"
+	"log/slog"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +15,22 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/filter"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/replica/tail"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
 )
 
 // endingLog ends each read with err when it is asked for more than the first chunk.
 type endingLog struct {
 	Log
-	asked int
-	err   error
+	asked     int
+	err       error
+	appending bool
 }
+
+func (l *endingLog) Appending() bool { return l.appending }
 
 func (l *endingLog) Age() time.Duration { return 0 }
 
@@ -49,7 +57,9 @@ func selectingOver(t *testing.T, turns *Turns, spec filter.Spec, codec record.Co
 		log: log, tail: new(tail.Tail), reader: new(runtime.Reader), until: math.MaxInt64, next: record.Offset(records),
 		slow: &metered{keeping: reads, slow: reads, taken: reads, keepsUp: true, rest: c, whole: c},
 	}
-	return newSelecting(r, new(Request), f, turns, 0), log, c
+	selects := newSelecting(r, new(Request), Source{Filter: f, Turns: turns}, 0)
+	selects.query = nil // there are no segments
+	return selects, log, c
 }
 
 func TestEachPassOfAFilterThatHasTakenLongComesFurther(t *testing.T) {
@@ -96,6 +106,47 @@ func TestAPassBeginsWhenItHasItsTurn(t *testing.T) {
 	})
 }
 
+func TestWhatAFilterHasInflatedIsCountedWhileItWaitsForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := &Turns{free: make(chan struct{}, 1)}
+		s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
+		reads := s.reader.slow.keeping
+		before := reads.Used()
+		p := pass{selecting: s, chunk: &chunk}
+		require.NoError(t, p.turn.begin(t.Context(), turns))
+		p.turn.begun = time.Now().Add(-time.Hour)
+		waiting := int64(0)
+		go func() {
+			var other turn
+			if other.begin(t.Context(), turns) != nil { // when the pass lets it have the turn
+				return
+			}
+			synctest.Wait() // until the pass waits for its own
+			waiting = reads.Used() - before
+			other.end()
+		}()
+		synctest.Wait()
+		require.NoError(t, p.run(t.Context()))
+		require.EqualValues(t, 20, s.at)
+		require.Positive(t, waiting)
+		require.Equal(t, before, reads.Used(), "it is given back")
+	})
+}
+
+func TestAFilterWithoutMemoryDoesNotWaitWithWhatItHasInflated(t *testing.T) {
+	turns := &Turns{free: make(chan struct{}, 1)}
+	s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
+	reads := s.reader.slow.keeping
+	require.True(t, reads.TryAcquire(reads.Size()-reads.Used()))
+	p := pass{selecting: s, chunk: &chunk}
+	require.NoError(t, p.turn.begin(t.Context(), turns))
+	p.turn.begun = time.Now().Add(-time.Hour)
+	require.NoError(t, p.run(t.Context()))
+	require.True(t, p.divided, "it is inflated again when it has its turn")
+	require.Positive(t, s.at)
+	require.Empty(t, turns.free, "the turn is over")
+}
+
 func TestAFilteredReadEndsWithItsContextWhileItWaitsForATurn(t *testing.T) {
 	turns := &Turns{free: make(chan struct{}, 1)}
 	var other turn
@@ -110,6 +161,38 @@ func TestAFilteredReadEndsWithItsContextWhileItWaitsForATurn(t *testing.T) {
 	require.Zero(t, s.at)
 }
 
+func TestAReadShowsItsProgressWhileItWaitsForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := &Turns{free: make(chan struct{}, 1)}
+		s, _, c := selectingOver(t, turns, filter.Spec{Where: `size > 100`}, record.None, 2000)
+		again := slices.Clone(record.Batch(c.Parts[0])) // two are more than a slice
+		again.SetBaseOffset(2000)
+		c.Parts, c.Count, s.reader.next = append(c.Parts, again), 4000, 4000
+		s.reader.slow.rest, s.reader.slow.whole = c, c
+		reads := s.reader.slow.keeping
+		require.True(t, reads.TryAcquire(reads.Size()-reads.Used()))
+		var before, behind turn
+		require.NoError(t, before.begin(t.Context(), turns))
+		go func() {
+			synctest.Wait() // until the read waits for its turn
+			go func() {
+				synctest.Wait() // until this one waits behind it
+				before.end()
+			}()
+			if behind.begin(t.Context(), turns) == nil {
+				time.Sleep(time.Hour)
+				behind.end()
+			}
+		}()
+		begun := time.Now()
+		shown, err := s.next(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2000, shown.Next)
+		require.Equal(t, progressTime, time.Since(begun))
+		time.Sleep(2 * time.Hour) // the other one has its turn
+	})
+}
+
 func TestAChunkOfWhichNothingIsSelectedIsNotSent(t *testing.T) {
 	s, log, _ := selectingOver(t, NewTurns(), filter.Spec{Keys: [][]byte{[]byte("b")}}, record.None, 20)
 	c, err := s.next(t.Context())
@@ -117,6 +200,16 @@ func TestAChunkOfWhichNothingIsSelectedIsNotSent(t *testing.T) {
 	require.EqualValues(t, 20, c.Next)
 	require.Zero(t, c.Count)
 	require.Equal(t, 1, log.asked, "the next chunk was looked for first")
+}
+
+func TestAReadThatIsRefusedShowsFirstHowFarItHasCome(t *testing.T) {
+	s, log, _ := selectingOver(t, NewTurns(), filter.Spec{Keys: [][]byte{[]byte("b")}}, record.None, 20)
+	log.err = record.Trimmed(20, 30, nil)
+	c, err := s.next(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 20, c.Next)
+	_, err = s.next(t.Context())
+	require.Equal(t, record.OffsetTrimmed, record.RefusalOf(err).Reason)
 }
 
 func TestAnExpressionIsCompiledInATurn(t *testing.T) {
@@ -131,4 +224,98 @@ func TestAnExpressionIsCompiledInATurn(t *testing.T) {
 	_, err = turns.Filter(t.Context(), &filter.Spec{Where: `key ==`})
 	require.Equal(t, record.FilterInvalid, record.RefusalOf(err).Reason)
 	require.Empty(t, turns.free, "the turn is over")
+}
+
+// lackingLog is a log of sealed segments of ten records each, without the key. It takes a while to
+// look one up.
+type lackingLog struct {
+	segment.Log
+	look     time.Duration
+	bytes    int // of each summary
+	lookedUp int
+}
+
+func (l *lackingLog) LookUpKeys(from record.Offset, q *segment.KeyQuery) segment.KeyAnswer {
+	l.lookedUp++
+	q.Read += l.bytes
+	time.Sleep(l.look)
+	return segment.KeyAnswer{End: from + 10, Lacks: true}
+}
+
+// skippingOver is a filtered read of so many such segments.
+func skippingOver(t *testing.T, look time.Duration, segments int) (*selecting, *endingLog, *lackingLog) {
+	t.Helper()
+	begin, err := core.Bootstrap([]uint64{1})
+	require.NoError(t, err)
+	stored := &lackingLog{Log: memory.New(begin), look: look}
+	replica, err := runtime.OpenStepped(runtime.Options{ID: 1, Log: stored, HardState: begin.HardState, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	replica.Tail().Publish(0, record.Offset(10*segments))
+	f, err := filter.New(filter.Spec{Keys: [][]byte{[]byte("b")}})
+	require.NoError(t, err)
+	log, reads := &endingLog{}, budget.NewPool(1<<30)
+	of := Source{Log: log, Replica: replica.Replica, Turns: NewTurns(), Filter: f, Skipped: func(int) {}, Reads: reads, SlowReads: reads}
+	r := New(of, Request{Until: NoOffset, Follow: true, Metered: true}, 0, func() {})
+	t.Cleanup(r.Close)
+	return r.selecting, log, stored
+}
+
+func TestAReadByKeyShowsItsProgressWhileItSkipsSegments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log, stored := skippingOver(t, 100*time.Millisecond, 1000)
+		for at := record.Offset(0); at < 10000; {
+			begun := time.Now()
+			c, err := s.next(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, at, c.First)
+			require.LessOrEqual(t, time.Since(begun), 10*time.Second)
+			at = c.Next
+		}
+		require.Equal(t, 1000, stored.lookedUp, "each once")
+		require.Zero(t, log.asked, "no segment is read")
+	})
+}
+
+func TestAReadByKeyThatSkipsSegmentsEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log, _ := skippingOver(t, 100*time.Millisecond, 1000)
+		ctx, cancel := context.WithTimeout(t.Context(), 950*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		c, err := s.next(ctx)
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(begun))
+		require.EqualValues(t, 100, c.Next)
+		require.Zero(t, log.asked, "no segment is read")
+	})
+}
+
+func TestAReadByKeyLooksForMoreAfterManySegmentsThatItSkips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log, _ := skippingOver(t, 0, 1000)
+		c, err := s.next(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 10000, c.Next)
+		require.Equal(t, 1, log.asked, "at the end, and in no segment")
+	})
+}
+
+func TestSummariesAreReadAtThePaceOfOldRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		took := map[bool]time.Duration{}
+		for _, appending := range []bool{false, true} {
+			s, log, stored := skippingOver(t, 0, 1000)
+			stored.bytes, log.appending = 256<<10, appending
+			s.reader.pacer = pacer{pace: new(Pace), intake: new(Intake)}
+			s.reader.pacer.pace.pause.Store(int64(longestPause)) // which becomes shorter with each
+			begun := time.Now()
+			for at := record.Offset(0); at < 10000; {
+				c, err := s.next(t.Context())
+				require.NoError(t, err)
+				at = c.Next
+			}
+			took[appending] = time.Since(begun)
+		}
+		require.Greater(t, took[true]-took[false], 10*longestPause, "250 MiB")
+	})
 }

@@ -123,7 +123,7 @@ func (f *fetcher) holders(heard *answered) []other {
 	state := f.repairer.catalog.Load().Shown.Load()
 	l := state.Logs[f.host.Name]
 	var all []other
-	for _, r := range slices.Concat(l.Replicas, l.Leaving) {
+	for _, r := range l.All() {
 		o := other{r.Node, state.Nodes[r.Node].Name}
 		if r.Node != f.repairer.me.Load().NodeID && !slices.Contains(all, o) {
 			all = append(all, o)

@@ -33,6 +33,7 @@ type Opener struct {
 	files    *datadir.Files
 	peers    *peers.Peers
 	space    *peers.Space
+	router   *peers.Router
 	starter  *starter
 	renewals *renewals
 	repairer *repairer
@@ -131,8 +132,10 @@ func (op *Opener) Rehost() {
 			config := settings.DecodeConfig(l.Config)
 			h.Config.Store(&config)
 			h.Raise(l.Reserved)
+			h.SetStretch(l.Stretch)
 		}
 	}
+	c.Host().SetStretch(state.Stretch)
 	var opening []toOpen
 	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.Current.Load()) {
 		switch due.Step {
@@ -166,6 +169,9 @@ func (op *Opener) openLogs(all []toOpen) {
 	}
 	running.Wait()
 	op.logs.Add(hosts...)
+	for _, h := range hosts {
+		op.router.Hosted(h.ID)
+	}
 }
 
 // hostedReplicas are those that this node hosts. A log that is being opened is not
@@ -236,7 +242,7 @@ func (op *Opener) judge(h *hosted.Log, l cluster.Log, err error) {
 	if err == nil {
 		return
 	}
-	switch damageOf(err, len(l.Replicas)+len(l.Leaving) > 1).StoppedRemedy() {
+	switch damageOf(err, len(l.All()) > 1).StoppedRemedy() {
 	case cluster.Renew:
 		op.repairer.lose(h, err)
 	case cluster.Repair:

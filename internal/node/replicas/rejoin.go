@@ -110,7 +110,7 @@ func (j *rejoin) forgetAll(cause error) error {
 	err := j.files.MarkLost(cluster.CatalogID, me.CatalogReplica, cause.Error())
 	for _, l := range j.catalog.Load().Shown.Load().Logs {
 		r, here := l.On(me.NodeID)
-		if here && len(l.Replicas)+len(l.Leaving) > 1 && j.files.HasLog(l.ID, r.ID) {
+		if here && len(l.All()) > 1 && j.files.HasLog(l.ID, r.ID) {
 			err = errors.Join(err, j.files.MarkLost(l.ID, r.ID, cause.Error()))
 		}
 	}

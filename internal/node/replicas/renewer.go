@@ -247,7 +247,7 @@ func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 		case !l.SurvivesWithout(r.ID):
 			waiting = true
 			h.Unavailable.Store(record.Refuse(record.Corrupt,
-				"log %q cannot go on: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", l.Name))
+				"log %q cannot continue: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", l.Name))
 		default:
 			if err := rn.putAside(h); err != nil {
 				rn.logger.Error("a replica that cannot be trusted waits to be set aside", "log", l.Name, "error", err)

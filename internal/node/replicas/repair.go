@@ -203,7 +203,7 @@ func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error)
 	o := m.repairer.files.SegmentOptions(m.repairer.files.Owner(m.host.ID, m.host.ReplicaID), m.repairer.logger.With("log", m.host.Name))
 	var corrupt *segment.CorruptError
 	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
-		rebuild, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File)
+		rebuild, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File, forgedEntry(m.cause))
 		if err != nil || !rebuild.Report().Whole() {
 			return rebuild, err
 		}
@@ -212,6 +212,15 @@ func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error)
 		}
 	}
 	return repair.Begin(ctx, m.repairer.disk, dir, o)
+}
+
+// forgedEntry is the index of the entry that is not what was appended, though all checksums match; 0: there is none.
+func forgedEntry(cause error) uint64 {
+	var corrupt *segment.CorruptError
+	if errors.As(cause, &corrupt) && corrupt.Forged {
+		return corrupt.FirstIndex
+	}
+	return 0
 }
 
 // unseen: what is wrong with the files need not show in any one of them.

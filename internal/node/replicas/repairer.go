@@ -222,5 +222,5 @@ func (rp *repairer) sharedLog(h *hosted.Log) (l cluster.Log, shared bool) {
 		return l, false
 	}
 	l, ok := c.Shown.Load().Logs[h.Name]
-	return l, ok && l.ID == h.ID && len(l.Replicas)+len(l.Leaving) > 1
+	return l, ok && l.ID == h.ID && len(l.All()) > 1
 }

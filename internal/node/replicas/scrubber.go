@@ -1,6 +1,7 @@
 package replicas
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/metrics"
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/vfs"
 )
@@ -41,13 +43,15 @@ const scrubDelay = time.Minute
 type Scrubbed interface {
 	Check(damaged func(error)) error
 	Scrub(pace func(bytes int) error, damaged func(error)) error
+	// Forged returns the error for an entry that is not what was appended, though its checksums match.
+	Forged(index uint64, reason error) error
 }
 
 // scrub looks at the headers and footers of every log on disk at once: what was
 // exchanged or brought back while the node was down shows there. Then it reads all
 // that is stored, one log after the other, at a bounded rate.
 func (s *scrubber) Run(ctx context.Context) {
-	s.scrubLogs(ctx, Scrubbed.Check)
+	s.scrubLogs(ctx, func(_ *hosted.Log, log Scrubbed, damaged func(error)) error { return log.Check(damaged) })
 	if s.options.ScrubRate < 0 {
 		return
 	}
@@ -59,7 +63,10 @@ func (s *scrubber) Run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		again := time.Now().Add(s.options.ScrubEvery)
-		s.scrubLogs(ctx, func(log Scrubbed, damaged func(error)) error { return log.Scrub(pace, damaged) })
+		s.scrubLogs(ctx, func(h *hosted.Log, log Scrubbed, damaged func(error)) error {
+			forged := func(index uint64, reason error) { damaged(log.Forged(index, reason)) }
+			return cmp.Or(log.Scrub(pace, damaged), h.Replica.CheckDigests(ctx, pace, forged))
+		})
 		s.scrubOwnFiles()
 		s.metrics.Scrubs.Inc()
 		background.Pause(ctx, time.Until(again))
@@ -67,7 +74,7 @@ func (s *scrubber) Run(ctx context.Context) {
 }
 
 // scrubLogs looks at each log that runs here.
-func (s *scrubber) scrubLogs(ctx context.Context, look func(log Scrubbed, damaged func(error)) error) {
+func (s *scrubber) scrubLogs(ctx context.Context, look func(h *hosted.Log, log Scrubbed, damaged func(error)) error) {
 	for _, name := range slices.Sorted(maps.Keys(s.logs.All())) {
 		h := s.logs.Named(name)
 		if h == nil || ctx.Err() != nil || h.Ended() != nil {
@@ -75,7 +82,7 @@ func (s *scrubber) scrubLogs(ctx context.Context, look func(log Scrubbed, damage
 		}
 		if log, ok := h.Store.(Scrubbed); ok {
 			judge := func(err error) { s.judgeScrub(ctx, h, err) }
-			judge(look(log, judge))
+			judge(look(h, log, judge))
 		}
 	}
 }
@@ -88,6 +95,10 @@ func (s *scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 		h.Replica.RenewSnapshot()
 	case errors.As(err, new(*segment.CorruptError)), errors.Is(err, fs.ErrNotExist):
 		h.Found(err)
+	case errors.Is(err, runtime.ErrDigest):
+		// Nothing is taken out for it: what is wrong is for somebody to see first, here or elsewhere.
+		s.metrics.Unreadable(h.Name)
+		s.logger.Error("a stored log has other records than its digests say; compare the replicas with \"strandline log diff\", and replace the one that differs", "log", h.Name, "error", err)
 	default:
 		// Not known to be wrong: the newest segment cannot be read, or no file can.
 		// The replica continues: it may hold what another one has lost.

@@ -82,7 +82,7 @@ func (sr *segmentRepairer) repairOf(h *hosted.Log, d hosted.DamagedSegment) *rep
 		if err != nil {
 			return nil, err
 		}
-		return repair.BeginOnline(h.Store.(*store.Store), d.File, committed)
+		return repair.BeginOnline(h.Store.(*store.Store), d.File, committed, forgedEntry(d.Cause))
 	}
 	m.running = true
 	return m

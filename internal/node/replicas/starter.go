@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ type starter struct {
 	space     *peers.Space
 	retention *Retention
 	repairer  *repairer
+	supply    *supply
 }
 
 // errLost: a replica has lost what it knew.
@@ -64,17 +66,28 @@ func (s *starter) start(h *hosted.Log, l cluster.Log) error {
 		h.Level = s.router.FeatureLevel
 	}
 	h.Found = func(err error) { s.repairer.FoundDamage(h, err) }
+	// The first founder begins a new log, and has the votes of the others, which would only be in its way.
+	first, elect := l.Founders[0], uint64(0)
+	if first != h.ReplicaID && slices.Contains(l.Founders, h.ReplicaID) {
+		elect = first
+	}
 	h.Replica, err = runtime.Start(runtime.Options{
 		ID: h.ReplicaID, Log: h.Store, Memory: s.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: s.options.ClockSkew,
-		Stall: s.options.DiskStall,
-		// The first founder begins a new log; the others would only be in its way.
-		FirstLeader: l.Founders[0] == h.ReplicaID && h.Store.LastIndex()+1 == h.Store.FirstIndex(),
+		Stall:       s.options.DiskStall,
+		FirstLeader: first == h.ReplicaID && h.Store.LastIndex()+1 == h.Store.FirstIndex(), AtOnce: true, Elect: elect,
+		Stretch: l.Stretch,
+		// What is not covered keeps segments from being removed.
+		HashEvery: int(min(core.DefaultHashEvery, s.options.SegmentBytes/16)),
 		Send: func(to uint64, urgent bool, message net.Buffers) bool {
 			return s.router.Send(h, to, urgent, message)
 		},
-		Address:       func(id uint64) string { return s.router.AddressOf(h, id) },
-		Committed:     s.metrics.Committed,
+		Address:   func(id uint64) string { return s.router.AddressOf(h, id) },
+		Committed: s.metrics.Committed,
+		Acknowledged: func(replica uint64, after time.Duration) {
+			s.metrics.Acknowledged(s.router.NodeName(h, replica), after)
+		},
 		LeaderChanged: func(before, now core.Status) { s.news.LeaderChanged(h, before, now) },
+		Supply:        supplyOf{s.supply, h},
 		Damaged:       h.Found,
 	})
 	if err != nil {

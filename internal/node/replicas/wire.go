@@ -69,14 +69,15 @@ func New(p Parts) *Owners {
 	n.News = &LeaderNews{logger: p.Logger, metrics: p.Metrics, router: p.Router}
 	start := &starter{
 		options: o, disk: p.Disk, logger: p.Logger, metrics: p.Metrics, memory: p.Memory, me: p.Me, files: p.Files, created: p.Created, router: p.Router,
-		news: n.News, space: p.Space, retention: n.Retention, repairer: rp,
+		news: n.News, space: p.Space, retention: n.Retention, repairer: rp, supply: newSupply(p.Metrics),
 	}
 	*op = Opener{
-		logger: p.Logger, metrics: p.Metrics, me: p.Me, catalog: p.Catalog, logs: p.Logs, files: p.Files, peers: p.Peers, space: p.Space, starter: start,
+		logger: p.Logger, metrics: p.Metrics, me: p.Me, catalog: p.Catalog, logs: p.Logs, files: p.Files, peers: p.Peers, space: p.Space, router: p.Router, starter: start,
 		renewals: wake, repairer: rp, slow: n.Slow,
 		NewCatalog: func(host *hosted.Log) *catalog.Catalog {
 			ch := &catalog.Changes{
 				Logger: p.Logger, Now: p.Self.Now, Outdated: p.Self.Outdated, NodeOf: p.Router.NodeOf, Shown: op.Rehost, Stopping: p.Deciding,
+				Majority: func(h *hosted.Log) bool { return majorityReached(h, p.Router, p.Others.Peers) },
 				Ask: func(ctx context.Context, node uint64, q catalog.CatalogAppend) error {
 					return p.Caller.Call(ctx, node, peers.AskCatalogAppend, q, nil)
 				},
@@ -104,4 +105,21 @@ func New(p Parts) *Owners {
 		options: o, disk: p.Disk, logger: p.Logger, metrics: p.Metrics, me: p.Me, logs: p.Logs, created: p.Created, incarnations: p.Incarnations,
 	}
 	return n
+}
+
+// majorityReached reports whether there are connections with the nodes of a majority of a log's voters.
+func majorityReached(h *hosted.Log, router *peers.Router, others *peers.Peers) bool {
+	s := h.Replica.Status()
+	for _, voters := range [][]uint64{s.Voters, s.Outgoing} {
+		reached := 0
+		for _, id := range voters {
+			if id == h.ReplicaID || others.Reaches(router.NodeOf(h, id)) {
+				reached++
+			}
+		}
+		if len(voters) > 0 && 2*reached <= len(voters) {
+			return false
+		}
+	}
+	return true
 }

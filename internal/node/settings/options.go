@@ -7,6 +7,8 @@ import (
 	"net"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
@@ -30,8 +32,14 @@ type Options struct {
 	// and the addresses at which THIS node reaches them.
 	Peers map[string]string
 	// Labels say where the node is: KEY=VALUE, one of each key. A node that is started with
-	// others than before has those from then on.
+	// others than before has new ones at once, and loses or changes others after RelabelAfter.
 	Labels []cluster.Label
+	// RelabelAfter is for how long the node runs before labels that it had, and was not started
+	// with, are taken from it, which moves replicas. Default DefaultRelabelAfter.
+	RelabelAfter time.Duration
+	// CompressBetween compresses entries for nodes that have another label of this key, such as
+	// dc; empty: none are.
+	CompressBetween string
 	// Join are addresses of nodes of a running cluster, to be taken in by.
 	Join []string
 	// JoinToken is a token of that cluster, of CreateToken; empty: an operator
@@ -86,6 +94,9 @@ type Options struct {
 	// Prove is peer.Options.Prove: which node is at the other side of a connection. nil:
 	// whoever it says.
 	Prove func(conn net.Conn, claimed string) (name string, err error)
+	// Tracing makes the tracer of spans of appends; nil: there are none. Whoever gives it
+	// shuts it down after the node.
+	Tracing trace.TracerProvider
 	// Disk defaults to the operating system's.
 	Disk vfs.FS
 	// Logger defaults to slog.Default.
@@ -106,9 +117,12 @@ const DefaultDiskStall = runtime.DefaultStall
 // log, and for an operator to look around.
 const DefaultMinFree = 512 << 20
 
+// DefaultRelabelAfter is enough to see the mistake and start the node once more.
+const DefaultRelabelAfter = time.Minute
+
 // DefaultLostAfter is for how long a node cannot be reached before its vote on the
-// catalog goes to another one. It costs little to be wrong: the node follows the
-// catalog all the same, and none of its logs moves.
+// catalog, and its read replicas, go to another one. It costs little to be wrong: the node
+// follows the catalog all the same, and no replica moves that votes.
 const DefaultLostAfter = 30 * time.Second
 
 const (
@@ -128,6 +142,7 @@ func (o Options) WithDefaults() Options {
 	}
 	o.Name, o.Levels = cmp.Or(o.Name, DefaultName), cmp.Or(o.Levels, cluster.Understood)
 	o.MinFree, o.Memory = cmp.Or(o.MinFree, DefaultMinFree), cmp.Or(o.Memory, DefaultMemory)
+	o.RelabelAfter = cmp.Or(o.RelabelAfter, DefaultRelabelAfter)
 	o.LostAfter, o.DiskStall = cmp.Or(o.LostAfter, DefaultLostAfter), cmp.Or(o.DiskStall, DefaultDiskStall)
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
 	return o

@@ -6,6 +6,7 @@ import (
 	"strandline.dev/internal/node/metrics"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/tracing"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/tail"
@@ -15,6 +16,7 @@ import (
 // Appends takes records and trims.
 type Appends struct {
 	metrics   *metrics.Metrics
+	tracer    *tracing.Tracer // nil: nothing is traced
 	Finder    *finder
 	retention *replicas.Retention
 }
@@ -97,6 +99,9 @@ func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before r
 // as for Append. Both may be called from any goroutine and must not block.
 func (ap *Appends) AppendEarly(c Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
 	done = ap.metrics.MeasuredAppend(log, a, done)
+	if ap.tracer != nil {
+		done = ap.tracer.Append(c.Trace, log, a, done)
+	}
 	h, refusal := ap.Finder.LogFor(c, log)
 	if refusal == nil {
 		refusal = h.Admit(a)
@@ -105,5 +110,9 @@ func (ap *Appends) AppendEarly(c Caller, log string, a *sequence.Append, written
 		done(sequence.Answer{Refusal: refusal})
 		return
 	}
+	if a.Stages != nil {
+		done = ap.Finder.named(h, a.Stages, done)
+	}
+	a.Digested = h.Digests()
 	h.Replica.Append(&core.Request{Append: a, Written: written, Done: done})
 }

@@ -44,10 +44,11 @@ type LogStatus struct {
 	Term       uint64
 	Start, End record.Offset // as the leader knows them
 	Replicas   []ReplicaStatus
-	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept.
+	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept. How read
+	// replicas are, does not count.
 	Healthy bool
 	Rule    *cluster.Rule // its own or that of a prefix of its name; nil: none
-	Unmet   []string      // what the rule demands and the voters do not keep
+	Unmet   []string      // what the rule demands and the replicas do not keep
 }
 
 // ReplicaStatus is one replica of a log.
@@ -59,6 +60,8 @@ type ReplicaStatus struct {
 	Lag     int64         // records behind the leader
 	State   ReplicaState
 	Problem string // empty, or why it does not serve
+	// Outgoing: it voted before the change of voters that is under way, and is needed until that has committed.
+	Outgoing bool
 }
 
 // ReplicaRole says what a replica's voice counts.
@@ -69,6 +72,8 @@ const (
 	Learner ReplicaRole = "learner" // catches up and does not count yet
 	Leaving ReplicaRole = "leaving" // on its way out
 	Missing ReplicaRole = "missing" // the log wants it, and there is no node for it
+	// ReadReplica: it never counts. One that leaves says so in its Problem.
+	ReadReplica ReplicaRole = "read-replica"
 )
 
 // ReplicaState says how a replica follows its leader.

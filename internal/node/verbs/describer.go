@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
@@ -52,17 +53,18 @@ func wantedReplicas(state *cluster.State, log string) int {
 // replicasOf returns who holds a log; the catalog is held by all.
 func replicasOf(state *cluster.State, log, leader string) []InfoReplica {
 	var replicas []InfoReplica
-	add := func(node cluster.Node) {
-		replicas = append(replicas, InfoReplica{Node: node.Name, Address: node.Address, Leader: leader != "" && node.Address == leader})
+	add := func(node cluster.Node, reader bool) {
+		replicas = append(replicas, InfoReplica{Node: node.Name, Address: node.Address, Leader: leader != "" && node.Address == leader, Reader: reader, Labels: node.Labels, id: node.ID})
 	}
 	if log == cluster.CatalogName {
 		for _, node := range state.Members() {
-			add(node)
+			add(node, false)
 		}
 		return replicas
 	}
-	for _, r := range state.Logs[log].Replicas {
-		add(state.Nodes[r.Node])
+	l := state.Logs[log]
+	for _, r := range slices.Concat(l.Replicas, l.Readers) {
+		add(state.Nodes[r.Node], r.Reader)
 	}
 	return replicas
 }
@@ -75,6 +77,10 @@ func (d *Describer) StoredBy(ctx context.Context, caller Caller, log string) (ma
 	if refusal != nil {
 		return nil, refusal
 	}
+	return d.storedBy(ctx, h)
+}
+
+func (d *Describer) storedBy(ctx context.Context, h *hosted.Log) (map[uint64]record.Offset, error) {
 	peers := make(chan []core.Peer, 1)
 	if r := h.Replica.Peers(func(known []core.Peer) { peers <- known }); r != nil {
 		return nil, r
@@ -135,7 +141,23 @@ func (d *Describer) Info(ctx context.Context, caller Caller, log string) (Info, 
 	if err := h.Confirm(ctx); err != nil {
 		return Info{}, err
 	}
-	return d.Describe(h), nil
+	info := d.Describe(h)
+	if !h.Replica.Status().Leading {
+		return info, nil
+	}
+	ends, err := d.storedBy(ctx, h)
+	if err != nil {
+		return Info{}, err
+	}
+	for i := range info.Replicas {
+		r := &info.Replicas[i]
+		if end, known := ends[r.id]; known {
+			r.Lag = new(max(0, int64(info.End-end)))
+		} else if r.Leader {
+			r.Lag = new(int64)
+		}
+	}
+	return info, nil
 }
 
 // KnownHolds returns the holds of a log, by name, as far as this node knows; none if it does

@@ -9,6 +9,7 @@ import (
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
 )
 
 // finder finds the log that a verb is for, or refuses.
@@ -21,11 +22,12 @@ type finder struct {
 	peers   *peers.Peers
 }
 
-// leading is nil if this node leads a log, as far as it knows now.
+// leading is nil if this node leads a log, as far as it knows now, or has just been elected: what it is asked
+// waits for its first entry.
 func (f *finder) leading(h *hosted.Log) *record.Refusal {
 	s := h.Replica.Status()
 	switch {
-	case s.Leading:
+	case s.Leading, s.Leader == h.ReplicaID:
 		return nil
 	case s.Leader == 0:
 		return record.Refuse(record.NotLeader, "log %q has no leader at the moment", h.Name)
@@ -95,4 +97,15 @@ func (f *finder) notHere(caller Caller, name string) *record.Refusal {
 		}
 	}
 	return r
+}
+
+// named gives the replicas in the stages of an append the names of their nodes, before done
+// is called.
+func (f *finder) named(h *hosted.Log, s *sequence.Stages, done func(sequence.Answer)) func(sequence.Answer) {
+	return func(answer sequence.Answer) {
+		for i := range s.Acks {
+			s.Acks[i].Node = f.router.NodeName(h, s.Acks[i].Replica)
+		}
+		done(answer)
+	}
 }

@@ -1,10 +1,6 @@
 package verbs
 
-import (
-	"iter"
-	"maps"
-	"time"
-)
+import "time"
 
 // peersTime bounds how long a look at followers waits for the logs' loops. One that
 // has not answered by then counts as it did before.
@@ -13,8 +9,7 @@ const peersTime = 500 * time.Millisecond
 // Followers is how the replicas of a log are, as its leader knows.
 type Followers struct {
 	Missing int   // replicas that do not vote or do not keep up
-	Lag     int64 // of the one that is farthest behind
-	ByNode  map[string]int64
+	Lag     int64 // of the one that is farthest behind, read replicas left out
+	// ByNode is how far each follower is behind, and Readers how far each read replica is.
+	ByNode, Readers map[string]int64
 }
-
-func (f *Followers) Nodes() iter.Seq[string] { return maps.Keys(f.ByNode) }

@@ -26,9 +26,9 @@ type logAdmin struct {
 	self      *peers.Self
 	peers     *peers.Peers
 	caller    *peers.Caller
-	finder    *finder
 	opener    *replicas.Opener
 	describer *Describer
+	awaiter   *awaiter
 }
 
 // validName is what a log may be called, as Kafka's topics may.
@@ -36,10 +36,6 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 // MaxRequestName bounds Caller.Request, which the catalog keeps.
 const MaxRequestName = 64
-
-// createTime bounds how long a new log may take until it takes appends: some
-// elections.
-const createTime = 15 * time.Second
 
 func checkConfig(c settings.Config) error {
 	switch {
@@ -67,7 +63,8 @@ func settingsBytes(settings map[string]string) (n int) {
 	return n
 }
 
-// CreateLog creates a log, and returns when it takes appends; or, once that has
+// CreateLog creates a log, and returns when it has a leader: appends that reach that wait at most for
+// its first entry. Or, once that has
 // taken createTime, with an Info whose Problem says why it does not yet: the log
 // is there all the same. A call that is made again with the same caller.Request
 // returns the log that it created before.
@@ -100,57 +97,7 @@ func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 	if err != nil {
 		return Info{}, err
 	}
-	return a.created(ctx, name), nil
-}
-
-// created waits until a new log takes appends, wherever it is, and describes it.
-// The log has been created, so that nothing that goes wrong here is an error of
-// the call: the description says what it is.
-func (a *logAdmin) created(ctx context.Context, name string) Info {
-	return a.ready(ctx, name, "the log has been created, but takes no appends yet")
-}
-
-// ready waits until a log takes appends under its settings, wherever it is, and
-// describes it, with not as the problem if that takes too long.
-func (a *logAdmin) ready(ctx context.Context, name, not string) Info {
-	ctx, cancel := context.WithTimeout(ctx, createTime)
-	defer cancel()
-	var info Info
-	var err error
-	if h := a.logs.Named(name); h != nil {
-		err = h.AwaitReady(ctx)
-		info = a.describer.Describe(h)
-	} else {
-		state := a.catalog.Load().Shown.Load()
-		l, ok := state.Logs[name]
-		if !ok {
-			return Info{Name: name, Problem: "the log has been deleted meanwhile"}
-		}
-		for _, r := range l.Replicas {
-			if err = a.caller.Call(ctx, r.Node, peers.AskReady, name, nil); err == nil {
-				break
-			}
-		}
-		info = a.describer.describeElsewhere(l, state)
-	}
-	if err != nil {
-		info.Problem = not + ": " + err.Error()
-	}
-	return info
-}
-
-// AwaitLog answers another node once a log takes appends. The change that
-// created it may be on its way here.
-func (a *logAdmin) AwaitLog(ctx context.Context, name string) error {
-	if err := a.catalog.Load().Refresh(ctx); err != nil {
-		return err
-	}
-	a.opener.Rehost()
-	h, refusal := a.finder.serving(Caller{}, name)
-	if refusal != nil {
-		return refusal
-	}
-	return h.AwaitReady(ctx)
+	return a.awaiter.created(ctx, name), nil
 }
 
 // ListLogs describes all logs of the cluster, by name; with internal the
@@ -245,7 +192,8 @@ func (a *logAdmin) leads(log string) bool {
 // ConfigureLog changes a log's retention, and its largest batch if that is not
 // 0 or if there are Settings, which change too unless they are nil. With Replicas
 // other than 0 it says how many replicas the log is to have: they come and go
-// afterwards, as far as there are nodes. Durability stays as created.
+// afterwards, as far as there are nodes. Durability stays as created. It returns when those that hold
+// the log show it, as far as they can be reached.
 func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
 	c := a.catalog.Load()
 	if c == nil {
@@ -262,18 +210,19 @@ func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string,
 	if err != nil {
 		return Info{}, err
 	}
+	state := c.Shown.Load()
+	a.awaiter.configured(ctx, state.Logs[name])
 	if refenced {
-		return a.ready(ctx, name, "the log has been configured, but does not go by it yet"), nil
+		return a.awaiter.ready(ctx, name, "the log has been configured, but does not go by it yet"), nil
 	}
 	if h := a.logs.Named(name); h != nil {
 		return a.describer.Describe(h), nil
 	}
-	state := c.Shown.Load()
 	return a.describer.describeElsewhere(state.Logs[name], state), nil
 }
 
 // DeleteLog removes a log with all its records. Each node removes its files when
-// it hears of that. A call that names the log's id may be made again: that the
+// it hears of that, and it returns when those that hold the log have, as far as they can be reached. A call that names the log's id may be made again: that the
 // log is not found, or replaced, then means that it is gone.
 func (a *logAdmin) DeleteLog(ctx context.Context, caller Caller, name string) error {
 	c := a.catalog.Load()
@@ -283,7 +232,13 @@ func (a *logAdmin) DeleteLog(ctx context.Context, caller Caller, name string) er
 	if IsSystem(name) {
 		return record.Refuse(record.Invalid, "log %q belongs to the system", name)
 	}
-	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+	var gone cluster.Log
+	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		gone = s.Logs[name]
 		return catalog.Refusable(cluster.DeleteLog(s, name, caller.Log))
 	})
+	if err == nil {
+		a.awaiter.deleted(ctx, gone)
+	}
+	return err
 }

@@ -49,7 +49,7 @@ type report struct {
 
 // votersWithoutLeader are the voters as whoever has most of the log knows them,
 // or, if no replica answers, as the catalog does.
-func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64]report) []uint64 {
+func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64]report) (voters, outgoing []uint64) {
 	var most hosted.LogReport
 	for _, r := range reports {
 		at := r.Logs[l.ID]
@@ -59,12 +59,12 @@ func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64
 	}
 	switch {
 	case len(most.Voters) > 0:
-		return most.Voters
+		return most.Voters, most.Outgoing
 	case l.ID == cluster.CatalogID:
 		voters, _ := cluster.CatalogMembers(state)
-		return voters
+		return voters, nil
 	}
-	return l.Voters()
+	return l.Voters(), nil
 }
 
 // transferTime bounds a change of leadership.
@@ -124,6 +124,9 @@ func logVoters(state *cluster.State, logs []LogStatus) (all []cluster.LogVoters)
 	for _, l := range logs {
 		one := cluster.LogVoters{Log: l.Name, Leader: ids[l.Leader]}
 		for _, r := range l.Replicas {
+			if r.Outgoing {
+				one.Outgoing = append(one.Outgoing, ids[r.Node])
+			}
 			if r.Role == Voter || r.Role == Leaving {
 				one.Voters = append(one.Voters, ids[r.Node])
 				if r.State == Leads || r.State == Replicating {
@@ -174,13 +177,21 @@ func (st *Statuses) logStatus(l cluster.Log, state *cluster.State, reports map[u
 		}
 	}
 	if out.Leader == "" {
-		leader.Voters = votersWithoutLeader(l, state, reports)
+		leader.Voters, leader.Outgoing = votersWithoutLeader(l, state, reports)
 	}
 	out.Term, out.Start, out.End = leader.Term, leader.Start, leader.End
-	out.Healthy = out.Leader != "" && l.Settled()
-	for i, r := range slices.Concat(l.Replicas, l.Leaving) {
+	out.Healthy = out.Leader != "" && l.Settled() && len(leader.Outgoing) == 0
+	for i, r := range l.All() {
 		s := st.replicaStatus(l, r, leader, out.Leader, state, reports)
-		if i >= len(l.Replicas) {
+		leaving := i >= len(l.Replicas)+len(l.Readers)
+		if r.Reader {
+			if s.Role = ReadReplica; leaving {
+				s.Problem = cmp.Or(s.Problem, "it is on its way out")
+			}
+			out.Replicas = append(out.Replicas, s)
+			continue
+		}
+		if leaving {
 			s.Role = Leaving
 			out.Healthy = false
 		}
@@ -228,6 +239,9 @@ func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hoste
 		s.State = Repairing
 	case at.Lost:
 		s.State = Lost
+	}
+	if s.Outgoing = slices.Contains(leader.Outgoing, r.ID); s.Outgoing {
+		s.Problem = cmp.Or(s.Problem, "it is needed until the change of voters has committed")
 	}
 	s.End = at.End
 	if slices.Contains(leader.Voters, r.ID) {
@@ -288,7 +302,7 @@ func (st *Statuses) LookAtFollowers(hosts map[string]*hosted.Log) {
 
 // Followers of a log that is led here, as of the last look.
 func (st *Statuses) Followers(h *hosted.Log) Followers {
-	f := Followers{ByNode: map[string]int64{}}
+	f := Followers{ByNode: map[string]int64{}, Readers: map[string]int64{}}
 	peers := h.Peers.Load()
 	if peers == nil {
 		return f
@@ -296,6 +310,8 @@ func (st *Statuses) Followers(h *hosted.Log) Followers {
 	own := h.ReplicaID
 	state := st.catalog.Load().Shown.Load()
 	_, end, _ := h.Replica.Tail().Bounds()
+	l, placed := state.Logs[h.Name]
+	placed = placed && l.ID == h.ID
 	well := 0
 	for _, p := range *peers {
 		if p.Replica == own {
@@ -306,11 +322,15 @@ func (st *Statuses) Followers(h *hosted.Log) Followers {
 			well++
 		}
 		lag := max(0, int64(end-p.End))
+		if isReader := func(r cluster.Replica) bool { return r.ID == p.Replica }; placed && slices.ContainsFunc(l.Readers, isReader) {
+			f.Readers[state.Nodes[st.router.NodeOf(h, p.Replica)].Name] = lag
+			continue
+		}
 		f.Lag = max(f.Lag, lag)
 		f.ByNode[state.Nodes[st.router.NodeOf(h, p.Replica)].Name] = lag
 	}
 	wanted := len(h.Replica.Status().Voters)
-	if l, ok := state.Logs[h.Name]; ok && l.ID == h.ID {
+	if placed {
 		wanted = max(len(l.Replicas), l.Config.Replicas)
 	}
 	f.Missing = max(0, wanted-well)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
@@ -24,6 +25,7 @@ type topics struct {
 	peers     *peers.Peers
 	opener    *replicas.Opener
 	admin     *logAdmin
+	awaiter   *awaiter
 	describer *Describer
 }
 
@@ -99,9 +101,12 @@ func (tp *topics) createPartitions(ctx context.Context, topic string, from, unti
 	if err != nil {
 		return t, err
 	}
-	for p := from; p < until; p++ {
-		t.Partitions = append(t.Partitions, tp.admin.created(ctx, cluster.PartitionLog(topic, p)))
+	t.Partitions = make([]Info, until-from)
+	var waiting sync.WaitGroup
+	for i := range t.Partitions {
+		waiting.Go(func() { t.Partitions[i] = tp.awaiter.created(ctx, cluster.PartitionLog(topic, from+int32(i))) })
 	}
+	waiting.Wait()
 	return t, nil
 }
 
@@ -114,7 +119,15 @@ func (tp *topics) DeleteTopic(ctx context.Context, _ Caller, name string) error 
 	if r := checkName(Caller{}, name); r != nil {
 		return r
 	}
-	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) { return catalog.Refusable(cluster.DeleteTopic(s, name)) })
+	var gone []cluster.Log
+	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+		gone = cluster.TopicLogs(s, name)
+		return catalog.Refusable(cluster.DeleteTopic(s, name))
+	})
+	if err == nil {
+		tp.awaiter.deleted(ctx, gone...)
+	}
+	return err
 }
 
 // ConfigureTopic changes the settings of all partitions of a topic in one step. The
@@ -127,9 +140,13 @@ func (tp *topics) ConfigureTopic(ctx context.Context, _ Caller, name string, con
 	if err := checkConfig(config); err != nil {
 		return err
 	}
-	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
+	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		return catalog.Refusable(cluster.ReconfigureTopic(s, name, settings.EncodeConfig(config)))
 	})
+	if logs := cluster.TopicLogs(c.Shown.Load(), name); err == nil && len(logs) > 0 {
+		tp.awaiter.configured(ctx, logs...)
+	}
+	return err
 }
 
 // Topic describes a topic as far as this node knows; that there is none, it

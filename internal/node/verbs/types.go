@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
@@ -23,6 +25,8 @@ type Caller struct {
 	Log uint64
 	// Owner goes into the ids of sessions that the caller opens, see OwnerOf; 0: nobody's.
 	Owner uint32
+	// Trace is the caller's span, which the spans of its appends continue; nil: none.
+	Trace *trace.SpanContext
 	// Request names the call among all calls of all callers, and is the same in
 	// every try of it; empty: nobody would try again.
 	Request string
@@ -61,7 +65,7 @@ type Info struct {
 
 	// Age is how old the knowledge of End may be, as in Chunk.
 	Age time.Duration
-	// Replicas lists who holds the log, by node, as far as known.
+	// Replicas lists who holds the log, by node, as far as known: voters, then read replicas.
 	Replicas []InfoReplica
 }
 
@@ -70,6 +74,14 @@ type InfoReplica struct {
 	Node    string // name
 	Address string // of its gRPC port
 	Leader  bool
+	// Reader: it is a read replica.
+	Reader bool
+	Labels []cluster.Label // of the node
+	// Lag is how many records it has less than the leader; nil: not known. Only Info of the
+	// leader's node sets it.
+	Lag *int64
+
+	id uint64 // of the node
 }
 
 // Session is an append session as opened.

@@ -13,6 +13,7 @@ import (
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/tracing"
 )
 
 // Parts are what newVerbs needs of the rest of a node.
@@ -22,6 +23,7 @@ type Parts struct {
 	Options *settings.Options
 	Logger  *slog.Logger
 	Metrics *metrics.Metrics
+	Tracer  *tracing.Tracer
 	Memory  *budget.Memory
 	Me      *atomic.Pointer[datadir.Identity]
 	Catalog *atomic.Pointer[catalog.Catalog]
@@ -42,7 +44,7 @@ type Verbs struct {
 	*rights
 
 	Description *Describer
-	Admin       *logAdmin
+	Awaiter     *awaiter
 	Status      *Statuses
 	Leadership  *transfers
 }
@@ -53,7 +55,7 @@ func New(p Parts) *Verbs {
 	find := &finder{me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, router: p.Router, peers: p.Peers}
 	holds := &Holds{finder: find}
 	v := &Verbs{
-		Appends:   &Appends{metrics: p.Metrics, Finder: find, retention: p.Retention},
+		Appends:   &Appends{metrics: p.Metrics, tracer: p.Tracer, Finder: find, retention: p.Retention},
 		reads:     &reads{metrics: p.Metrics, memory: p.Memory, finder: find, turns: reading.NewTurns()},
 		Sessions:  &Sessions{catalog: p.Catalog, self: p.Self, finder: find, IDs: SessionIDs{Turn: make(chan struct{}, 1)}},
 		Holds:     holds,
@@ -64,11 +66,14 @@ func New(p Parts) *Verbs {
 		transfers: &transfers{me: p.Me, catalog: p.Catalog, logs: p.Logs, self: p.Self, caller: p.Caller, finder: find, router: p.Router},
 	}
 	v.rights = &rights{catalog: p.Catalog, self: p.Self}
-	v.logAdmin = &logAdmin{
-		logger: p.Logger, catalog: p.Catalog, logs: p.Logs, self: p.Self, peers: p.Peers, caller: p.Caller, finder: find, opener: p.Opener,
-		describer: v.Describer,
+	v.Awaiter = &awaiter{
+		logger: p.Logger, me: p.Me, catalog: p.Catalog, logs: p.Logs, caller: p.Caller, finder: find, opener: p.Opener, describer: v.Describer,
 	}
-	v.topics = &topics{catalog: p.Catalog, logs: p.Logs, self: p.Self, peers: p.Peers, opener: p.Opener, admin: v.logAdmin, describer: v.Describer}
-	v.Description, v.Admin, v.Status, v.Leadership = v.Describer, v.logAdmin, v.Statuses, v.transfers
+	v.logAdmin = &logAdmin{
+		logger: p.Logger, catalog: p.Catalog, logs: p.Logs, self: p.Self, peers: p.Peers, caller: p.Caller, opener: p.Opener,
+		describer: v.Describer, awaiter: v.Awaiter,
+	}
+	v.topics = &topics{catalog: p.Catalog, logs: p.Logs, self: p.Self, peers: p.Peers, opener: p.Opener, admin: v.logAdmin, awaiter: v.Awaiter, describer: v.Describer}
+	v.Description, v.Status, v.Leadership = v.Describer, v.Statuses, v.transfers
 	return v
 }

@@ -28,7 +28,7 @@ type applier struct {
 
 // apply folds committed entries, which are durable here, into the table.
 func (a *applier) apply(m *raftpb.Message) {
-	start := a.storage.table.Start()
+	disposable := a.disposable()
 	for _, e := range m.GetEntries() {
 		if err := a.applyEntry(e); err != nil {
 			if errors.Is(err, sequence.ErrMisfit) {
@@ -46,9 +46,14 @@ func (a *applier) apply(m *raftpb.Message) {
 	a.storage.tail.Publish(a.storage.table.Start(), a.storage.table.End())
 	a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
 	a.short.applied()
-	if a.storage.table.Start() > start {
-		a.out.Trim = a.storage.table.Start()
+	if now := a.disposable(); now > disposable {
+		a.out.Trim = now
 	}
+}
+
+// disposable is below what segments may go: it is trimmed, and covered by the digest.
+func (a *applier) disposable() record.Offset {
+	return min(a.storage.table.Start(), sequence.DigestOf(a.storage.table).Covered)
 }
 
 func (a *applier) applyEntry(e *raftpb.Entry) error {
@@ -58,11 +63,11 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 	switch e.GetType() {
 	case raftpb.EntryNormal:
 		if len(e.Data) > 0 {
-			start := a.storage.table.Start()
+			start, disposable := a.storage.table.Start(), a.disposable()
 			if err := a.sequencer.Committed(e.Data, a.storage.checksum(e)); err != nil {
 				return err
 			}
-			if a.storage.table.Start() > start {
+			if a.storage.table.Start() > start || a.disposable() > disposable {
 				a.space.trimmed = e.GetIndex()
 			}
 		}
@@ -80,24 +85,31 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 }
 
 func (a *applier) applyConfiguration(e *raftpb.Entry) error {
-	var change raftpb.ConfChangeI
-	switch e.GetType() {
-	case raftpb.EntryConfChange:
-		one := &raftpb.ConfChange{}
-		if err := proto.Unmarshal(e.Data, one); err != nil {
-			return fmt.Errorf("decode configuration change: %w", err)
-		}
-		change = one
-	default:
-		many := &raftpb.ConfChangeV2{}
-		if err := proto.Unmarshal(e.Data, many); err != nil {
-			return fmt.Errorf("decode configuration change: %w", err)
-		}
-		change = many
+	change, err := decodeChange(e.GetType(), e.Data)
+	if err != nil {
+		return err
 	}
 	a.storage.conf = a.raft.ApplyConfChange(change)
 	a.membership.covering = 0
 	return nil
+}
+
+// decodeChange decodes a change of the configuration of either kind.
+func decodeChange(t raftpb.EntryType, data []byte) (raftpb.ConfChangeI, error) {
+	one, many := &raftpb.ConfChange{}, &raftpb.ConfChangeV2{}
+	var err error
+	if t == raftpb.EntryConfChange {
+		err = proto.Unmarshal(data, one)
+	} else {
+		err = proto.Unmarshal(data, many)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("decode configuration change: %w", err)
+	case t == raftpb.EntryConfChange:
+		return one, nil
+	}
+	return many, nil
 }
 
 // snapshotBefore takes the state as of the start of a segment when index is

@@ -22,6 +22,7 @@ type Core struct {
 	*round      // the time, and the output
 	*handover   // leadership given to another replica on purpose
 	*membership // changes of the configuration
+	distance    // how far the replicas are from each other
 	election    // what to do without a leader
 	supply      // what followers who lag need from the disk
 	*proposer   // requests that wait, and how they become proposals
@@ -31,6 +32,7 @@ type Core struct {
 	storer      // what is written
 	*activity   // what an idle log costs
 	waiters     // those who wait for a milestone
+	hashing     // for the digest
 	space       *space
 	short       *shortage
 	proposals   *proposals
@@ -48,18 +50,9 @@ func (c *Core) Tick() {
 		return
 	}
 	c.quietTicks++
-	c.heard.tick()
-	c.guard(c.raft.Tick)
-	c.confirm.tick()
-	c.handover.tick()
-	c.storage.feed.Tick()
-	c.storage.base.Tick()
-	leaderless, silent := c.election.tick()
-	if leaderless {
-		c.confirm.refuse(c.notLeader())
-	}
-	if silent && !c.confirm.empty() {
-		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
+	c.hashing.tick()
+	if c.distance.tick() {
+		c.tickRaft()
 	}
 	c.short.tick()
 	c.release()
@@ -101,6 +94,7 @@ func (c *Core) Append(r *Request) {
 	default:
 		c.woken()
 		c.stir()
+		r.dequeued = c.now.Nano
 		c.queue = append(c.queue, r)
 		c.queued += r.bytes()
 	}
@@ -117,6 +111,9 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	}
 	if c.Leads() {
 		c.heard.from(m.GetFrom())
+		if m.GetType() == raftpb.MsgAppResp && !m.GetReject() && m.GetTerm() == c.term && m.GetFrom() != c.id {
+			c.proposals.acknowledged(m.GetFrom(), m.GetIndex(), c.now.Nano)
+		}
 	}
 	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.storage.last && !c.has(m.GetCommit()) {
 		c.out.Damaged = fmt.Errorf("entries up to %d that this replica has acknowledged are gone, it ends at %d: %w",
@@ -157,11 +154,13 @@ func (c *Core) Advance() *Output {
 	if c.failed == nil {
 		c.sequencer.SetMemoryLeft(c.sessions.left())
 		c.guard(c.advance)
+		c.hashing.ask()
 		c.sessions.count(c.storage.table.Bytes())
 		c.failBroken(c.checkBounds())
 	}
 	for _, w := range c.storage.feed.Wanted {
-		c.out.Feeds = append(c.out.Feeds, Feed{w.Lo, c.storage.applied + 1, w.Bytes})
+		follower, need := c.needs(w.Lo)
+		c.out.Feeds = append(c.out.Feeds, Feed{w.Lo, c.storage.applied + 1, w.Bytes, follower, need})
 	}
 	c.storage.feed.Wanted = c.storage.feed.Wanted[:0]
 	c.out.Base = c.storage.base.Begin()
@@ -226,6 +225,7 @@ func (c *Core) endTerm(term uint64) {
 	c.term = term
 	c.handover.endTerm()
 	c.proposals.highLatency = false
+	c.proposals.gather = gather{sync: c.proposals.gather.sync}
 	c.covering = 0
 	c.storage.feed.Clear()
 	c.heard.reset()

@@ -26,6 +26,7 @@ type bench struct {
 	pending []Write
 	now     Now
 	answers []sequence.Answer
+	hash    HashRange // to be hashed
 	// unchecked: a benchmark, which does not check all invariants after each step.
 	unchecked bool
 }
@@ -35,7 +36,13 @@ func newCore(id uint64, log segment.Log, hard segment.HardState) (*Core, error) 
 }
 
 func newCoreWithin(memory int64, id uint64, log segment.Log, hard segment.HardState) (*Core, error) {
-	return New(Config{ID: id, Log: log, HardState: hard, Memory: budget.New(memory), Logger: slog.New(slog.DiscardHandler)})
+	o := newConfig(id, log, hard)
+	o.Memory = budget.New(memory)
+	return New(o)
+}
+
+func newConfig(id uint64, log segment.Log, hard segment.HardState) Config {
+	return Config{ID: id, Log: log, HardState: hard, Memory: budget.New(1 << 30), Logger: slog.New(slog.DiscardHandler)}
 }
 
 // inMemory returns the oldest index in memory, and how many bytes are there.
@@ -75,6 +82,9 @@ func (b *bench) step() {
 		require.NoError(b.t, b.core.CheckInvariants())
 	}
 	b.pending = append(b.pending, out.Writes...)
+	if out.Hash.Until > 0 {
+		b.hash = out.Hash
+	}
 	for _, a := range out.Answers {
 		a.Done(a.Answer)
 	}
@@ -406,4 +416,212 @@ func TestAGapInTheOffsetChainIsFound(t *testing.T) {
 	e.First++
 	b.core.storage.tail.Append([]tail.Entry{e})
 	require.ErrorContains(t, b.core.CheckInvariants(), "begins at offset 2, the one before ends at 1")
+}
+
+// digestedBench is a bench whose batches are hashed when the test calls hashed.
+func digestedBench(t *testing.T) *bench {
+	b := newBench(t)
+	b.core.hashing.every = 1
+	b.settle()
+	return b
+}
+
+func digested(a *sequence.Append) *sequence.Append {
+	a.Digested = true
+	return a
+}
+
+// hashed hands over the contents of all that was asked for.
+func (b *bench) hashed() {
+	require.Positive(b.t, b.hash.Until)
+	h := b.hash
+	b.hash = HashRange{}
+	b.core.Hashed(h.From, contents(b.t, b.log, h), nil)
+}
+
+func contents(t *testing.T, log segment.Log, h HashRange) (batches []record.HashedBatch) {
+	frames, err := log.Entries(log.FirstIndex(), log.LastIndex()+1, 1<<30)
+	require.NoError(t, err)
+	for i := range frames {
+		e, err := record.ParseEntry(frames[i].Payload)
+		if err != nil || e.Kind != record.EntryBatches {
+			continue
+		}
+		first := e.First
+		for p, batch := range e.All {
+			if first >= h.From && p.End <= h.Until {
+				batches = append(batches, record.HashedBatch{First: first, Count: uint32(p.End - first), Size: uint32(p.Size), Content: batch.Content()})
+			}
+			first = p.End
+		}
+	}
+	return batches
+}
+
+func TestBatchesAreHashedBehindTheirAnswerAndGoIntoTheNextEntry(t *testing.T) {
+	b := digestedBench(t)
+	answer := b.append(digested(values(t, "a", "b")))
+	b.step()
+	require.Zero(t, b.hash, "nothing has committed")
+	b.settle()
+	require.Nil(t, answer.Refusal)
+	require.Equal(t, HashRange{0, 2}, b.hash)
+	last := b.log.LastIndex()
+	b.hashed()
+	b.settle()
+	require.Equal(t, last, b.log.LastIndex(), "no entry is made only for them")
+	require.Zero(t, b.core.Digest().Covered)
+	require.Positive(t, b.core.Digest().Uncovered)
+
+	b.append(digested(values(t, "c")))
+	b.settle()
+	require.Equal(t, record.Offset(2), b.core.Digest().Covered)
+	require.Equal(t, HashRange{2, 3}, b.hash)
+}
+
+func TestAPieceThatCannotBeHashedIsTriedAgainAfterATick(t *testing.T) {
+	b := digestedBench(t)
+	b.append(digested(values(t, "a")))
+	b.settle()
+	first := b.hash
+	b.hash = HashRange{}
+	b.core.Hashed(first.From, nil, errors.New("not now"))
+	b.settle()
+	require.Zero(t, b.hash)
+	b.core.Tick()
+	b.settle()
+	require.Equal(t, first, b.hash)
+}
+
+func TestTheDigestBeginsAnewWhereBatchesAreLost(t *testing.T) {
+	b := digestedBench(t)
+	b.append(digested(values(t, "a")))
+	b.settle()
+	b.core.Hashed(b.hash.From, nil, segment.ErrTrimmed)
+	b.hash = HashRange{}
+	b.settle()
+	require.Zero(t, b.hash)
+	b.append(digested(values(t, "b")))
+	b.settle()
+	require.Equal(t, record.Offset(1), b.core.Digest().Covered)
+	require.Equal(t, HashRange{1, 2}, b.hash)
+}
+
+// appendUntilTheDigestIsAwaited appends so many times 8 MiB, and a record that waits for the digest. It
+// returns how many have been answered before that.
+func (b *bench) appendUntilTheDigestIsAwaited(count int) (answered int) {
+	b.t.Helper()
+	for range count {
+		b.append(digested(big(b.t, "x", 8<<20)))
+		b.settle()
+	}
+	answered = len(b.answers)
+	b.append(digested(big(b.t, "y", 100)))
+	b.settle()
+	require.Len(b.t, b.answers, answered, "it waits")
+	return answered
+}
+
+// failToHashUntil lets all pieces fail that are asked for, each within so many ticks of the one before, and counts them.
+func (b *bench) failToHashUntil(done func() bool, within int) (failures int) {
+	b.t.Helper()
+	for ticks := 0; !done(); ticks++ {
+		require.Less(b.t, ticks, within)
+		if asked := b.hash; asked != (HashRange{}) {
+			b.hash = HashRange{}
+			b.core.Hashed(asked.From, nil, errors.New("damaged"))
+			failures++
+			ticks = 0
+		}
+		b.settle()
+		if !done() {
+			b.core.Tick()
+			b.settle()
+		}
+	}
+	return failures
+}
+
+// A replica whose file is damaged has nobody to repair it where it is the only one.
+func TestAppendsDoNotWaitForEverForWhatCannotBeHashed(t *testing.T) {
+	b := digestedBench(t)
+	answered := b.appendUntilTheDigestIsAwaited(sequence.MaxUncovered/(8<<20) + 1)
+	failures := b.failToHashUntil(func() bool { return len(b.answers) > answered }, hashWait+2)
+	require.Equal(t, hashTries, failures)
+	require.Nil(t, b.answers[answered].Refusal)
+	require.Less(t, b.core.Digest().Uncovered, uint64(sequence.MaxUncovered))
+}
+
+// The digest is given up for what could not be read while it mattered, and no earlier.
+func TestTriesCountFromWhenSomebodyWaitsForThem(t *testing.T) {
+	b := digestedBench(t)
+	b.append(digested(values(t, "a")))
+	b.settle()
+	failures := 0
+	b.failToHashUntil(func() bool {
+		if b.hash != (HashRange{}) {
+			failures++
+		}
+		return failures > 2*hashTries
+	}, 1<<hashDoublings+2)
+	b.core.Hashed(b.hash.From, nil, errors.New("damaged"))
+	b.hash = HashRange{}
+	b.settle()
+
+	answered := b.appendUntilTheDigestIsAwaited(sequence.MaxUncovered/(8<<20) + 1)
+	failures = b.failToHashUntil(func() bool { return len(b.answers) > answered }, hashWait+2)
+	require.Equal(t, hashTries, failures)
+	require.Nil(t, b.answers[answered].Refusal)
+}
+
+func TestAppendsWaitWhileTheDigestTrailsByTooMuch(t *testing.T) {
+	b := digestedBench(t)
+	answered := b.appendUntilTheDigestIsAwaited(sequence.MaxUncovered / (8 << 20))
+	require.Greater(t, b.core.Digest().Uncovered, uint64(sequence.MaxUncovered))
+	for len(b.answers) == answered {
+		b.hashed()
+		b.settle()
+	}
+	require.Nil(t, b.answers[answered].Refusal)
+	require.Less(t, b.core.Digest().Uncovered, uint64(sequence.MaxUncovered))
+}
+
+func TestTrimsInOneTickAreCoveredByOneEntry(t *testing.T) {
+	const trims = 8
+	for claim, test := range map[string]struct {
+		every  uint64
+		pieces int
+	}{"hashed for the trim": {DefaultHashEvery, 1}, "hashed before": {1, trims}} {
+		t.Run(claim, func(t *testing.T) {
+			b := digestedBench(t)
+			b.core.hashing.every = test.every
+			pieces := 0
+			hash := func() {
+				if b.hash != (HashRange{}) {
+					pieces++
+					b.hashed()
+					b.settle()
+				}
+			}
+			last := b.log.LastIndex()
+			for i := range trims {
+				b.append(digested(values(t, "a")))
+				b.settle()
+				hash()
+				b.command(record.Command{Kind: record.Trim, Offset: record.Offset(i + 1)})
+				b.settle()
+				hash()
+			}
+			require.Equal(t, last+2*trims+1, b.log.LastIndex(), "the first trim waits for no tick")
+			require.Less(t, b.core.applier.disposable(), record.Offset(trims))
+			require.Equal(t, test.pieces, pieces)
+			for range 2 {
+				b.core.Tick()
+				b.settle()
+				hash()
+				require.Equal(t, last+2*trims+2, b.log.LastIndex())
+				require.Equal(t, record.Offset(trims), b.core.applier.disposable(), "the last one waits for one tick")
+			}
+		})
+	}
 }

@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"strandline.dev/internal/record"
+)
 
 // election is what a replica does about having no leader, beyond what Raft does by
 // itself.
@@ -11,6 +15,44 @@ type election struct {
 	delay               int // election delay: ticks until this replica starts an election, see PeerGone; 0: it does not
 	ticksWithoutLeader  int
 	ticksSinceHeartbeat int
+}
+
+// distance lets time pass more slowly for what waits for replicas that are far away:
+// elections, heartbeats, questions to the leader. Leases and the disk have their own time.
+type distance struct {
+	stretch int // see SetStretch; at least 1
+	ticks   int // since Raft's last
+}
+
+// SetStretch multiplies the times of elections and heartbeats. All replicas should have the same; until they do,
+// up to a factor of 4 between two of them only makes a leader be missed later, or its followers wait
+// longer.
+func (d *distance) SetStretch(n int) { d.stretch = max(n, 1) }
+
+// tick reports whether it is a tick for Raft.
+func (d *distance) tick() bool {
+	if d.ticks++; d.ticks < d.stretch {
+		return false
+	}
+	d.ticks = 0
+	return true
+}
+
+// tickRaft is a lapse of time for what waits for other replicas.
+func (c *Core) tickRaft() {
+	c.heard.tick()
+	c.guard(c.raft.Tick)
+	c.confirm.tick()
+	c.handover.tick()
+	c.storage.feed.Tick()
+	c.storage.base.Tick()
+	leaderless, silent := c.election.tick()
+	if leaderless {
+		c.confirm.refuse(c.notLeader())
+	}
+	if silent && !c.confirm.empty() {
+		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
+	}
 }
 
 // startElection asks for leadership now instead of after an election timeout.

@@ -38,6 +38,8 @@ type group struct {
 	leader uint64 // replica id of the leader as Raft knows it; 0: none
 	term   uint64
 	heard  heard
+	// readers are learners that are to stay so, as Reshape was told last.
+	readers []uint64
 	// failed is why the replica ended, or nil.
 	failed *record.Refusal
 	// address is where the clients of a replica's node go.
@@ -61,6 +63,12 @@ type Members struct {
 func (g *group) members() Members {
 	conf := g.storage.conf
 	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Outgoing: conf.GetVotersOutgoing()}
+}
+
+// otherThan are all members but one, and but those that only have to agree until the
+// configuration has changed.
+func (m Members) otherThan(id uint64) []uint64 {
+	return slices.DeleteFunc(slices.Concat(m.Voters, m.Learners), func(other uint64) bool { return other == id })
 }
 
 func (g *group) isVoter(id uint64) bool { return slices.Contains(g.storage.conf.GetVoters(), id) }

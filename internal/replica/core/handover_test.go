@@ -42,3 +42,22 @@ func TestALeaderThatWasElectedWhileItsDiskHangsHandsOver(t *testing.T) {
 	c.settle()
 	c.requireEnd(2)
 }
+
+// Appends would wait until it has all.
+func TestLeadershipIsNotHandedToAReplicaThatLags(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	lags := l%3 + 1
+	c.all[lags].hangs = true
+	for range caughtUpLag + 1 {
+		require.Nil(t, c.append(l, values(t, "an entry of its own")).Refusal)
+		c.settle()
+	}
+	require.False(t, c.all[l].core.HandOver(lags))
+	c.all[lags].hangs = false
+	c.settle()
+	require.True(t, c.all[l].core.HandOver(lags))
+	c.step(l)
+	c.settle()
+	require.True(t, c.all[lags].core.Leads())
+}

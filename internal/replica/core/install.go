@@ -46,7 +46,7 @@ func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*In
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
-	s.logger.Info("the leader has trimmed what this replica lacks; it goes on behind",
+	s.logger.Info("the leader has trimmed what this replica lacks; it continues behind",
 		"index", meta.GetIndex(), "offset", int64(table.End()))
 	room, left := s.sequencer.Room(), s.sequencer.MemoryLeft()
 	s.storage.table, s.sequencer = table, sequence.New(table)

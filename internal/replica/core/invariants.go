@@ -41,7 +41,7 @@ func (c *Core) CheckInvariants() error {
 	start, end, err := c.storage.tail.Bounds()
 	switch {
 	case err != nil:
-		return fmt.Errorf("nothing can be read of a replica that goes on: %w", err)
+		return fmt.Errorf("nothing can be read of a replica that continues: %w", err)
 	case start < c.storage.table.Start():
 		return fmt.Errorf("readers may begin at %d, the log begins at %d", start, c.storage.table.Start())
 	case end < c.storage.table.End():

@@ -24,6 +24,7 @@ type membership struct {
 // and to lose their vote do so in one joint change. Only the leader can. One that is
 // not wanted lets those who have to come vote, and hands over to one of them first.
 func (m *membership) Reshape(wanted, learners []uint64) (done bool) {
+	m.readers = learners
 	conf := m.storage.conf
 	if m.role != leaderReady || len(conf.GetVotersOutgoing()) > 0 || m.reshaping > m.storage.applied {
 		return false

@@ -6,6 +6,8 @@ type Milestone uint8
 const (
 	// LeaderReady: this replica takes appends, or has failed.
 	LeaderReady Milestone = iota
+	// Led: this replica was elected, or follows one that was, or has failed.
+	Led
 	// HandoverEnded: no handover is under way, since this replica does not lead or
 	// nobody took over in time; Leads says which.
 	HandoverEnded
@@ -36,7 +38,7 @@ func (w *waiters) When(m Milestone, done func()) {
 // Wake calls those who wait for a state that has been reached. The owner does so
 // after each Advance, once it has shown its status to others.
 func (w *waiters) Wake() {
-	for _, m := range [...]Milestone{Replayed, LeaderReady, HandoverEnded, Drained} {
+	for _, m := range [...]Milestone{Replayed, LeaderReady, Led, HandoverEnded, Drained} {
 		if len(w.waiting[m]) == 0 || !w.reached(m) {
 			continue
 		}
@@ -53,6 +55,8 @@ func (w *waiters) reached(m Milestone) bool {
 		return true
 	case m == LeaderReady:
 		return w.role == leaderReady
+	case m == Led:
+		return w.leader != 0
 	case m == HandoverEnded:
 		return !w.Leads() || w.handover.to == 0
 	case m == Replayed:

@@ -4,6 +4,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core/lagging"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
@@ -19,16 +20,24 @@ type Output struct {
 	Feeds []Feed
 	// Base: the snapshot at the start of the log is to be read, see BaseLoaded.
 	Base bool
-	// Trim, if not 0, says that no reader needs records below it any more.
+	// Hash, if not empty, is to be hashed, see Hashed.
+	Hash HashRange
+	// Trim, if not 0, says that nobody needs records below it any more: they are trimmed, and covered by
+	// the digest.
 	Trim record.Offset
 	// Damaged is what is wrong with the stored log, see Options.Damaged.
 	Damaged error
+	// Again, if not 0, is a time by Now.Nano at which Advance has to be called even if
+	// nothing comes before.
+	Again int64
 }
 
 // Feed is a range of entries [Lo, Hi) that a follower who lags needs.
 type Feed struct {
-	Lo, Hi uint64
-	Bytes  int // at the most, but for one entry
+	Lo, Hi   uint64
+	Bytes    int    // at the most, but for one entry
+	Follower uint64 // 0: there is none any more
+	Need     lagging.Need
 }
 
 // Write is bytes to make durable. The caller must report that to the core with Written.
@@ -37,6 +46,9 @@ type Write struct {
 	// Install, if any, comes before the rest.
 	Install   *Install
 	responses []*raftpb.Message
+	// Begun is when the group write that it is part of began, and InFile when that was in
+	// the file and not yet synced, see Now.Nano. Whoever has made it durable says so.
+	Begun, InFile int64
 }
 
 // Waits reports whether something waits for the write to be durable.
@@ -67,7 +79,7 @@ func (o *Output) Clear() {
 	clear(o.Snapshots)
 	o.Writes, o.Messages, o.Answers, o.Snapshots = o.Writes[:0], o.Messages[:0], o.Answers[:0], o.Snapshots[:0]
 	o.Feeds = o.Feeds[:0]
-	o.Trim, o.Damaged = 0, nil
+	o.Hash, o.Trim, o.Damaged, o.Again = HashRange{}, 0, nil, 0
 }
 
 // round is what the owner gives to a core, and what it gets.

@@ -1,8 +1,7 @@
 package core
 
 import (
-	"time"
-
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
 
@@ -17,7 +16,9 @@ type proposals struct {
 	// highLatency: entries take much longer to their commit than to this disk, so the
 	// time between is the network's. See mayAdd.
 	highLatency bool
-	committed   func(queue, disk, replicas time.Duration) // Config.Committed
+	gather      gather
+	committed   func(sequence.Times) // Config.Committed
+	acks        ackTimes
 }
 
 // proposal is an entry that Raft was given and that has not committed.
@@ -31,6 +32,7 @@ type proposal struct {
 	timing  timing
 	answers []Answered
 	written []func() // see Request.Written
+	explained
 }
 
 // progress is how much is proposed and has not committed.
@@ -39,22 +41,6 @@ type progress struct {
 	unstored int // drains that are not on this disk yet
 	bytes    int // of all appends
 	newest   int // of those in the newest drain
-}
-
-// timing is when the oldest request of a proposal arrived, when it was proposed and when
-// it was on this disk; see Now.Nano. 0: not yet, or nobody measures.
-type timing struct{ oldest, proposed, durable int64 }
-
-// stages are where the time went until a proposal had committed, see Config.Committed: they
-// follow each other, and add up to all of it.
-func (t timing) stages(committed int64) (queue, disk, replicas time.Duration) {
-	proposed := max(t.proposed, t.oldest)
-	committed = max(committed, proposed)
-	durable := proposed
-	if t.durable != 0 && t.durable <= committed {
-		durable = max(t.durable, proposed)
-	}
-	return time.Duration(proposed - t.oldest), time.Duration(durable - proposed), time.Duration(committed - durable)
 }
 
 func (ps *proposals) progress() (p progress) {
@@ -78,15 +64,16 @@ func (ps *proposals) progress() (p progress) {
 // every append would wait for three syncs instead of two.
 //
 // Across slow links what is on this disk already waits for the network alone.
-// Then others follow without waiting for it, up to a window of bytes.
-func (ps *proposals) mayAdd(waiting int) bool {
-	p := ps.progress()
+// Then others follow without waiting for it, up to a window of bytes. On a slow disk
+// all that waits goes together, see gather, as long as it fits into an entry.
+func (ps *proposals) mayAdd(requests, waiting int, now Now) bool {
+	p, full := ps.progress(), waiting >= record.EntryTargetBytes
 	switch {
 	case p.drains == 0:
-		return true
+		return ps.gather.over(requests, full, now.Nano)
 	case ps.highLatency:
 		return p.unstored < maxDrains && p.bytes < windowBytes
-	case p.drains >= maxDrains:
+	case p.drains >= maxDrains, ps.gather.together() && !full:
 		return false
 	}
 	return waiting >= p.newest
@@ -100,12 +87,17 @@ func (ps *proposals) commit(commit uint64, r *round) {
 		f := &ps.list[n]
 		ps.highLatency = f.durable != 0 && r.now.Monotonic-f.durable >= highLatencyMillis
 		r.out.Answers = append(r.out.Answers, f.answers...)
-		ps.measured(f.timing, r.now)
+		ps.gather.answered += len(f.answers)
+		if ps.committed != nil && f.timing.arrived != 0 {
+			ps.committed(f.timing.stages(r.now.Nano))
+		}
+		f.explain(f.timing, r.now.Nano)
 		n++
 	}
 	left := copy(ps.list, ps.list[n:])
 	clear(ps.list[left:])
 	ps.list = ps.list[:left]
+	ps.gather.news = ps.gather.news || n > 0
 }
 
 // notice lets the caller of an accepted append know when it is written, before
@@ -136,31 +128,33 @@ func (ps *proposals) noticed() func() {
 	}
 }
 
-// measured reports how long a proposal that has committed took.
-func (ps *proposals) measured(t timing, now Now) {
-	if ps.committed != nil && t.oldest != 0 {
-		ps.committed(t.stages(now.Nano))
-	}
-}
-
-// wait lets an answer wait for a proposal; it reports false if that one has
-// committed already.
-func (ps *proposals) wait(number uint64, a Answered) bool {
+// wait lets the answer of a request wait for the proposal that it rests on; it reports
+// false if that one has committed already.
+func (ps *proposals) wait(q *Request, a sequence.Answer, g *group) bool {
 	for i := len(ps.list) - 1; i >= 0; i-- {
-		if f := &ps.list[i]; f.number == number {
-			f.answers = append(f.answers, a)
+		if f := &ps.list[i]; f.number == a.RestsOn {
+			f.answers = append(f.answers, Answered{q.Done, a})
+			if q.stages() != nil {
+				f.ask(q, g.members().otherThan(g.id))
+			}
 			return true
 		}
 	}
 	return false
 }
 
-// markDurable notes which proposals are on this disk.
-func (ps *proposals) markDurable(index uint64, now Now) {
+// markDurable notes which proposals are on this disk, with a write that is durable.
+func (ps *proposals) markDurable(index uint64, w *Write, now Now) {
+	var proposed int64 // the newest that is durable now
 	for i := range ps.list {
 		if f := &ps.list[i]; f.durable == 0 && f.index != 0 && f.index <= index {
-			f.durable, f.timing.durable = max(now.Monotonic, 1), now.Nano
+			f.durable = max(now.Monotonic, 1)
+			f.timing.begun, f.timing.written, f.timing.durable = w.Begun, w.InFile, now.Nano
+			proposed = f.timing.proposed
 		}
+	}
+	if proposed != 0 {
+		ps.gather.measure(proposed, now.Nano)
 	}
 }
 
@@ -172,6 +166,7 @@ func (ps *proposals) place(index uint64) (crc uint32, ok bool) {
 	}
 	f := &ps.list[len(ps.list)-ps.unplaced]
 	f.index = index
+	ps.acks.placed(index, f.timing.proposed)
 	ps.written, f.written = append(ps.written, f.written...), nil
 	ps.unplaced--
 	return f.crc, true

@@ -18,15 +18,25 @@ type proposer struct {
 	queue    []*Request
 	queued   int               // bytes of the appends in queue
 	expiring int               // ends of sessions in queue whose leases have run out
+	covered  bool              // an entry for the digest alone was proposed since the last tick
 	decided  []sequence.Answer // scratch of decide
 }
 
 // propose gives the queue to the sequencer and what it accepts to Raft: one entry
 // for all that waits, or a few where it does not fit or commands are among it.
 func (p *proposer) propose() {
-	for p.role == leaderReady && len(p.queue) > 0 && p.handover.to == 0 && p.proposals.mayAdd(p.queued) {
+	p.out.Again = 0
+	p.proposals.gather.begin(len(p.queue), len(p.proposals.list) == 0, p.now.Nano)
+	p.cover()
+	for p.role == leaderReady && len(p.queue) > 0 && p.handover.to == 0 && !p.sequencer.Behind() {
+		if !p.proposals.mayAdd(len(p.queue), p.queued, p.now) {
+			if p.proposals.gather.target != 0 {
+				p.out.Again = p.proposals.gather.until
+			}
+			return
+		}
 		decided, taken, bytes := p.decide()
-		dropped := p.send(p.sequencer.Seal(p.now.Unix), bytes, timing{oldest: taken[0].Arrived, proposed: p.now.Nano})
+		dropped := p.send(p.sequencer.Seal(p.now.Unix), bytes, timing{arrived: taken[0].Arrived, dequeued: taken[0].dequeued, proposed: p.now.Nano})
 		p.deferAnswers(decided, taken, dropped)
 		clear(decided)
 		clear(taken)
@@ -36,6 +46,15 @@ func (p *proposer) propose() {
 		if dropped.Number != 0 {
 			return // Raft takes nothing now; the next tick or message tries again
 		}
+	}
+}
+
+// cover proposes an entry for the digest alone where something waits for it. What is trimmed waits for the next
+// tick after such an entry: a queue trims as often as it appends, and only few of its trims let a segment go.
+func (p *proposer) cover() {
+	if p.role == leaderReady && p.handover.to == 0 && p.sequencer.Cover(!p.covered) {
+		p.covered = true
+		p.send(p.sequencer.Seal(p.now.Unix), 0, timing{proposed: p.now.Nano})
 	}
 }
 
@@ -100,6 +119,9 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 	for i, a := range decided {
 		done := taken[i].Done
 		p.proposals.notice(taken[i], a)
+		if s := taken[i].stages(); s != nil {
+			s.Times = timing{arrived: taken[i].Arrived, dequeued: taken[i].dequeued, proposed: p.now.Nano}.stages(p.now.Nano)
+		}
 		switch {
 		case dropped.Number != 0 && a.RestsOn >= dropped.Number && a.Refusal == nil && a.First.Count > 0 && a.First.First < dropped.First:
 			// Decided again it would append that part twice, and refused it would
@@ -112,7 +134,7 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 				p.expiring++
 			}
 		case done == nil:
-		case a.RestsOn != 0 && p.proposals.wait(a.RestsOn, Answered{done, a}):
+		case a.RestsOn != 0 && p.proposals.wait(taken[i], a, p.group):
 		case a.Refusal != nil:
 			// It rests on committed state only, but another leader may have
 			// gone further by now.
@@ -169,6 +191,7 @@ func (p *proposer) endLeadership(refused, unknown *record.Refusal) {
 		}
 	}
 	p.proposals.list, p.proposals.unplaced = nil, 0
+	p.proposals.acks.endTerm()
 	for _, r := range p.queue {
 		p.answer(r.Done, sequence.Answer{Refusal: refused})
 	}
@@ -186,26 +209,3 @@ func (p *proposer) endLeadership(refused, unknown *record.Refusal) {
 
 // maxSpareQueue bounds the empty queue whose memory is used again, in requests.
 const maxSpareQueue = 1024
-
-// Request is one append or command that waits for its answer.
-type Request struct {
-	Append  *sequence.Append // either this
-	Command *record.Command  // or this
-	// Done gets the answer exactly once, on the core's loop; it must not
-	// block. May be nil.
-	Done func(sequence.Answer)
-	// Written, if not nil, gets the answer of an append that was accepted
-	// once this leader has written it, before it is durable; at most once, from
-	// any goroutine. It must not block. Done follows all the same.
-	Written func(sequence.Answer)
-
-	Arrived int64 // see Now.Nano
-	expiry  bool  // counted in Core.expiring
-}
-
-func (r *Request) bytes() int {
-	if r.Append == nil {
-		return 0
-	}
-	return r.Append.Bytes
-}

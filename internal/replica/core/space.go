@@ -8,8 +8,8 @@ import (
 
 // A disk that fills up stops taking entries in two steps. Below the first
 // threshold it takes no more records; below the second, no more commands either.
-// What no threshold stops is what makes room and what elects: trims, and entries
-// of Raft's own, which are no larger than a vote.
+// What no threshold stops is what makes room and what elects: trims, the contents for the digest without
+// which what is trimmed does not go, and entries of Raft's own, which are no larger than a vote.
 //
 // A leader proposes what a majority has room for, so that the room between the
 // thresholds is left for commands and for what is in flight.
@@ -17,7 +17,8 @@ import (
 // A follower below a threshold that took all entries would follow a leader whose
 // other followers have room down to the last byte, and have nothing left when it
 // is needed. So it takes those that it has little room for only where they are
-// known to end: from a leader that accepts no more of them, and in front of a trim.
+// known to end: from a leader that accepts no more of them, and in front of a trim
+// or of what has the digest cover it. Between those two lies no more than the digest may trail.
 //
 // The disks of a majority may pass both thresholds between two looks at them. What
 // a leader that takes trims only, or one that is not ready, has proposed and not
@@ -29,7 +30,7 @@ type space struct {
 	*group
 	own     sequence.Room // this replica's disk
 	accepts sequence.Room // what this replica accepts where it leads
-	trimmed uint64        // index of the newest trim that was applied
+	trimmed uint64        // index of the newest entry applied that lets segments go: a trim, or what covers it
 }
 
 // SetRoom says what this replica's disk has room for, and what the disks of a

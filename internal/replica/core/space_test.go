@@ -89,6 +89,34 @@ func TestAFullFollowerDoesNotTakeWhatHasCommittedWithoutIt(t *testing.T) {
 	require.Equal(t, last, c.all[full].log.LastIndex())
 }
 
+// What is trimmed goes when the digest covers it, and records may lie between.
+func TestAFullFollowerTakesTheEntryThatLetsTrimmedSegmentsGo(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	full := c.all[l%3+1].core
+	full.SetRoom(sequence.RoomForCommands, sequence.RoomForRecords)
+	require.Nil(t, c.append(l, digested(values(t, "one"))).Refusal)
+	c.settle()
+	c.command(l, record.Command{Kind: record.Trim, Offset: 1})
+	c.settle()
+	require.Nil(t, c.append(l, digested(values(t, "two"))).Refusal)
+	c.settle()
+	leader := c.all[l]
+	require.Equal(t, HashRange{0, 1}, leader.hash)
+	leader.core.Hashed(0, contents(t, leader.log, leader.hash), nil)
+	for range 2 * electionTicks {
+		c.tick()
+	}
+	require.Equal(t, record.Offset(1), leader.core.applier.disposable())
+	require.Equal(t, record.Offset(1), full.applier.disposable())
+
+	c.append(l, digested(values(t, "three")))
+	for range 2 * electionTicks {
+		c.tick()
+	}
+	require.Less(t, full.storage.last, leader.core.storage.last, "it keeps its room")
+}
+
 // baseAside fails the test when the snapshot is read before aside is true.
 type baseAside struct {
 	segment.Log

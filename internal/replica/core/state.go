@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
@@ -55,6 +56,15 @@ func decodeState(data []byte) (*raftpb.ConfState, *sequence.Table, error) {
 		return nil, nil, fmt.Errorf("decode table: %w", err)
 	}
 	return conf, table, nil
+}
+
+// DecodeDigest returns the tree as of a snapshot.
+func DecodeDigest(snapshot []byte) (digest.Tree, error) {
+	_, table, err := splitState(snapshot)
+	if err != nil {
+		return digest.Tree{}, err
+	}
+	return sequence.RestoreDigest(table)
 }
 
 // splitState decodes the configuration and returns the table as it is.

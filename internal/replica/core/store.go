@@ -92,7 +92,7 @@ func (s *storer) madeDurable(w *Write) {
 			break
 		}
 	}
-	s.proposals.markDurable(s.storage.durable, s.now)
+	s.proposals.markDurable(s.storage.durable, w, s.now)
 }
 
 // commitTo answers the proposals that have committed and shows readers their

@@ -1,9 +1,13 @@
 package core
 
 import (
+	"slices"
+
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
+
+	"strandline.dev/internal/replica/core/lagging"
 )
 
 // supply brings followers who lag what they need and what is not in memory here:
@@ -22,6 +26,61 @@ func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
 	}
 	last := entries[len(entries)-1].GetIndex()
 	s.nudge(func(next uint64) bool { return next >= lo && next <= last+1 })
+}
+
+// HeldBack looks again at a range that is held back: another follower may need it, or more may depend
+// on it than before. False: it is not to be read, since none needs it or another range has to be.
+func (s *supply) HeldBack(f *Feed) bool {
+	f.Follower, f.Need = s.needs(f.Lo)
+	if f.Follower == 0 || f.Need != lagging.Now && s.storage.feed.Refused {
+		s.Fed(f.Lo, nil)
+		return false
+	}
+	return true
+}
+
+// needs returns the follower that a range from lo on is read for, 0 if there is none any more, and
+// what depends on it.
+func (s *supply) needs(lo uint64) (follower uint64, need lagging.Need) {
+	next := uint64(0)
+	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		// Raft asks for the term of the entry before, too.
+		if id != s.id && p.Next <= lo+1 && (p.Next > next || p.Next == next && !slices.Contains(s.readers, id)) {
+			follower, next = id, p.Next
+		}
+	})
+	switch {
+	case follower == 0 || !s.majorityWithout(follower):
+		return follower, lagging.Now
+	case slices.Contains(s.readers, follower):
+		return follower, lagging.Someday
+	}
+	return follower, lagging.Soon
+}
+
+// majorityWithout reports whether entries commit without a replica: a majority of the others
+// answer and need nothing that is not in memory.
+func (s *supply) majorityWithout(replica uint64) bool {
+	well := map[uint64]bool{s.id: true}
+	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if id == s.id || id == replica || !s.heard.lately(id) || p.State != tracker.StateReplicate {
+			return
+		}
+		_, inMemory := s.storage.tail.At(p.Next)
+		well[id] = inMemory || p.Next > s.storage.last
+	})
+	for _, voters := range [][]uint64{s.storage.conf.GetVoters(), s.storage.conf.GetVotersOutgoing()} {
+		left := 0
+		for _, id := range voters {
+			if well[id] {
+				left++
+			}
+		}
+		if len(voters) > 0 && 2*left <= len(voters) {
+			return false
+		}
+	}
+	return true
 }
 
 // nudge makes Raft look again at followers for whom something has been read, by

@@ -34,6 +34,8 @@ type member struct {
 	log     segment.Log
 	pending []Write
 	feeds   []Feed
+	fed     []Feed    // all there were
+	hash    HashRange // asked for last
 	down    bool
 	hangs   bool       // its disk: what is pending stays so
 	reading func(bool) // called before and after entries are read aside
@@ -80,6 +82,9 @@ func (c *trio) step(id uint64) {
 	m.core.Wake()
 	require.NoError(c.t, m.core.CheckInvariants())
 	m.pending = append(m.pending, out.Writes...)
+	if out.Hash.Until > 0 {
+		m.hash = out.Hash
+	}
 	for _, message := range out.Messages {
 		c.send(id, message)
 	}
@@ -89,7 +94,7 @@ func (c *trio) step(id uint64) {
 	for _, s := range out.Snapshots {
 		require.NoError(c.t, m.log.SaveSnapshot(s.Index, s.Term, s.Encode()))
 	}
-	m.feeds = append(m.feeds, out.Feeds...)
+	m.feeds, m.fed = append(m.feeds, out.Feeds...), append(m.fed, out.Feeds...)
 	if out.Base {
 		index, term, data, err := m.core.storage.log.LoadBase()
 		m.core.BaseLoaded(index, term, data, err)

@@ -21,6 +21,8 @@ type diskWriter struct {
 	// failed is called once; no write follows.
 	failed func(error)
 	stall  stall
+	inFile time.Duration // when the group under way was in the file, of stall.now
+	filed  func()        // notes that
 
 	mu     sync.Mutex
 	queue  []core.Write
@@ -30,7 +32,9 @@ type diskWriter struct {
 }
 
 func newDiskWriter(log segment.Log) *diskWriter {
-	return &diskWriter{log: log, marked: true, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+	w := &diskWriter{log: log, marked: true, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+	w.filed = func() { w.inFile = w.stall.now() }
+	return w
 }
 
 // enqueue hands writes over. Those that nothing waits for ride along with the
@@ -92,10 +96,9 @@ func (w *diskWriter) flush() bool {
 }
 
 func (w *diskWriter) write(group []core.Write) bool {
-	w.stall.begin()
+	begun := w.stall.begin()
 	defer w.stall.end()
-	begin := time.Now()
-	writes := make([]segment.Write, 0, len(group))
+	writes := make([]segment.Write, 0, len(group)+1)
 	var rolled []uint64
 	for i := range group {
 		if s := group[i].Install; s != nil {
@@ -108,12 +111,16 @@ func (w *diskWriter) write(group []core.Write) bool {
 		}
 		writes = append(writes, group[i].Write)
 	}
+	writes = append(writes, segment.Write{Written: w.filed}) // writes nothing
 	result, err := w.log.Write(writes)
 	if err != nil {
 		w.failed(err)
 		return false
 	}
-	w.done(group, append(rolled, result.Rolled...), time.Since(begin))
+	for i := range group {
+		group[i].Begun, group[i].InFile = int64(begun), int64(w.inFile)
+	}
+	w.done(group, append(rolled, result.Rolled...), w.stall.now()-begun)
 	return true
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,12 +44,17 @@ func (b *inbox) post(in input) *record.Refusal {
 	first := len(b.inputs) == 1
 	b.mu.Unlock()
 	if first {
-		select {
-		case b.wake <- struct{}{}:
-		default:
-		}
+		b.nudge()
 	}
 	return nil
+}
+
+// nudge has the loop look at the inbox and at the time.
+func (b *inbox) nudge() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Do runs f on the loop, as the owner of the core. It returns a refusal, and
@@ -79,14 +83,16 @@ func (b *inbox) stop(reason *record.Refusal) []input {
 // loop owns a core, gives it what is in the inbox, and performs its output.
 type loop struct {
 	inbox
+	*Readable
 	options Options
-	log     segment.Log
-	tail    *tail.Tail
 	disk    *diskWriter
 	upkeep  upkeep
 	arrived arrivals
-	stepped bool // its owner does the upkeep, see Stepped
-	logger  *slog.Logger
+	hasher  hasher
+	applied             // as of the last round
+	stepped bool        // its owner does the upkeep, see Stepped
+	again   *time.Timer // wakes the loop, see core.Output.Again
+	againAt int64
 	started time.Time
 
 	status  atomic.Pointer[core.Status]
@@ -96,9 +102,13 @@ type loop struct {
 
 func newLoop(o Options, c *core.Core) *loop {
 	l := &loop{
-		inbox: inbox{wake: make(chan struct{}, 1)}, options: o, log: o.Log, tail: c.Tail(), logger: o.Logger,
-		disk: newDiskWriter(o.Log), arrived: arrivals{all: o.Memory.Received}, upkeep: upkeep{log: o.Log, tail: c.Tail()},
+		inbox: inbox{wake: make(chan struct{}, 1)}, options: o,
+		disk: newDiskWriter(o.Log), arrived: arrivals{all: o.Memory.Received}, upkeep: upkeep{log: o.Log, tail: c.Tail(), reads: o.Memory.Reads},
 	}
+	l.Readable = newReadable(o.Log, c.Tail(), o.Memory.Reads, o.Logger, l)
+	l.hasher, l.upkeep.covered = hasher{loop: l}, &l.applied.covered
+	l.again = time.AfterFunc(time.Hour, l.nudge)
+	l.again.Stop()
 	l.status.Store(&core.Status{})
 	l.publish(c)
 	l.disk.done = l.wrote
@@ -111,6 +121,7 @@ func newLoop(o Options, c *core.Core) *loop {
 // run owns the core. It ends after Core.Stop; the writer ends with it.
 func (l *loop) run(c *core.Core) {
 	defer close(l.disk.quit)
+	defer l.again.Stop()
 	var inputs []input
 	for range l.wake {
 		inputs = l.takeAll(inputs[:0])
@@ -174,6 +185,13 @@ func (l *loop) perform(out *core.Output) {
 	if out.Base {
 		l.running.Go(l.loadBase)
 	}
+	if h := out.Hash; h.Until > 0 {
+		l.running.Go(func() { l.hasher.hash(h) })
+	}
+	if out.Again != 0 && out.Again != l.againAt {
+		l.againAt = out.Again
+		l.again.Reset(time.Duration(out.Again) - time.Since(l.started))
+	}
 	for _, a := range out.Answers {
 		a.Done(a.Answer)
 	}
@@ -210,25 +228,6 @@ func (l *loop) checksum(e *raftpb.Entry) uint32 {
 	return record.Checksum(e.Data)
 }
 
-// feed reads a range for a follower who lags.
-func (l *loop) feed(f core.Feed) {
-	l.running.Go(func() {
-		frames, err := l.log.Entries(f.Lo, f.Hi, f.Bytes)
-		if err != nil {
-			l.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
-			l.damaged(err)
-		}
-		entries := tail.EntriesOf(frames)
-		l.post(input{do: func(c *core.Core) { c.Fed(f.Lo, entries) }})
-	})
-}
-
-// loadBase reads the snapshot at the start of the log for a follower.
-func (l *loop) loadBase() {
-	index, term, data, err := l.log.LoadBase()
-	l.post(input{do: func(c *core.Core) { c.BaseLoaded(index, term, data, err) }})
-}
-
 func (l *loop) wrote(group []core.Write, rolled []uint64, took time.Duration) {
 	if l.options.Wrote != nil {
 		bytes, entries := 0, 0
@@ -263,8 +262,15 @@ func (l *loop) maintain(snapshots []core.Snapshot) {
 	}
 }
 
+// readByKey notes that somebody reads by key, in a segment whose summary is there or unknown.
+func (l *loop) readByKey(unknown bool) {
+	if l.upkeep.readByKey(unknown) {
+		l.post(input{do: func(*core.Core) { l.maintain(nil) }})
+	}
+}
+
 func (l *loop) upkeepFailed(err error) {
-	l.logger.Error("could not save a snapshot or remove trimmed segments; trying again with the next segment or trim", "error", err)
+	l.logger.Error("could not save a snapshot, remove trimmed segments or summarize keys; trying again with the next segment or trim", "error", err)
 	l.damaged(err)
 }
 
@@ -278,6 +284,7 @@ func (l *loop) publish(c *core.Core) {
 		changed(*before, now)
 	}
 	l.pace.Store(uint32(c.Pace()))
+	l.applied.publish(c)
 }
 
 // Monotonic is the time on this replica's own clock, in ms.

@@ -1,7 +1,10 @@
 package runtime
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"math"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -11,12 +14,15 @@ import (
 // segments where it must, one chunk ahead of its user. It belongs to one
 // goroutine.
 type Reader struct {
-	replica *Replica
-	next    record.Offset
-	frames  []segment.Entry
-	cursor  segment.Cursor
+	readable *Readable
+	next     record.Offset
+	frames   []segment.Entry
+	cursor   segment.Cursor
 	// wantsStored: the user has asked for NextStored.
 	wantsStored bool
+	// looked is where the segment ends whose key summary was looked at last; 0: none was. What
+	// is behind it is not read ahead: it may be skipped.
+	looked record.Offset
 	// ahead brings the chunk at next while the user works on the one before;
 	// nil when no read is under way. It has taken ChunkRoom of the node's reads.
 	ahead chan fetched
@@ -29,17 +35,12 @@ type fetched struct {
 	err    error
 }
 
-// NewReader begins at an offset, which may lie at or beyond the end.
-func (r *Replica) NewReader(from record.Offset) *Reader {
-	return &Reader{replica: r, next: from}
-}
-
 // Next returns the entries that hold records from the reader's position up to
 // until (exclusive), about maxBytes of them and at least one, and moves behind
 // them. The first may begin before the position. No frames and no error: there
 // is nothing to read now.
 func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
-	start, end, err := r.replica.tail.Bounds()
+	start, end, err := r.readable.tail.Bounds()
 	c := Chunk{Start: start, End: end}
 	if err != nil {
 		return c, err
@@ -58,17 +59,47 @@ func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 	c.Entries, c.memory = got.frames, got.memory
 	last := &c.Entries[len(c.Entries)-1]
 	r.next = last.First + record.Offset(last.Count)
+	if r.looked > 0 {
+		end = min(end, r.looked)
+	}
 	if r.cursor != nil && r.next < end {
 		r.readAhead(end, maxBytes)
 	}
 	return c, nil
 }
 
+// skipSegments is how many segments Skip moves over, and skipBytes about what it reads of their summaries.
+const (
+	skipSegments = 64
+	skipBytes    = 1 << 20
+)
+
+// Skip moves over sealed segments of which no record is wanted, as their key summaries say, but not
+// beyond until, and over none with an entry of the time, unix ms, or later; 0: any. It returns
+// the position, and how many segments it moved over: none where there is nothing to skip, or when
+// ctx has ended. Otherwise there may be more.
+func (r *Reader) Skip(ctx context.Context, q *segment.KeyQuery, until record.Offset, time int64) (to record.Offset, segments int) {
+	start, end, err := r.readable.tail.Bounds()
+	until = min(until, end)
+	before := q.Read
+	for err == nil && segments < skipSegments && q.Read-before < skipBytes && ctx.Err() == nil && r.next >= start && r.next >= r.looked && r.next < until {
+		s := r.readable.log.LookUpKeys(r.next, q)
+		r.readable.keeper.readByKey(s.Unknown)
+		if !s.Lacks || time > 0 && s.Time >= time {
+			r.looked = cmp.Or(s.End, math.MaxInt64)
+			break
+		}
+		r.Seek(min(s.End, until))
+		segments++
+	}
+	return r.next, segments
+}
+
 // NextStored is Next for those who have the system send batches from files, see
 // segment.StoredCursor. It reports false where Next has to be called.
 func (r *Reader) NextStored(until record.Offset, maxBytes int) (run segment.Stored, c Chunk, ok bool) {
 	r.wantsStored = true
-	start, end, err := r.replica.tail.Bounds()
+	start, end, err := r.readable.tail.Bounds()
 	c.Start, c.End = start, end
 	stored, ok := r.cursor.(segment.StoredCursor)
 	if until = min(until, end); !ok || err != nil || r.next < start || r.next >= until || r.ahead != nil || !stored.Verified() {
@@ -92,7 +123,7 @@ func (r *Reader) NextStored(until record.Offset, maxBytes int) (run segment.Stor
 // Seek moves the reader, and gives back what it has read ahead.
 func (r *Reader) Seek(to record.Offset) {
 	r.Close()
-	r.next = to
+	r.next, r.looked = to, 0
 }
 
 // Close waits for a read under way and releases the segment.
@@ -109,7 +140,7 @@ func (r *Reader) Close() {
 func (r *Reader) awaitAhead() fetched {
 	got := <-r.ahead
 	r.ahead = nil
-	r.replica.options.Memory.Reads.Release(ChunkRoom)
+	r.readable.reads.Release(ChunkRoom)
 	return got
 }
 
@@ -117,14 +148,14 @@ func (r *Reader) fetch(until record.Offset, maxBytes int) fetched {
 	if r.ahead != nil {
 		return r.awaitAhead()
 	}
-	frames, ok := r.replica.tail.Read(r.frames[:0], r.next, until, maxBytes)
+	frames, ok := r.readable.tail.Read(r.frames[:0], r.next, until, maxBytes)
 	if ok {
 		r.closeCursor()
 		r.frames = frames
 		return fetched{frames: frames}
 	}
 	if r.cursor == nil {
-		cursor, err := r.replica.log.NewCursor(r.next)
+		cursor, err := r.readable.log.NewCursor(r.next)
 		if err != nil {
 			return fetched{err: err}
 		}
@@ -164,10 +195,10 @@ func (r *Reader) readAhead(until record.Offset, maxBytes int) {
 	if stored, ok := r.cursor.(segment.StoredCursor); ok && r.wantsStored && stored.Verified() {
 		return
 	}
-	if _, ok := r.replica.tail.Read(nil, r.next, r.next+1, 0); ok {
+	if _, ok := r.readable.tail.Read(nil, r.next, r.next+1, 0); ok {
 		return // what comes next is in memory
 	}
-	if reads := r.replica.options.Memory.Reads; reads.Used() > reads.Size()/2 || !reads.TryAcquire(ChunkRoom) {
+	if reads := r.readable.reads; reads.Used() > reads.Size()/2 || !reads.TryAcquire(ChunkRoom) {
 		return // others need it more
 	}
 	ahead := make(chan fetched, 1)
@@ -186,12 +217,12 @@ func (r *Reader) refuse(err error, start record.Offset) error {
 	var corrupt *segment.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
-		r.replica.damaged(err)
-		r.replica.logger.Error("stored bytes are corrupt; they are kept and not served", "offset", r.next,
+		r.readable.keeper.damaged(err)
+		r.readable.logger.Error("stored bytes are corrupt; they are kept and not served", "offset", r.next,
 			"file", corrupt.File, "position", corrupt.Position, "detail", corrupt.Detail)
 		return record.Refuse(record.Corrupt, "the stored bytes at offset %d do not match their checksum: %v", r.next, err)
 	case errors.Is(err, segment.ErrTrimmed):
-		if now, _, gone := r.replica.tail.Bounds(); gone == nil && now > start {
+		if now, _, gone := r.readable.tail.Bounds(); gone == nil && now > start {
 			start = now
 		}
 		return r.trimmed(start)
@@ -200,5 +231,5 @@ func (r *Reader) refuse(err error, start record.Offset) error {
 }
 
 func (r *Reader) trimmed(start record.Offset) *record.Refusal {
-	return record.Trimmed(r.next, start, r.replica.Status().Holds)
+	return record.Trimmed(r.next, start, r.readable.keeper.Status().Holds)
 }

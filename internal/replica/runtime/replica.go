@@ -44,6 +44,14 @@ type Options struct {
 	// FirstLeader lets this replica of a new log start an election without waiting for an
 	// election timeout.
 	FirstLeader bool
+	// AtOnce has it do so when it starts, and without asking first whether it could win.
+	AtOnce bool
+	// Elect is that of core.Config.
+	Elect uint64
+	// Stretch multiplies the times of elections and heartbeats, see core.Core; 0 is 1.
+	Stretch int
+	// HashEvery is that of core.Config.
+	HashEvery int
 	// Send hands a message for another replica over, as parts to be sent one
 	// after the other, which nobody changes. It must not block; false: the
 	// message is lost, which Raft bears. May be nil for a log with one replica.
@@ -59,14 +67,14 @@ type Options struct {
 	// Wrote gets each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
-	// Committed is called for each entry proposed here that has committed: for how long its
-	// oldest request waited until it was proposed; from there until it was on this disk, 0 if
-	// a majority had it before; from there until a majority had it. It must not block. May
-	// be nil.
-	Committed func(queue, disk, replicas time.Duration)
+	// Committed and Acknowledged are those of core.Config.
+	Committed    func(sequence.Times)
+	Acknowledged func(replica uint64, after time.Duration)
 	// LeaderChanged is called when what this replica knows of the log's leader is not
 	// what it was. It must not block. May be nil.
 	LeaderChanged func(before, now core.Status)
+	// Supply paces what is read for followers who lag. May be nil: nothing does.
+	Supply Supply
 	// Damaged is called when stored bytes turn out not to be what was written
 	// (*segment.CorruptError), or not all of it (core.ErrEndMissing, core.ErrStartMissing), or not
 	// of one history (core.ErrSpliced); core.ErrEnded if the replica has ended for it. It may be
@@ -105,17 +113,22 @@ func recovered(o Options) (*Replica, *core.Core, error) {
 	}
 	c, err := core.New(core.Config{
 		ID: o.ID, Log: o.Log, HardState: o.HardState, Memory: o.Memory, Logger: o.Logger,
-		FirstLeader: o.FirstLeader, Address: o.Address, Committed: o.Committed,
+		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Replica{loop: newLoop(o, c), ended: make(chan struct{})}, c, nil
+	r := &Replica{loop: newLoop(o, c), ended: make(chan struct{})}
+	return r, c, nil
 }
 
 // Append hands a request to the log. Its Done is called exactly once.
 func (r *Replica) Append(q *core.Request) {
-	q.Arrived = int64(time.Since(r.started))
+	since := time.Since(r.started)
+	q.Arrived = int64(since)
+	if q.Append != nil && q.Append.Stages != nil {
+		q.Append.Stages.Arrived = r.started.Add(since)
+	}
 	if refusal := r.post(input{request: q}); refusal != nil && q.Done != nil {
 		q.Done(sequence.Answer{Refusal: refusal})
 	}
@@ -232,7 +245,15 @@ func (r *Replica) AwaitReplay(ctx context.Context) error { return r.await(ctx, c
 
 // AwaitLeaderReady waits until this replica takes appends.
 func (r *Replica) AwaitLeaderReady(ctx context.Context) error {
-	if err := r.await(ctx, core.LeaderReady); err != nil {
+	return r.awaitLeader(ctx, core.LeaderReady)
+}
+
+// AwaitLed waits until this replica was elected, or follows one that was: what is appended there now waits
+// for the leader's first entry at most.
+func (r *Replica) AwaitLed(ctx context.Context) error { return r.awaitLeader(ctx, core.Led) }
+
+func (r *Replica) awaitLeader(ctx context.Context, m core.Milestone) error {
+	if err := r.await(ctx, m); err != nil {
 		return err
 	}
 	if f := r.Status().Failed; f != nil {

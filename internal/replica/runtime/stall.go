@@ -18,8 +18,14 @@ type stall struct {
 	since atomic.Int64         // ns of now, and 1, when the operation under way began; 0: there is none
 }
 
-func (s *stall) begin() { s.since.Store(int64(s.now()) + 1) }
-func (s *stall) end()   { s.since.Store(0) }
+// begin returns the time, of now.
+func (s *stall) begin() time.Duration {
+	now := s.now()
+	s.since.Store(int64(now) + 1)
+	return now
+}
+
+func (s *stall) end() { s.since.Store(0) }
 
 // stalled is how long the operation under way has taken, if that is more than the
 // limit; else 0.

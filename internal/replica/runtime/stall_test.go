@@ -23,7 +23,7 @@ func TestADiskThatHangsIsReportedAndDoesNotBlockClose(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.AwaitLeaderReady(t.Context()))
 	require.Nil(t, r.answerTo(&core.Request{Append: values(t, "one")}).Refusal)
-	require.Eventually(t, func() bool { return r.Stalled() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Stalled() == 0 }, time.Minute, time.Millisecond)
 
 	hang := make(chan struct{})
 	disk.BeforeSync(func(string) error {
@@ -32,7 +32,7 @@ func TestADiskThatHangsIsReportedAndDoesNotBlockClose(t *testing.T) {
 	})
 	answer := make(chan sequence.Answer, 1)
 	r.Append(&core.Request{Append: values(t, "two"), Done: func(a sequence.Answer) { answer <- a }})
-	require.Eventually(t, func() bool { return r.Stalled() > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Stalled() > 0 }, time.Minute, time.Millisecond)
 	closing, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, r.Close(closing), ErrStalled)

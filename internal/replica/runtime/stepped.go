@@ -18,6 +18,7 @@ type Stepped struct {
 	*Replica
 	core  *core.Core
 	feeds []core.Feed
+	hash  core.HashRange
 	base  bool // the snapshot at the start of the log is wanted
 	now   time.Duration
 }
@@ -53,6 +54,9 @@ func (s *Stepped) Round(now core.Now) {
 		s.feeds = append(s.feeds, out.Feeds...)
 		out.Feeds = out.Feeds[:0]
 		s.base, out.Base = s.base || out.Base, false
+		if out.Hash.Until > 0 {
+			s.hash, out.Hash = out.Hash, core.HashRange{}
+		}
 		s.perform(out)
 		out.Clear()
 		if err := s.core.CheckInvariants(); err != nil {
@@ -81,7 +85,7 @@ func (s *Stepped) Unkept() bool { return s.upkeep.pending() }
 
 // Keep does one step of the upkeep. It may run while a write is under way.
 func (s *Stepped) Keep() {
-	if _, err := s.upkeep.step(); err != nil {
+	if _, err := s.upkeep.step(func() bool { return true }); err != nil {
 		s.upkeepFailed(err)
 	}
 }
@@ -108,6 +112,16 @@ func (s *Stepped) Feed() {
 		}
 		s.post(input{do: func(c *core.Core) { c.Fed(f.Lo, tail.EntriesOf(frames)) }})
 	}
+}
+
+// Unhashed reports whether there are batches to be hashed for the digest.
+func (s *Stepped) Unhashed() bool { return s.hash.Until > 0 }
+
+// Hash hashes a piece of them. It is proposed with what comes next.
+func (s *Stepped) Hash() {
+	h := s.hash
+	s.hash = core.HashRange{}
+	s.hasher.hash(h)
 }
 
 // BeginHandOver lets another replica lead, if one can.

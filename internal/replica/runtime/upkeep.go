@@ -3,24 +3,47 @@ package runtime
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 )
 
-// upkeep is the work on a log that no append waits for: saving snapshots and
-// removing trimmed segments. It runs beside the writer, in small steps with
-// pauses between them, so that the disk stays free for appends.
+// upkeep is the work on a log that no append waits for: saving snapshots,
+// removing trimmed segments, and making key summaries of sealed ones. It runs beside the
+// writer, in small steps with pauses between them, so that the disk stays free for appends.
 type upkeep struct {
 	log  segment.Log
 	tail *tail.Tail
+	// reads is the memory for reads, of which a key summary takes some while it is made.
+	reads *budget.Pool
+	// covered is up to where the digest covers the log. What lies behind is not removed.
+	covered *atomic.Int64
 
 	mu        sync.Mutex
 	snapshots []core.Snapshot // to be saved, oldest first; at most maxSnapshots
 	trim      bool            // segments below the start of the log may be there
+	summarize bool            // sealed segments without a key summary may be there
+	byKey     time.Time       // somebody has read by key; zero: nobody yet
 	running   bool            // a goroutine works on it
+}
+
+// summaryInterest is how long after a read by key summaries are made of segments that are
+// sealed: logs that nobody reads so pay nothing.
+const summaryInterest = 24 * time.Hour
+
+// readByKey notes a read by key, and reports whether the caller has to call add.
+func (u *upkeep) readByKey(unknown bool) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.byKey = time.Now()
+	start := unknown && !u.summarize
+	u.summarize = u.summarize || unknown
+	return start
 }
 
 const (
@@ -46,6 +69,7 @@ func (u *upkeep) add(snapshots []core.Snapshot) (start bool) {
 		u.snapshots = slices.Delete(u.snapshots, 0, n)
 	}
 	u.trim = true
+	u.summarize = u.summarize || time.Since(u.byKey) < summaryInterest
 	start = !u.running
 	u.running = true
 	return start
@@ -55,43 +79,54 @@ func (u *upkeep) add(snapshots []core.Snapshot) (start bool) {
 func (u *upkeep) pending() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.snapshots) > 0 || u.trim
+	return len(u.snapshots) > 0 || u.trim || u.summarize
 }
 
 // step does one piece of the work. Without more there is nothing left, and the
 // goroutine that called it has to end. An error is no danger: segments stay
 // until the next time.
-func (u *upkeep) step() (more bool, err error) {
+func (u *upkeep) step(rest func() bool) (more bool, err error) {
 	u.mu.Lock()
 	var s core.Snapshot
-	save := len(u.snapshots) > 0
+	var again *bool
+	work := func() (bool, error) { return false, u.log.SaveSnapshot(s.Index, s.Term, s.Encode()) }
 	switch {
-	case save:
+	case len(u.snapshots) > 0:
 		s = u.snapshots[0]
 		u.snapshots = slices.Delete(u.snapshots, 0, 1)
 	case u.trim:
-		u.trim = false
+		u.trim, again, work = false, &u.trim, u.trimStep
+	case u.summarize:
+		u.summarize, again, work = false, &u.summarize, func() (bool, error) { return u.summaryStep(rest) }
 	default:
 		u.running = false
 		u.mu.Unlock()
 		return false, nil
 	}
 	u.mu.Unlock()
-	if save {
-		return true, u.log.SaveSnapshot(s.Index, s.Term, s.Encode())
-	}
-	again, err := u.trimStep()
-	if again {
+	left, err := work()
+	if left {
 		u.mu.Lock()
-		u.trim = true
+		*again = true
 		u.mu.Unlock()
 	}
 	return true, err
 }
 
+// summaryStep makes the key summary of one segment, if there is memory for it: else with the
+// next segment or read by key.
+func (u *upkeep) summaryStep(rest func() bool) (more bool, err error) {
+	room := min(segment.SummaryRoom, u.reads.Size()/2)
+	if !u.reads.TryAcquire(room) {
+		return false, nil
+	}
+	defer u.reads.Release(room)
+	return u.log.Summarize(rest)
+}
+
 // trimStep gives back some of the segments below the start of the log.
 func (u *upkeep) trimStep() (more bool, err error) {
-	start, _, err := u.tail.Bounds()
+	start, err := u.disposable()
 	if err != nil || start <= u.log.StartOffset() {
 		return false, nil // a replica that has ended trims nothing
 	}
@@ -102,9 +137,15 @@ func (u *upkeep) trimStep() (more bool, err error) {
 	return u.log.Trim(below)
 }
 
-// startIndex is the index of the first entry that the trims of the log have left.
-func (u *upkeep) startIndex() (uint64, error) {
+// disposable is below what segments may go.
+func (u *upkeep) disposable() (record.Offset, error) {
 	start, _, err := u.tail.Bounds()
+	return min(start, record.Offset(u.covered.Load())), err
+}
+
+// startIndex is the index of the first entry that the trims of the log have left, and that the digest covers.
+func (u *upkeep) startIndex() (uint64, error) {
+	start, err := u.disposable()
 	if err != nil {
 		return 0, err
 	}
@@ -132,27 +173,34 @@ func (r *Replica) StartIndex() (uint64, error) { return r.upkeep.startIndex() }
 // run works until nothing is left. After quit it only saves the snapshots that
 // wait.
 func (u *upkeep) run(quit <-chan struct{}, failed func(error)) {
+	begin := time.Now()
+	rest := func() bool {
+		timer := time.NewTimer(min(max(restFactor*time.Since(begin), minRest), maxRest))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			begin = time.Now()
+			return true
+		case <-quit:
+			return false
+		}
+	}
 	for {
 		select {
 		case <-quit:
 			u.mu.Lock()
-			u.trim = false
+			u.trim, u.summarize = false, false
 			u.mu.Unlock()
 		default:
 		}
-		begin := time.Now()
-		more, err := u.step()
+		begin = time.Now()
+		more, err := u.step(rest)
 		if err != nil {
 			failed(err)
 		}
 		if !more {
 			return
 		}
-		rest := time.NewTimer(min(max(restFactor*time.Since(begin), minRest), maxRest))
-		select {
-		case <-rest.C:
-		case <-quit:
-			rest.Stop()
-		}
+		rest()
 	}
 }

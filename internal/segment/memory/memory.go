@@ -4,6 +4,7 @@ package memory
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sort"
 	"sync"
@@ -205,6 +206,14 @@ func (e *entries) bytesBefore(o record.Offset) uint64 {
 	return e.bytes
 }
 
+// LookUpKeys implements segment.Log: what is in memory has no summaries.
+func (e *entries) LookUpKeys(record.Offset, *segment.KeyQuery) segment.KeyAnswer {
+	return segment.KeyAnswer{}
+}
+
+// Summarize implements segment.Log.
+func (e *entries) Summarize(func() bool) (more bool, err error) { return false, nil }
+
 func (e *entries) BytesFrom(from ...record.Offset) ([]int64, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -280,6 +289,29 @@ func (m *Log) SaveSnapshot(index, term uint64, data []byte) error {
 	}
 	m.snapshots = slices.Insert(m.snapshots, at, saved)
 	return nil
+}
+
+func (m *Log) Snapshots() []uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var indexes []uint64
+	for _, s := range m.snapshots {
+		if s.index+1 >= m.first {
+			indexes = append(indexes, s.index)
+		}
+	}
+	return indexes
+}
+
+func (m *Log) ReadSnapshot(index uint64) (term uint64, data []byte, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, s := range m.snapshots {
+		if s.index == index {
+			return s.term, s.data, nil
+		}
+	}
+	return 0, nil, fs.ErrNotExist
 }
 
 func (m *Log) LoadBase() (index, term uint64, data []byte, err error) {

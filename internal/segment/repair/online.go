@@ -17,16 +17,18 @@ import (
 // too; nothing else of the log is read. Finish puts the repaired segment in the
 // place of the damaged one.
 //
+// The entry forged, if not 0, is not what was appended, though its checksums match.
+//
 // ErrTrimmed: the segment has left the log. A log has one repair at a time.
-func BeginOnline(s *store.Store, path string, committed uint64) (*Repairer, error) {
-	m, err := openRepair(s, path, committed)
+func BeginOnline(s *store.Store, path string, committed, forged uint64) (*Repairer, error) {
+	m, err := openRepair(s, path, committed, forged)
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
 	return m, nil
 }
 
-func openRepair(s *store.Store, path string, committed uint64) (*Repairer, error) {
+func openRepair(s *store.Store, path string, committed, forged uint64) (*Repairer, error) {
 	group, next, err := s.RepairGroup(path, committed)
 	if err != nil {
 		return nil, err
@@ -39,7 +41,7 @@ func openRepair(s *store.Store, path string, committed uint64) (*Repairer, error
 		if i+1 < len(group) {
 			behind = group[i+1].Header
 		}
-		if err := m.log.inventory.addSealed(s.FS, g, behind); err != nil {
+		if err := m.log.inventory.addSealed(s.FS, g, behind, forged); err != nil {
 			return nil, err
 		}
 		m.log.parts = append(m.log.parts, part{
@@ -53,7 +55,7 @@ func openRepair(s *store.Store, path string, committed uint64) (*Repairer, error
 // addSealed adds the entries of a segment to the inventory. Which frames count is
 // in the index: without one, all entries are missing. behind is the header
 // of the next segment; nil if it is lost.
-func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header) error {
+func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header, forged uint64) error {
 	defer func() {
 		if p.next() < g.End {
 			p.lose(g.Ordinal)
@@ -67,11 +69,11 @@ func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header
 	if err != nil {
 		return fmt.Errorf("open segment: %w", err)
 	}
-	err = p.addRuns(file, g, behind)
+	err = p.addRuns(file, g, behind, forged)
 	return errors.Join(err, file.Close())
 }
 
-func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header) error {
+func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header, forged uint64) error {
 	h, x := g.Header, g.Index
 	if h == nil && behind != nil && behind.SaltBefore != 0 {
 		h = &format.Header{Salt: behind.SaltBefore, First: g.First}
@@ -97,7 +99,7 @@ func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header
 		}
 		w := store.NewWalker(file, g.Path, h.Salt, r.End, true)
 		w.MoveTo(r.Begin)
-		if err := p.addRun(w, stop, g.Ordinal, from); err != nil {
+		if err := p.addRun(w, stop, g.Ordinal, from, forged); err != nil {
 			return err
 		}
 	}
@@ -105,7 +107,7 @@ func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header
 }
 
 // addRun adds the entries up to stop of w, which is at a run: in there each frame counts.
-func (p *inventory) addRun(w *format.Walker, stop uint64, home uint64, from *source) error {
+func (p *inventory) addRun(w *format.Walker, stop uint64, home uint64, from *source, forged uint64) error {
 	for p.next() < stop && w.Position < w.End {
 		if !w.Next() || w.Frame.Kind == format.EntryFrame && (w.Frame.Index < p.next() || w.Frame.Index >= stop) {
 			if w.Err != nil || w.Position >= w.End {
@@ -125,7 +127,7 @@ func (p *inventory) addRun(w *format.Walker, stop uint64, home uint64, from *sou
 			kind = broken
 			w.Pass()
 		}
-		if h.Kind == format.EntryFrame {
+		if h.Kind == format.EntryFrame && h.Index != forged {
 			if h.Index > p.next() {
 				p.lose(home)
 			}

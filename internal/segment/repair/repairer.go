@@ -63,32 +63,32 @@ var ErrNotRepairable = errors.New("the log cannot be repaired, its replica must 
 // finished what a crash interrupted. A whole log has a Repairer too, which wants
 // nothing. ErrNotRepairable: it cannot be repaired. ErrNoLog: there is none.
 func Begin(ctx context.Context, disk vfs.FS, dir string, o store.Options) (*Repairer, error) {
-	return openRepairer(ctx, disk, dir, o, 0)
+	return openRepairer(ctx, disk, dir, o, 0, 0)
 }
 
 // BeginAt is Begin for a log of which a segment file is known to be
 // damaged. It reads that one, the one before it and those after it, up to the
 // newest, and the newest snapshot: damage further down shows when it is read, and
 // is repaired in the open log, see Store.OpenRepair. Entries of what it has not
-// read it does not give.
-func BeginAt(ctx context.Context, disk vfs.FS, dir string, o store.Options, file string) (*Repairer, error) {
+// read it does not give. The entry forged, if not 0, is not what was appended, though its checksums match.
+func BeginAt(ctx context.Context, disk vfs.FS, dir string, o store.Options, file string, forged uint64) (*Repairer, error) {
 	ordinal, _, _ := strings.Cut(filepath.Base(file), "-")
 	suspect, err := strconv.ParseUint(ordinal, 10, 64)
 	if err != nil {
 		suspect = 0
 	}
-	return openRepairer(ctx, disk, dir, o, suspect)
+	return openRepairer(ctx, disk, dir, o, suspect, forged)
 }
 
-func openRepairer(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect uint64) (*Repairer, error) {
+func openRepairer(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect, forged uint64) (*Repairer, error) {
 	m := &Repairer{}
-	if err := m.start(ctx, store.NewDir(disk, dir, o), suspect); err != nil {
+	if err := m.start(ctx, store.NewDir(disk, dir, o), suspect, forged); err != nil {
 		return nil, fmt.Errorf("open log in %s for repair: %w", dir, err)
 	}
 	return m, nil
 }
 
-func (m *Repairer) start(ctx context.Context, d *store.Dir, suspect uint64) error {
+func (m *Repairer) start(ctx context.Context, d *store.Dir, suspect, forged uint64) error {
 	found, err := d.List()
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (m *Repairer) start(ctx context.Context, d *store.Dir, suspect uint64) erro
 			}
 		}
 	}
-	if m.log, err = surveyFrom(ctx, d.FS, d.Path, d.Options, suspect, nil); err != nil {
+	if m.log, err = surveyFrom(ctx, d.FS, d.Path, d.Options, suspect, forged, nil); err != nil {
 		return err
 	}
 	d.Options.Owner = m.log.dir.Options.Owner

@@ -29,6 +29,7 @@ func Survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progr
 type surveyor struct {
 	layout
 	watermark *store.WatermarkFile
+	forged    uint64 // see walk
 	report    Report
 	inventory inventory
 
@@ -56,13 +57,14 @@ func newSurveyor(disk vfs.FS, dir string, o store.Options) *surveyor {
 }
 
 func survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progress func(done, total int64)) (*surveyor, error) {
-	return surveyFrom(ctx, disk, dir, o, 0, progress)
+	return surveyFrom(ctx, disk, dir, o, 0, 0, progress)
 }
 
 // surveyFrom is survey of a log of which only the segments from the one before the
-// ordinal suspect on are read, and the newest snapshot; 0: all.
-func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect uint64, progress func(done, total int64)) (*surveyor, error) {
+// ordinal suspect on are read, and the newest snapshot; 0: all. The entry forged, if not 0, counts as lost.
+func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect, forged uint64, progress func(done, total int64)) (*surveyor, error) {
 	v := newSurveyor(disk, dir, o)
+	v.forged = forged
 	found, err := v.dir.List()
 	if err != nil {
 		return nil, err
@@ -199,7 +201,7 @@ func (v *surveyor) walkFile(p *part, file vfs.File) error {
 		return err
 	}
 	w := &walk{
-		first: p.first, footer: footer,
+		first: p.first, forged: v.forged, footer: footer,
 		progress: func(position int64) error { return v.reportBytes(v.done + position) },
 	}
 	salt := uint64(0)

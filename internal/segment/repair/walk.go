@@ -14,6 +14,7 @@ type walk struct {
 	*format.Walker
 	link     uint32 // what the first frame follows, see Header.Link
 	first    uint64 // no entry of this segment has a lower index
+	forged   uint64 // this entry is not what was appended, though its checksums match; 0: none
 	salvaged bool   // the salt is known, the rest of the segment's header is not
 
 	// footer: from this position on, if it is not 0, there are no entries.
@@ -62,6 +63,12 @@ func (w *walk) frames(v *visit) (end int64, torn bool, err error) {
 		if w.Bad != nil && w.EndUnknown && position >= vouched {
 			torn, _, err := w.LookBehind()
 			return position, torn, err
+		}
+		if known && w.Bad == nil {
+			// The checksums are of what is there now, so they do not say what to look for.
+			if known = h.Kind != format.EntryFrame || h.Index != w.forged; !known {
+				w.Reject("the entry is not what was appended")
+			}
 		}
 		if known {
 			if w.Bad == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -51,6 +52,7 @@ func (d *Dir) listed() (*Files, error) {
 	}
 	found := &Files{dir: d}
 	segments := map[string]*[]*Segment{"seg": &found.Segments, "reset": &found.resets, "repair": &found.repairs, "begin": &found.begins}
+	summaries := map[string]bool{} // by their segments' names
 	for _, info := range infos {
 		found.all = append(found.all, info.Name)
 		stem, suffix, _ := strings.Cut(info.Name, ".")
@@ -61,6 +63,10 @@ func (d *Dir) listed() (*Files, error) {
 				seg.Path, seg.Size = filepath.Join(d.Path, info.Name), info.Size
 				seg.filled.Store(info.Size)
 				*list = append(*list, seg)
+			}
+		case suffix == "keys":
+			if _, ok := parseSegmentName(stem); ok {
+				summaries[stem] = true
 			}
 		case suffix == "snap" && numbered:
 			found.Snapshots = append(found.Snapshots, number)
@@ -75,6 +81,15 @@ func (d *Dir) listed() (*Files, error) {
 		if strings.HasSuffix(info.Name, badSuffix) {
 			found.Aside = append(found.Aside, info.Name)
 		}
+	}
+	for _, seg := range found.Segments {
+		if name := SegmentName(seg.Ordinal, seg.First); summaries[name] {
+			seg.summarized.Store(true)
+			delete(summaries, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(summaries)) {
+		found.Temporary = append(found.Temporary, name+keysSuffix)
 	}
 	slices.SortFunc(found.Segments, func(a, b *Segment) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.First, b.First))

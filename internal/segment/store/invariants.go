@@ -23,7 +23,7 @@ func (s *Store) CheckInvariants() error {
 }
 
 // bug is the error of an invariant that does not hold; nil if err is. The log stops with
-// it: going on could harm it.
+// it: continuing could harm it.
 func bug(err error) error {
 	if err == nil {
 		return nil

@@ -54,7 +54,8 @@ type Segment struct {
 	// was removed already.
 	gone, removed bool
 
-	unnamed atomic.Bool // the file has yet to get its name
+	unnamed    atomic.Bool // the file has yet to get its name
+	summarized atomic.Bool // a file with its key summary is there, which may be wrong
 
 	verified verified
 

@@ -19,16 +19,32 @@ import (
 func Recover(disk vfs.FS, dir string, o Options) (*Store, error) {
 	s := newStore(disk, dir, o)
 	if err := (&recovery{Store: s}).run(); err != nil {
-		err = errors.Join(err, s.closeHandles())
-		for _, seg := range s.segments {
-			if seg.file != nil {
-				err = errors.Join(err, seg.file.Close())
-			}
-		}
-		return nil, fmt.Errorf("open log in %s: %w", dir, err)
+		return nil, s.notOpened(err)
 	}
 	s.filler.start()
 	return s, nil
+}
+
+// OpenReadOnly opens the log in dir for reading, as Recover would find it, while nobody writes to it. Nothing is
+// changed on disk, neither then nor by Close. What it costs, and its errors, are those of Recover.
+func OpenReadOnly(disk vfs.FS, dir string, o Options) (*Store, error) {
+	s := newStore(disk, dir, o)
+	s.readOnly = true
+	if _, err := (&recovery{Store: s}).look((*Files).foreseen); err != nil {
+		return nil, s.notOpened(err)
+	}
+	return s, nil
+}
+
+// notOpened closes what has been opened, and returns the error with what it was about.
+func (s *Store) notOpened(err error) error {
+	err = errors.Join(err, s.closeHandles())
+	for _, seg := range s.segments {
+		if seg.file != nil {
+			err = errors.Join(err, seg.file.Close())
+		}
+	}
+	return fmt.Errorf("open log in %s: %w", s.Path, err)
 }
 
 // recovery opens a log.
@@ -42,38 +58,14 @@ type recovery struct {
 // run walks these steps. Nothing is changed before all that can be found
 // damaged has been looked at.
 func (r *recovery) run() error {
-	found, err := r.List()
+	lacks, err := r.look((*Files).FinishSwaps)
 	if err != nil {
 		return err
 	}
-	r.Begin.Adopt(found)
-	if found, err = found.FinishSwaps(); err != nil {
-		return err
-	}
-	r.found = found
-	if len(found.Segments) == 0 && found.Begin == nil {
-		return segment.ErrNoLog
-	}
-	lacks, err := r.watermark.Read()
-	if err != nil {
-		return err
-	}
-	if err := r.adopt(); err != nil {
-		return err
-	}
-	if err := r.recoverActive(); err != nil {
-		return err
-	}
-	if _, err := r.headerOf(r.live[0]); err != nil {
-		return err
-	}
-	if err := r.recoverSnapshots(); err != nil {
-		return err
-	}
+	found := r.found
 	if lacks != nil {
 		r.Options.Logger.Warn("the log has no durable watermark; it gets another one", "dir", r.Path, "reason", lacks)
 	}
-	r.hard.Commit = min(max(r.hard.Commit, r.FirstIndex()-1), r.LastIndex())
 	if err := r.makeDurable(); err != nil {
 		return err
 	}
@@ -99,6 +91,40 @@ func (r *recovery) run() error {
 		return err
 	}
 	return bug(r.CheckInvariants())
+}
+
+// look finds what the log consists of, and changes nothing but by settle, which returns the files as they are
+// without the swaps that a crash interrupted. lacks says why there is no durable watermark; nil: there is one.
+func (r *recovery) look(settle func(*Files) (*Files, error)) (lacks, err error) {
+	found, err := r.List()
+	if err != nil {
+		return nil, err
+	}
+	r.Begin.Adopt(found)
+	if found, err = settle(found); err != nil {
+		return nil, err
+	}
+	r.found = found
+	if len(found.Segments) == 0 && found.Begin == nil {
+		return nil, segment.ErrNoLog
+	}
+	if lacks, err = r.watermark.Read(); err != nil {
+		return nil, err
+	}
+	if err := r.adopt(); err != nil {
+		return nil, err
+	}
+	if err := r.recoverActive(); err != nil {
+		return nil, err
+	}
+	if _, err := r.headerOf(r.live[0]); err != nil {
+		return nil, err
+	}
+	if err := r.recoverSnapshots(); err != nil {
+		return nil, err
+	}
+	r.hard.Commit = min(max(r.hard.Commit, r.FirstIndex()-1), r.LastIndex())
+	return lacks, nil
 }
 
 // SuspectError names segments [From, To] in which durable bytes are damaged, or

@@ -93,6 +93,7 @@ func (d *Dir) nameSnapshot(index uint64) error {
 // replaceBy removes segments and all snapshots but that of begun, and renames the
 // file unnamed to begun.path.
 func (d *Dir) replaceBy(unnamed string, begun *Segment, segments []*Segment, snapshots []uint64) error {
+	dropSummaries(d, segments)
 	for _, seg := range segments {
 		if err := d.FS.Remove(seg.Path); err != nil {
 			return err

@@ -29,11 +29,15 @@ type scan struct {
 
 // scanFile scans up to end, see NewWalker. Its error is one of reading; bad frames are a result.
 func scanFile(file vfs.File, path string, h *format.Header, end int64, known bool) (*scan, error) {
-	s := &scan{
+	s := newScan(file, path, h, end, known)
+	return s, s.run()
+}
+
+func newScan(file vfs.File, path string, h *format.Header, end int64, known bool) *scan {
+	return &scan{
 		Walker: NewWalker(file, path, h.Salt, end, known), file: file, path: path, header: h,
 		index: format.NewIndex(h), hard: h.Hard, before: h.Link(), vouched: format.HeaderSize, marked: format.HeaderSize,
 	}
-	return s, s.run()
 }
 
 func (s *scan) run() error {

@@ -27,8 +27,8 @@ func (s *Store) Check(damaged func(error)) error {
 }
 
 // Scrub reads everything that is stored of the log, and compares it with its
-// checksums: headers, frames and footers of all segments, the newest up to where
-// it is durable, with its hard states; snapshots; the watermark; the begin mark.
+// checksums: headers, frames and footers of all segments, the newest up to where it is
+// durable, with its hard states; snapshots; the watermark; the begin mark.
 // It reads what the disk has, not what the page cache remembers, see FS.OpenStored.
 //
 // Damage of segments is left to the caller. A damaged snapshot is set aside, a damaged
@@ -41,6 +41,17 @@ func (s *Store) Check(damaged func(error)) error {
 func (s *Store) Scrub(pace func(bytes int) error, damaged func(error)) error {
 	c := &scrubber{s, pace, damaged}
 	return cmp.Or(c.eachSegment(c.segment), c.scrubSnapshots(), c.scrubWatermark(), c.scrubBegin())
+}
+
+// Forged returns the error for an entry that is not what was appended though all checksums match.
+func (s *Store) Forged(index uint64, reason error) error {
+	e := &segment.CorruptError{FirstIndex: index, LastIndex: index, Detail: reason.Error(), Forged: true}
+	for _, seg := range s.liveSegments() {
+		if seg.First <= index {
+			e.File = seg.Path
+		}
+	}
+	return e
 }
 
 // scrubber compares what is stored of a log with its checksums.
@@ -100,7 +111,8 @@ func (c *scrubber) segment(seg *Segment) (err error) {
 		}
 		end, size = next.EndBefore, next.EndBefore
 	}
-	sc, err := scanFile(file, seg.Path, h, size, false)
+	sc := newScan(file, seg.Path, h, size, false)
+	err = sc.run()
 	c.list.mu.RLock()
 	reach := seg.end
 	c.list.mu.RUnlock()

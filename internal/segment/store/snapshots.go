@@ -147,12 +147,15 @@ func (n *snapshots) LoadSnapshot() (index, term uint64, data []byte, err error) 
 	if err := n.failed(); err != nil {
 		return 0, 0, nil, err
 	}
+	return n.newestSnapshot(n.Snapshots())
+}
+
+func (n *snapshots) Snapshots() []uint64 {
 	n.mu.RLock()
+	defer n.mu.RUnlock()
 	// Below that, the entry after a snapshot is not in the log any more.
 	reached, _ := slices.BinarySearch(n.kept, n.live[0].First-1)
-	snapshots := slices.Clone(n.kept[reached:])
-	n.mu.RUnlock()
-	return n.newestSnapshot(snapshots)
+	return slices.Clone(n.kept[reached:])
 }
 
 func (d *Dir) SnapshotPath(index uint64) string {

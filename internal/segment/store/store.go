@@ -75,6 +75,7 @@ var _ segment.Log = (*Store)(nil)
 //
 //	<ordinal>-<first index>.seg    segments; the highest ordinal is the active one
 //	<index>.snap                   snapshots: the state after the entry index
+//	<ordinal>-<first index>.keys   the key summary of a segment, if there is one
 //	<number>.spare                 zero-filled or recycled files: segments to be
 //	<ordinal>-<first index>.begin  the segment that the log begins with, see beginMark
 //	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
@@ -95,12 +96,14 @@ type Store struct {
 	*loader
 	*reader
 	*snapshots
+	*keySummaries
 	*trimmer
 	*filler
 	*writer
 
 	spares    *spares
 	watermark *WatermarkFile
+	readOnly  bool // Close writes nothing
 }
 
 // Create makes a new log in dir, durable when it returns. It refuses with
@@ -125,7 +128,7 @@ func newStore(disk vfs.FS, dir string, o Options) *Store {
 	kept := &snapshots{Dir: d, failure: failed, list: l}
 	return &Store{
 		Dir: d, failure: failed, list: l, hardState: hard, loader: opened, reader: found,
-		snapshots: kept, trimmer: &trimmer{opened, kept},
+		snapshots: kept, keySummaries: &keySummaries{found}, trimmer: &trimmer{opened, kept},
 		filler: &filler{Dir: d, failure: failed, list: l, activity: busy, spares: pool, names: names},
 		writer: &writer{newest: end, failure: failed, reader: found, names: names, watermark: mark},
 		spares: pool, watermark: mark,
@@ -191,7 +194,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	for _, step := range []func() error{s.writer.sync, s.Mark, s.writer.sync} {
-		if err == nil {
+		if err == nil && !s.readOnly {
 			err = step()
 		}
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,4 +86,12 @@ func (f *Files) Foresee() error {
 		f.Segments = append(f.Segments, begun)
 	}
 	return err
+}
+
+// foreseen returns the files as FinishSwaps would leave them, under the names that they have.
+func (f *Files) foreseen() (*Files, error) {
+	if len(f.resets) > 0 {
+		return nil, errors.New("a snapshot of its leader was about to replace it; start the node, which completes that, and stop it again")
+	}
+	return f, f.Foresee()
 }

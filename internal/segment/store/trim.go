@@ -40,7 +40,9 @@ func (t *trimmer) Trim(below uint64) (more bool, err error) {
 	if err := t.beginAt(drop); err != nil {
 		return false, fmt.Errorf("trim below entry %d: %w", below, err)
 	}
+	gone := t.all()[:drop]
 	unused := t.dropFront(drop, oldest.First)
+	dropSummaries(t.Dir, gone)
 	if err := bug(t.checkFront()); err != nil {
 		return false, t.fail(err)
 	}

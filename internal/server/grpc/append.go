@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
@@ -28,6 +29,7 @@ type appendStream struct {
 	caller   node.Caller
 	log      string // named by the first request
 	in       incoming
+	explains bool // a request has asked for its stages
 	encoder  encoder
 	response wire.AppendResponse
 }
@@ -38,6 +40,7 @@ func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 		logService: d, stream: stream, caller: guard.CallerOf(stream.Context()), AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream, maxUnanswered),
 	}
 	s.in.s = s
+	s.caller.Trace = traceOf(stream.Context())
 	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.AppendRequest, strandlinev1.AppendResponse]); ok {
 		s.SendBy(g.ServerStream, s.tryAnswer)
 	}
@@ -71,6 +74,7 @@ func (s *appendStream) Append(c *appendCall) {
 		c.settle(sequence.Answer{Refusal: refusal})
 		return
 	}
+	s.explain(c)
 	s.caller.Log = c.work.request.LogID
 	s.node.Append(s.caller, s.log, &c.work.append, c.done)
 }
@@ -103,6 +107,7 @@ func (c *appendCall) encode(out *wire.AppendResponse) {
 		FirstOffset: int64(a.First.First),
 		EndOffset:   int64(end(a.First)),
 		Duplicate:   a.Duplicate,
+		Stages:      c.explained.answered(),
 	}
 	if len(a.More) == 0 {
 		return
@@ -117,19 +122,24 @@ func end(r sequence.Run) record.Offset { return r.First + record.Offset(r.Count)
 
 // appendCall is one request of an append stream, from its admission until its
 // answer has been sent. Once it is answered it is small: a client that does
-// not fetch its answers holds up to maxUnanswered of them.
+// not fetch its answers holds up to maxUnanswered of them. It does not hold its stream: a
+// log answers long after a client has gone, and gRPC keeps with the stream what nobody
+// has received of it.
 type appendCall struct {
 	place  rpc.Place[*appendCall]
-	stream *appendStream
+	line   *rpc.Line[*appendCall]
 	work   *appendWork // nil once answered
 	answer sequence.Answer
 	done   func(sequence.Answer) // settle, bound once
+
+	explained *explanation // nil: nobody asks
 }
 
 // appendWork is the part of a call that counts against the budget, from its
 // admission to its answer. It is used again with the memory of its batches.
 type appendWork struct {
-	charged int64 // taken from the budget
+	server  *rpc.Server
+	charged int64 // taken from the server's budget
 	request wire.AppendRequest
 	append  sequence.Append
 }
@@ -155,7 +165,7 @@ func (c *appendCall) settle(a sequence.Answer) {
 	c.answer = a
 	c.release()
 	// After this the call may belong to another request.
-	c.stream.Line.Answer(&c.place)
+	c.line.Answer(&c.place)
 }
 
 // release ends the work on a request and gives back what it took from the
@@ -163,7 +173,7 @@ func (c *appendCall) settle(a sequence.Answer) {
 func (c *appendCall) release() {
 	w := c.work
 	c.work = nil
-	c.stream.server.Appends.Release(w.charged)
+	w.server.Appends.Release(w.charged)
 	batches := w.append.Batches
 	clear(batches)
 	if cap(batches) > keptBatches {
@@ -179,7 +189,7 @@ func (c *appendCall) release() {
 
 // recycle ends the call.
 func (c *appendCall) recycle() {
-	c.stream, c.answer = nil, sequence.Answer{}
+	c.line, c.answer, c.explained = nil, sequence.Answer{}, nil
 	appendCalls.Put(c)
 }
 
@@ -189,20 +199,24 @@ type incoming struct {
 	s       *appendStream
 	call    *appendCall
 	refusal *record.Refusal // decided before decoding
+	arrived time.Time       // of a stream that explains
 }
 
 // Admit takes what the request will cost out of the budget and then gives it a
 // call to be decoded into.
 func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
+	if in.s.explains {
+		in.arrived = time.Now()
+	}
 	size := data.Len()
 	cost, refusal := decodedCost(data, size)
 	if err := in.s.Take(size, cost); err != nil {
 		return nil, err
 	}
 	w := appendWorks.Get().(*appendWork)
-	w.charged = cost
+	w.server, w.charged = in.s.server, cost
 	c := appendCalls.Get().(*appendCall)
-	c.stream, c.work = in.s, w
+	c.line, c.work = in.s.Line, w
 	in.call, in.refusal = c, refusal
 	if refusal != nil {
 		return nil, nil

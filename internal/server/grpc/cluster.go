@@ -146,6 +146,8 @@ var replicaRoles = map[node.ReplicaRole]strandlinev1.ReplicaRole{
 	node.Learner: strandlinev1.ReplicaRole_REPLICA_ROLE_LEARNER,
 	node.Leaving: strandlinev1.ReplicaRole_REPLICA_ROLE_LEAVING,
 	node.Missing: strandlinev1.ReplicaRole_REPLICA_ROLE_MISSING,
+
+	node.ReadReplica: strandlinev1.ReplicaRole_REPLICA_ROLE_READ_REPLICA,
 }
 
 var replicaStates = map[node.ReplicaState]strandlinev1.ReplicaState{

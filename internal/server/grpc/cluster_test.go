@@ -190,7 +190,7 @@ func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
 }
 
 func TestEveryRoleAndStateHasANumber(t *testing.T) {
-	for _, role := range []node.ReplicaRole{node.Voter, node.Learner, node.Leaving} {
+	for _, role := range []node.ReplicaRole{node.Voter, node.Learner, node.Leaving, node.Missing, node.ReadReplica} {
 		require.NotZero(t, replicaRoles[role], role)
 	}
 	for _, state := range []node.ReplicaState{node.Leads, node.Replicating, node.Probing, node.Snapshot, node.Unreachable} {
@@ -199,7 +199,8 @@ func TestEveryRoleAndStateHasANumber(t *testing.T) {
 }
 
 func TestTheHoldersOfALogAreReported(t *testing.T) {
-	info := encodeInfo(node.Info{Replicas: []node.InfoReplica{{Node: "a", Address: "127.0.0.1:7171"}, {Node: "b", Address: "127.0.0.2:7171", Leader: true}}})
-	require.Len(t, info.Replicas, 2)
+	info := encodeInfo(node.Info{Replicas: []node.InfoReplica{{Node: "a", Address: "127.0.0.1:7171"}, {Node: "b", Address: "127.0.0.2:7171", Leader: true}, {Node: "c", Reader: true, Labels: []cluster.Label{"dc=syd"}, Lag: new(int64(7))}}})
+	require.Len(t, info.Replicas, 3)
 	require.True(t, proto.Equal(&strandlinev1.ReplicaAddress{Node: "b", Address: "127.0.0.2:7171", Leader: true}, info.Replicas[1]))
+	require.True(t, proto.Equal(&strandlinev1.ReplicaAddress{Node: "c", ReadReplica: true, Labels: []string{"dc=syd"}, Lag: new(int64(7))}, info.Replicas[2]))
 }

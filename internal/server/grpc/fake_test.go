@@ -162,7 +162,7 @@ func serve(t *testing.T, n Node, o rpc.Options) *testServer {
 	}
 	t.Cleanup(func() {
 		_ = conn.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		d.server.Stop(ctx)
 		for range 2 {

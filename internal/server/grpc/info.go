@@ -31,7 +31,7 @@ func encodeInfo(i node.Info) *strandlinev1.LogInfo {
 		Unknown:      i.Unknown,
 	}
 	for _, r := range i.Replicas {
-		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader})
+		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaAddress{Node: r.Node, Address: r.Address, Leader: r.Leader, ReadReplica: r.Reader, Labels: texts(r.Labels), Lag: r.Lag})
 	}
 	return out
 }

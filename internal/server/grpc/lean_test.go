@@ -9,6 +9,7 @@ func TestStreamsOnConnectionsOfTheirOwnAreTheSame(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"answers come in order":         TestAnswersComeInTheOrderOfRequests,
 		"requests reach the log":        TestARequestReachesTheLogAsItWasSent,
+		"where the time went":           TestAnAnswerSaysWhereTheTimeOfARequestWent,
 		"a refusal ends no stream":      TestARefusedRequestDoesNotEndTheStream,
 		"malformed requests":            TestMalformedRequestsNeverReachTheLog,
 		"one stream, one log":           TestAStreamBelongsToOneLog,

@@ -7,6 +7,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -20,6 +21,8 @@ import (
 type Node interface {
 	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
 	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (Reader, error)
+	Digest(ctx context.Context, c node.Caller, log string, q node.DigestRequest) (node.Digest, error)
+	Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error)
 	SetHold(ctx context.Context, c node.Caller, log string, hold record.Hold, at reading.FromKind) (node.HoldPlace, error)

@@ -187,6 +187,9 @@ func (s *readStream) sendStored(c reading.Chunk) error {
 				n, err := send(c.Stored.File, position, left)
 				s.taken.Store(time.Now().UnixNano())
 				if err != nil {
+					if rpc.FileFailed(err) {
+						c.Stored.Distrust()
+					}
 					return err
 				}
 				position, left = position+int64(n), left-n
@@ -194,12 +197,10 @@ func (s *readStream) sendStored(c reading.Chunk) error {
 		}
 		return nil
 	}, tail)
-	if err != nil {
-		c.Stored.Distrust()
-		return err
+	if err == nil {
+		s.server.SentFromFile(c.Bytes)
 	}
-	s.server.SentFromFile(c.Bytes)
-	return nil
+	return err
 }
 
 func (s *readStream) sendHeartbeat() error {

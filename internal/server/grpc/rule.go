@@ -9,7 +9,14 @@ func encodeRule(r *cluster.Rule) *strandlinev1.PlacementRule {
 	if r.Empty() {
 		return nil
 	}
-	return &strandlinev1.PlacementRule{Spread: r.Spread, VotersIn: texts(r.In), VotersNotIn: texts(r.Out), LeaderHomes: texts(r.Homes)}
+	return &strandlinev1.PlacementRule{Spread: r.Spread, VotersIn: texts(r.In), VotersNotIn: texts(r.Out), LeaderHomes: texts(r.Homes), ReadReplicas: encodeReaders(r.Readers)}
+}
+
+func encodeReaders(readers []cluster.ReadReplicas) (out []*strandlinev1.ReadReplicas) {
+	for _, r := range readers {
+		out = append(out, &strandlinev1.ReadReplicas{Label: string(r.Label), Count: int32(r.Count)})
+	}
+	return out
 }
 
 // decodeRule returns nil for none. Whether it makes sense is for the node to say.
@@ -17,7 +24,11 @@ func decodeRule(w *strandlinev1.PlacementRule) *cluster.Rule {
 	if w == nil {
 		return nil
 	}
-	return &cluster.Rule{Spread: w.Spread, In: labels(w.VotersIn), Out: labels(w.VotersNotIn), Homes: labels(w.LeaderHomes)}
+	rule := &cluster.Rule{Spread: w.Spread, In: labels(w.VotersIn), Out: labels(w.VotersNotIn), Homes: labels(w.LeaderHomes)}
+	for _, r := range w.ReadReplicas {
+		rule.Readers = append(rule.Readers, cluster.ReadReplicas{Label: cluster.Label(r.GetLabel()), Count: int(r.GetCount())})
+	}
+	return rule
 }
 
 func texts(labels []cluster.Label) (texts []string) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -61,6 +62,19 @@ func (v *verbNode) KeepHold(_ context.Context, _ node.Caller, _, name string) er
 
 func (v *verbNode) ReleaseHold(_ context.Context, _ node.Caller, _, name string) error {
 	return cmp.Or(v.refusal, isBackup(name))
+}
+
+func (v *verbNode) Digest(_ context.Context, _ node.Caller, _ string, q node.DigestRequest) (node.Digest, error) {
+	d := node.Digest{Log: 4, At: q.At, From: 1, Covered: 6, Batches: 3, Root: digest.Hash{7}, Start: 2, End: 9}
+	if q.Stale {
+		d.End = 8
+	}
+	return d, v.refusal
+}
+
+func (v *verbNode) Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error) {
+	d, err := v.Digest(ctx, c, log, q)
+	return digest.Proof{Batch: record.Batch("batch"), Number: uint64(offset), Batches: 3, Path: []digest.Hash{{1}, {2}}}, d, err
 }
 
 func isBackup(name string) error {
@@ -172,6 +186,21 @@ func TestEachCallAsksItsVerb(t *testing.T) {
 	_, err = log.ReleaseHold(ctx, &strandlinev1.ReleaseHoldRequest{Log: "orders", Name: "backup"})
 	require.NoError(t, err)
 
+	for at, want := range map[*int64]int64{nil: -1, new(int64(7)): 7} {
+		d, err := log.Digest(ctx, &strandlinev1.DigestRequest{Log: "orders", At: at, AllowStale: at != nil})
+		require.NoError(t, err)
+		require.Equal(t, []int64{want, 1, 6, 3, 2, 9 - min(want+1, 1)}, []int64{d.At, d.From, d.Covered, int64(d.Batches), d.StartOffset, d.EndOffset})
+		require.Equal(t, byte(7), d.Digest[0])
+		p, err := log.Prove(ctx, &strandlinev1.ProveRequest{Log: "orders", Offset: 2, At: at, AllowStale: at != nil})
+		require.NoError(t, err)
+		require.Equal(t, d.String(), p.Digest.String())
+		require.Equal(t, "batch", string(p.Batch))
+		require.EqualValues(t, 2, p.Number)
+		require.Equal(t, []byte{1, 2}, []byte{p.Path[0][0], p.Path[1][0]})
+	}
+	_, err = log.Digest(ctx, &strandlinev1.DigestRequest{Log: "orders", At: new(int64(-1))})
+	require.Equal(t, codes.InvalidArgument, status.Code(err))
+
 	fresh, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: "orders"})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, fresh.Info.EndOffset)
@@ -223,6 +252,8 @@ func TestEachCallReturnsARefusal(t *testing.T) {
 	session := strandlinev1.NewSessionServiceClient(d.conn)
 	catalog := strandlinev1.NewCatalogServiceClient(d.conn)
 	for name, call := range map[string]func() error{
+		"Digest":        func() error { _, err := log.Digest(ctx, &strandlinev1.DigestRequest{}); return err },
+		"Prove":         func() error { _, err := log.Prove(ctx, &strandlinev1.ProveRequest{}); return err },
 		"Trim":          func() error { _, err := log.Trim(ctx, &strandlinev1.TrimRequest{}); return err },
 		"AcquireWriter": func() error { _, err := log.AcquireWriter(ctx, &strandlinev1.AcquireWriterRequest{}); return err },
 		"SetHold":       func() error { _, err := log.SetHold(ctx, &strandlinev1.SetHoldRequest{}); return err },

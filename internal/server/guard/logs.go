@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -41,6 +42,20 @@ func (g *logVerbs) Read(ctx context.Context, c node.Caller, log string, r readin
 		return nil, refusal
 	}
 	return g.node.Read(ctx, c, log, r)
+}
+
+func (g *logVerbs) Digest(ctx context.Context, c node.Caller, log string, q node.DigestRequest) (node.Digest, error) {
+	if refusal := g.may(&c, "digest", access.Read, access.OfLog(log)); refusal != nil {
+		return node.Digest{}, refusal
+	}
+	return g.node.Digest(ctx, c, log, q)
+}
+
+func (g *logVerbs) Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error) {
+	if refusal := g.may(&c, "prove", access.Read, access.OfLog(log)); refusal != nil {
+		return digest.Proof{}, node.Digest{}, refusal
+	}
+	return g.node.Prove(ctx, c, log, offset, q)
 }
 
 func (g *logVerbs) Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {

@@ -2,6 +2,7 @@ package kafkaserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -35,6 +37,12 @@ func openCluster(t *testing.T, hidden ...string) testServers {
 // openClusterOver opens testServers to what over makes of each node.
 func openClusterOver(t *testing.T, over func(name string, n backend.Node) backend.Node, hidden ...string) testServers {
 	t.Helper()
+	return openClusterIn(t, nil, over, hidden...)
+}
+
+// openClusterIn is openClusterOver with labels of nodes.
+func openClusterIn(t *testing.T, labels map[string]cluster.Label, over func(name string, n backend.Node) backend.Node, hidden ...string) testServers {
+	t.Helper()
 	peers, listeners := map[string]string{}, map[string]net.Listener{}
 	for _, name := range nodeNames {
 		l, err := net.Listen("tcp", "127.5.0.2:0")
@@ -43,15 +51,19 @@ func openClusterOver(t *testing.T, over func(name string, n backend.Node) backen
 	}
 	all := testServers{}
 	for _, name := range nodeNames {
-		all[name] = openMember(t, name, peers, listeners[name], !has(hidden, name), over)
+		all[name] = openMember(t, name, labels[name], peers, listeners[name], !has(hidden, name), over)
 	}
-	_, err := all["a"].node.InitCluster(t.Context(), node.Caller{})
+	var err error
+	all["a"].eventually("the cluster is formed", func() bool {
+		_, err = all["a"].node.InitCluster(t.Context(), node.Caller{})
+		return !errors.Is(err, &record.Refusal{Reason: record.Busy}) // another node may not answer yet
+	})
 	require.NoError(t, err)
 	for _, d := range all {
 		d.eventually("every node knows all others and their addresses", func() bool {
 			members, _ := d.node.Members()
 			for _, m := range members {
-				if !m.Up || m.Kafka == "" && !has(hidden, m.Name) {
+				if !m.Up || m.Kafka == "" && !has(hidden, m.Name) || len(m.Labels) == 0 && labels[m.Name] != "" {
 					return false
 				}
 			}
@@ -70,12 +82,15 @@ func has(names []string, name string) bool {
 	return false
 }
 
-func openMember(t *testing.T, name string, peers map[string]string, l net.Listener, shown bool, over func(string, backend.Node) backend.Node) *testServer {
+func openMember(t *testing.T, name string, label cluster.Label, peers map[string]string, l net.Listener, shown bool, over func(string, backend.Node) backend.Node) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	kafka, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
 	o := node.Options{DataDir: t.TempDir(), Name: name, GRPCAddress: peers[name], Peers: peers, SegmentBytes: 4 << 20, Logger: quiet}
+	if label != "" {
+		o.Labels = []cluster.Label{label}
+	}
 	if shown {
 		o.KafkaAddress = kafka.Addr().String()
 	}
@@ -124,7 +139,7 @@ func (all testServers) leader(log string, replicas int) (leader *testServer, fol
 // eventually waits for what other goroutines bring about.
 func (d *testServer) eventually(what string, yes func() bool) {
 	d.Helper()
-	require.Eventually(d, yes, 30*time.Second, 5*time.Millisecond, what)
+	require.Eventually(d, yes, time.Minute, 5*time.Millisecond, what)
 }
 
 // id is what clients call this node.
@@ -137,7 +152,7 @@ func (d *testServer) id() int32 {
 // An answer that waited for its time would come after the connection's.
 func (d *testServer) fetchFrom(rack string) kmsg.FetchResponseTopicPartition {
 	d.Helper()
-	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
+	q := fetchRequest(11, 120_000, 1, 1<<20, 0, "orders")
 	q.Rack = rack
 	p := d.raw().fetch(q).Topics[0].Partitions[0]
 	require.Zero(d, p.ErrorCode)
@@ -172,9 +187,10 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 	// A client that gets this answer follows, and one that has no rack stays.
 	before := far.received(fetchKey)
 	orders := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}})
-	require.Equal(t, []string{"1", "2"}, values(far.poll(far.client(orders, kgo.Rack(far.node.Name())), 2)))
-	followed := far.received(fetchKey)
-	require.Greater(t, followed, before)
+	far.eventually("a consumer follows", func() bool { // unless the leader has not heard of the follower lately
+		require.Equal(t, []string{"1", "2"}, values(far.poll(far.client(orders, kgo.Rack(far.node.Name())), 2)))
+		return far.received(fetchKey) > before
+	})
 	require.Equal(t, []string{"1", "2"}, values(near.poll(near.client(orders), 2)))
 	require.Equal(t, 1, near.received(fetchKey), "the one of above")
 
@@ -184,8 +200,68 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 	})
 }
 
+// The rack of a consumer is the datacenter of its broker: the label dc.
+func TestAConsumerInTheRackOfAReadReplicaIsSentThereAndServed(t *testing.T) {
+	all := openClusterIn(t, map[string]cluster.Label{"a": "dc=fra", "b": "dc=fra", "c": "dc=syd"}, func(_ string, n backend.Node) backend.Node { return n })
+	near := all["c"]
+	all["a"].createReplicated("orders", 1, 2)
+	info, err := near.node.KnownInfo(node.Caller{}, "orders")
+	require.NoError(t, err)
+	info.Config.Rule = &cluster.Rule{Out: []cluster.Label{"dc=syd"}, Readers: []cluster.ReadReplicas{{Label: "dc=syd", Count: 1}}}
+	_, err = near.node.ConfigureLog(t.Context(), node.Caller{}, "orders", info.Config)
+	require.NoError(t, err)
+	near.eventually("the log has its read replica", func() bool {
+		l, err := near.node.KnownInfo(node.Caller{}, "orders")
+		return err == nil && len(l.Replicas) == 3 && l.Replicas[2].Reader && l.Replicas[2].Node == "c"
+	})
+	leader, _ := all.leader("orders", 3)
+	require.NotEqual(t, near, leader, "a read replica never leads")
+	leader.appendDirectly("orders", batchOf(t, record.None, "1", "2"))
+	stored := leader.stored("orders")
+
+	for _, rack := range []string{"syd", near.node.Name()} {
+		leader.eventually("the leader hears that the read replica has the records", func() bool {
+			return leader.fetchFrom(rack).PreferredReadReplica == near.id()
+		})
+	}
+	require.Equal(t, stored, leader.fetchFrom("fra").RecordBatches, "its own rack")
+	near.eventually("the read replica knows that they are committed", func() bool {
+		b, err := near.node.Bounds(node.Caller{}, "orders")
+		return err == nil && b.End == 2
+	})
+	served := near.fetchFrom("syd")
+	require.Equal(t, stored, served.RecordBatches)
+	require.EqualValues(t, 2, served.HighWatermark)
+	require.EqualValues(t, backend.NoBroker, served.PreferredReadReplica)
+
+	for _, d := range all {
+		m := d.metadata("orders")
+		p := m.Topics[0].Partitions[0]
+		require.Equal(t, leader.id(), p.Leader)
+		require.ElementsMatch(t, []int32{all["a"].id(), all["b"].id(), near.id()}, p.Replicas)
+		require.ElementsMatch(t, []int32{all["a"].id(), all["b"].id()}, p.ISR, "it is no voter")
+		require.Empty(t, p.OfflineReplicas)
+		for _, b := range m.Brokers {
+			require.Equal(t, b.NodeID == near.id(), *b.Rack == "syd", "%v", b)
+		}
+	}
+
+	before := near.received(fetchKey)
+	orders := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().AtStart()}})
+	near.eventually("a consumer follows", func() bool { // unless the leader has not heard of the read replica lately
+		require.Equal(t, []string{"1", "2"}, values(leader.poll(leader.client(orders, kgo.Rack("syd")), 2)))
+		return near.received(fetchKey) > before
+	})
+}
+
 // silenced is a node that gets no answer from the leaders of what it follows.
 type silenced struct{ backend.Node }
+
+func (s silenced) KnownInfo(c node.Caller, log string) (node.Info, error) {
+	info, err := s.Node.KnownInfo(c, log)
+	info.Age = reading.UnknownAge
+	return info, err
+}
 
 func (silenced) Info(ctx context.Context, _ node.Caller, _ string) (node.Info, error) {
 	<-ctx.Done()
@@ -198,7 +274,7 @@ func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
 	leader, followers := all.leader("orders", 3)
 	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
 	near := followers[0].over(silenced{backend.Verbs(guard.New(followers[0].node, guard.Options{}))})
-	q := fetchRequest(11, 60_000, 1, 1<<20, 0, "orders")
+	q := fetchRequest(11, 120_000, 1, 1<<20, 0, "orders")
 	q.Rack = near.node.Name()
 	near.eventually("it has the record", func() bool {
 		b, err := near.node.Bounds(node.Caller{}, "orders")

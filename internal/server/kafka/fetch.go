@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -90,8 +91,8 @@ func (f *fetch) collect() {
 	}
 }
 
-// inTouch makes sure that the leaders of what this node only follows are in touch
-// with it, and reports whether all are. A follower that is cut off, or whose disk
+// inTouch makes sure that the leaders of what this node only follows have been in touch
+// with it lately, and reports whether all have. A follower that is cut off, or whose disk
 // hangs, has nothing to give and would keep its consumers waiting for ever: they are
 // sent back to the leader.
 func (f *fetch) inTouch() bool {
@@ -101,10 +102,14 @@ func (f *fetch) inTouch() bool {
 		if part.internal || part.bounds.Leading {
 			continue
 		}
+		caller := f.call.connection.caller()
+		if known, err := f.call.connection.server.node.KnownInfo(caller, part.log); err == nil && known.Age < touchTime {
+			continue // it would cost a round trip for nothing, which may be a long one
+		}
 		asking.Add(func() {
 			ctx, cancel := context.WithTimeout(f.call.connection.ctx, touchTime)
 			defer cancel()
-			if _, err := f.call.connection.server.node.Info(ctx, f.call.connection.caller(), part.log); err != nil {
+			if _, err := f.call.connection.server.node.Info(ctx, caller, part.log); err != nil {
 				part.code = kerr.NotLeaderForPartition.Code
 			}
 		})
@@ -192,26 +197,37 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	return nil
 }
 
-// nearer returns the broker in the client's rack, if that broker holds the log and is
-// not this one: a leader names it to clients that prefer to read elsewhere. A client
-// that is at the end of what that broker has, and not of the log, is better served
-// here: the broker may be behind for long.
+// nearer returns a broker in the client's rack that holds the log, if this one leads it and is
+// in another rack: a leader names it to clients that prefer to read elsewhere. Logs differ
+// in which of several they name. A client that is at the end of what that broker has, and not
+// of the log, is better served here: the broker may be behind for long.
 func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record.Offset) int32 {
 	if f.request.Rack == "" || !b.Leading {
 		return backend.NoBroker
 	}
 	brokers := f.call.asked().Brokers()
+	if self, ok := brokers.Find(brokers.Self); ok && self.NearTo(f.request.Rack) {
+		return backend.NoBroker
+	}
 	l, err := f.call.connection.server.node.KnownInfo(backend.System, log)
 	if err != nil {
 		return backend.NoBroker
 	}
-	_, up := brokers.Replicas(&l)
-	for _, id := range up {
-		if other, ok := brokers.Find(id); !ok || other.Rack != f.request.Rack || id == brokers.Self {
-			continue
-		}
-		ends, err := f.call.connection.server.node.StoredBy(ctx, backend.System, log)
-		if end, known := ends[uint64(id)]; err == nil && known && (end > at || end >= b.End) {
+	on := brokers.Replicas(&l)
+	near := slices.DeleteFunc(slices.Concat(on.UpReaders, on.UpVoters), func(id int32) bool {
+		other, ok := brokers.Find(id)
+		return !ok || !other.NearTo(f.request.Rack)
+	})
+	if len(near) == 0 {
+		return backend.NoBroker
+	}
+	ends, err := f.call.connection.server.node.StoredBy(ctx, backend.System, log)
+	if err != nil {
+		return backend.NoBroker
+	}
+	for i := range near {
+		id := near[(uint64(i)+l.ID)%uint64(len(near))]
+		if end, known := ends[uint64(id)]; known && (end > at || end >= b.End) {
 			return id
 		}
 	}

@@ -86,9 +86,9 @@ func TestACountOfTwoToThe31EndsTheConnectionAndCostsNothing(t *testing.T) {
 			require.Error(t, err, name)
 		})
 		require.Less(t, cost, int64(8<<20), name)
-		require.Less(t, time.Since(began), 20*time.Second, name) // four thousand million tags would take minutes
+		require.Less(t, time.Since(began), time.Minute, name) // four thousand million tags would take minutes
 	}
-	require.Eventually(t, func() bool { return d.server.requests.Used()+d.server.calls.Used() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.server.requests.Used()+d.server.calls.Used() == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestABatchThatInflatesAThousandTimesIsRefusedInBoundedMemory(t *testing.T) {
@@ -144,7 +144,7 @@ func TestConnectionsBeyondTheLimitAreClosedAtOnce(t *testing.T) {
 	}
 	d.raw().closed()
 	require.NoError(t, first.Close())
-	require.Eventually(t, func() bool { return d.server.open() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.server.open() == 1 }, time.Minute, time.Millisecond)
 	c := d.raw()
 	c.send(q)
 	c.receive(q)
@@ -164,7 +164,7 @@ func TestAClientThatTakesNoAnswersIsNotReadOnFor(t *testing.T) {
 	}
 	require.Zero(t, c.produce("orders", acksAll, batch).ErrorCode)
 	require.Equal(t, 51, countRecords(t, d.stored("orders")))
-	require.Eventually(t, func() bool { return d.server.requests.Used() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.server.requests.Used() == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestWhatIsNotKafkaEndsTheConnection(t *testing.T) {

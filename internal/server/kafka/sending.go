@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/server/kafka/readers"
+	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
 )
 
@@ -78,7 +79,9 @@ func (c *sending) sendStored(run *readers.Run) error {
 		}
 		n, err := c.sendFile(run.Stored.File, position, min(left, sendPiece))
 		if err != nil {
-			run.Stored.Distrust()
+			if rpc.FileFailed(err) {
+				run.Stored.Distrust()
+			}
 			return fmt.Errorf("send records from a file: %w", err)
 		}
 		position, left = position+int64(n), left-n

@@ -82,7 +82,7 @@ func openNew(t *testing.T) *testServer { return open(t, t.TempDir(), Options{}) 
 // client is franz-go's, which picks versions and codecs by itself.
 func (d *testServer) client(options ...kgo.Opt) *kgo.Client {
 	d.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(d.address), kgo.DialTimeout(5 * time.Second)}, options...)...)
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(d.address), kgo.DialTimeout(time.Minute)}, options...)...)
 	require.NoError(d, err)
 	d.Cleanup(c.Close)
 	return c
@@ -90,7 +90,7 @@ func (d *testServer) client(options ...kgo.Opt) *kgo.Client {
 
 // ctx ends a test that hangs.
 func (d *testServer) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(d.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(d.Context(), 2*time.Minute)
 	d.Cleanup(cancel)
 	return ctx
 }
@@ -150,7 +150,7 @@ func (d *testServer) raw() *raw {
 	conn, err := net.Dial("tcp", d.address)
 	require.NoError(d, err)
 	d.Cleanup(func() { _ = conn.Close() })
-	require.NoError(d, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	require.NoError(d, conn.SetDeadline(time.Now().Add(time.Minute)))
 	return &raw{T: d.T, Conn: conn}
 }
 

@@ -54,7 +54,9 @@ type appendStream struct {
 // appendCall is one request.
 type appendCall struct {
 	place   rpc.Place[*appendCall]
-	stream  *appendStream
+	stream  *appendStream // nil once it is with the log, which may answer long after the stream
+	line    *rpc.Line[*appendCall]
+	server  *rpc.Server
 	charged int64
 	request logspec.AppendRequest
 	refusal *record.Refusal // decided before decoding
@@ -98,12 +100,13 @@ func (s *appendStream) end(err error) error {
 
 // Receive implements rpc.AppendCalls.
 func (s *appendStream) Receive() (*rpc.Place[*appendCall], error) {
-	c := &appendCall{stream: s}
+	c := &appendCall{stream: s, line: s.Line, server: s.server}
 	c.place.Value = c
 	if err := s.stream.RecvMsg(c); err != nil {
 		s.Drop(c)
 		return nil, err
 	}
+	c.stream = nil
 	return &c.place, nil
 }
 
@@ -213,12 +216,11 @@ func batchSize(proposals [][]byte) int {
 func (c *appendCall) settle(a sequence.Answer) {
 	c.answer = a
 	c.request.Proposals, c.append = nil, sequence.Append{}
-	s := c.stream
-	s.server.Appends.Release(c.charged)
+	c.server.Appends.Release(c.charged)
 	if a.Refusal != nil {
-		s.Line.Close()
+		c.line.Close()
 	}
-	s.Line.Answer(&c.place)
+	c.line.Answer(&c.place)
 }
 
 // ok returns the index of each proposal; a probe has none.

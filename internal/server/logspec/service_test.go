@@ -208,7 +208,7 @@ func serve(t *testing.T, n Node) (*rpc.Server, logspec.LogClient) {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		s.Stop(ctx)
 		require.NoError(t, <-served)

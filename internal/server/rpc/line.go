@@ -151,8 +151,9 @@ func (l *Line[T]) flush() {
 	defer l.mu.Unlock()
 	for p := l.first; p != nil && p.answered && !l.broken; p = l.first {
 		l.takeFirst()
+		try := l.try
 		l.mu.Unlock()
-		sent := l.try(p.Value)
+		sent := try(p.Value)
 		l.mu.Lock()
 		if !sent {
 			l.left, l.behind = p, true
@@ -224,6 +225,7 @@ func (l *Line[T]) Close() {
 func (l *Line[T]) Break() {
 	l.mu.Lock()
 	l.broken, l.closed = true, true
+	l.try = nil // it holds the stream, and requests that wait for their answers hold the line
 	if l.counted > 0 {
 		l.count(0)
 	}

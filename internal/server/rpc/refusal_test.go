@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
@@ -107,4 +110,35 @@ func TestTheEndOfAContextIsReportedWithItsCause(t *testing.T) {
 	require.Equal(t, "SHUTTING_DOWN", infoOf(t, err).Reason)
 
 	require.NoError(t, StatusOf(stopped, nil))
+}
+
+// Some gRPC clients take 8 KiB of headers by default.
+func TestARefusalWithTheLargestHoldFitsIntoHeaders(t *testing.T) {
+	hold := record.Hold{
+		Name: strings.Repeat("\x01", record.MaxHoldName), Owner: strings.Repeat("\u00f6", record.MaxHoldOwner/2), Offset: math.MaxInt64,
+		Lease: math.MaxUint32, MaxBytes: math.MaxInt64, MaxAge: math.MaxInt32, Pointer: make([]byte, record.MaxHoldPointer),
+	}
+	held := record.Refuse(record.Held, "hold %q keeps everything from offset %d", hold.Name, hold.Offset)
+	held.Hold = &hold
+	wide := hold
+	wide.Name = strings.Repeat("\u00f6", record.MaxHoldName/2)
+	for _, r := range []*record.Refusal{held, record.Trimmed(math.MaxInt64-2, math.MaxInt64-1, []record.Hold{wide}), record.Trimmed(math.MaxInt64-2, math.MaxInt64-1, []record.Hold{hold})} {
+		s := status.Convert(StatusOf(t.Context(), r)).Proto()
+		details, err := proto.Marshal(s)
+		require.NoError(t, err)
+		require.Len(t, s.Details, 2)
+		bytes := 0
+		for name, value := range map[string]string{
+			":status": "200", "content-type": "application/grpc", "grpc-status": "11",
+			"grpc-message": s.Message, "grpc-status-details-bin": base64.StdEncoding.EncodeToString(details),
+		} {
+			bytes += 32 + len(name) + len(value)
+			for _, b := range []byte(value) {
+				if b < ' ' || b > '~' || b == '%' {
+					bytes += 2 // written as %XX
+				}
+			}
+		}
+		require.LessOrEqual(t, bytes, 8<<10, r.Reason)
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"slices"
+	"syscall"
 
 	"strandline.dev/internal/transport/lean"
 )
@@ -37,6 +40,13 @@ func FileSender(conn net.Conn) (send lean.SendFile, direct bool) {
 		}
 		return conn.Write(piece)
 	}, bySystem != nil
+}
+
+// FileFailed reports whether sending from a file failed for the file, and not for the
+// connection.
+func FileFailed(err error) bool {
+	return !slices.ContainsFunc([]error{syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, net.ErrClosed, os.ErrDeadlineExceeded},
+		func(ofConnection error) bool { return errors.Is(err, ofConnection) })
 }
 
 // maxPiece bounds what is read from a file to be written, in bytes.

@@ -28,6 +28,7 @@ func (s *serverStream) SendFrom(first []byte, size int, middle func(SendFile) er
 func (w *frameWriter) writeFrom(first []byte, size int, middle func(SendFile) error, last []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.bound()
 	if w.finishCut(); w.failed != nil {
 		return w.failed
 	}

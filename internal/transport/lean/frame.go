@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/mem"
 )
@@ -190,6 +191,9 @@ type frameWriter struct {
 	parts   net.Buffers // of the frame that is being written
 	failed  error       // nothing can be written any more: a frame may have been cut
 
+	// hasty: the server stops, and no write may take longer than stopTime.
+	hasty atomic.Bool
+
 	sendFile SendFile
 	direct   bool // the system sends what sendFile does
 
@@ -210,7 +214,21 @@ func (w *frameWriter) write(k kind, payload mem.BufferSlice) error {
 	return w.writeLocked(k, payload)
 }
 
+// hasten bounds each write by stopTime from now on, also one that has begun.
+func (w *frameWriter) hasten() {
+	w.hasty.Store(true)
+	w.bound()
+}
+
+// bound is called before a write.
+func (w *frameWriter) bound() {
+	if w.hasty.Load() {
+		_ = w.to.SetWriteDeadline(time.Now().Add(stopTime)) // if it fails, so does the write
+	}
+}
+
 func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
+	w.bound()
 	switch cut := len(w.cut) > 0; {
 	case cut && k == aliveKind:
 		return w.failed // the rest is one

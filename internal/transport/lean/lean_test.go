@@ -227,6 +227,55 @@ func TestAStoppingServerCutsAClientThatTakesNothing(t *testing.T) {
 	}
 }
 
+// streamTo is a stream to a server that serves it alone. served is closed when that has ended.
+func streamTo(t *testing.T, s *Server) (stream grpc.ClientStream, served <-chan struct{}) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.serve(theirs)
+	}()
+	stream, err := clientOf(func(context.Context) (net.Conn, error) { return ours, nil }).NewStream(t.Context(), streamMethod)
+	require.NoError(t, err)
+	return stream, ended
+}
+
+// A handler that waits for something else than the client does not read, and nobody notices that
+// the connection was closed.
+func TestAStopEndsStreamsFromWhichNobodyReads(t *testing.T) {
+	began := make(chan struct{})
+	s := newServer(func(stream grpc.ServerStream) error {
+		close(began)
+		<-stream.Context().Done()
+		return stream.Context().Err()
+	})
+	stream, served := streamTo(t, s)
+	<-began
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Stop(ctx)
+	<-served
+	require.Error(t, stream.RecvMsg(new(wrapperspb.BytesValue)))
+}
+
+// An append may wait for a majority for longer than a client may take to receive its answer.
+func TestAnAnswerThatComesLateAfterAStopIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(func(stream grpc.ServerStream) error {
+			time.Sleep(2 * stopTime)
+			return stream.SendMsg(wrapperspb.Bytes([]byte("answer")))
+		})
+		stream, served := streamTo(t, s)
+		s.Stop(t.Context())
+		got := new(wrapperspb.BytesValue)
+		require.NoError(t, stream.RecvMsg(got))
+		require.Equal(t, "answer", string(got.GetValue()))
+		require.Equal(t, io.EOF, stream.RecvMsg(got))
+		<-served
+	})
+}
+
 func TestWhoDoesNotSpeakTheProtocolHasDoneNothing(t *testing.T) {
 	for name, answer := range map[string]string{"closes": "", "another protocol": "\x00\x00\x12\x04\x00\x00\x00\x00\x00", "text": "HTTP/1.1 400 Bad Request\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 	// callTime is how long a connection may take to say what it is for.
 	callTime = 10 * time.Second
 	// drainTime is how long a client may take to notice the end of its stream;
-	// stopDrainTime, when the server stops; and stopTime, to take what is being sent then.
+	// stopDrainTime, when the server stops; and stopTime, to take a message that is sent then.
 	drainTime     = 5 * time.Second
 	stopDrainTime = 500 * time.Millisecond
 	stopTime      = 2 * time.Second
@@ -47,6 +47,8 @@ type Server struct {
 	methods  map[string]method
 	stopping context.Context
 	stop     context.CancelFunc
+	cut      context.Context // ends all streams, also those from which nobody reads
+	cutAll   context.CancelFunc
 	serving  sync.WaitGroup
 
 	mu          sync.Mutex
@@ -63,6 +65,7 @@ type method struct {
 func NewServer(o Options) *Server {
 	s := &Server{options: o, methods: map[string]method{}, connections: map[net.Conn]struct{}{}, listeners: map[net.Listener]struct{}{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.cut, s.cutAll = context.WithCancel(context.Background())
 	return s
 }
 
@@ -132,6 +135,7 @@ func (s *Server) Stop(ctx context.Context) {
 	clear(s.listeners)
 	s.mu.Unlock()
 	cut := context.AfterFunc(ctx, func() {
+		s.cutAll()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for conn := range s.connections {
@@ -146,10 +150,11 @@ func (s *Server) Stop(ctx context.Context) {
 func (s *Server) serve(conn net.Conn) {
 	stream := newServerStream(conn, s.options)
 	defer stream.close()
+	defer context.AfterFunc(s.cut, stream.cancel)()
 	if s.accept(stream) != nil {
 		return // there is nobody who would understand an answer
 	}
-	release := context.AfterFunc(s.stopping, func() { _ = conn.SetWriteDeadline(time.Now().Add(stopTime)) })
+	release := context.AfterFunc(s.stopping, stream.writer.hasten)
 	defer release()
 	m, ok := s.methods[stream.method]
 	if !ok {

@@ -19,6 +19,8 @@ type batch struct {
 	pieces  [][]byte // the last may be a run of scratch that still grows
 	scratch []byte   // never moves: its capacity is fixed
 	growing bool     // the last piece is the end of scratch
+	// compressor takes the parts of bulk messages; nil: they are sent as they are.
+	compressor *compressor
 }
 
 func newBatch() *batch {
@@ -28,12 +30,39 @@ func newBatch() *batch {
 // hasRoom for another header of the lane. The place of the last one is kept
 // for the bulk lane.
 func (b *batch) hasRoom(in lane) bool {
-	limit := scratchBytes
+	limit, headers := scratchBytes, 1
 	if in == bulk {
 		limit += headerSize
+		if b.compressor != nil {
+			headers += len(b.compressor.late)
+		}
 	}
-	return len(b.scratch)+headerSize <= limit
+	return len(b.scratch)+headers*headerSize <= limit
 }
+
+// begin adds the header of a part whose pieces follow.
+func (b *batch) begin(h header) {
+	if b.late(h.lane) {
+		b.compressor.late = append(b.compressor.late, latePart{header: h})
+		b.bytes += headerSize
+		return
+	}
+	b.header(h)
+}
+
+// piece adds a piece of payload to the part that was begun.
+func (b *batch) piece(in lane, piece []byte) {
+	if !b.late(in) {
+		b.add(piece)
+		return
+	}
+	last := &b.compressor.late[len(b.compressor.late)-1]
+	last.pieces = append(last.pieces, piece)
+	b.bytes += len(piece)
+}
+
+// late reports whether the parts of a lane wait for the compressor.
+func (b *batch) late(in lane) bool { return in == bulk && b.compressor != nil }
 
 // header adds a header; there must be room.
 func (b *batch) header(h header) {
@@ -51,10 +80,15 @@ func (b *batch) add(piece []byte) {
 		b.scratch = append(b.scratch, piece...)
 		b.copied(at)
 	default:
-		b.pieces = append(b.pieces, piece)
+		b.refer(piece)
 		b.bytes += len(piece)
-		b.growing = false
 	}
+}
+
+// refer adds a piece by reference.
+func (b *batch) refer(piece []byte) {
+	b.pieces = append(b.pieces, piece)
+	b.growing = false
 }
 
 // copied makes what was put into scratch, from position at, part of the pieces.

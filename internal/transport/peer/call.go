@@ -46,7 +46,12 @@ func (c *connection) call(ctx context.Context, kind string, request []byte) ([]b
 	case r := <-answered:
 		return r.payload, r.err
 	case <-c.context.Done():
-		return nil, fmt.Errorf("%w (%w)", ErrConnectionLost, context.Cause(c.context))
+		select {
+		case r := <-answered: // it came before the end
+			return r.payload, r.err
+		default:
+			return nil, fmt.Errorf("%w (%w)", ErrConnectionLost, context.Cause(c.context))
+		}
 	case <-ctx.Done():
 		// In the lane of the call, so as not to overtake it. If there is no room
 		// the other side works in vain, no more.
@@ -139,6 +144,9 @@ func (c *connection) respond(ctx context.Context, number uint64, kind string, re
 		}
 	}
 	response, err := answer(ctx, c.from, kind, request)
+	if c.context.Err() != nil {
+		return // what the end of the connection makes of a call is no answer: its outcome is unknown
+	}
 	if err == nil && len(response) > MaxMessage {
 		err = fmt.Errorf("the answer to %s has %d bytes, at most %d are allowed", kind, len(response), MaxMessage)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,46 @@ func TestACallWhoseConnectionIsLostFails(t *testing.T) {
 	_, err := a.Call(t.Context(), 2, "wait", nil)
 	require.ErrorIs(t, err, ErrConnectionLost)
 	next(t, ended)
+}
+
+// A node that closes ends its answers and its connections. The writer may still run: it
+// must not send as the answer what the end made of it.
+func TestWhatTheEndOfAConnectionMakesOfACallIsNotSent(t *testing.T) {
+	m := New(Options{Answer: func(ctx context.Context, _ NodeID, _ string, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	c := newConnection(m, &timedReader{}, nil, 2, "", false)
+	ctx, cancel := context.WithCancel(c.context)
+	require.NoError(t, c.answers.begin(7, 1, cancel))
+	m.Close()
+	c.respond(ctx, 7, "wait", nil, 1)
+	require.Zero(t, c.queue.bytes())
+}
+
+// endOfAll is a context that lets something happen when its caller begins to wait.
+type endOfAll struct {
+	context.Context
+	happen func()
+}
+
+func (e endOfAll) Done() <-chan struct{} {
+	e.happen()
+	return nil
+}
+
+func TestAnAnswerThatCameBeforeTheConnectionWasLostCounts(t *testing.T) {
+	m := New(Options{})
+	for range 50 { // a choice among what is ready is made at random
+		c := newConnection(m, &timedReader{}, nil, 2, "", false)
+		got, err := c.call(endOfAll{t.Context(), func() {
+			c.calls.resolve(1, reply{payload: []byte("yes")})
+			c.close(io.EOF)
+		}}, "ask", nil)
+		require.NoError(t, err)
+		require.Equal(t, "yes", string(got))
+	}
+	m.Close()
 }
 
 func TestCloseEndsCallsThatWait(t *testing.T) {

@@ -33,12 +33,14 @@ type connection struct {
 	dialled string // the address, if this side dialled
 	asking  bool   // only calls are allowed
 	version uint32 // of the protocol, that both sides speak
-	queue   *queue
-	timed   *timedReader
-	frames  frameReader
-	calls   calls
-	answers answers
-	traffic *traffic // the link's
+	// compresses: messages to the other side may be compressed.
+	compresses bool
+	queue      *queue
+	timed      *timedReader
+	frames     frameReader
+	calls      calls
+	answers    answers
+	traffic    *traffic // the link's
 
 	context context.Context // ends with close
 	end     context.CancelCauseFunc
@@ -130,6 +132,10 @@ func (c *connection) receive(h header, payload []byte) error {
 
 func (c *connection) write() error {
 	b := newBatch()
+	var small *compressor
+	if c.compresses {
+		small = newCompressor()
+	}
 	idle := time.NewTimer(c.mesh.pace.ping)
 	defer idle.Stop()
 	for {
@@ -137,7 +143,13 @@ func (c *connection) write() error {
 		case <-c.context.Done():
 			return context.Cause(c.context)
 		case <-c.queue.wake:
+			if b.compressor = nil; small != nil && c.mesh.options.Compress(c.from) {
+				b.compressor = small
+			}
 			c.queue.take(b)
+			if b.compressor != nil {
+				small.flush(b)
+			}
 		case <-idle.C:
 			b.header(header{kind: pingFrame, lane: urgent})
 		}

@@ -37,7 +37,7 @@ const headerSize = 32
 //	 0  u32  length      of the payload in bytes, at most 1 MiB
 //	 4  u8   kind
 //	 5  u8   lane
-//	 6  u16  reserved    0
+//	 6  u16  flags       1: the payload is compressed with zstd, of a message only; others 0
 //	 8  u64  log         of a message; the number of a call, counted by the caller
 //	16  u64  replica     of a message; otherwise 0
 //	24  u32  rest        bytes of the message that follow in further frames
@@ -49,13 +49,16 @@ const headerSize = 32
 // the same lane. A payload has no CRC here: what must not change unseen, such
 // as an entry, brings its own.
 type header struct {
-	length  uint32
-	kind    kind
-	lane    lane
-	log     uint64
-	replica uint64
-	rest    uint32
+	length     uint32
+	kind       kind
+	lane       lane
+	compressed bool
+	log        uint64
+	replica    uint64
+	rest       uint32
 }
+
+const compressedFlag = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -65,7 +68,11 @@ var errBadFrame = errors.New("bad frame")
 func (h header) append(to []byte) []byte {
 	at := len(to)
 	to = binary.LittleEndian.AppendUint32(to, h.length)
-	to = append(to, byte(h.kind), byte(h.lane), 0, 0)
+	flags := byte(0)
+	if h.compressed {
+		flags = compressedFlag
+	}
+	to = append(to, byte(h.kind), byte(h.lane), flags, 0)
 	to = binary.LittleEndian.AppendUint64(to, h.log)
 	to = binary.LittleEndian.AppendUint64(to, h.replica)
 	to = binary.LittleEndian.AppendUint32(to, h.rest)
@@ -77,12 +84,13 @@ func parseHeader(b []byte) (header, error) {
 		return header{}, fmt.Errorf("%w: the header's CRC is %08x, it says %08x", errBadFrame, got, want)
 	}
 	h := header{
-		length:  binary.LittleEndian.Uint32(b),
-		kind:    kind(b[4]),
-		lane:    lane(b[5]),
-		log:     binary.LittleEndian.Uint64(b[8:]),
-		replica: binary.LittleEndian.Uint64(b[16:]),
-		rest:    binary.LittleEndian.Uint32(b[24:]),
+		length:     binary.LittleEndian.Uint32(b),
+		kind:       kind(b[4]),
+		lane:       lane(b[5]),
+		compressed: b[6]&compressedFlag != 0,
+		log:        binary.LittleEndian.Uint64(b[8:]),
+		replica:    binary.LittleEndian.Uint64(b[16:]),
+		rest:       binary.LittleEndian.Uint32(b[24:]),
 	}
 	return h, h.check()
 }
@@ -94,6 +102,8 @@ func (h header) check() error {
 		return fmt.Errorf("%w: unknown kind %d", errBadFrame, h.kind)
 	case h.lane >= lanes:
 		return fmt.Errorf("%w: unknown lane %d", errBadFrame, h.lane)
+	case h.compressed && (h.kind != messageFrame || h.length == 0):
+		return fmt.Errorf("%w: kind %d with %d bytes is compressed", errBadFrame, h.kind, h.length)
 	case h.length > maxPart:
 		return fmt.Errorf("%w: %d bytes of payload, at most %d are allowed", errBadFrame, h.length, maxPart)
 	case uint64(h.length)+uint64(h.rest) > MaxMessage:
@@ -115,6 +125,7 @@ func (h header) sameMessage(other header) bool {
 type frameReader struct {
 	from    *bufio.Reader
 	partial [lanes]partial
+	decompressor
 }
 
 // partial is a message of which more is to come.
@@ -150,6 +161,16 @@ func (r *frameReader) next() (header, []byte, error) {
 }
 
 func (r *frameReader) payload(h header) (payload []byte, complete bool, err error) {
+	var plain []byte
+	if h.compressed {
+		if plain, err = r.decompressor.read(r.from, h.length); err != nil {
+			return nil, false, err
+		}
+		h.length = uint32(len(plain))
+		if err := h.check(); err != nil {
+			return nil, false, err
+		}
+	}
 	p := &r.partial[h.lane]
 	if p.header.rest > 0 {
 		if !h.sameMessage(p.header) || uint64(h.length)+uint64(h.rest) != uint64(p.header.rest) {
@@ -160,7 +181,9 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 	}
 	got := len(p.payload)
 	p.payload = grow(p.payload, int(h.length), int(h.rest))
-	if _, err := io.ReadFull(r.from, p.payload[got:]); err != nil {
+	if plain != nil {
+		copy(p.payload[got:], plain)
+	} else if _, err := io.ReadFull(r.from, p.payload[got:]); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}

@@ -35,14 +35,17 @@ const Magic = "\xf5STRAND\n"
 //
 // Frames follow once both are welcome; otherwise both close.
 type opening struct {
-	Cluster string `json:"cluster,omitempty"`
-	Node    Node   `json:"node"`
+	Cluster string   `json:"cluster,omitempty"`
+	Former  []string `json:"former,omitempty"` // see Hello
+	Node    Node     `json:"node"`
 	// Ask: this connection carries calls of who dialled, no messages, and is not
 	// the one between these two nodes.
 	Ask         bool                   `json:"ask,omitempty"`
 	Incarnation Incarnation            `json:"life"`
 	Known       map[NodeID]Incarnation `json:"known,omitempty"`
 	Levels      Levels                 `json:"levels,omitzero"`
+	// Compression: the sender reads compressed frames.
+	Compression bool `json:"compression,omitempty"`
 	// Newest is the newest version of the protocol that the sender speaks; 0: the oldest
 	// is the only one.
 	Newest uint32 `json:"newest_version,omitempty"`
@@ -81,7 +84,7 @@ func (e *RefusedError) Error() string {
 }
 
 func (o opening) hello() Hello {
-	return Hello{Cluster: o.Cluster, Node: o.Node, Incarnation: o.Incarnation, Known: o.Known, Levels: o.Levels}
+	return Hello{Cluster: o.Cluster, Former: o.Former, Node: o.Node, Incarnation: o.Incarnation, Known: o.Known, Levels: o.Levels}
 }
 
 // shakeHands exchanges openings and verdicts. An error of type *RefusedError

@@ -164,7 +164,8 @@ func (l *link) keepConnected() {
 		}
 		if err != nil {
 			l.mesh.report(*l.node.Load(), err)
-			if errors.Is(err, syscall.ECONNREFUSED) {
+			// Whoever forwards connections accepts them for a process that is gone, and closes them.
+			if errors.Is(err, syscall.ECONNREFUSED) || processGone(err) {
 				l.nobodyListens()
 			}
 		}
@@ -239,5 +240,6 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 	timed.silence = m.pace.silence
 	c := newConnection(m, timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask)
 	c.version = version(mine, theirs)
+	c.compresses = theirs.Compression && m.options.Compress != nil
 	return c, nil
 }

@@ -26,7 +26,8 @@ func (n Node) String() string { return fmt.Sprintf("%d (%s)", n.ID, n.Name) }
 // Hello is what each side says about itself when a connection opens.
 type Hello struct {
 	Cluster string
-	Node    Node // ID 0: a node that is in no cluster yet
+	Former  []string // ids that the cluster had before
+	Node    Node     // ID 0: a node that is in no cluster yet
 	// Incarnation is how far the node has come; Known is how far others had when it heard
 	// of them last.
 	Incarnation Incarnation
@@ -53,6 +54,8 @@ type Incarnation struct {
 type Options struct {
 	// Incarnations is how far this node has come, and others as far as it knows.
 	Incarnations func() (own Incarnation, known map[NodeID]Incarnation)
+	// Former are ids that the cluster had before, for Hello.
+	Former func() []string
 	// Levels are the feature levels that this node understands, for Hello.
 	Levels Levels
 	// Dial connects to an address; by default with TCP.
@@ -72,14 +75,18 @@ type Options struct {
 	// to the callee, in a buffer of its own. While Deliver runs nothing else is
 	// received from that node. The messages of a lane come in order.
 	Deliver func(from NodeID, log, replica uint64, message []byte)
+	// Compress reports whether bulk messages to a node are compressed, if that reads them. It
+	// is asked with each batch. nil: none are.
+	Compress func(to NodeID) bool
 	// Answer answers a call, in a goroutine of its own. From is 0 if a node
 	// asks that is in no cluster yet. The context ends when the caller does not
 	// wait any longer. At most 256 run for one connection.
 	Answer func(ctx context.Context, from NodeID, kind string, request []byte) ([]byte, error)
 	// Changed is called when a node can be reached, or no longer; for one node
 	// never at the same time, and in order. Messages sent before a loss and not
-	// delivered are lost. Refused: nothing listens at its address any more, or
-	// it closed the connection: its process is gone, and not only silent.
+	// delivered are lost. Refused: nothing listens at its address any more, or it
+	// closed the connection, and one that was dialled after it too: its process is
+	// gone, as far as one can tell, and not only silent.
 	Changed func(node NodeID, up, refused bool)
 	// Refused gets the reason another node gave for refusing this one, once
 	// until the reason changes or a connection opens.
@@ -277,7 +284,10 @@ func (m *Mesh) identity() (cluster string, self Node) {
 
 func (m *Mesh) opening(ask bool) opening {
 	cluster, self := m.identity()
-	o := opening{Cluster: cluster, Node: self, Ask: ask, Levels: m.options.Levels, oldest: m.options.oldest, Newest: m.options.newest}
+	o := opening{Cluster: cluster, Node: self, Ask: ask, Compression: true, Levels: m.options.Levels, oldest: m.options.oldest, Newest: m.options.newest}
+	if m.options.Former != nil {
+		o.Former = m.options.Former()
+	}
 	if m.options.Incarnations != nil {
 		o.Incarnation, o.Known = m.options.Incarnations()
 	}

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 type change struct {
 	node        NodeID
@@ -60,7 +60,7 @@ func newMember(t testing.TB, id NodeID, adjust ...func(*Options)) *member {
 		},
 		Changed: func(node NodeID, up, refused bool) { m.changes <- change{node, up, refused} },
 		Refused: func(_ Node, reason string) { m.refusals <- reason },
-		pace: pace{ping: 20 * time.Millisecond, silence: 5 * time.Second, handshake: 5 * time.Second,
+		pace: pace{ping: 20 * time.Millisecond, silence: patience, handshake: patience,
 			backoff: time.Millisecond, backoffTo: 20 * time.Millisecond},
 	}
 	for _, f := range adjust {
@@ -154,10 +154,18 @@ func TestTheLowerIdDials(t *testing.T) {
 }
 
 func TestACutConnectionIsDialledAnew(t *testing.T) {
-	a, b := pair(t)
+	again := make(chan struct{}, 1)
+	again <- struct{}{}
+	a, b := pair(t, func(o *Options) {
+		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			<-again // a connection that came before the end of the other was seen would replace that
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	})
 	_ = (*a.links.Load())[2].current.Load().conn.Close()
 	require.Equal(t, change{2, false, false}, next(t, a.changes))
 	require.Equal(t, change{1, false, true}, next(t, b.changes), "who is dialled takes the end of a connection for the end of the process")
+	close(again)
 	require.True(t, next(t, a.changes).up)
 	require.True(t, next(t, b.changes).up)
 	require.True(t, a.Send(2, 1, 1, true, net.Buffers{[]byte("again")}))
@@ -172,6 +180,32 @@ func TestAProcessThatIsGoneIsDistinguishedFromSilenceOnce(t *testing.T) {
 	require.Equal(t, change{2, false, true}, next(t, a.changes))
 	require.False(t, a.Send(2, 1, 1, true, nil))
 	require.Empty(t, a.changes)
+}
+
+// Behind a forwarder of connections nothing refuses them: they are accepted, and closed when the
+// forwarder finds nobody.
+func TestAProcessThatIsGoneBehindAForwarderIsNoticed(t *testing.T) {
+	a := newMember(t, 1)
+	forwarder, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer forwarder.Close()
+	node := Node{2, "b", forwarder.Addr().String()}
+	a.Identify("cluster", a.node)
+	a.SetNodes([]Node{node})
+	conn, err := forwarder.Accept()
+	require.NoError(t, err)
+	greet(t, conn, opening{Cluster: "cluster", Node: node, oldest: Version})
+	require.Equal(t, change{2, true, false}, next(t, a.changes))
+	require.NoError(t, conn.Close())
+	require.Equal(t, change{2, false, false}, next(t, a.changes))
+	for range 3 {
+		conn, err := forwarder.Accept()
+		require.NoError(t, err)
+		require.NoError(t, conn.(*net.TCPConn).SetLinger(0))
+		require.NoError(t, conn.Close())
+	}
+	require.Equal(t, change{2, false, true}, next(t, a.changes))
+	require.Empty(t, a.changes, "it is said once")
 }
 
 func TestASilentNodeIsFoundOnBothSides(t *testing.T) {

@@ -161,7 +161,7 @@ func (o *outgoing) takePart(b *batch) {
 	length := min(o.left, maxPart)
 	o.left -= length
 	o.header.length, o.header.rest = uint32(length), uint32(o.left)
-	b.header(o.header)
+	b.begin(o.header)
 	for length > 0 {
 		piece := o.message[o.piece][o.offset:]
 		if len(piece) > length {
@@ -170,7 +170,7 @@ func (o *outgoing) takePart(b *batch) {
 		} else {
 			o.piece, o.offset = o.piece+1, 0
 		}
-		b.add(piece)
+		b.piece(o.header.lane, piece)
 		length -= len(piece)
 	}
 }

@@ -29,6 +29,7 @@ type AppendRequest struct {
 	Batches []byte
 	Records []*strandlinev1.Record
 	LogID   uint64
+	Explain bool
 }
 
 func (m *AppendRequest) encode() (mem.BufferSlice, error) {
@@ -58,14 +59,14 @@ func (m *AppendRequest) encode() (mem.BufferSlice, error) {
 		out = append(out, mem.SliceBuffer(m.Batches))
 	}
 	if len(m.Records) > 0 {
-		tail, err := proto.Marshal(&strandlinev1.AppendRequest{Records: m.Records, LogId: m.LogID})
+		tail, err := proto.Marshal(&strandlinev1.AppendRequest{Records: m.Records, LogId: m.LogID, Explain: m.Explain})
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, mem.SliceBuffer(tail))
-	} else if m.LogID != 0 {
-		tail := make([]byte, 0, 11)
-		out = append(out, mem.SliceBuffer(appendVarint(tail, 11, m.LogID)))
+	} else if m.LogID != 0 || m.Explain {
+		tail := appendVarint(make([]byte, 0, 13), 11, m.LogID)
+		out = append(out, mem.SliceBuffer(appendVarint(tail, 13, protowire.EncodeBool(m.Explain))))
 	}
 	return out, nil
 }
@@ -88,7 +89,7 @@ func (m *AppendRequest) decode(c *cursor) error {
 			m.Batches, err = c.bytes(m.Batches)
 		case number == 10 && kind == protowire.BytesType:
 			err = m.decodeRecord(c)
-		case (number >= 2 && number <= 8 || number == 11) && kind == protowire.VarintType:
+		case (number >= 2 && number <= 8 || number == 11 || number == 13) && kind == protowire.VarintType:
 			var v uint64
 			v, err = c.varint()
 			m.setNumber(number, v)
@@ -120,6 +121,8 @@ func (m *AppendRequest) setNumber(number protowire.Number, v uint64) {
 		m.Atomic = protowire.DecodeBool(v)
 	case 11:
 		m.LogID = v
+	case 13:
+		m.Explain = protowire.DecodeBool(v)
 	}
 }
 
@@ -144,7 +147,7 @@ func (m *AppendRequest) take(from proto.Message) {
 		Log: g.Log, SessionID: g.SessionId, Epoch: g.Epoch,
 		FirstSequence: g.FirstSequence, LowWater: g.LowWater, WriterTerm: g.WriterTerm,
 		ExpectedEnd: g.GetExpectedEnd(), HasExpectedEnd: g.ExpectedEnd != nil, Atomic: g.Atomic,
-		Batches: append(m.Batches[:0], g.Batches...), Records: g.Records, LogID: g.LogId,
+		Batches: append(m.Batches[:0], g.Batches...), Records: g.Records, LogID: g.LogId, Explain: g.Explain,
 	}
 }
 

@@ -18,10 +18,12 @@ type AppendResponse struct {
 	FirstOffset, EndOffset int64
 	Ranges                 []*strandlinev1.OffsetRange
 	Duplicate              bool
+
+	Stages *strandlinev1.AppendStages // nil: nobody asked
 }
 
 func (m *AppendResponse) encode() (mem.BufferSlice, error) {
-	if m.Refused != nil || len(m.Ranges) > 0 {
+	if m.Refused != nil || len(m.Ranges) > 0 || m.Stages != nil {
 		data, err := proto.Marshal(m.toGenerated())
 		return mem.BufferSlice{mem.SliceBuffer(data)}, err
 	}
@@ -36,7 +38,7 @@ func (m *AppendResponse) encode() (mem.BufferSlice, error) {
 }
 
 // decode knows the answer that nearly every append gets; what is refused, or
-// lies in several ranges, is unusual.
+// lies in several ranges, or has stages, is unusual.
 func (m *AppendResponse) decode(c *cursor) error {
 	*m = AppendResponse{}
 	number, kind, err := c.field()
@@ -71,11 +73,11 @@ func (m *AppendResponse) decode(c *cursor) error {
 
 func (m *AppendResponse) toGenerated() *strandlinev1.AppendResponse {
 	if m.Refused != nil {
-		return &strandlinev1.AppendResponse{Result: &strandlinev1.AppendResponse_Refused{Refused: m.Refused}}
+		return &strandlinev1.AppendResponse{Result: &strandlinev1.AppendResponse_Refused{Refused: m.Refused}, Stages: m.Stages}
 	}
 	return &strandlinev1.AppendResponse{Result: &strandlinev1.AppendResponse_Appended{Appended: &strandlinev1.Appended{
 		FirstOffset: m.FirstOffset, EndOffset: m.EndOffset, Ranges: m.Ranges, Duplicate: m.Duplicate,
-	}}}
+	}}, Stages: m.Stages}
 }
 
 func (m *AppendResponse) generated() proto.Message { return new(strandlinev1.AppendResponse) }
@@ -84,7 +86,7 @@ func (m *AppendResponse) generated() proto.Message { return new(strandlinev1.App
 // refusal without a reason: it must not look like an append at offset 0.
 func (m *AppendResponse) take(from proto.Message) {
 	g := from.(*strandlinev1.AppendResponse)
-	*m = AppendResponse{}
+	*m = AppendResponse{Stages: g.GetStages()}
 	if a := g.GetAppended(); a != nil {
 		m.FirstOffset, m.EndOffset, m.Ranges, m.Duplicate = a.FirstOffset, a.EndOffset, a.Ranges, a.Duplicate
 		return

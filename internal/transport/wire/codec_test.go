@@ -51,6 +51,16 @@ func pairs() []pair {
 			&strandlinev1.AppendRequest{Log: "orders", Records: records()},
 		},
 		{
+			"an append request that asks for its stages",
+			&wire.AppendRequest{Batches: long, Explain: true},
+			&strandlinev1.AppendRequest{Batches: long, Explain: true},
+		},
+		{
+			"plain records of a log with an id that ask for their stages",
+			&wire.AppendRequest{Records: records(), LogID: 9, Explain: true},
+			&strandlinev1.AppendRequest{Records: records(), LogId: 9, Explain: true},
+		},
+		{
 			"an answer",
 			&wire.AppendResponse{FirstOffset: 1 << 40, EndOffset: 1<<40 + 128, Duplicate: true},
 			appended(&strandlinev1.Appended{FirstOffset: 1 << 40, EndOffset: 1<<40 + 128, Duplicate: true}),
@@ -69,6 +79,13 @@ func pairs() []pair {
 			"an answer in several ranges",
 			&wire.AppendResponse{FirstOffset: 1, EndOffset: 9, Ranges: []*strandlinev1.OffsetRange{{First: 1, End: 2}, {First: 8, End: 9}}},
 			appended(&strandlinev1.Appended{FirstOffset: 1, EndOffset: 9, Ranges: []*strandlinev1.OffsetRange{{First: 1, End: 2}, {First: 8, End: 9}}}),
+		},
+		{
+			"an answer with stages",
+			&wire.AppendResponse{FirstOffset: 1, EndOffset: 9, Stages: stages()},
+			&strandlinev1.AppendResponse{
+				Result: &strandlinev1.AppendResponse_Appended{Appended: &strandlinev1.Appended{FirstOffset: 1, EndOffset: 9}}, Stages: stages(),
+			},
 		},
 		{
 			"a refusal",
@@ -113,6 +130,13 @@ func records() []*strandlinev1.Record {
 			Timestamp: &timestamppb.Timestamp{Seconds: 5}, Key: []byte{}, Value: []byte("all of it"),
 			Headers: []*strandlinev1.Header{{Key: "k", Value: []byte("v")}, {Key: "null"}},
 		},
+	}
+}
+
+func stages() *strandlinev1.AppendStages {
+	return &strandlinev1.AppendStages{
+		Queue: &durationpb.Duration{Nanos: 5}, Sync: &durationpb.Duration{Seconds: 1},
+		Acknowledgements: []*strandlinev1.ReplicaAcknowledgement{{Node: "b", After: &durationpb.Duration{Nanos: 7}}, {Node: "c"}},
 	}
 }
 
@@ -265,7 +289,7 @@ func toGenerated(ours any) proto.Message {
 	case *wire.AppendRequest:
 		g := &strandlinev1.AppendRequest{
 			Log: m.Log, SessionId: m.SessionID, Epoch: m.Epoch, FirstSequence: m.FirstSequence, LowWater: m.LowWater,
-			WriterTerm: m.WriterTerm, Atomic: m.Atomic, Batches: m.Batches, Records: m.Records, LogId: m.LogID,
+			WriterTerm: m.WriterTerm, Atomic: m.Atomic, Batches: m.Batches, Records: m.Records, LogId: m.LogID, Explain: m.Explain,
 		}
 		if m.HasExpectedEnd {
 			g.ExpectedEnd = &m.ExpectedEnd
@@ -273,9 +297,11 @@ func toGenerated(ours any) proto.Message {
 		return g
 	case *wire.AppendResponse:
 		if m.Refused != nil {
-			return &strandlinev1.AppendResponse{Result: &strandlinev1.AppendResponse_Refused{Refused: m.Refused}}
+			return &strandlinev1.AppendResponse{Result: &strandlinev1.AppendResponse_Refused{Refused: m.Refused}, Stages: m.Stages}
 		}
-		return appended(&strandlinev1.Appended{FirstOffset: m.FirstOffset, EndOffset: m.EndOffset, Ranges: m.Ranges, Duplicate: m.Duplicate})
+		g := appended(&strandlinev1.Appended{FirstOffset: m.FirstOffset, EndOffset: m.EndOffset, Ranges: m.Ranges, Duplicate: m.Duplicate})
+		g.Stages = m.Stages
+		return g
 	default:
 		m2 := ours.(*wire.ReadFrame)
 		g := &strandlinev1.ReadResponse{

@@ -70,9 +70,9 @@ func main() {
 	flag.BoolVar(&o.Race, "race", false, "run the nodes under the race detector")
 	flag.StringVar(&o.Dir, "dir", "", "where everything is kept; default: the directory for temporary files")
 	flag.IntVar(&g.campaigns, "campaigns", 0, "how many; 0: one, or as many as the three below ask for")
-	flag.DurationVar(&g.duration, "duration", 0, "go on with further seeds for so long")
-	flag.IntVar(&g.acks, "until-acks", 0, "go on until so many records are acknowledged in all")
-	flag.IntVar(&g.faults, "until-faults", 0, "go on until there were so many faults in all")
+	flag.DurationVar(&g.duration, "duration", 0, "continue with further seeds for so long")
+	flag.IntVar(&g.acks, "until-acks", 0, "continue until so many records are acknowledged in all")
+	flag.IntVar(&g.faults, "until-faults", 0, "continue until there were so many faults in all")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), help)
 		flag.PrintDefaults()

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/record"
 	"strandline.dev/test/cluster"
 )
 
@@ -42,6 +43,8 @@ type golden struct {
 	// Session has sent Session.Next records, the last of which is at Last.
 	Session client.SessionPosition
 	Last    int64
+	// Entries are how many of each kind all logs have.
+	Entries map[string]int
 	// Rights are enforced; nil: they are not, and nothing is encrypted.
 	Rights *goldenRights `json:",omitempty"`
 }
@@ -75,6 +78,7 @@ type goldenLog struct {
 	WriterTerm uint64
 	Holds      []client.HoldInfo `json:",omitempty"`
 	Digest     string            // of all records
+	Root       string            `json:",omitempty"` // the log's own digest as of its end, and where that begins; empty: it has none
 }
 
 const goldenData = "testdata/golden"
@@ -107,6 +111,7 @@ func readGoldenData(t *testing.T, directory string) {
 	require.NoError(t, json.Unmarshal(text, &want))
 	data := t.TempDir()
 	unpack(t, filepath.Join(directory, "data.tar.gz"), data)
+	require.Equal(t, want.Entries, entriesOf(t, data))
 
 	c := cluster.Start(t, cluster.Options{Nodes: 1, Encrypted: want.Rights != nil, Data: func(string) string { return data }})
 	admin := c.Client().Admin()
@@ -176,6 +181,7 @@ func writeGoldenData(t *testing.T, directory string) {
 	require.NoError(t, admin.Access().EnforceRights(t.Context(), true, "user/tester"))
 	must(admin.CreateLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 40, Replicas: 1}))
 	must(admin.CreateLog(t.Context(), "fenced", client.LogConfig{Fenced: true, Retention: 10000 * time.Hour * 24}))
+	must(admin.CreateLog(t.Context(), "trimmed", client.LogConfig{}))
 	must(admin.CreateLog(t.Context(), "memory", client.LogConfig{Durability: client.Memory}))
 	must(admin.CreateLog(t.Context(), "deleted", client.LogConfig{}))
 	require.NoError(t, admin.DeleteLog(t.Context(), "deleted"))
@@ -185,6 +191,9 @@ func writeGoldenData(t *testing.T, directory string) {
 	require.NoError(t, err)
 	want := golden{}
 	for i := range 60 {
+		if i == 40 { // segments with holds in their snapshots follow
+			setHolds(t, c, "orders")
+		}
 		want.Last, err = p.AppendRecord(t.Context(), client.Record{
 			Timestamp: time.UnixMilli(1_700_000_000_000 + int64(i)), Key: fmt.Append(nil, "key ", i%7), Value: bytes.Repeat(fmt.Append(nil, "value ", i, " "), 800),
 			Headers: []client.Header{{Key: "number", Value: fmt.Append(nil, i)}},
@@ -192,11 +201,6 @@ func writeGoldenData(t *testing.T, directory string) {
 		require.NoError(t, err)
 	}
 	want.Session = p.Position()
-	for i, hold := range []string{"nightly", "released"} {
-		_, _, err = admin.SetHold(t.Context(), "orders", client.HoldInfo{Name: hold, Offset: 30 + int64(i), Owner: "a person", Pointer: []byte("there")})
-		require.NoError(t, err)
-	}
-	require.NoError(t, admin.ReleaseHold(t.Context(), "orders", "released"))
 	_, _, err = admin.Trim(t.Context(), "orders", 25, false)
 	require.NoError(t, err)
 	term, _, err := admin.AcquireWriter(t.Context(), "fenced")
@@ -207,33 +211,78 @@ func writeGoldenData(t *testing.T, directory string) {
 		must(compressed.Append(t.Context(), bytes.Repeat(fmt.Append(nil, i), 500)))
 	}
 	require.NoError(t, compressed.Close(t.Context()))
-	// Until the catalog has a checkpoint, and changes behind it.
-	c.Await("a checkpoint of the catalog", func(s *client.ClusterStatus) string {
-		for range 100 {
+	// What is trimmed before it is covered by the digest is covered by an entry of its own.
+	short, err := c.Client().Producer(t.Context(), "trimmed")
+	require.NoError(t, err)
+	must(short.Append(t.Context(), []byte("gone")))
+	require.NoError(t, short.Close(t.Context()))
+	_, _, err = admin.Trim(t.Context(), "trimmed", 1, false)
+	require.NoError(t, err)
+	// A checkpoint of the catalog, and changes behind it.
+	change := func(times int) {
+		for range times {
 			must(admin.ConfigureLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 41, Replicas: 1}))
 		}
+	}
+	change(1100)
+	c.Await("a checkpoint of the catalog", func(s *client.ClusterStatus) string {
 		if cluster.FindLog(s, "_catalog").Start > 0 {
 			return ""
 		}
 		return "there is none yet"
 	})
+	change(10)
 	status, err := admin.ClusterStatus(t.Context())
 	require.NoError(t, err)
 	want.Level = status.Level
 	rights := rightsOf(t, admin.Access())
 	want.Rights = &rights
-	for _, name := range []string{"orders", "fenced"} {
+	for _, name := range []string{"orders", "fenced", "trimmed"} {
 		want.Logs = append(want.Logs, lookAt(t, c, name))
 	}
 	c.Node("a").Kill() // the producer still has its session
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = p.Close(gone)
+	want.Entries = entriesOf(t, data)
+	for _, kind := range []string{
+		"batches", "batches: the digest begins", "batches with contents", "contents",
+		fmt.Sprint("command ", record.SetHold), fmt.Sprint("command ", record.ReleaseHold),
+		fmt.Sprint("command ", record.ReleaseHold, " with flags ", record.FlagExpired), fmt.Sprint("command ", record.ReleaseHold, " with flags ", record.FlagBroken),
+	} {
+		require.NotZero(t, want.Entries[kind], "%s: there are %v", kind, want.Entries)
+	}
 	text, err := json.MarshalIndent(want, "", "  ")
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(directory, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(directory, "expected.json"), append(text, '\n'), 0o644))
 	pack(t, data, filepath.Join(directory, "data.tar.gz"))
+}
+
+// setHolds sets a hold that stays, and others that end in every way.
+func setHolds(t *testing.T, c *cluster.Cluster, log string) {
+	t.Helper()
+	admin := c.Client().Admin()
+	stays := client.HoldInfo{
+		Name: "nightly", Offset: 29, Owner: "a person", Lease: 30 * 24 * time.Hour, MaxBytes: 1 << 40, MaxAge: 100 * 365 * 24 * time.Hour, Pointer: []byte("there"),
+	}
+	moved := stays
+	moved.Offset = 30
+	for _, hold := range []client.HoldInfo{
+		stays, moved, {Name: "released", Offset: 31}, {Name: "expired", Offset: 32, Lease: time.Second}, {Name: "broken", Offset: 33, MaxBytes: 1},
+	} {
+		_, _, err := admin.SetHold(t.Context(), log, hold)
+		require.NoError(t, err)
+	}
+	require.NoError(t, admin.ReleaseHold(t.Context(), log, "released"))
+	c.Await("holds that end by themselves", func(*client.ClusterStatus) string {
+		info, err := admin.Info(t.Context(), log)
+		require.NoError(t, err)
+		if len(info.Holds) == 1 {
+			return ""
+		}
+		return fmt.Sprint("there are ", info.Holds)
+	})
 }
 
 // lookAt reads a whole log.
@@ -245,6 +294,11 @@ func lookAt(t *testing.T, c *cluster.Cluster, name string) goldenLog {
 	log := goldenLog{Name: name, ID: info.ID, Config: info.Config, Start: info.Start, End: info.End, WriterTerm: info.WriterTerm, Holds: info.Holds}
 	for i := range log.Holds {
 		log.Holds[i].Kept = 0 // is the node's
+	}
+	root, err := all.Digest(t.Context(), name, client.DigestAtEnd)
+	if !errors.Is(err, client.ErrPrecondition) {
+		require.NoError(t, err)
+		log.Root = fmt.Sprintf("%s from %d", root, root.From)
 	}
 	reader, err := all.Reader(t.Context(), name)
 	require.NoError(t, err)

@@ -62,11 +62,11 @@ func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 	for range 2 {
 		level, err := c.Client().Admin().FinalizeCluster(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, level)
+		require.Equal(t, 3, level)
 	}
 	status, err = c.Status()
 	require.NoError(t, err)
-	require.Equal(t, 2, status.Level)
+	require.Equal(t, 3, status.Level)
 	l.Await(200)
 	c.AwaitHealthy()
 	l.Verify()

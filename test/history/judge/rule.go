@@ -59,7 +59,7 @@ func Rules() []Rule {
 		{"once", "a record is in the log once, and every answer says the same", newOnce},
 		{"order", "records of a session, or lane, come in the order sent, and none slips ahead of one that failed", newOrder},
 		{"real-time", "an append that began after another was acknowledged comes after it", newRealTime},
-		{"gapless", "a read goes on without a gap, and the bounds it tells do not go back", newGapless},
+		{"gapless", "a read continues without a gap, and the bounds it reports do not go back", newGapless},
 		{"commit", "what a reader was shown was committed", newCommit},
 		{"linearizable", "a linearizable read knows everything that was acknowledged before it began", newLinearizable},
 		{"trim", "a trim hides all below its point, for good, and nothing above", newTrim},

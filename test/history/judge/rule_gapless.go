@@ -38,7 +38,7 @@ func (g *gapless) framed(c *call, e *history.Event, at history.Place) {
 	if before == (history.Place{}) {
 		before = c.invoked
 	}
-	g.accuse(c.book, []history.Place{before, at}, "the read was to go on at offset %d, and went on at %d", c.next, *e.First)
+	g.accuse(c.book, []history.Place{before, at}, "the read was to continue at offset %d, and continued at %d", c.next, *e.First)
 }
 
 func (g *gapless) returned(c *call, e *history.Event, at history.Place) {

@@ -39,10 +39,10 @@ func main() {
 	flag.Uint64Var(&p.from, "from", 0, "the first seed")
 	flag.Uint64Var(&p.count, "count", 1000, "how many")
 	flag.IntVar(&p.workers, "workers", runtime.NumCPU(), "how many at once")
-	flag.DurationVar(&p.time, "time", 0, "virtual time that faults go on in each; 0: 12 s")
+	flag.DurationVar(&p.time, "time", 0, "virtual time that faults last in each; 0: 12 s")
 	flag.DurationVar(&p.limit, "limit", 2*time.Minute, "real time that one seed may take")
 	flag.IntVar(&p.failures, "failures", 10, "stop after so many")
-	flag.BoolVar(&p.silent, "silent", false, "put old copies of newest segments back, lose the durable watermark with them, and let those replicas go on; some seeds fail")
+	flag.BoolVar(&p.silent, "silent", false, "put old copies of newest segments back, lose the durable watermark with them, and let those replicas continue; some seeds fail")
 	flag.BoolVar(&p.holds, "holds", false, "have holds set, moved and released as well; what a seed does otherwise changes with it")
 	flag.Parse()
 	if *worker {

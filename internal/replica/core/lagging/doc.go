@@ -1,4 +1,4 @@
 // Package lagging is what a leader keeps at hand for followers who lag: entries that have left
 // memory (Feed) and the snapshot at the start of the log (Base), which are read beside
-// the loop.
+// the loop, and how fast (Pace).
 package lagging

@@ -25,6 +25,8 @@ type Feed struct {
 	// Missed: Raft has just got the answer that a range is not there, and asks for
 	// a snapshot instead.
 	Missed bool
+	// Refused: a range that is needed now waits until others have been read, or given up.
+	Refused bool
 	// unused counts ticks in which nobody took anything.
 	unused int
 }
@@ -103,7 +105,11 @@ func (f *Feed) Term(index uint64) (term uint64, ok bool) {
 // want has the range from lo on read. One that is needed now takes the place of others
 // where memory is short; one that may be needed next is read where there is room.
 func (f *Feed) want(lo uint64, now bool) {
-	if f.reading[lo] > 0 || len(f.reading) >= feedRanges {
+	if f.reading[lo] > 0 {
+		return
+	}
+	if len(f.reading) >= feedRanges {
+		f.Refused = f.Refused || now
 		return
 	}
 	for _, r := range f.ranges {
@@ -117,8 +123,10 @@ func (f *Feed) want(lo uint64, now bool) {
 		f.drop()
 	}
 	if f.bytes+bytes > share && f.bytes > 0 {
+		f.Refused = f.Refused || now
 		return // Raft asks again
 	}
+	f.Refused = f.Refused && !now
 	if f.reading == nil {
 		f.reading = map[uint64]int64{}
 	}

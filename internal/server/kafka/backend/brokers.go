@@ -10,8 +10,8 @@ import (
 )
 
 // Brokers are the nodes of the cluster as one client finds them. A node's id is
-// the broker's, its name the broker's rack: a client that calls a node's name
-// its own rack reads from that node where it can.
+// the broker's. Its rack is its datacenter: the value of its label dc, without one that of
+// rack, without both its name.
 type Brokers struct {
 	call *Call
 	All  []Broker
@@ -27,7 +27,17 @@ type Broker struct {
 	Host string
 	Port int32
 	Rack string
+	// racks are all that a client may call its own to read from this broker where it can: the
+	// name of the node, and the values of both labels.
+	racks []string
 }
+
+// NearTo reports whether a client that is in a rack reads from this broker where it can.
+func (b *Broker) NearTo(rack string) bool { return rack != "" && slices.Contains(b.racks, rack) }
+
+// labelsOfRacks are the keys of the labels that say where a broker is, the one that is
+// announced first.
+var labelsOfRacks = []string{"dc", "rack"}
 
 // Brokers are those that this node knows of. One that has no address for
 // clients, or is down, is left out: what it leads has no leader for them, what
@@ -48,7 +58,15 @@ func (q *Call) Brokers() *Brokers {
 		if !m.Up || err != nil || badPort != nil {
 			continue
 		}
-		b.All = append(b.All, Broker{ID: int32(m.ID), Host: host, Port: int32(port), Rack: m.Name})
+		racks := []string{m.Name}
+		for _, key := range slices.Backward(labelsOfRacks) {
+			for _, l := range m.Labels {
+				if l.Key() == key {
+					racks = append(racks, l.Value())
+				}
+			}
+		}
+		b.All = append(b.All, Broker{ID: int32(m.ID), Host: host, Port: int32(port), Rack: racks[len(racks)-1], racks: racks})
 	}
 	return b
 }
@@ -88,22 +106,35 @@ func (b *Brokers) elsewhere(log string) int32 {
 }
 
 // Replicas are the nodes that hold a log, and those of them that can be reached.
-func (b *Brokers) Replicas(l *node.Info) (all, up []int32) {
+type Replicas struct {
+	Voters, Readers     []int32
+	UpVoters, UpReaders []int32
+}
+
+// All are the nodes with voters, then those with read replicas.
+func (r *Replicas) All() []int32 { return slices.Concat(r.Voters, r.Readers) }
+
+// Replicas returns who holds a log.
+func (b *Brokers) Replicas(l *node.Info) (on Replicas) {
 	for _, r := range l.Replicas {
 		id, ok := b.ByName[r.Node]
 		if !ok {
 			continue
 		}
-		all = append(all, id)
+		all, up := &on.Voters, &on.UpVoters
+		if r.Reader {
+			all, up = &on.Readers, &on.UpReaders
+		}
+		*all = append(*all, id)
 		if _, ok := b.Find(id); ok {
-			up = append(up, id)
+			*up = append(*up, id)
 		}
 	}
-	return all, up
+	return on
 }
 
 // Here reports whether this node holds a replica of a log.
 func (b *Brokers) Here(l *node.Info) bool {
-	all, _ := b.Replicas(l)
-	return slices.Contains(all, b.Self)
+	on := b.Replicas(l)
+	return slices.Contains(on.All(), b.Self)
 }

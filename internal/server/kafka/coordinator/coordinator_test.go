@@ -97,7 +97,7 @@ func (d *testCoordinator) eventually(what string, yes func() bool) {
 	require.Eventually(d, func() bool {
 		d.c.Tick()
 		return yes()
-	}, 30*time.Second, 10*time.Millisecond, what)
+	}, time.Minute, 10*time.Millisecond, what)
 }
 
 // join makes a consumer a member of group "billing".

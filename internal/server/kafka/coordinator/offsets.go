@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -278,25 +277,7 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	if o.next >= info.End {
 		return nil
 	}
-	r, err := o.node.Read(ctx, backend.System, backend.OffsetsLog, reading.Request{
-		From: reading.From{Kind: reading.FromOffset, Offset: o.next}, Until: info.End,
-	})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	for {
-		c, err := r.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := o.foldChunk(&c); err != nil {
-			return err
-		}
-	}
+	return backend.Fold(ctx, o.node, backend.OffsetsLog, o.next, info.End, o.foldChunk)
 }
 
 func (o *offsets) foldChunk(c *reading.Chunk) error {

@@ -2,8 +2,6 @@ package readers
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
@@ -53,34 +51,13 @@ func (s *Newest) Find(ctx context.Context, log string, b node.Bounds) (record.Re
 	}
 	var err error
 	if at.through < b.End {
-		err = s.search(ctx, log, &at, b.End)
+		err = backend.Fold(ctx, s.node, log, at.through, b.End, at.add)
 	}
 	if len(known) >= maxNewest {
 		clear(known)
 	}
 	known[b.ID] = at
 	return at.found, err
-}
-
-// search looks through the records from at.through to end.
-func (s *Newest) search(ctx context.Context, log string, at *newestRecord, end record.Offset) error {
-	r, err := s.node.Read(ctx, backend.System, log, reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: end})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	for {
-		chunk, err := r.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := at.add(&chunk); err != nil {
-			return err
-		}
-	}
 }
 
 // add looks at the records of a chunk, and decodes only batches whose header says that

@@ -104,8 +104,9 @@ func describe(q *backend.Call, b *backend.Brokers, t *node.Topic) kmsg.MetadataR
 		if l.LeaderTerm != 0 {
 			p.LeaderEpoch = int32(l.LeaderTerm)
 		}
-		p.Replicas, p.ISR = b.Replicas(l)
-		p.OfflineReplicas = without(p.Replicas, p.ISR)
+		on := b.Replicas(l)
+		p.Replicas, p.ISR = on.All(), on.UpVoters
+		p.OfflineReplicas = without(p.Replicas, slices.Concat(on.UpVoters, on.UpReaders))
 		if _, ok := b.Find(p.Leader); !ok {
 			p.Leader, p.ErrorCode = backend.NoBroker, kerr.LeaderNotAvailable.Code
 		}

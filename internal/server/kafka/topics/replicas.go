@@ -75,7 +75,8 @@ func elect(q *backend.Call, b *backend.Brokers, topic string, number int32, kind
 	}
 	l := &t.Partitions[number]
 	leader := b.Leader(l)
-	all, _ := b.Replicas(l)
+	on := b.Replicas(l)
+	all := on.Voters
 	switch {
 	case kind == ElectUnclean && leader != backend.NoBroker, len(all) > 0 && leader == all[0]:
 		return protocol.Refuse(kerr.ElectionNotNeeded, fmt.Sprintf("node %d leads it", leader))

@@ -1,0 +1,242 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/records"
+	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/node/stopped"
+	"strandline.dev/internal/record"
+)
+
+// side is a log that is asked for digests; one of two that are compared.
+type side interface {
+	String() string
+	digest(ctx context.Context, at int64) (client.Digest, error)
+	prove(ctx context.Context, offset int64, trusted client.Digest) (client.Record, error)
+	bounds(ctx context.Context) (start, end int64, err error)
+	// records reads the records of [from, to). They are valid until the next.
+	records(ctx context.Context, from, to int64) (recordReader, error)
+	Close() error
+}
+
+// recordReader is read to io.EOF.
+type recordReader interface {
+	Next(ctx context.Context) (client.Record, error)
+	Close() error
+}
+
+// servedSide is a log that nodes serve.
+type servedSide struct {
+	name       string
+	connection *client.Client
+	log        string
+	alone      bool // the node that is dialled, and no other
+}
+
+func (s *servedSide) String() string { return s.name }
+func (s *servedSide) Close() error   { return s.connection.Close() }
+
+func (s *servedSide) digest(ctx context.Context, at int64) (client.Digest, error) {
+	ask := s.connection.Digest
+	if s.alone {
+		ask = s.connection.KnownDigest
+	}
+	return ask(ctx, s.log, at)
+}
+
+func (s *servedSide) prove(ctx context.Context, offset int64, trusted client.Digest) (client.Record, error) {
+	ask := s.connection.Prove
+	if s.alone {
+		ask = s.connection.ProveKnown
+	}
+	return ask(ctx, s.log, offset, trusted)
+}
+
+func (s *servedSide) bounds(ctx context.Context) (start, end int64, err error) {
+	info, err := s.connection.Admin().Info(ctx, s.log)
+	return info.Start, info.End, err
+}
+
+func (s *servedSide) records(ctx context.Context, from, to int64) (recordReader, error) {
+	options := []client.ReaderOption{client.WithStartOffset(from), client.WithEndOffset(to)}
+	if s.alone {
+		options = append(options, client.WithAnyReplica())
+	}
+	return s.connection.Reader(ctx, s.log, options...)
+}
+
+// storedSide is a log in the directory of a node that is stopped.
+type storedSide struct {
+	name string
+	*stopped.Log
+}
+
+func (s *storedSide) String() string { return s.name }
+
+func (s *storedSide) digest(ctx context.Context, at int64) (client.Digest, error) {
+	start, end, err := s.bounds(ctx)
+	if err != nil {
+		return client.Digest{}, err
+	}
+	if at == client.DigestAtEnd {
+		at = end
+	}
+	t, err := s.Digest(ctx, record.Offset(at))
+	if err != nil {
+		return client.Digest{}, err
+	}
+	return client.Digest{
+		Hash: t.Root(), At: at, From: int64(t.From), Covered: min(int64(t.End), at), Batches: int64(t.Batches), Start: start, End: end,
+	}, nil
+}
+
+func (s *storedSide) prove(ctx context.Context, offset int64, trusted client.Digest) (client.Record, error) {
+	r, err := s.Prove(ctx, record.Offset(offset), record.Offset(trusted.At), trusted.Hash)
+	return records.FromStored(r), err
+}
+
+func (s *storedSide) bounds(context.Context) (start, end int64, err error) {
+	from, to, err := s.Bounds()
+	return int64(from), int64(to), err
+}
+
+func (s *storedSide) records(ctx context.Context, from, to int64) (recordReader, error) {
+	return pulled(s.Records(ctx, record.Offset(from), record.Offset(to))), nil
+}
+
+// pulledRecords are those that an iterator yields.
+type pulledRecords struct {
+	next func() (record.Record, error, bool)
+	stop func()
+}
+
+func pulled(all iter.Seq2[record.Record, error]) *pulledRecords {
+	next, stop := iter.Pull2(all)
+	return &pulledRecords{next, stop}
+}
+
+func (r *pulledRecords) Next(context.Context) (client.Record, error) {
+	one, err, more := r.next()
+	switch {
+	case !more:
+		return client.Record{}, io.EOF
+	case err != nil:
+		return client.Record{}, err
+	}
+	return records.FromStored(one), nil
+}
+
+func (r *pulledRecords) Close() error {
+	r.stop()
+	return nil
+}
+
+// openSides opens what the arguments name: two, or one and each of the others that it has.
+// What is open is returned with an error, too.
+func openSides(c *terminal.Terminal, ctx context.Context, args []string) (sides []side, err error) {
+	for _, arg := range args {
+		s, err := openSide(c, ctx, arg)
+		if err != nil {
+			return sides, err
+		}
+		sides = append(sides, s)
+	}
+	leader, served := sides[0].(*servedSide)
+	if len(args) == 2 || !served || leader.alone {
+		return sides, nil
+	}
+	info, err := leader.connection.Admin().Info(ctx, leader.log)
+	if err != nil {
+		return sides, err
+	}
+	for _, r := range info.Replicas {
+		connection, err := connectTo(c, r.Address)
+		if err != nil {
+			return sides, err
+		}
+		s := &servedSide{name: leader.log + "@" + r.Node, connection: connection, log: leader.log, alone: true}
+		if !r.Leader {
+			sides = append(sides, s)
+			continue
+		}
+		// Its digests and its records have to be those of one replica, also where another one leads meanwhile.
+		_ = leader.Close()
+		sides[0] = s
+	}
+	return sides, nil
+}
+
+// openSide opens LOG or LOG@WHERE.
+func openSide(c *terminal.Terminal, ctx context.Context, arg string) (_ side, err error) {
+	log, where, placed := strings.Cut(arg, "@")
+	if strings.ContainsRune(where, filepath.Separator) || where == "." || where == ".." {
+		return openStored(c, ctx, arg, log, where)
+	}
+	s := &servedSide{name: arg, log: log, alone: placed}
+	if _, _, split := net.SplitHostPort(where); placed && split != nil {
+		if where, err = addressOf(c, ctx, log, where); err != nil {
+			return nil, err
+		}
+	}
+	if placed {
+		s.connection, err = connectTo(c, where)
+	} else {
+		s.connection, err = c.Connect()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openStored opens a directory, or a file.
+func openStored(c *terminal.Terminal, ctx context.Context, name, log, path string) (side, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		return openBackup(name, path)
+	}
+	logger := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	l, err := stopped.OpenLog(ctx, filepath.Clean(path), log, logger)
+	switch {
+	case errors.Is(err, stopped.ErrRuns):
+		return nil, terminal.Hinted(err, fmt.Sprintf("name the node instead: log diff %s@NODE ...\nor stop it, or give a copy of the directory that was made while it was stopped", log))
+	case err != nil:
+		return nil, err
+	}
+	return &storedSide{name, l}, nil
+}
+
+// connectTo prepares a client for the node at an address alone.
+func connectTo(c *terminal.Terminal, address string) (*client.Client, error) {
+	one := *c
+	one.Servers = []string{address}
+	return one.Connect()
+}
+
+// addressOf returns the address of a node that has a replica of a log.
+func addressOf(c *terminal.Terminal, ctx context.Context, log, node string) (address string, err error) {
+	err = c.WithAdmin(func(admin *client.Admin) error {
+		info, err := admin.Info(ctx, log)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(info.Replicas, func(r client.ReplicaAddress) bool { return r.Node == node })
+		if at < 0 {
+			return fmt.Errorf("node %s has no replica of log %s, and is no HOST:PORT and no directory or file, which has a / in it", node, log)
+		}
+		address = info.Replicas[at].Address
+		return nil
+	})
+	return address, err
+}

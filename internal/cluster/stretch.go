@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+)
+
+// The times of a log's elections and heartbeats follow the distance of its voters: each is
+// multiplied by the log's stretch, which is in the catalog. Local voters have 1, and a
+// voter that is gone is missed as soon as before.
+
+const (
+	// stretchLevel is the feature level that allows a stretch.
+	stretchLevel = 3
+	// stretchMillis is the round trip between two voters that a stretch of 1 is for, in ms: the
+	// shortest election timeout is five such, and an election takes two.
+	stretchMillis = 100
+	// MaxStretch bounds it: with that a leader is missed after 4 to 8 s.
+	MaxStretch = 8
+	// stretchRises and stretchFalls are for how long, in ms, the round trips have to ask for
+	// another stretch. A higher one is needed, a lower one only better.
+	stretchRises = 10_000
+	stretchFalls = 60_000
+	// maxStretched bounds the logs of one change.
+	maxStretched = 256
+)
+
+// RoundTrips are the round trips that each node has measured to others, in ms.
+type RoundTrips map[uint64]map[uint64]int
+
+// longest is the longest between any two of some nodes; all reports whether each pair was measured.
+func (r RoundTrips) longest(nodes []uint64) (ms int, all bool) {
+	all = true
+	for i, a := range nodes {
+		for _, b := range nodes[:i] {
+			there, one := r[a][b]
+			back, other := r[b][a]
+			all = all && (one || other)
+			ms = max(ms, there, back)
+		}
+	}
+	return ms, all
+}
+
+// StretchFor is the stretch that voters on some nodes need.
+func (r RoundTrips) StretchFor(nodes []uint64) int {
+	ms, _ := r.longest(nodes)
+	return stretchOf(ms)
+}
+
+func stretchOf(ms int) int { return min(max(1, (ms+stretchMillis-1)/stretchMillis), MaxStretch) }
+
+// Stretcher changes the stretch of logs. It remembers since when another one would be right.
+type Stretcher struct {
+	since map[uint64]asked // by log
+}
+
+// asked is another stretch and since when, in ms, it is asked for.
+type asked struct {
+	stretch int
+	since   int64
+}
+
+// Plan is the change that is due at a time, in ms that do not jump; empty: none is.
+func (t *Stretcher) Plan(now int64, s *State, trips RoundTrips) (c Change) {
+	if allow(stretchLevel, s.FeatureLevel()) != nil {
+		return c
+	}
+	before := t.since
+	t.since = map[uint64]asked{}
+	var voters []uint64
+	for _, n := range s.Members() {
+		if n.Votes {
+			voters = append(voters, n.ID)
+		}
+	}
+	if to := t.due(now, before, CatalogID, s.Stretch, voters, trips); to != 0 {
+		c.Stretch = to
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Logs)) {
+		l := s.Logs[name]
+		to := t.due(now, before, l.ID, l.Stretch, nodesOf(l.Replicas), trips)
+		if to == 0 || len(c.Put) == maxStretched {
+			continue
+		}
+		l.Stretch = to
+		c.Put = append(c.Put, l)
+	}
+	return c
+}
+
+// Restretch is a change of Plan as it is right in a newer state: logs may have changed or gone.
+func Restretch(s *State, planned Change) (c Change) {
+	if planned.Stretch != s.Stretch {
+		c.Stretch = planned.Stretch
+	}
+	for _, p := range planned.Put {
+		if l, ok := s.Logs[p.Name]; ok && l.ID == p.ID && l.Stretch != p.Stretch {
+			l.Stretch = p.Stretch
+			c.Put = append(c.Put, l)
+		}
+	}
+	return c
+}
+
+// due is the stretch that a log gets now; 0: it stays.
+func (t *Stretcher) due(now int64, before map[uint64]asked, log uint64, is int, nodes []uint64, trips RoundTrips) int {
+	is = max(is, 1)
+	ms, all := trips.longest(nodes)
+	to, lasts := stretchOf(ms), int64(stretchRises)
+	if to < is {
+		// Not as soon as it would just do: round trips vary.
+		to, lasts = stretchOf(ms+ms/4), stretchFalls
+		if to >= is || !all {
+			return 0
+		}
+	}
+	if to == is {
+		return 0
+	}
+	a, known := before[log]
+	if !known || a.stretch != to {
+		a = asked{to, now}
+	}
+	t.since[log] = a
+	if now-a.since < lasts {
+		return 0
+	}
+	return to
+}

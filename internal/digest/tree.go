@@ -1,0 +1,202 @@
+// Package digest computes what the records of a log add up to: the root of a Merkle tree
+// over its batches, as RFC 6962 defines it, and the proof that a record is one of them.
+// docs/formats.md says what is hashed.
+package digest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"strandline.dev/internal/record"
+)
+
+// HashSize is the size of a Hash.
+const HashSize = sha256.Size
+
+// Hash is that of a node of the tree; that of the root is the digest.
+type Hash [HashSize]byte
+
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// ParseHash reads what String writes.
+func ParseHash(text string) (h Hash, err error) {
+	if n, err := hex.Decode(h[:], []byte(text)[:min(len(text), 2*HashSize)]); err != nil || n != HashSize || len(text) != 2*HashSize {
+		return Hash{}, fmt.Errorf("%q is no digest: it has %d hexadecimal digits", text, 2*HashSize)
+	}
+	return h, nil
+}
+
+// Leaf is the hash of a batch at its place in the log. RFC 6962 calls what it is made of, the
+// offset and the content, the data of the leaf.
+func Leaf(first record.Offset, content record.Content) Hash {
+	var b [1 + 8 + record.ContentSize]byte // the first byte is that of leaves, 0
+	binary.BigEndian.PutUint64(b[1:], uint64(first))
+	copy(b[9:], content[:])
+	return sha256.Sum256(b[:])
+}
+
+func node(left, right Hash) Hash { return Hash(tlog.NodeHash(tlog.Hash(left), tlog.Hash(right))) }
+
+// Tree is the Merkle tree over the batches of a log, of which it keeps as much as it needs
+// to grow and for its root: the roots of the complete subtrees. The zero value is that of
+// a log without digests. It is a function of the entries alone, so it is the same on every replica.
+//
+// It trails the log: a batch becomes a leaf with a later entry, which has its content.
+//
+//	| not covered | leaves |  not leaves yet  |
+//	              ^        ^                  ^
+//	            From    Covered              End
+type Tree struct {
+	// Begun: there was an entry with Begins. The batches from it on are, or become, leaves.
+	Begun bool
+	From  record.Offset // of the first of them
+	// Covered is where the batches begin that are not leaves yet; End if there are none.
+	Covered record.Offset
+	// End is where the log ends behind the newest entry, digested or not.
+	End record.Offset
+	// Uncovered is how many bytes the batches of [Covered, End) have.
+	Uncovered uint64
+	Batches   uint64 // leaves
+	peaks     []Hash // as many as Batches has bits that are 1, the largest subtree first
+}
+
+// Clone returns a tree that grows by itself.
+func (t *Tree) Clone() Tree {
+	c := *t
+	c.peaks = slices.Clone(t.peaks)
+	return c
+}
+
+// Root is the digest. That of no batches is the SHA-256 of nothing.
+func (t *Tree) Root() Hash {
+	n := len(t.peaks)
+	if n == 0 {
+		return sha256.Sum256(nil)
+	}
+	root := t.peaks[n-1]
+	for _, p := range slices.Backward(t.peaks[:n-1]) {
+		root = node(p, root)
+	}
+	return root
+}
+
+// Fold adds an entry that follows those before. An error says that it cannot follow them.
+func (t *Tree) Fold(e *record.Entry) error {
+	if e.Begins {
+		*t = Tree{Begun: true, From: e.First, Covered: e.First, End: e.First}
+	}
+	for h := range e.HashedBatches {
+		if !t.Begun || h.Count == 0 || h.First < t.Covered || h.First >= t.End || h.End() > t.End || uint64(h.Size) > t.Uncovered {
+			return fmt.Errorf("the content of a batch at offset %d, the digest ends at %d with %d bytes up to %d to come", h.First, t.Covered, t.Uncovered, t.End)
+		}
+		t.add(Leaf(h.First, h.Content))
+		t.Covered = h.End()
+		t.Uncovered -= uint64(h.Size)
+	}
+	if t.Begun {
+		for i := range e.Batches {
+			t.Uncovered += uint64(e.Meta(i).Size)
+		}
+	}
+	t.End = max(t.End, e.End(), skipped(e))
+	if t.Uncovered == 0 {
+		t.Covered = t.End
+	}
+	return nil
+}
+
+// skipped is up to where an entry leaves offsets out; 0: it does not.
+func skipped(e *record.Entry) record.Offset {
+	if e.Kind == record.EntryCommand {
+		if c, err := record.ParseCommand(e.Body); err == nil && c.Kind == record.Trim && c.Flags&record.FlagFastForward != 0 {
+			return c.Offset
+		}
+	}
+	return 0
+}
+
+// add makes a hash the next leaf.
+func (t *Tree) add(h Hash) {
+	for n := t.Batches; n&1 == 1; n >>= 1 {
+		last := len(t.peaks) - 1
+		h = node(t.peaks[last], h)
+		t.peaks = t.peaks[:last]
+	}
+	t.peaks = append(t.peaks, h)
+	t.Batches++
+}
+
+// peak returns the root of the complete subtree of 2^level leaves among the peaks.
+func (t *Tree) peak(level int) Hash { return t.peaks[bits.OnesCount64(t.Batches>>(level+1))] }
+
+// ErrState is wrapped by the errors of what is no encoded tree.
+var ErrState = errors.New("malformed digest")
+
+const stateBytes = 32 // without the peaks
+
+// Append encodes a tree that has begun, but for End. All integers are little-endian.
+//
+//	 0  i64  from       offset
+//	 8  i64  covered    offset
+//	16  u64  uncovered  bytes
+//	24  u64  batches
+//	32  the peaks, 32 bytes for each 1 in the binary form of batches, the largest subtree first
+func (t *Tree) Append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(t.From))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(t.Covered))
+	dst = binary.LittleEndian.AppendUint64(dst, t.Uncovered)
+	dst = binary.LittleEndian.AppendUint64(dst, t.Batches)
+	for _, p := range t.peaks {
+		dst = append(dst, p[:]...)
+	}
+	return dst
+}
+
+// Parse reads what Append wrote of the tree of a log that ends at end, and returns the
+// bytes behind it.
+func Parse(data []byte, end record.Offset) (t Tree, rest []byte, err error) {
+	le := binary.LittleEndian
+	if len(data) < stateBytes {
+		return Tree{}, nil, fmt.Errorf("%w: cut short", ErrState)
+	}
+	t = Tree{
+		Begun: true, From: record.Offset(le.Uint64(data)), Covered: record.Offset(le.Uint64(data[8:])), End: end,
+		Uncovered: le.Uint64(data[16:]), Batches: le.Uint64(data[24:]),
+	}
+	rest = data[stateBytes:]
+	switch n := bits.OnesCount64(t.Batches); {
+	case n*HashSize > len(rest):
+		return Tree{}, nil, fmt.Errorf("%w: cut short", ErrState)
+	case t.From < 0:
+		return Tree{}, nil, fmt.Errorf("%w: it begins at offset %d", ErrState, t.From)
+	default:
+		for range n {
+			t.peaks = append(t.peaks, Hash(rest))
+			rest = rest[HashSize:]
+		}
+	}
+	if err := t.Check(); err != nil {
+		return Tree{}, nil, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	return t, rest, nil
+}
+
+// Check returns an error that names what does not hold of the bounds.
+func (t *Tree) Check() error {
+	switch {
+	case t.From > t.Covered || t.Covered > t.End:
+		return fmt.Errorf("it begins at %d and covers what is below %d, the log ends at %d", t.From, t.Covered, t.End)
+	case t.Batches > uint64(t.Covered-t.From):
+		return fmt.Errorf("%d batches of offsets [%d, %d)", t.Batches, t.From, t.Covered)
+	case (t.Uncovered == 0) != (t.Covered == t.End):
+		return fmt.Errorf("%d bytes are not covered, from offset %d to %d", t.Uncovered, t.Covered, t.End)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package filter
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/checker"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+)
+
+const (
+	// MaxCost bounds what an expression may cost on one record, in CEL's units: about a
+	// hundred make a microsecond of work, and no step that counts nothing takes long.
+	MaxCost = 100_000
+	// maxCompared is how many values within each other are compared at once. Each takes about
+	// as long as ten units.
+	maxCompared = 10_000
+	// zoneCost is that of a function that looks up a time zone, which is in a file.
+	zoneCost = 1_000
+	// bytesPerUnit is how much text a unit reads.
+	bytesPerUnit = 20
+)
+
+// sizes gives CEL's estimate of costs how large things can be at most.
+type sizes struct{}
+
+// EstimateSize implements checker.CostEstimator.
+func (sizes) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
+	path := n.Path()
+	switch {
+	case len(path) == 0:
+		return nil
+	case len(path) == 1 && path[0] == "headers":
+		return &checker.SizeEstimate{Max: maxHeaders}
+	case path[0] == "key" || path[0] == "headers" || path[0] == "value":
+		return &checker.SizeEstimate{Max: maxRead}
+	}
+	return &checker.SizeEstimate{Max: math.MaxInt64}
+}
+
+// EstimateCallCost implements checker.CostEstimator. CEL estimates comparisons by the outermost
+// of the values within each other: where both sides come from the record, they have to be
+// counted (costs).
+func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	switch function {
+	case operators.Equals, operators.NotEquals, operators.In:
+		if mayNest(args[0]) && mayNest(args[1]) {
+			return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: 1, Max: MaxCost + 1}}
+		}
+	}
+	return nil
+}
+
+// mayNest reports whether an argument may have values within each other that the expression
+// does not spell out.
+func mayNest(n checker.AstNode) bool {
+	switch n.Type().Kind() {
+	case types.DynKind, types.AnyKind, types.ListKind, types.MapKind:
+		return !spelledOut(n.Expr())
+	}
+	return false
+}
+
+func spelledOut(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return true
+	case ast.ListKind:
+		return !slices.ContainsFunc(e.AsList().Elements(), func(of ast.Expr) bool { return !spelledOut(of) })
+	}
+	return false
+}
+
+// costs counts calls that CEL counts as one unit, or by the outermost of the values within
+// each other, although they look at more.
+type costs struct{}
+
+var compared = types.NewSizeCalculator(types.SizeCalculatorMaxDepth(math.MaxInt), types.SizeCalculatorMaxTraversal(maxCompared))
+
+// CallCost implements interpreter.ActualCostEstimator. The cost is nil where CEL's own is right.
+func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	switch {
+	case (function == operators.Equals || function == operators.NotEquals) && isAggregate(args[0]) && isAggregate(args[1]):
+		return new(uint64(min(compared.AggregateSize(args[0]), compared.AggregateSize(args[1]))))
+	case function == operators.In && isAggregate(args[0]):
+		return new(uint64(compared.AggregateSize(args[1])))
+	case strings.HasPrefix(function, "get") && len(args) == 2:
+		return new(uint64(zoneCost))
+	}
+	switch function {
+	case overloads.Size, overloads.TypeConvertInt, overloads.TypeConvertUint, overloads.TypeConvertDouble, overloads.TypeConvertBool,
+		overloads.TypeConvertTimestamp, overloads.TypeConvertDuration:
+		if text, ok := args[0].(types.String); ok {
+			return new(uint64(1 + len(text)/bytesPerUnit))
+		}
+	}
+	return nil
+}
+
+func isAggregate(v ref.Val) bool {
+	switch v.(type) {
+	case traits.Lister, traits.Mapper:
+		return true
+	}
+	return false
+}

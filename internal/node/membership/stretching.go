@@ -1,0 +1,49 @@
+package membership
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/peers"
+)
+
+// stretching keeps the times of elections in keeping with the distance of the voters. Every
+// node has one; that of the catalog's leader decides.
+type stretching struct {
+	logger  *slog.Logger
+	catalog *atomic.Pointer[catalog.Catalog]
+	trips   *peers.Trips
+}
+
+// stretchEvery lies between two looks at the round trips.
+const stretchEvery = 2 * time.Second
+
+// Run looks until ctx ends.
+func (s *stretching) Run(ctx context.Context) {
+	began, planner, term := time.Now(), cluster.Stretcher{}, uint64(0)
+	for background.Pause(ctx, stretchEvery); ctx.Err() == nil; background.Pause(ctx, stretchEvery) {
+		c := s.catalog.Load()
+		status := c.Host().Replica.Status()
+		if !status.Leading {
+			continue
+		}
+		if status.Term != term {
+			planner, term = cluster.Stretcher{}, status.Term
+		}
+		due := planner.Plan(time.Since(began).Milliseconds(), c.Shown.Load(), s.trips.All())
+		if due.Empty() {
+			continue
+		}
+		err := c.Change(ctx, func(state *cluster.State) (cluster.Change, error) { return cluster.Restretch(state, due), nil })
+		if err == nil {
+			s.logger.Info("the times of elections follow the round trips between voters", "logs", len(due.Put), "catalog", due.Stretch)
+		} else if ctx.Err() == nil {
+			s.logger.Warn("could not change the times of elections; trying again", "error", err)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package peers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/background"
+)
+
+// Trips measures the round trips to the nodes that are connected, by questions that any node
+// answers at once.
+type Trips struct {
+	peers  *Peers
+	caller *Caller
+
+	mu   sync.Mutex
+	last map[uint64][]time.Duration // by node; the newest last
+}
+
+const (
+	// tripEvery lies between two questions to a node.
+	tripEvery = 2 * time.Second
+	// tripsKept of these count: the shortest of them is the distance, the others were held up
+	// by something else.
+	tripsKept = 8
+)
+
+// Run measures until ctx ends.
+func (t *Trips) Run(ctx context.Context) {
+	for ; ctx.Err() == nil; background.Pause(ctx, tripEvery) {
+		var asking sync.WaitGroup
+		for id := range t.peers.catalog.Load().Shown.Load().Nodes {
+			if id == t.peers.me.Load().NodeID {
+				continue
+			}
+			if !t.peers.Status.Up(id) {
+				t.forget(id)
+				continue
+			}
+			asking.Go(func() { t.measure(ctx, id) })
+		}
+		asking.Wait()
+	}
+}
+
+func (t *Trips) measure(ctx context.Context, id uint64) {
+	ctx, cancel := context.WithTimeout(ctx, tripEvery)
+	defer cancel()
+	began := time.Now()
+	if t.caller.Call(ctx, id, AskWho, struct{}{}, nil) != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := append(t.last[id], time.Since(began))
+	t.last[id] = kept[max(0, len(kept)-tripsKept):]
+}
+
+// forget what was measured to a node that is gone: it may come back elsewhere.
+func (t *Trips) forget(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, id)
+}
+
+// own are the round trips of this node, in ms.
+func (t *Trips) own() map[uint64]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[uint64]int, len(t.last))
+	for id, kept := range t.last {
+		out[id] = int(slices.Min(kept).Milliseconds())
+	}
+	return out
+}
+
+// All are the round trips that this node has measured, and those that others have told of.
+func (t *Trips) All() cluster.RoundTrips {
+	out := t.peers.Status.trips()
+	out[t.peers.me.Load().NodeID] = t.own()
+	return out
+}

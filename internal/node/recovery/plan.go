@@ -1,0 +1,187 @@
+package recovery
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/record"
+)
+
+// Progress is how far a data directory has come with a plan.
+type Progress int
+
+const (
+	// Untouched: nothing of the plan is in the directory.
+	Untouched Progress = iota
+	// Planned: the plan is written down and nothing else is changed, so another may replace it.
+	Planned
+	// Started: the directory is being changed, and can only be finished.
+	Started
+	// Committed: the node belongs to the recovered cluster.
+	Committed
+)
+
+func (p Progress) String() string {
+	return [...]string{"untouched", "planned", "started", "committed"}[p]
+}
+
+// Progress returns how far this directory has come with a plan.
+func (d *Directory) Progress(plan *cluster.RecoveryPlan) Progress {
+	switch {
+	case d.me.ClusterID == plan.Cluster:
+		return Committed
+	case d.pending == nil || d.pending.Cluster != plan.Cluster:
+		return Untouched
+	case d.started:
+		return Started
+	}
+	return Planned
+}
+
+// Pending is the plan that was begun in this directory and is not finished; nil if there is none.
+func (d *Directory) Pending() *cluster.RecoveryPlan { return d.pending }
+
+// Done is the plan that has made the cluster that the node belongs to now; nil if there is none.
+func (d *Directory) Done() (*cluster.RecoveryPlan, error) {
+	return d.read(donePath(d.Path, d.me.ClusterID))
+}
+
+// Disregard makes room for another plan, which the next Begin writes in place of the pending
+// one. A plan that was started is refused.
+func (d *Directory) Disregard() error {
+	if d.started {
+		return fmt.Errorf("the recovery of %s as cluster %s was started: it can only be finished", d.Path, d.pending.Cluster)
+	}
+	d.pending = nil
+	return nil
+}
+
+// load reads the pending plan. The name of its file says whether it was started.
+func (d *Directory) load() (err error) {
+	if d.pending, err = d.read(startedPath(d.Path)); d.pending != nil || err != nil {
+		d.started = d.pending != nil
+		return err
+	}
+	d.started = false
+	d.pending, err = d.read(planPath(d.Path))
+	return err
+}
+
+// reload finds out how far a step has come that failed: it may have been done all the same.
+func (d *Directory) reload() error {
+	id, err := datadir.LoadIdentity(d.Disk, d.Path)
+	if err != nil {
+		return err
+	}
+	d.me = id
+	return d.load()
+}
+
+func (d *Directory) read(path string) (*cluster.RecoveryPlan, error) {
+	data, err := d.Disk.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	plan := new(cluster.RecoveryPlan)
+	if err := unseal(data, plan); err != nil {
+		return nil, fmt.Errorf("read %s: %w; each node of the recovery has the same plan, as %s, %s or set-aside/recovery-CLUSTER.json: copy it from there",
+			path, err, filepath.Base(planPath(d.Path)), filepath.Base(startedPath(d.Path)))
+	}
+	return plan, nil
+}
+
+// planPath is where the plan is until the first step is taken, startedPath until the last is, and
+// donePath afterwards.
+func planPath(dir string) string { return filepath.Join(dir, "recovery.json") }
+
+func startedPath(dir string) string { return filepath.Join(dir, "recovery-started.json") }
+
+func donePath(dir, id string) string {
+	return filepath.Join(asideDir(dir), "recovery-"+id+".json")
+}
+
+// beforePath is where the identity is kept that the node had in the cluster of an id.
+func beforePath(dir, id string) string {
+	return filepath.Join(asideDir(dir), "node-"+id+".json")
+}
+
+func asideDir(dir string) string { return filepath.Join(dir, "set-aside") }
+
+// kept are the files and directories that hold what a plan has changed as it was before.
+func (d *Directory) kept(plan *cluster.RecoveryPlan) (paths []string) {
+	for _, u := range plan.Unused {
+		if u.Node == d.me.NodeID {
+			paths = append(paths, d.files.AsideDir(u.Log, u.ID))
+		}
+	}
+	return append(paths, beforePath(d.Path, plan.Was), donePath(d.Path, plan.Cluster))
+}
+
+// sealed is how plans and remains are stored.
+type sealed struct {
+	Content json.RawMessage `json:"content"`
+	Sum     uint32          `json:"sum"` // record.Checksum of Content
+}
+
+func seal(content any) ([]byte, error) {
+	data, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(sealed{data, record.Checksum(data)})
+}
+
+func unseal(data []byte, content any) error {
+	var s sealed
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	if len(s.Content) == 0 || record.Checksum(s.Content) != s.Sum {
+		return errors.New("it does not match its checksum")
+	}
+	return json.Unmarshal(s.Content, content)
+}
+
+// EncodeRemains returns remains as a file that goes to other machines.
+func EncodeRemains(s cluster.Remains) ([]byte, error) { return seal(s) }
+
+// DecodeRemains reads what EncodeRemains has made.
+func DecodeRemains(data []byte) (s cluster.Remains, err error) {
+	if err := unseal(data, &s); err != nil {
+		return s, err
+	}
+	if s.Cluster == "" || s.Node == 0 {
+		return s, errors.New("it is not what a node has")
+	}
+	return s, nil
+}
+
+// Check refuses a directory that is not of a plan, has another one, or has run since.
+func (d *Directory) Check(plan *cluster.RecoveryPlan, now cluster.Remains) error {
+	if d.Progress(plan) != Untouched {
+		return nil
+	}
+	at := slices.IndexFunc(plan.Remains, func(s cluster.Remains) bool { return s.Node == d.me.NodeID })
+	switch {
+	case d.pending != nil:
+		return fmt.Errorf("%s has another plan, to continue as cluster %s and not as %s", d.Path, d.pending.Cluster, plan.Cluster)
+	case d.me.ClusterID != plan.Was:
+		return fmt.Errorf("node %q in %s belongs to cluster %s, and the plan is for cluster %s", d.me.Name, d.Path, d.me.ClusterID, plan.Was)
+	case at < 0:
+		return fmt.Errorf("node %q in %s is not one of those that the recovery as cluster %s was planned with: for that cluster it is lost, and can join it with an empty directory and a new name",
+			d.me.Name, d.Path, plan.Cluster)
+	case !now.Same(plan.Remains[at]):
+		return fmt.Errorf("node %q in %s has run since its remains were taken: if no node is recovered by them, take those of all nodes again; otherwise it is lost, and can join with an empty directory and a new name",
+			d.me.Name, d.Path)
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/record"
+)
+
+// awaiter waits until the nodes that hold a log do what the catalog says of it.
+type awaiter struct {
+	logger    *slog.Logger
+	me        *atomic.Pointer[datadir.Identity]
+	catalog   *atomic.Pointer[catalog.Catalog]
+	logs      *hosted.Logs
+	caller    *peers.Caller
+	finder    *finder
+	opener    *replicas.Opener
+	describer *Describer
+}
+
+const (
+	// createTime bounds how long a new log may take until it takes appends: some
+	// elections.
+	createTime = 15 * time.Second
+	// knownTime bounds the wait for nodes that hold a log and do not answer: a change
+	// does not need them.
+	knownTime = 5 * time.Second
+	// arrivedEvery lies between two looks for a change that is on its way here.
+	arrivedEvery = 5 * time.Millisecond
+)
+
+// created waits until a new log has a leader, wherever it is, and describes it.
+// The log has been created, so that nothing that goes wrong here is an error of
+// the call: the description says what it is.
+func (a *awaiter) created(ctx context.Context, name string) Info {
+	return a.await(ctx, name, "the log has been created, but takes no appends yet", true, peers.AskLed)
+}
+
+// ready waits until a log takes appends under its settings, wherever it is, and
+// describes it, with not as the problem if that takes too long.
+func (a *awaiter) ready(ctx context.Context, name, not string) Info {
+	return a.await(ctx, name, not, false, peers.AskReady)
+}
+
+func (a *awaiter) await(ctx context.Context, name, not string, begins bool, ask string) Info {
+	ctx, cancel := context.WithTimeout(ctx, createTime)
+	defer cancel()
+	var info Info
+	var err error
+	if h := a.logs.Named(name); h != nil {
+		err = h.AwaitReady(ctx, begins)
+		info = a.describer.Describe(h)
+	} else {
+		state := a.catalog.Load().Shown.Load()
+		l, ok := state.Logs[name]
+		if !ok {
+			return Info{Name: name, Problem: "the log has been deleted meanwhile"}
+		}
+		err = a.ask(ctx, &l, ask)
+		info = a.describer.describeElsewhere(l, state)
+	}
+	if err != nil {
+		info.Problem = not + ": " + err.Error()
+	}
+	return info
+}
+
+// ask asks all nodes with a voter of a log, and returns the first good answer, or one of the others.
+func (a *awaiter) ask(ctx context.Context, l *cluster.Log, ask string) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan error, len(l.Replicas))
+	for _, r := range l.Replicas {
+		go func() {
+			err := a.caller.Call(ctx, r.Node, ask, l.Name, nil)
+			if errors.Is(err, &record.Refusal{Reason: record.Unsupported}) { // a node of an older release
+				err = a.caller.Call(ctx, r.Node, peers.AskReady, l.Name, nil)
+			}
+			answers <- err
+		}()
+	}
+	for range l.Replicas {
+		if err = <-answers; err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// AwaitLog answers another node once a log takes appends, or has a leader if it begins. The change that
+// created it may be on its way here.
+func (a *awaiter) AwaitLog(ctx context.Context, name string, begins bool) error {
+	if begins && a.logs.Named(name) == nil {
+		if err := a.arrived(ctx, name); err != nil {
+			return err
+		}
+	} else if !begins { // its settings may have changed just before
+		if err := a.catalog.Load().Refresh(ctx); err != nil {
+			return err
+		}
+		a.opener.Rehost()
+	}
+	h, refusal := a.finder.serving(Caller{}, name)
+	if refusal != nil {
+		return refusal
+	}
+	return h.AwaitReady(ctx, begins)
+}
+
+// arrived waits until a log is hosted here, or the newest state of the catalog is known, which
+// takes a round trip more.
+func (a *awaiter) arrived(ctx context.Context, name string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	refreshed := make(chan error, 1)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	asking.Go(func() { refreshed <- a.catalog.Load().Refresh(ctx) })
+	look := time.NewTicker(arrivedEvery)
+	defer look.Stop()
+	for a.logs.Named(name) == nil {
+		select {
+		case err := <-refreshed:
+			if err == nil {
+				a.opener.Rehost()
+			}
+			return err
+		case <-look.C:
+		}
+	}
+	return nil
+}
+
+// configured waits until all nodes that hold logs, which one change has configured, know that: whichever leads
+// one, who asks it next is shown it.
+func (a *awaiter) configured(ctx context.Context, logs ...cluster.Log) {
+	a.known(ctx, logs[0].Config.Revision, logs)
+}
+
+// deleted waits until all nodes that held logs, which one change has deleted, know that they are gone.
+func (a *awaiter) deleted(ctx context.Context, logs ...cluster.Log) {
+	a.known(ctx, math.MaxUint64, logs)
+}
+
+// known asks of the first log only: who knows what has become of that knows the change.
+func (a *awaiter) known(ctx context.Context, revision uint64, logs []cluster.Log) {
+	ctx, cancel := context.WithTimeout(ctx, knownTime)
+	defer cancel()
+	q := peers.ConfiguredRequest{Log: logs[0].Name, ID: logs[0].ID, Revision: revision}
+	var asking sync.WaitGroup
+	nodes := map[uint64]bool{a.me.Load().NodeID: true}
+	for _, l := range logs {
+		for _, r := range l.All() { // one that leaves may lead it still
+			if nodes[r.Node] {
+				continue
+			}
+			nodes[r.Node] = true
+			asking.Go(func() {
+				if err := a.caller.Call(ctx, r.Node, peers.AskConfigured, q, nil); err != nil {
+					a.logger.Debug("another node may not know yet that a log has changed", "log", q.Log, "node", r.Node, "error", err)
+				}
+			})
+		}
+	}
+	asking.Wait()
+}
+
+// AwaitConfigured answers another node once this one knows a configuration of a log, or that the log is gone.
+func (a *awaiter) AwaitConfigured(ctx context.Context, q peers.ConfiguredRequest) error {
+	look := time.NewTicker(arrivedEvery)
+	defer look.Stop()
+	for {
+		// Ids rise: a state that has not come to this one does not know the log yet.
+		state := a.catalog.Load().Shown.Load()
+		if l := state.Logs[q.Log]; state.NextLog > q.ID && (l.ID != q.ID || l.Config.Revision >= q.Revision) {
+			a.opener.Rehost()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/memory"
+)
+
+// stop returns what the log of a replica adds up to that has ended.
+func (c *trio) stop(id uint64) *Stopped {
+	c.t.Helper()
+	m := c.all[id]
+	m.down = true
+	s, err := ReadStopped(m.log, m.log.HardState(), m.log.LastIndex())
+	require.NoError(c.t, err)
+	return s
+}
+
+// Three of five are lost. The two that are left continue with all that either has, and so does a
+// third one that comes later and reads the log from its beginning.
+func TestTheRestOfALogContinuesWithoutThoseThatAreLost(t *testing.T) {
+	c := newTrio(t, 1, 2, 3, 4, 5)
+	l := c.leader()
+	require.Nil(t, c.append(l, values(t, "one")).Refusal)
+	c.settle()
+	behind := l%5 + 1
+	c.all[behind].down = true
+	a := c.append(l, values(t, "two"))
+	c.settle()
+	require.Nil(t, a.Refusal)
+	short, whole := c.stop(behind), c.stop(l)
+	require.Less(t, short.Last, whole.Last)
+	_, end := whole.Bounds()
+	require.EqualValues(t, 2, end)
+	require.Len(t, whole.Members().Voters, 5)
+
+	continuation := Continuation{Replica: l, Keep: []uint64{l, behind}, Term: 70_000, Unix: c.now.Unix, Records: [][]byte{[]byte("three")}}
+	w, err := whole.Continue(continuation)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []uint64{l, behind}, whole.Members().Voters)
+	require.EqualValues(t, 1, w.Entries[0].Count, "who has the new configuration has the record")
+	log := c.all[l].log
+	_, err = log.Write([]segment.Write{w})
+	require.NoError(t, err)
+	// Once more, as after a crash.
+	again, err := ReadStopped(log, log.HardState(), w.Entries[0].Index-1)
+	require.NoError(t, err)
+	same, err := again.Continue(continuation)
+	require.NoError(t, err)
+	require.Equal(t, w, same)
+
+	left := &trio{t: t, now: c.now, all: map[uint64]*member{}, cut: map[[2]uint64]bool{}}
+	for _, id := range continuation.Keep {
+		m := &member{log: c.all[id].log}
+		m.core, err = newCore(id, m.log, m.log.HardState())
+		require.NoError(t, err)
+		left.all[id] = m
+	}
+	l = left.leader()
+	require.Equal(t, continuation.Replica, l, "only that one has all")
+	require.Greater(t, left.all[l].core.term, continuation.Term)
+	last := left.append(l, values(t, "four"))
+	left.settle()
+	require.Nil(t, last.Refusal)
+	require.EqualValues(t, 3, last.First.First)
+	b, err := Bootstrap([]uint64{1, 2, 3, 4, 5})
+	require.NoError(t, err)
+	m := &member{log: memory.New(b)}
+	m.core, err = newCore(9, m.log, b.HardState)
+	require.NoError(t, err)
+	left.all[9] = m
+	for range 100 {
+		left.all[l].core.SetNow(left.now)
+		if left.all[l].core.Reshape([]uint64{l, behind, 9}, nil) {
+			break
+		}
+		left.tick()
+	}
+	require.ElementsMatch(t, []uint64{l, behind, 9}, m.core.members().Voters)
+	require.EqualValues(t, 4, m.core.storage.table.End())
+}
+
+// The one that is left was a learner, in a configuration that was being changed.
+func TestALearnerContinuesAJointConfiguration(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	require.Nil(t, c.append(l, values(t, "one")).Refusal)
+	c.settle()
+	s := c.stop(l)
+	_, err := s.Continue(Continuation{Replica: 9, Keep: []uint64{9, l}, Term: 70_000})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []uint64{9, l}, s.Members().Voters)
+	w, err := s.Continue(Continuation{Replica: 9, Term: 80_000})
+	require.NoError(t, err)
+	require.Len(t, w.Entries, 2, "into a joint configuration and out of it")
+	require.Equal(t, Members{Voters: []uint64{9}}, s.Members())
+}

@@ -1,0 +1,159 @@
+package sequence
+
+import (
+	"fmt"
+
+	"strandline.dev/internal/record"
+)
+
+// covering is how a leader lets the digest follow: the contents of committed batches, which were
+// hashed aside, go into the proposals that are made anyway.
+//
+//	table.digest.Covered                        hashedTo
+//	      | in proposals     | waits for the next  | not hashed yet ...
+//	       hashed[:attached]   hashed[attached:]
+type covering struct {
+	folded    *Table
+	projected *logState // ahead of the table's
+	leads     bool
+
+	hashed   []record.HashedBatch // oldest first, from where the table is covered on
+	bytes    uint64               // of the batches in hashed
+	attached int                  // the first of hashed are in proposals
+	renew    bool                 // the next proposal with batches begins the digest, perhaps anew
+	renewing uint64               // the number of the proposal in flight that does; 0: none
+}
+
+const (
+	// MaxUncovered is how many bytes of batches the digest may trail the end: no append is proposed
+	// while there are more. One hasher is faster than any disk, so it takes a processor that has no time for it.
+	MaxUncovered = 64 << 20
+	// MaxHashed bounds the contents that wait for a proposal.
+	MaxHashed = 16 << 10
+	// maxAttached bounds those in one proposal. One that has more batches has fewer bytes in each.
+	maxAttached = 8 << 10
+)
+
+// Hashed takes the contents of committed batches from HashedTo on. Those of others are
+// ignored: another replica has led meanwhile, or the digest begun anew.
+func (c *covering) Hashed(from record.Offset, batches []record.HashedBatch) {
+	if !c.leads || from != c.HashedTo() || c.renew || c.renewing > 0 {
+		return
+	}
+	c.hashed = append(c.hashed, batches...)
+	for i := range batches {
+		c.bytes += uint64(batches[i].Size)
+	}
+}
+
+// HashedTo is where the batches begin that are to be hashed next.
+func (c *covering) HashedTo() record.Offset {
+	if n := len(c.hashed); n > 0 {
+		return c.hashed[n-1].End()
+	}
+	return c.folded.digest.Covered
+}
+
+// Unhashed is how many bytes of committed batches are to be hashed now.
+func (c *covering) Unhashed() uint64 {
+	if !c.leads || c.renew || c.renewing > 0 || len(c.hashed) >= MaxHashed {
+		return 0
+	}
+	return c.folded.digest.Uncovered - c.bytes
+}
+
+// Behind reports whether too much is not covered for another append.
+func (c *covering) Behind() bool { return c.projected.uncovered > MaxUncovered }
+
+// RenewDigest has the digest begin anew: batches that it does not cover are lost.
+func (c *covering) RenewDigest() {
+	if c.leads && c.renewing == 0 {
+		c.renew = true
+	}
+}
+
+// Cover proposes contents by themselves if somebody waits for them: appends or, where that counts, the segments
+// of what is trimmed. It reports whether it has.
+func (s *pipeline) Cover(trimmed bool) bool {
+	switch {
+	case !s.leading || s.attached == len(s.hashed) && !s.renew:
+		return false
+	case !s.Behind() && !(trimmed && s.table.log.start > s.coveredTo()):
+		return false
+	}
+	s.memory.reclaim()
+	s.open = nil
+	s.attach(s.begin(record.EntryBatches), 0)
+	return true
+}
+
+// coveredTo is up to where the log is covered with what is in proposals.
+func (c *covering) coveredTo() record.Offset {
+	switch {
+	case c.renewing > 0:
+		return c.projected.end
+	case c.attached > 0:
+		return c.hashed[c.attached-1].End()
+	}
+	return c.folded.digest.Covered
+}
+
+// attach puts what waits into a new proposal that gets so many bytes besides.
+func (c *covering) attach(d *proposal, bytes int) {
+	if c.renew {
+		c.renew, c.renewing, d.begins = false, d.number, true
+		c.projected.digested, c.projected.uncovered = true, 0
+		for _, h := range c.hashed[c.attached:] {
+			c.bytes -= uint64(h.Size)
+		}
+		c.hashed = c.hashed[:c.attached]
+		return
+	}
+	room := max((record.MaxEntryBytes-entryHeaderBytes-bytes)/record.HashedSize, 0)
+	for range min(len(c.hashed)-c.attached, maxAttached, room) {
+		h := &c.hashed[c.attached]
+		d.hashed = record.AppendHashed(d.hashed, h)
+		c.projected.uncovered -= uint64(h.Size)
+		c.attached++
+	}
+}
+
+// detach takes it back from the newest proposal.
+func (c *covering) detach(d *proposal) {
+	c.attached -= len(d.hashed) / record.HashedSize
+	if d.begins {
+		c.renewing, c.renew = 0, d.before.digested
+	}
+}
+
+// taken forgets what was in the oldest proposal, which the table has.
+func (c *covering) taken(d *proposal) {
+	n := len(d.hashed) / record.HashedSize
+	for _, h := range c.hashed[:n] {
+		c.bytes -= uint64(h.Size)
+	}
+	c.attached -= n
+	if c.hashed = c.hashed[n:]; len(c.hashed) == 0 {
+		c.hashed = nil
+	}
+	if d.begins {
+		c.renewing = 0
+	}
+}
+
+// check returns an error that names what does not hold, where proposals have so many contents.
+func (c *covering) check(attached int) error {
+	bytes := uint64(0)
+	for i := range c.hashed {
+		bytes += uint64(c.hashed[i].Size)
+	}
+	switch {
+	case c.attached != attached || attached > len(c.hashed):
+		return fmt.Errorf("%d of %d contents are in proposals, which have %d", c.attached, len(c.hashed), attached)
+	case c.bytes != bytes || c.leads && bytes > c.folded.digest.Uncovered:
+		return fmt.Errorf("batches of %d bytes are hashed, %d were counted, the table lacks %d", bytes, c.bytes, c.folded.digest.Uncovered)
+	case len(c.hashed) > 0 && (c.hashed[0].First < c.folded.digest.Covered || c.HashedTo() > c.folded.log.end):
+		return fmt.Errorf("contents of batches of [%d, %d), the table is covered up to %d of %d", c.hashed[0].First, c.HashedTo(), c.folded.digest.Covered, c.folded.log.end)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package grpcserver
+
+import (
+	"context"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/rpc"
+)
+
+func (d *logService) Digest(ctx context.Context, q *strandlinev1.DigestRequest) (*strandlinev1.DigestResponse, error) {
+	request, refusal := decodeDigest(q.At, q.GetAllowStale())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
+	}
+	digest, err := d.node.Digest(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), request)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return encodeDigest(digest), nil
+}
+
+func (d *logService) Prove(ctx context.Context, q *strandlinev1.ProveRequest) (*strandlinev1.ProveResponse, error) {
+	request, refusal := decodeDigest(q.At, q.GetAllowStale())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
+	}
+	proof, digest, err := d.node.Prove(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), record.Offset(q.GetOffset()), request)
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	answer := &strandlinev1.ProveResponse{Digest: encodeDigest(digest), Batch: proof.Batch, Number: proof.Number}
+	for _, h := range proof.Path {
+		answer.Path = append(answer.Path, h[:])
+	}
+	return answer, nil
+}
+
+func decodeDigest(at *int64, stale bool) (node.DigestRequest, *record.Refusal) {
+	switch {
+	case at == nil:
+		return node.DigestRequest{At: -1, Stale: stale}, nil
+	case *at < 0:
+		return node.DigestRequest{}, record.Refuse(record.Invalid, "offset %d is below 0", *at)
+	}
+	return node.DigestRequest{At: record.Offset(*at), Stale: stale}, nil
+}
+
+func encodeDigest(d node.Digest) *strandlinev1.DigestResponse {
+	return &strandlinev1.DigestResponse{
+		LogId: d.Log, At: int64(d.At), From: int64(d.From), Covered: int64(d.Covered), Batches: d.Batches, Digest: d.Root[:],
+		StartOffset: int64(d.Start), EndOffset: int64(d.End),
+	}
+}
