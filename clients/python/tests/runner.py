@@ -4,13 +4,15 @@ clients/scenarios/README.md describes. With --synchronous it drives the face wit
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import json
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import strandline
 from strandline import sync
@@ -35,6 +37,9 @@ def failed(error: BaseException) -> dict[str, Any]:
         "log_id": at.log_id or error.log_id,
         "writer_term": error.writer_term,
         "leader": error.leader,
+        "offset": error.offset,
+        "line": error.line,
+        "column": error.column,
         "hold": holding(error.hold) if error.hold else None,
     }
 
@@ -99,8 +104,14 @@ def described(info: strandline.LogInfo) -> dict[str, Any]:
         "retention_bytes": info.config.retention_bytes,
         "fenced": info.config.fenced,
         "revision": info.config.revision,
+        "rule": dataclasses.asdict(info.config.rule) if info.config.rule else None,
         "holds": {hold.name: holding(hold) for hold in info.holds},
     }
+
+
+def rule(given: dict[str, Any]) -> strandline.PlacementRule:
+    readers = [strandline.ReadReplicas(**one) for one in given.get("read_replicas", ())]
+    return strandline.PlacementRule(**{**given, "read_replicas": readers})
 
 
 def producer_options(c: Command) -> dict[str, Any]:
@@ -129,9 +140,59 @@ def reader_options(c: Command) -> dict[str, Any]:
     options = {name: c[name] for name in same + flags if name in c}
     options["time"], options["until_time"] = moment(c, "time_ms"), moment(c, "until_time_ms")
     options["max_staleness"] = seconds(c, "max_staleness_ms")
+    if "near" in c:
+        options["nearest"] = c["near"] or True
     if "heartbeat_ms" in c:
         options["heartbeat"] = seconds(c, "heartbeat_ms")
     return options
+
+
+class Handled:
+    """What the handlers of a reader were called with."""
+
+    def __init__(self) -> None:
+        self.offset = self.end = 0
+        self.failed: list[int] = []
+
+    def progress(self, offset: int, end: int) -> None:
+        self.offset, self.end = offset, end
+
+    def leave_out(self, offset: int, why: str) -> None:
+        self.failed.append(offset)
+
+    async def reached(self, offset: int) -> dict[str, Any]:
+        for _ in range(3000):
+            if self.offset >= offset:
+                return {"offset": self.offset, "end": self.end}
+            await asyncio.sleep(0.01)
+        raise TimeoutError(f"no progress to {offset}, only to {self.offset}")
+
+
+def selection(c: Command, handled: Handled) -> dict[str, Any]:
+    """What a reader wants of the records."""
+    options: dict[str, Any] = {"on_progress": handled.progress}
+    if any(name in c for name in ("keys", "prefixes", "headers", "where")):
+        options["filter"] = strandline.Filter(
+            keys=[key.encode() for key in c.get("keys", ())],
+            key_prefixes=[prefix.encode() for prefix in c.get("prefixes", ())],
+            headers=[(name, str(value).encode()) for name, value in c.get("headers", {}).items()],
+            where=c.get("where", ""),
+            on_failed=handled.leave_out if c.get("skip_failed") else None,
+        )
+    if any(name in c for name in ("drop", "value_bytes", "json_fields")):
+        drop = c.get("drop", ())
+        options["projection"] = strandline.Projection(
+            drop_key="key" in drop,
+            drop_value="value" in drop,
+            drop_headers="headers" in drop,
+            value_bytes=c.get("value_bytes", 0),
+            json_fields=c.get("json_fields", ()),
+        )
+    return options
+
+
+def text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
 
 
 class Runner:
@@ -144,13 +205,16 @@ class Runner:
         self.clients: dict[str, Any] = {}
         self.producers: dict[str, Any] = {}
         self.readers: dict[str, Any] = {}
+        self.handled: dict[str, Handled] = {}
 
     async def do(self, c: Command) -> dict[str, Any] | None:
         do, timeout = c["do"], seconds(c, "timeout_ms")
         if do == "leaks":
             return await self.count_leaks()
         if do == "dial":
-            tls = strandline.TLS(c["authority"]) if "authority" in c else None
+            tls = None
+            if "authority" in c:
+                tls = strandline.TLS(c["authority"], c.get("certificate"), c.get("key"))
             retry = c.get("retry_ms", 5000) / 1000
             self.clients[c["client"]] = await self.call(
                 self.face.Client, c["addresses"], tls=tls, token=c.get("token"), retry_time=retry
@@ -180,11 +244,15 @@ class Runner:
         elif do == "position":
             return shown(self.producers[c["producer"]].position)
         elif do == "reader":
-            made = client.read(c["log"], **reader_options(c))
+            self.handled[c["reader"]] = handled = Handled()
+            made = client.read(c["log"], **reader_options(c), **selection(c, handled))
             self.readers[c["reader"]] = made
             await self.call(made.open, timeout=timeout)
         elif do == "read":
-            return await self.read(self.readers[c["reader"]], c["count"], timeout)
+            answer = await self.read(self.readers[c["reader"]], c["count"], timeout)
+            return {**answer, "failed": self.handled[c["reader"]].failed}
+        elif do == "await-progress":
+            return await self.handled[c["reader"]].reached(c["offset"])
         elif do == "close-reader":
             await self.call(self.readers[c["reader"]].close)
         else:
@@ -198,10 +266,20 @@ class Runner:
             except Exception as error:
                 return {"error": failed(error)}
 
-        if self.face is strandline:
-            all_begun = [asyncio.ensure_future(producer.append(v.encode(), timeout=timeout)) for v in values]
-        else:
-            all_begun = [asyncio.wrap_future(producer.send(v.encode(), timeout=timeout)) for v in values]
+        def send(value: str) -> Future[int]:
+            try:
+                return cast("Future[int]", producer.send(value.encode()))
+            except Exception as error:
+                refused: Future[int] = Future()
+                refused.set_exception(error)
+                return refused
+
+        def begin(value: str) -> asyncio.Future[int]:
+            if self.face is strandline or timeout is not None:
+                return asyncio.ensure_future(self.call(producer.append, value.encode(), timeout=timeout))
+            return asyncio.wrap_future(send(value))  # the next command finds it accepted
+
+        all_begun = [begin(v) for v in values]
         return [await result(begun) for begun in all_begun]
 
     async def read(self, reader: Any, count: int, timeout: float | None) -> dict[str, Any]:
@@ -220,10 +298,26 @@ class Runner:
                 break
             got.append(record)
         answer["offsets"] = [r.offset for r in got]
-        answer["values"] = [(r.value or b"").decode() for r in got]
+        answer["values"] = [text(r.value) for r in got]
+        answer["keys"] = [text(r.key) for r in got]
+        answer["headers"] = [",".join(f"{k}={text(v) or ''}" for k, v in r.headers) or None for r in got]
         answer["times"] = [int(r.timestamp.timestamp() * 1000) for r in got if r.timestamp]
-        answer["log_id"] = reader.log_id
+        answer["log_id"], answer["next"], answer["end"] = reader.log_id, reader.offset, reader.end
+        answer["age_ms"] = None if reader.age is None else reader.age * 1000
         return answer
+
+    async def watch(self, admin: Any, c: Command) -> dict[str, Any]:
+        """Watches a log until it ends where it is to."""
+        interval = seconds(c, "interval_ms")
+        if self.face is strandline:
+            async with contextlib.aclosing(admin.watch_info(c["log"], interval)) as infos:
+                return await anext(described(info) async for info in infos if info.end >= c["until_end"])
+
+        def watch() -> dict[str, Any]:
+            with contextlib.closing(admin.watch_info(c["log"], interval)) as infos:
+                return next(described(info) for info in infos if info.end >= c["until_end"])
+
+        return dict(await self.call(watch))
 
     async def administer(self, admin: Any, c: Command, timeout: float | None) -> dict[str, Any] | None:
         do, log, at = c["do"], c["log"], position(c.get("at")) or strandline.Position()
@@ -233,11 +327,14 @@ class Runner:
             replicas=c.get("replicas", 0),
             fenced=c.get("fenced", False),
             revision=c.get("revision", 0),
+            rule=rule(c["rule"]) if "rule" in c else None,
         )
         if do in ("create", "configure"):
             return described(await self.call(getattr(admin, do + "_log"), log, config, timeout=timeout))
         if do == "info":
             return described(await self.call(admin.info, log, timeout=timeout))
+        if do == "watch":
+            return await self.watch(admin, c)
         if do == "list":
             logs = await self.call(admin.list_logs, timeout=timeout)
             return {"logs": {info.name: described(info) for info in logs}}

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -23,6 +24,18 @@ def test_addresses_other_than_loopback_need_to_be_allowed() -> None:
             sync.Client(address)
     sync.Client("192.0.2.1:7171", insecure=True).close()
     sync.Client("[::1]:7171").close()
+
+
+def test_a_watch_may_be_dropped_after_its_client_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def infos(log: str, interval: float | None) -> AsyncGenerator[str, None]:
+        yield log
+
+    client = sync.Client("127.0.0.1:1")
+    monkeypatch.setattr(client.admin._admin, "watch_info", infos)
+    watch = client.admin.watch_info("orders")
+    assert str(next(iter(watch))) == "orders"
+    client.close()
+    watch.close()  # type: ignore[attr-defined]
 
 
 def test_a_client_that_finds_nobody_says_so_in_time_and_leaves_nothing() -> None:
@@ -65,7 +78,12 @@ def test_a_deadline_bounds_a_call() -> None:
 
 def test_options_that_make_no_sense_are_refused() -> None:
     with sync.Client(nobody()) as client:
-        for wrong in ({"offset": -1}, {"offset": 1, "tail": True}, {"max_staleness": 0.0}):
+        for wrong in (
+            {"offset": -1},
+            {"offset": 1, "tail": True},
+            {"max_staleness": 0.0},
+            {"prefer_follower": True, "nearest": "dc=syd"},
+        ):
             with pytest.raises(strandline.Invalid):
                 client.read("orders", **wrong)
         for bad in (

@@ -43,7 +43,7 @@ const states: (ResolveState | undefined)[] = [undefined, "committed", "pending",
 
 /**
  * Creates, describes and trims logs, and keeps sessions and writer terms for those who do without a
- * producer. Its methods go on trying for the client's retryTimeMs while no node can answer.
+ * producer. Its methods keep trying for the client's retryTimeMs while no node can answer.
  */
 export class Admin {
   /** @internal */
@@ -109,11 +109,14 @@ export class Admin {
    * Yields the log's description now and after changes, at most once per interval (1 s). A broken
    * connection ends it with an error.
    */
-  async *watchInfo(log: string, { intervalMs, signal }: Bound & { intervalMs?: number } = {}): AsyncGenerator<LogInfo> {
+  async *watchInfo(
+    log: string,
+    { intervalMs, signal }: Bound & { intervalMs?: number | undefined } = {},
+  ): AsyncGenerator<LogInfo> {
     const request = WatchInfoRequest.fromPartial({ log, minInterval: duration(intervalMs) });
-    const { client } = await new ToLeader(this.calls, log).connect(signal);
+    const { client } = await this.calls.by(new ToLeader(this.calls, log), async (peer) => peer, signal);
     const { path, write, read } = methods.watchInfo;
-    const call = client.makeServerStreamRequest(path, write, read, request, this.calls.metadata);
+    const call = this.calls.track(client.makeServerStreamRequest(path, write, read, request, this.calls.metadata));
     const cancel = () => call.cancel();
     signal?.addEventListener("abort", cancel);
     try {
@@ -194,13 +197,13 @@ export class Admin {
   }
 
   /** Renews the lease of a session. Every append does so too. */
-  async keepSession(log: string, session: { id: number; logId?: number }, { signal }: Bound = {}): Promise<void> {
+  async keepSession(log: string, session: { id: string; logId?: number }, { signal }: Bound = {}): Promise<void> {
     const request = KeepSessionRequest.fromPartial({ log, sessionId: session.id, logId: session.logId ?? 0 });
     await this.calls.toLeader(log, methods.keepSession, request, signal);
   }
 
   /** Ends a session: its appends are refused from then on. */
-  async closeSession(log: string, session: { id: number; logId?: number }, { signal }: Bound = {}): Promise<void> {
+  async closeSession(log: string, session: { id: string; logId?: number }, { signal }: Bound = {}): Promise<void> {
     const request = CloseSessionRequest.fromPartial({ log, sessionId: session.id, logId: session.logId ?? 0 });
     await this.calls.toLeader(log, methods.closeSession, request, signal);
   }
@@ -215,7 +218,7 @@ export class Admin {
     { final = false, signal }: Bound & { final?: boolean } = {},
   ): Promise<Resolution> {
     const { logId, session: sessionId, epoch, next: sequence } = at;
-    const request = ResolveRequest.fromPartial({ log, logId, sessionId, epoch, sequence, final });
+    const request = ResolveRequest.fromPartial({ log, logId, sessionId: sessionId || "0", epoch, sequence, final });
     const answer = await this.calls.toLeader(log, methods.resolve, request, signal);
     // Of a state of a later version nothing is known.
     const state = states[answer.state] ?? "forgotten";
@@ -224,7 +227,7 @@ export class Admin {
 
   /**
    * Ends the epoch of a position for good. The answer's next is how many records of it are in the log,
-   * and no other ever will be: so a program that was restarted finds out where to go on.
+   * and no other ever will be: so a program that was restarted finds out where to resume.
    */
   endEpoch(log: string, at: Position, options: Bound = {}): Promise<Resolution> {
     return this.resolve(log, { ...at, next: Number.MAX_SAFE_INTEGER }, { ...options, final: true });

@@ -82,7 +82,7 @@ export class Backlog {
   logId = 0;
   /** When the log last answered. */
   lastSign = performance.now();
-  /** Told when there is something to look at for who sends. */
+  /** Called when there is something to send. */
   onChange = () => {};
   #buffered = 0;
   /** Those who wait for room: first come, first served. */
@@ -175,9 +175,9 @@ export class Backlog {
     return this.queue[0] ?? this.forming;
   }
 
-  /** The request that was accepted last. */
+  /** The request that was accepted last and has not been settled. */
   newest(): Request | undefined {
-    return this.forming ?? this.queue.at(-1) ?? this.window.flight.at(-1);
+    return this.forming ?? this.queue.at(-1) ?? this.window.waiting().at(-1);
   }
 
   /** The request that has waited longest for its answer. */
@@ -237,11 +237,22 @@ export class Backlog {
       if (r === before) break;
       next += r.count;
     }
-    return { logId: this.logId, session: this.session?.id ?? 0, epoch: this.session?.epoch ?? 0, next };
+    return { logId: this.logId, session: this.session?.id ?? "", epoch: this.session?.epoch ?? 0, next };
   }
 
   #unsealed(): Request[] {
     return this.forming ? [...this.queue, this.forming] : this.queue;
+  }
+
+  /**
+   * Keeps what was accepted behind an interruption that leaves nothing that was sent without a result: what
+   * was refused is in the log by an earlier sending, or it was the session that ended. It goes to the next
+   * epoch, which a producer that ends on failures never begins. Otherwise it fails.
+   */
+  continueOrFail(i: Interruption): void {
+    const resolved = i.refused || i.error.endsSession;
+    if (this.window.flight.length > 0 || !resolved || this.options.endOnFailure) this.fail(i);
+    else this.#beginEpoch(i.error.epoch);
   }
 
   /**
@@ -254,15 +265,18 @@ export class Backlog {
     this.queue.length = 0;
     this.forming = undefined;
     if (this.options.endOnFailure || error.reason === "LOG_REPLACED" || error.reason === "CLOSED") this.stop(error);
-    if (this.session) {
-      this.session = { ...this.session, epoch: Math.max(this.session.epoch, error.epoch) + 1 };
-      this.next = 0;
-    }
+    this.#beginEpoch(error.epoch);
     failed.forEach((r, n) => {
       const first = refused ? r === refused : n === 0;
       this.settleError(r, first ? error.but({ outcome: r.outcome }) : behind(error, r.outcome));
     });
     for (const r of failed) this.#release(r);
+  }
+
+  #beginEpoch(above: number): void {
+    if (!this.session) return;
+    this.session = { ...this.session, epoch: Math.max(this.session.epoch, above) + 1 };
+    this.next = 0;
   }
 
   /** Lets the producer accept nothing more. */

@@ -1,8 +1,9 @@
-import { type CallOptions, Metadata, type ServiceError } from "@grpc/grpc-js";
+import { type CallOptions, type ClientUnaryCall, Metadata, type ServiceError } from "@grpc/grpc-js";
 import { cancelled, closed, fromRpc, type Outcome, type StrandlineError, unreachable, worst } from "./errors.js";
 import * as catalog from "./generated/strandline/v1/catalog.js";
 import * as log from "./generated/strandline/v1/log.js";
 import * as session from "./generated/strandline/v1/session.js";
+import { Near } from "./near.js";
 import { connectPatience, Pauses, type Peer, type Peers, wrongAddress } from "./peers.js";
 
 /** Bounds a call: `{ signal: AbortSignal.timeout(1000) }`. */
@@ -115,10 +116,13 @@ export class ToDialled implements Route {
 
   constructor(private readonly peers: Peers) {}
 
+  get address(): string {
+    return this.peers.addresses[this.#turn] as string;
+  }
+
   connect(signal?: AbortSignal): Promise<Peer> {
-    const address = this.peers.addresses[this.#turn] as string;
-    this.tried = this.peers.at(address);
-    return this.peers.connect(address, signal);
+    this.tried = this.peers.at(this.address);
+    return this.peers.connect(this.address, signal);
   }
 
   elsewhere(): void {
@@ -131,11 +135,15 @@ export class ToDialled implements Route {
 }
 
 /**
- * The way to a replica that does not lead: to one of them at random, then to the others, and to the
- * leader last. Who they are is asked again when all have been tried.
+ * The way to the replicas of a log, the best first. Who they are is asked again when all have been tried.
+ *
+ * With labels those are best whose nodes have the first of them, then the second, and so on, and of equal
+ * ones the nearest by measured round trip. Without, voters that do not lead are tried at random, then read
+ * replicas, which may be far away, and the leader last.
  */
-export class ToFollower implements Route {
+export class ToReplica implements Route {
   readonly #ask: ToDialled;
+  readonly #key: string | undefined;
   #holders: string[] = [];
   #found = 0;
   #tried: Peer | undefined;
@@ -143,8 +151,10 @@ export class ToFollower implements Route {
   constructor(
     private readonly calls: Calls,
     private readonly log: string,
+    private readonly labels: readonly string[] | undefined,
   ) {
     this.#ask = new ToDialled(calls.peers);
+    this.#key = labels?.join(",");
   }
 
   get tried(): Peer | undefined {
@@ -162,17 +172,55 @@ export class ToFollower implements Route {
   }
 
   async #find(signal?: AbortSignal): Promise<void> {
-    const peer = await this.#ask.connect(signal);
-    const { replicas } = await this.calls.knownInfo(peer, this.log, signal);
+    const near = await this.#askNear(signal);
+    const { replicas } = near ?? (await this.calls.knownInfo(await this.#ask.connect(signal), this.log, signal));
     const usable = replicas.filter((r) => !wrongAddress(r.address, this.calls.peers.anywhere));
-    const order = new Map(usable.map((r) => [r, r.leader ? 1 : Math.random()]));
-    usable.sort((a, b) => (order.get(a) as number) - (order.get(b) as number));
-    this.#holders = usable.length > 0 ? usable.map((r) => r.address) : [peer.address];
+    this.#holders = await this.#sort(usable, signal);
+    if (this.#holders.length === 0) this.#holders = [this.#ask.address];
     this.#found = this.#holders.length;
   }
 
+  /**
+   * What the node knows that was the nearest for an earlier reader: a dialled one may be far away.
+   * undefined: there is no such node, or it does not answer.
+   */
+  async #askNear(signal?: AbortSignal): Promise<log.LogInfo | undefined> {
+    const { near, peers } = this.calls;
+    const address = near.at(this.#key);
+    if (address === undefined) return undefined;
+    try {
+      const peer = peers.at(address);
+      await peer.connect(connectPatience, signal);
+      return await this.calls.knownInfo(peer, this.log, signal);
+    } catch {
+      near.forget(this.#key, address);
+      return undefined;
+    }
+  }
+
+  #rank({ leader, readReplica, labels }: log.ReplicaAddress): number {
+    if (!this.labels) return leader ? 2 : readReplica ? 1 : 0;
+    const rank = this.labels.findIndex((label) => labels.includes(label));
+    return rank < 0 ? this.labels.length : rank;
+  }
+
+  async #sort(replicas: log.ReplicaAddress[], signal?: AbortSignal): Promise<string[]> {
+    const ranked = replicas.map((r) => ({ address: r.address, rank: this.#rank(r), chance: Math.random() }));
+    ranked.sort((a, b) => a.rank - b.rank || a.chance - b.chance);
+    const addresses = ranked.map((r) => r.address);
+    if (this.#key === undefined || addresses.length === 0) return addresses;
+    const best = ranked.filter((r) => r.rank === ranked[0]?.rank).length;
+    const { near } = this.calls;
+    if (best > 1) addresses.splice(0, best, ...(await near.sort(addresses.slice(0, best), this.log, signal)));
+    near.remember(this.#key, addresses[0] as string);
+    return addresses;
+  }
+
   elsewhere(): void {
-    if (this.#tried && this.#tried.address === this.#holders[0]) this.#holders.shift();
+    if (this.#tried) {
+      this.calls.near.forget(this.#key, this.#tried.address);
+      if (this.#tried.address === this.#holders[0]) this.#holders.shift();
+    }
     if (this.#holders.length === 0) this.#ask.elsewhere();
   }
 
@@ -207,14 +255,28 @@ export class Tries {
 /** Makes the calls of a client. */
 export class Calls {
   readonly metadata = new Metadata();
+  readonly near = new Near(this);
+  /** What has to end with the client: a channel that is closed lets its calls go on. */
+  readonly open = new Set<{ cancel(): void }>();
 
   constructor(
     readonly peers: Peers,
-    /** How long, in milliseconds, calls go on looking for a node that can answer. */
+    /** How long, in milliseconds, calls keep looking for a node that can answer. */
     readonly retryTime: number,
     token?: string,
   ) {
     if (token) this.metadata.set("authorization", `Bearer ${token}`);
+  }
+
+  close(): void {
+    this.peers.close();
+    for (const one of [...this.open]) one.cancel();
+  }
+
+  /** Has a call end with the client, if it lasts so long. */
+  track<C extends ClientUnaryCall>(call: C): C {
+    this.open.add(call);
+    return call.once("status", () => this.open.delete(call));
   }
 
   /** What an error means to a user. A call that ends because the client was closed says so. */
@@ -233,7 +295,10 @@ export class Calls {
         if (error) reject(error);
         else resolve(answer as A);
       };
-      const call = peer.client.makeUnaryRequest(m.path, m.write, m.read, request, this.metadata, options, answered);
+      const { client } = peer;
+      const call = this.track(
+        client.makeUnaryRequest(m.path, m.write, m.read, request, this.metadata, options, answered),
+      );
       signal?.addEventListener("abort", cancel);
     });
   }

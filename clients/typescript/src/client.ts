@@ -24,7 +24,7 @@ export interface ClientOptions {
   /** Is sent with every call, as `authorization: Bearer`. */
   token?: string | undefined;
   /**
-   * How long calls of admin, and the opening of a producer or reader, go on looking for a node that can
+   * How long calls of admin, and the opening of a producer or reader, keep looking for a node that can
    * answer (5 s); 0 tries every address once.
    */
   retryTimeMs?: number | undefined;
@@ -39,7 +39,6 @@ export interface ClientOptions {
 export class Client {
   /** The verbs beside append and read. */
   readonly admin: Admin;
-  readonly #peers: Peers;
   readonly #calls: Calls;
 
   constructor(addresses: string | readonly string[], { tls, insecure, token, retryTimeMs }: ClientOptions = {}) {
@@ -52,8 +51,8 @@ export class Client {
     }
     const { ca, key, cert } = tls ?? {};
     const shown = tls ? credentials.createSsl(ca ?? null, key ?? null, cert ?? null) : credentials.createInsecure();
-    this.#peers = new Peers(all, shown, anywhere);
-    this.#calls = new Calls(this.#peers, retryTimeMs ?? 5000, token);
+    const peers = new Peers(all, shown, anywhere);
+    this.#calls = new Calls(peers, retryTimeMs ?? 5000, token);
     this.admin = new Admin(this.#calls);
   }
 
@@ -69,7 +68,7 @@ export class Client {
 
   /** Ends every connection. Close producers first: what they have in flight is in doubt otherwise. */
   close(): void {
-    this.#peers.close();
+    this.#calls.close();
   }
 
   /** Closes the client at the end of a `using`. */

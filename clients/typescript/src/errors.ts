@@ -20,7 +20,8 @@ export function worst(a: Outcome, b: Outcome): Outcome {
 /** A place in a session: what a program keeps to continue the session after a restart. */
 export interface Position {
   logId: number;
-  session: number;
+  /** Its id, of 64 bits, in decimal; empty: none. */
+  session: string;
   epoch: number;
   /** The sequence of the record; of a producer, that of the record accepted next. */
   next: number;
@@ -52,6 +53,8 @@ export type Reason =
   | "HOLD_NOT_FOUND"
   | "UNAUTHENTICATED"
   | "PERMISSION_DENIED"
+  | "FILTER_INVALID"
+  | "FILTER_FAILED"
   /** No node answered, or the connection broke. */
   | "UNREACHABLE"
   /** A record had no answer within the producer's recordTimeoutMs. */
@@ -88,7 +91,7 @@ export class StrandlineError extends Error {
   readonly position: Position | undefined;
   /**
    * HELD: the lowest hold, which keeps what was to be trimmed. OFFSET_TRIMMED: the highest that has a pointer,
-   * if any: who has loaded what the pointer leads to can go on at its offset.
+   * if any: who has loaded what the pointer leads to can continue at its offset.
    */
   readonly hold: Hold | undefined;
   /** What else the server said, by name. */
@@ -134,6 +137,20 @@ export class StrandlineError extends Error {
   /** TOO_LARGE: the limit. */
   get limit(): number {
     return this.#number("limit");
+  }
+
+  /** FILTER_FAILED: that of the record. */
+  get offset(): number {
+    return this.#number("offset");
+  }
+
+  /** FILTER_INVALID, with column: the place in the expression, both from 1, in characters. */
+  get line(): number {
+    return this.#number("line");
+  }
+
+  get column(): number {
+    return this.#number("column");
   }
 
   /** NOT_LEADER: the address of the leader, or empty. */

@@ -9,6 +9,7 @@ export type { ProducerOptions } from "./backlog.js";
 export type { Bound } from "./calls.js";
 export { Client, type ClientOptions, type TLS } from "./client.js";
 export { type Outcome, type Position, type Reason, StrandlineError } from "./errors.js";
+export type { Bytes, Filter, Projection } from "./filters.js";
 export { Producer } from "./producer.js";
 export { Reader, type ReaderOptions } from "./reader.js";
 export {
@@ -20,6 +21,8 @@ export {
   type LogInfo,
   maxRecordBytes,
   type NewRecord,
+  type PlacementRule,
+  type ReadReplicas,
   type Record,
   type ReplicaAddress,
   type Resolution,

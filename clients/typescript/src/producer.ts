@@ -15,7 +15,7 @@ import { Request } from "./window.js";
  * that the log recognises what it has already.
  *
  * When the log refuses a request for good, that request fails and so does every record that was accepted
- * after it and before the failure (BEHIND_FAILED): none slips ahead. Records accepted later go on in the
+ * after it and before the failure (BEHIND_FAILED): none slips ahead. Records accepted later continue in the
  * session's next epoch. When the session itself is gone, everything without an answer is settled by asking
  * the log; if that leaves a record in doubt, the producer ends.
  *
@@ -52,10 +52,9 @@ export class Producer {
    * record is on its way all the same, unless the error says not_done.
    */
   append(record: Appendable, { signal }: Bound = {}): Promise<number> {
-    const wire = toWire(record);
-    if (!signal) return new Promise((resolve, reject) => this.#backlog.add(wire, { resolve, reject }));
+    if (!signal) return new Promise((resolve, reject) => this.#backlog.add(toWire(record), { resolve, reject }));
     return this.#bounded(signal, (placed) => {
-      return new Promise((resolve, reject) => this.#backlog.add(wire, { resolve, reject }, placed, signal));
+      return new Promise((resolve, reject) => this.#backlog.add(toWire(record), { resolve, reject }, placed, signal));
     });
   }
 

@@ -1,6 +1,7 @@
 import type { ClientReadableStream } from "@grpc/grpc-js";
-import { type Bound, type Calls, methods, type Route, ToDialled, ToFollower, ToLeader } from "./calls.js";
+import { type Bound, type Calls, methods, type Route, ToDialled, ToLeader, ToReplica } from "./calls.js";
 import { cancelled, closed, fromRpc, invalid, StrandlineError, unreachable } from "./errors.js";
+import { type Filter, filterToWire, type Projection, projectionToWire } from "./filters.js";
 import {
   GetInfoRequest,
   ReadConsistency,
@@ -8,10 +9,11 @@ import {
   ReadPosition,
   ReadRequest,
   type ReadResponse,
+  type Record as WireRecord,
 } from "./generated/strandline/v1/log.js";
 import { Pauses } from "./peers.js";
-import { duration, type Record, sizeOf } from "./records.js";
-import { abortable } from "./wait.js";
+import { duration, fromWire, milliseconds, type Record, sizeOf, timestampOf } from "./records.js";
+import { abortable, timed } from "./wait.js";
 
 /**
  * What a reader reads. It begins at the offset, at the first record appended at or after the time (by the
@@ -19,7 +21,8 @@ import { abortable } from "./wait.js";
  * the end of the log, unless it is to follow, or at the first limit.
  *
  * It reads from the leader, everything that was acknowledged before it began, unless anyReplica, atLeast
- * or maxStalenessMs says otherwise: these ask only the addresses given to the client.
+ * or maxStalenessMs says otherwise: these ask only the addresses given to the client, unless preferFollower
+ * or nearest is there.
  */
 export interface ReaderOptions {
   offset?: number | undefined;
@@ -40,13 +43,34 @@ export interface ReaderOptions {
   atLeast?: number | undefined;
   /** Bounds the age of what the answering node knows. */
   maxStalenessMs?: number | undefined;
-  /** Reads from a replica that does not lead, while there is one. */
+  /**
+   * Reads from a voter that does not lead, while there is one, then from a read replica, which may be far
+   * away, and from the leader last.
+   */
   preferFollower?: boolean | undefined;
+  /**
+   * Reads from the nearest replica, whatever its role: one on a node with the first of the labels (KEY=VALUE,
+   * such as "dc=syd"), then with the second, and so on; without labels (true), and among equal ones, the one
+   * that answers soonest. With anyReplica or maxStalenessMs the read costs no round trip to the leader;
+   * without, it is linearizable, and the replica asks the leader once, at the beginning. When its node is lost,
+   * or refuses, the reader continues at the next offset on the next nearest, and stays there; the log never
+   * goes back for it.
+   */
+  nearest?: boolean | string | readonly string[] | undefined;
   /**
    * How often a server with nothing to send says so (5 s); after three times as long without a frame
    * another connection is opened.
    */
   heartbeatMs?: number | undefined;
+  /** Reads the records that it selects: maxRecords and maxBytes count those. */
+  filter?: Filter | undefined;
+  /** Reads of each record what it leaves. */
+  projection?: Projection | undefined;
+  /**
+   * Is called when a reader with a filter or a projection has moved without a record: everything below
+   * offset has been looked at, and the log ends at end.
+   */
+  onProgress?: ((offset: number, end: number) => void) | undefined;
 }
 
 /**
@@ -76,7 +100,7 @@ class Trouble {
 }
 
 /**
- * Reads one log. When the connection breaks, or the node can no longer serve it, it goes on at the next
+ * Reads one log. When the connection breaks, or the node can no longer serve it, it resumes at the next
  * offset on another. Made by {@link Client.read}.
  *
  *     for await (const record of client.read("orders", { follow: true })) ...
@@ -87,10 +111,17 @@ export class Reader implements AsyncIterableIterator<Record> {
    * its id: who keeps one keeps the other, too.
    */
   logId: number;
-  /** The committed end of the log as far as servers have said. */
+  /** The committed end of the log as far as servers have said: it never goes back. */
   end = 0;
+  /**
+   * How old, in milliseconds, the knowledge of end was when the newest frame was made; from a leader, how
+   * long ago a majority followed it. undefined before the first frame, and while the node read from has not
+   * heard from a leader.
+   */
+  ageMs: number | undefined;
   readonly #route: Route;
   #next: number | undefined; // undefined: known with the first frame
+  #looked = 0; // with a filter: where the next frame begins
   #placed = false; // a frame has come
   #given = 0; // records
   #took = 0; // about how many bytes
@@ -108,9 +139,12 @@ export class Reader implements AsyncIterableIterator<Record> {
     readonly log: string,
     private readonly options: ReaderOptions,
   ) {
-    const { offset, time, tail, atLeast, maxStalenessMs, anyReplica, preferFollower } = options;
+    const { offset, time, tail, atLeast, maxStalenessMs, anyReplica, preferFollower, nearest } = options;
     if (Number(offset !== undefined) + Number(time !== undefined) + Number(tail ?? false) > 1) {
       throw invalid("a read begins at an offset, a time or the tail: at one of them");
+    }
+    if (preferFollower && nearest) {
+      throw invalid("a read is from the nearest replica or prefers followers: one of them");
     }
     if ((offset ?? 0) < 0 || (atLeast ?? 0) < 0 || (maxStalenessMs ?? 1) <= 0) {
       throw invalid("an offset or a bound of the read is negative, or no staleness at all is allowed");
@@ -118,12 +152,13 @@ export class Reader implements AsyncIterableIterator<Record> {
     this.logId = options.logId ?? 0;
     this.#next = offset;
     const linearizable = !anyReplica && atLeast === undefined && maxStalenessMs === undefined;
-    if (preferFollower) this.#route = new ToFollower(calls, log);
+    const labels = typeof nearest === "string" ? [nearest] : nearest === true ? [] : nearest || undefined;
+    if (preferFollower || labels) this.#route = new ToReplica(calls, log, labels);
     else if (linearizable) this.#route = new ToLeader(calls, log, true);
     else this.#route = new ToDialled(calls.peers);
   }
 
-  /** That of the next record; undefined before the first has been found. */
+  /** That of the next record, or with a filter, where the search for it goes on; undefined before the first. */
   get offset(): number | undefined {
     return this.#next;
   }
@@ -194,6 +229,10 @@ export class Reader implements AsyncIterableIterator<Record> {
   async #fill(signal?: AbortSignal): Promise<boolean> {
     await this.open({ signal });
     while (this.#at === this.#records.length) {
+      if (this.#next !== undefined && this.#next < this.#looked) {
+        this.#next = this.#looked;
+        this.options.onProgress?.(this.#next, this.end);
+      }
       if (this.#failure) throw this.#failure.but({});
       if (this.#ended || this.#done()) {
         this.#ended = true;
@@ -226,7 +265,8 @@ export class Reader implements AsyncIterableIterator<Record> {
         if (this.#failure) return; // closed meanwhile
         reached = true;
         const { path, write, read } = methods.read;
-        this.#stream = client.makeServerStreamRequest(path, write, read, this.#request(), this.calls.metadata);
+        const { calls } = this;
+        this.#stream = calls.track(client.makeServerStreamRequest(path, write, read, this.#request(), calls.metadata));
         this.#stream.on("error", () => {}); // the iterator has it, unless nobody asks any more
         this.#frames = this.#stream[Symbol.asyncIterator]();
       }
@@ -258,7 +298,7 @@ export class Reader implements AsyncIterableIterator<Record> {
   async #receive(frames: AsyncIterator<ReadResponse>, signal?: AbortSignal): Promise<ReadResponse | undefined> {
     const silence = this.options.follow ? 3 * (this.options.heartbeatMs ?? 5000) : undefined;
     const late = new AbortController();
-    const timer = silence && setTimeout(() => late.abort(), silence);
+    const timer = silence && setTimeout(() => late.abort(), timed(silence));
     const frame = abortable(frames.next(), signal, () => cancelled("not_done"));
     try {
       const silent = () => unreachable("not_done", `the server was silent for ${silence} ms`);
@@ -313,24 +353,56 @@ export class Reader implements AsyncIterableIterator<Record> {
     if (firstOffset > next || recordCount !== frame.records.length) {
       return this.#fail(new StrandlineError("CORRUPT", "received a frame that does not follow the one before"));
     }
+    const { untilOffset, maxRecords, filter, projection } = this.options;
+    const selects = filter !== undefined || projection !== undefined;
+    if (selects && frame.nextOffset === undefined) {
+      const message = "the server does not know filters and projections: it needs a later version";
+      return this.#fail(new StrandlineError("UNSUPPORTED", message));
+    }
     // Another replica may know less: what was committed once stays so.
     this.end = Math.max(this.end, frame.endOffset);
+    this.ageMs = milliseconds(frame.age);
     this.#placed = true;
-    const { untilOffset, maxRecords, maxBytes } = this.options;
+    if (selects) return this.#takeSelected(frame, next);
     let until = Math.min(firstOffset + recordCount, untilOffset ?? Number.POSITIVE_INFINITY);
     if (maxRecords !== undefined) until = Math.min(until, next + maxRecords - this.#given);
-    const records = frame.records as Record[];
+    const { records } = frame;
     const whole = next === firstOffset && until === firstOffset + recordCount;
-    this.#records = whole ? records : records.filter(({ offset }) => next <= offset && offset < until);
+    this.#give(whole ? records : records.filter(({ offset }) => next <= offset && offset < until));
+  }
+
+  /** Accepts the frame of a read with a filter, which the server has cut. */
+  #takeSelected({ firstOffset, nextOffset = 0, records, failed }: ReadResponse, next: number): void {
+    let at = firstOffset;
+    for (const { offset } of records) {
+      if (offset < at || offset >= nextOffset) {
+        const message = `received a record of offset ${offset} where one from ${at} on was due`;
+        return this.#fail(new StrandlineError("CORRUPT", message));
+      }
+      at = offset + 1;
+    }
+    if (nextOffset < at) {
+      return this.#fail(new StrandlineError("CORRUPT", "received a frame that ends before it begins"));
+    }
+    this.#looked = nextOffset;
+    this.#give(records.filter(({ offset }) => offset >= next));
+    for (const { offset, message } of failed) {
+      if (offset >= next) this.options.filter?.onFailed?.(offset, message);
+    }
+  }
+
+  #give(records: WireRecord[]): void {
+    this.#records = records.map(fromWire);
     this.#at = 0;
-    if (maxBytes !== undefined) {
-      for (const record of this.#records) this.#took += sizeOf({ ...record, key: record.key, value: record.value });
+    if (this.options.maxBytes !== undefined) {
+      for (const record of this.#records) this.#took += sizeOf(record);
     }
   }
 
   /** Asks for what has not been given yet. */
   #request(): ReadRequest {
     const { follow, time, maxRecords, maxBytes, untilOffset, untilTime, atLeast, maxStalenessMs } = this.options;
+    const { filter, projection } = this.options;
     const level = this.options.anyReplica
       ? ReadConsistency.READ_CONSISTENCY_ANY
       : ReadConsistency.READ_CONSISTENCY_LINEARIZABLE;
@@ -341,7 +413,7 @@ export class Reader implements AsyncIterableIterator<Record> {
       format: ReadFormat.READ_FORMAT_RECORDS,
       heartbeat: duration(this.options.heartbeatMs),
       offset: this.#next,
-      time: this.#next === undefined ? time : undefined,
+      time: this.#next === undefined ? timestampOf(time) : undefined,
       position: this.#next === undefined && !time ? ReadPosition.READ_POSITION_START : undefined,
       atLeastOffset: atLeast,
       maxAge: atLeast === undefined ? duration(maxStalenessMs) : undefined,
@@ -349,7 +421,9 @@ export class Reader implements AsyncIterableIterator<Record> {
       maxRecords: maxRecords === undefined ? 0 : maxRecords - this.#given,
       maxBytes: maxBytes === undefined ? 0 : maxBytes - this.#took,
       untilOffset,
-      untilTime,
+      untilTime: timestampOf(untilTime),
+      filter: filter && filterToWire(filter),
+      projection: projection && projectionToWire(projection),
     });
   }
 

@@ -7,7 +7,7 @@ import { type Appended, AppendRequest, type AppendResponse, type LogInfo } from 
 import { Pauses, type Peer } from "./peers.js";
 import type { Resolution } from "./records.js";
 import type { ProducerSession } from "./session.js";
-import { aborted } from "./wait.js";
+import { aborted, timed } from "./wait.js";
 import type { Request } from "./window.js";
 
 /**
@@ -32,7 +32,7 @@ export class Rounds {
   #over = new AbortController(); // of the round
   #interruption: Interruption | undefined;
   #stream: Stream | undefined;
-  #named = false; // the stream has been told its log
+  #named = false; // the stream has named its log
   #appended = 0; // requests
   #scheduled = false; // a look at what can be sent
   #lingering: NodeJS.Timeout | undefined;
@@ -55,6 +55,8 @@ export class Rounds {
     const { session, leaseMs, recordTimeoutMs } = this.backlog.options;
     this.#clock(Math.min(1000, recordTimeoutMs / 4 || 1000, session ? leaseMs / 12 : 1000), () => this.#watch());
     if (session) this.#clock(Math.min(1000, leaseMs / 12), () => this.#keep());
+    const withClient = { cancel: () => this.end(closed("client")) };
+    this.calls.open.add(withClient);
     let pauses: Pauses | undefined;
     let width = 1;
     while (!this.#end.signal.aborted) {
@@ -74,14 +76,15 @@ export class Rounds {
       width = i.error.elsewhere ? this.#route.width(i.error) : 1;
       await this.#repair(i);
     }
+    this.calls.open.delete(withClient);
     for (const clock of this.#clocks) clearInterval(clock);
-    this.backlog.fail({ error: closed("producer") });
+    this.backlog.fail({ error: this.#end.signal.reason });
   }
 
   /** Ends the producer: what has no answer fails. */
-  end(): void {
-    this.#end.abort();
-    this.#interrupt({ error: closed("producer") });
+  end(why = closed("producer")): void {
+    this.#end.abort(why);
+    this.#interrupt({ error: why });
   }
 
   /** Ends the round, or the next one if there is none now. Of several reasons the first counts. */
@@ -91,7 +94,7 @@ export class Rounds {
     this.#woken();
   }
 
-  /** Does something again and again, but not while the last time goes on. */
+  /** Does something again and again, but not while the last time lasts. */
   #clock(ms: number, work: () => Promise<void>): void {
     let working = false;
     const beat = async () => {
@@ -158,7 +161,7 @@ export class Rounds {
         ...AppendRequest.fromPartial({}),
         log: this.#named ? "" : this.log,
         logId,
-        sessionId: r.session,
+        sessionId: r.session || "0",
         epoch: r.epoch,
         firstSequence: r.first,
         lowWater: r.session ? window.lowWater() : 0,
@@ -182,7 +185,7 @@ export class Rounds {
       const left = backlog.options.lingerMs - (performance.now() - r.accepted);
       if (backlog.options.lingerMs > 0 && left > 0) {
         clearTimeout(this.#lingering);
-        this.#lingering = setTimeout(() => this.#send(), left);
+        this.#lingering = setTimeout(() => this.#send(), timed(left));
         return undefined;
       }
     }
@@ -233,7 +236,7 @@ export class Rounds {
       return error.elsewhere ? { error, refused: r } : undefined;
     }
     if (error.outcome === "done") {
-      // It is in the log, so nothing slips ahead of it: those behind go on.
+      // It is in the log, so nothing slips ahead of it: those behind continue.
       this.#settleError(r, error);
       return undefined;
     }
@@ -252,11 +255,12 @@ export class Rounds {
    *     another try may help          all stay and are sent again, in order
    *     no answer for too long        all fail, what was sent as in doubt
    *     the session is gone, or
-   *     the log refused for good      what is in doubt is resolved, the rest fails
+   *     the log refused for good      what is in doubt is resolved, the rest fails; if all that was sent is
+   *                                   in the log, nothing does
    */
   async #repair(i: Interruption): Promise<void> {
     const { backlog } = this;
-    if (this.#end.signal.aborted) i = { error: closed("producer") };
+    if (this.#end.signal.aborted) i = { error: this.#end.signal.reason };
     const { error } = i;
     this.#endStream(i);
     if (error.elsewhere) this.#route.elsewhere(error);
@@ -270,12 +274,12 @@ export class Rounds {
     } else if (error.endsSession) {
       await this.#resolve(false);
       const doubtful = backlog.window.doubtful();
-      backlog.fail(i);
+      backlog.continueOrFail(i);
       if (doubtful) backlog.stop(error);
       else this.session.forget();
     } else if (!error.again) {
       await this.#resolve(true);
-      backlog.fail(i);
+      backlog.continueOrFail(i);
     }
   }
 
@@ -302,9 +306,9 @@ export class Rounds {
     const { recordTimeoutMs } = this.backlog.options;
     const waited = performance.now() - (this.backlog.oldest()?.accepted ?? performance.now());
     const late = recordTimeoutMs
-      ? [AbortSignal.timeout(Math.max(Math.ceil(recordTimeoutMs - waited), resolveAtLeast))]
+      ? [AbortSignal.timeout(timed(Math.max(recordTimeoutMs - waited, resolveAtLeast)))]
       : [];
-    const signal = AbortSignal.any([this.#over.signal, ...late]);
+    const signal = AbortSignal.any([this.#end.signal, ...late]);
     await this.#resolveAll(final, signal).catch(() => {});
   }
 

@@ -3,6 +3,7 @@ import type { Backlog } from "./backlog.js";
 import type { Calls } from "./calls.js";
 import { fromRpc, type StrandlineError } from "./errors.js";
 import type { Session } from "./records.js";
+import { timed } from "./wait.js";
 
 /** The session of a producer, which places its records. */
 export class ProducerSession {
@@ -61,7 +62,7 @@ export class ProducerSession {
     if (!session || now - lastSign <= third) return undefined;
     try {
       await this.#admin.keepSession(this.log, session, {
-        signal: AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(third))]),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(timed(third))]),
       });
     } catch (error) {
       return this.backlog.session?.id === session.id ? fromRpc(error) : undefined;

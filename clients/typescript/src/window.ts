@@ -33,7 +33,7 @@ export class Request {
    */
   state: "accepted" | "in flight" | "failed" = "accepted";
   /** With epoch and first: the place in the session, once in flight. */
-  session = 0;
+  session = "";
   epoch = 0;
   first = 0;
   /** When it was first sent; 0: not yet. */

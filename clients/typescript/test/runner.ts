@@ -6,13 +6,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   type Admin,
   Client,
+  type Filter,
   type Hold,
   type LogConfig,
   type LogInfo,
   type Record as LogRecord,
+  type PlacementRule,
   type Position,
   type Producer,
+  type Projection,
   type Reader,
+  type ReadReplicas,
   StrandlineError,
 } from "../src/index.js";
 
@@ -26,6 +30,8 @@ interface Command {
   addresses: string[];
   values: string[];
   authority?: string;
+  certificate?: string;
+  key?: string;
   token?: string;
   at?: object;
   resume?: object;
@@ -45,11 +51,14 @@ function failed(error: unknown) {
     start: startOffset,
     end: endOffset,
     epoch: position?.epoch ?? error.epoch,
-    session: position?.session ?? 0,
+    session: shownId(position?.session),
     sequence: position?.next ?? 0,
     log_id: position?.logId ?? error.logId,
     writer_term: writerTerm,
     leader,
+    offset: error.offset,
+    line: error.line,
+    column: error.column,
     hold: hold && holding(hold),
   };
 }
@@ -69,11 +78,16 @@ function moment(c: Command, name: string): Date | undefined {
 
 function position(at: object | undefined): Position {
   const { log_id = 0, session = 0, epoch = 0, next = 0 } = (at ?? {}) as { [name: string]: number };
-  return { logId: log_id, session, epoch, next };
+  return { logId: log_id, session: session ? String(session) : "", epoch, next };
 }
 
 function shown({ logId, session, epoch, next }: Position) {
-  return { log_id: logId, session, epoch, next };
+  return { log_id: logId, session: shownId(session), epoch, next };
+}
+
+/** The id of a session: a number where that is exact. */
+function shownId(id: string | undefined): number | string {
+  return Number.isSafeInteger(Number(id || 0)) ? Number(id || 0) : (id as string);
 }
 
 function described({ name, id, start, end, writerTerm, leader, openSessions, replicas, config, holds }: LogInfo) {
@@ -90,6 +104,7 @@ function described({ name, id, start, end, writerTerm, leader, openSessions, rep
     retention_bytes: config.retentionBytes,
     fenced: config.fenced,
     revision: config.revision,
+    rule: config.rule && shownRule(config.rule),
     holds: Object.fromEntries(holds.map((hold) => [hold.name, holding(hold)])),
   };
 }
@@ -97,11 +112,56 @@ function described({ name, id, start, end, writerTerm, leader, openSessions, rep
 const clients = new Map<string, Client>();
 const producers = new Map<string, Producer>();
 const readers = new Map<string, Reader>();
+const handled = new Map<string, Handled>();
+
+/** What the handlers of a reader were called with. */
+class Handled {
+  offset = 0;
+  end = 0;
+  readonly failed: number[] = [];
+
+  readonly progress = (offset: number, end: number) => Object.assign(this, { offset, end });
+  readonly leaveOut = (offset: number) => void this.failed.push(offset);
+
+  async reached(wanted: number) {
+    for (let n = 0; n < 3000; n++) {
+      const { offset, end } = this;
+      if (offset >= wanted) return { offset, end };
+      await sleep(10);
+    }
+    throw new Error(`no progress to ${wanted}, only to ${this.offset}`);
+  }
+}
+
+function filter(c: Command, { leaveOut }: Handled): Filter | undefined {
+  if (!["keys", "prefixes", "headers", "where"].some((name) => name in c)) return undefined;
+  const headers = Object.entries((c.headers ?? {}) as { [name: string]: unknown });
+  return {
+    keys: c.keys as string[] | undefined,
+    keyPrefixes: c.prefixes as string[] | undefined,
+    headers: headers.map(([key, value]) => ({ key, value: String(value) })),
+    where: c.where as string | undefined,
+    onFailed: c.skip_failed ? leaveOut : undefined,
+  };
+}
+
+function projection(c: Command): Projection | undefined {
+  if (!["drop", "value_bytes", "json_fields"].some((name) => name in c)) return undefined;
+  const drop = (c.drop ?? []) as string[];
+  return {
+    dropKey: drop.includes("key"),
+    dropValue: drop.includes("value"),
+    dropHeaders: drop.includes("headers"),
+    valueBytes: number(c, "value_bytes"),
+    jsonFields: c.json_fields as string[] | undefined,
+  };
+}
 
 async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<object | undefined> {
   if (c.do === "leaks") return leaks();
   if (c.do === "dial") {
-    const tls = c.authority ? { ca: readFileSync(c.authority) } : undefined;
+    const shown = c.certificate && c.key && { cert: readFileSync(c.certificate), key: readFileSync(c.key) };
+    const tls = c.authority ? { ca: readFileSync(c.authority), ...(shown || {}) } : undefined;
     clients.set(c.client, new Client(c.addresses, { tls, token: c.token, retryTimeMs: number(c, "retry_ms") }));
     return undefined;
   }
@@ -149,6 +209,9 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
     case "position":
       return shown(producer.position);
     case "reader": {
+      const handles = new Handled();
+      const near = c.near as string[] | undefined;
+      handled.set(c.reader, handles);
       const made = client.read(c.log, {
         offset: number(c, "offset"),
         time: moment(c, "time_ms"),
@@ -163,14 +226,20 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
         atLeast: number(c, "at_least"),
         maxStalenessMs: number(c, "max_staleness_ms"),
         preferFollower: c.prefer_follower === true,
+        nearest: near && (near.length > 0 ? near : true),
         heartbeatMs: number(c, "heartbeat_ms"),
+        filter: filter(c, handles),
+        projection: projection(c),
+        onProgress: handles.progress,
       });
       readers.set(c.reader, made);
       await made.open({ signal });
       return undefined;
     }
     case "read":
-      return read(reader, number(c, "count") ?? 0, signal);
+      return { ...(await read(reader, number(c, "count") ?? 0, signal)), failed: handled.get(c.reader)?.failed };
+    case "await-progress":
+      return handled.get(c.reader)?.reached(number(c, "offset") ?? 0);
     case "close-reader":
       return void reader.close();
   }
@@ -194,10 +263,45 @@ async function read(reader: Reader, count: number, signal: AbortSignal | undefin
   return {
     ended,
     offsets: got.map((r) => r.offset),
-    values: got.map((r) => r.value?.toString() ?? ""),
+    values: got.map((r) => r.value?.toString() ?? null),
+    keys: got.map((r) => r.key?.toString() ?? null),
+    headers: got.map((r) => r.headers.map((h) => `${h.key}=${h.value ?? ""}`).join(",") || null),
+    next: reader.offset,
+    end: reader.end,
+    age_ms: reader.ageMs ?? null,
     times: got.map((r) => r.timestamp.getTime()),
     log_id: reader.logId,
     ...(then && { then }),
+  };
+}
+
+/** A placement rule as commands and answers write it. */
+interface ShownRule {
+  spread?: string;
+  voters_in?: string[];
+  voters_not_in?: string[];
+  leader_homes?: string[];
+  read_replicas?: ReadReplicas[];
+}
+
+function rule(r: ShownRule): PlacementRule {
+  return {
+    spread: r.spread ?? "",
+    votersIn: r.voters_in ?? [],
+    votersNotIn: r.voters_not_in ?? [],
+    leaderHomes: r.leader_homes ?? [],
+    readReplicas: r.read_replicas ?? [],
+  };
+}
+
+function shownRule(r: PlacementRule): ShownRule {
+  const { spread = "", votersIn = [], votersNotIn = [], leaderHomes = [], readReplicas = [] } = r;
+  return {
+    spread,
+    voters_in: votersIn,
+    voters_not_in: votersNotIn,
+    leader_homes: leaderHomes,
+    read_replicas: readReplicas,
   };
 }
 
@@ -211,6 +315,7 @@ async function administer(admin: Admin, c: Command, signal: AbortSignal | undefi
     replicas: number(c, "replicas") ?? 0,
     fenced: c.fenced === true,
     revision: number(c, "revision") ?? 0,
+    rule: c.rule ? rule(c.rule as ShownRule) : undefined,
   };
   switch (c.do) {
     case "create":
@@ -219,6 +324,12 @@ async function administer(admin: Admin, c: Command, signal: AbortSignal | undefi
       return described(await admin.configureLog(log, config, { signal }));
     case "info":
       return described(await admin.info(log, { signal }));
+    case "watch": {
+      for await (const info of admin.watchInfo(log, { intervalMs: number(c, "interval_ms"), signal })) {
+        if (info.end >= (number(c, "until_end") ?? 0)) return described(info);
+      }
+      return undefined;
+    }
     case "list": {
       const all = await admin.listLogs({ signal });
       return { logs: Object.fromEntries(all.map((info) => [info.name, described(info)])) };
@@ -257,7 +368,7 @@ async function administer(admin: Admin, c: Command, signal: AbortSignal | undefi
     }
     case "open-session": {
       const { id, epoch, logId, leaseMs } = await admin.openSession(log, { leaseMs: number(c, "lease_ms"), signal });
-      return { session: id, epoch, log_id: logId, lease_ms: leaseMs };
+      return { session: shownId(id), epoch, log_id: logId, lease_ms: leaseMs };
     }
     case "keep-session":
       return void (await admin.keepSession(log, session, { signal }));

@@ -26,6 +26,8 @@ from strandline.errors import (
     EndMismatch,
     Error,
     Fenced,
+    FilterFailed,
+    FilterInvalid,
     Full,
     Held,
     HoldNotFound,
@@ -37,6 +39,7 @@ from strandline.errors import (
     OffsetTrimmed,
     Outcome,
     OutcomeForgotten,
+    PermissionDenied,
     Position,
     Precondition,
     Sealed,
@@ -46,9 +49,12 @@ from strandline.errors import (
     StaleEpoch,
     TimedOut,
     TooLarge,
+    Unauthenticated,
     Unreachable,
 )
+from strandline.filters import Filter, Projection
 from strandline.holds import Hold
+from strandline.placement import PlacementRule, ReadReplicas
 from strandline.producer import Producer
 from strandline.reader import Reader
 from strandline.records import (
@@ -78,6 +84,9 @@ __all__ = [
     "EndMismatch",
     "Error",
     "Fenced",
+    "Filter",
+    "FilterFailed",
+    "FilterInvalid",
     "Full",
     "Held",
     "Hold",
@@ -92,9 +101,13 @@ __all__ = [
     "OffsetTrimmed",
     "Outcome",
     "OutcomeForgotten",
+    "PermissionDenied",
+    "PlacementRule",
     "Position",
     "Precondition",
     "Producer",
+    "Projection",
+    "ReadReplicas",
     "Reader",
     "Record",
     "ReplicaAddress",
@@ -108,5 +121,6 @@ __all__ = [
     "StaleEpoch",
     "TimedOut",
     "TooLarge",
+    "Unauthenticated",
     "Unreachable",
 ]

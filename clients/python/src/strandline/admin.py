@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from typing import Any
 
 from google.protobuf import duration_pb2
 
 from strandline.calls import PATHS, Calls, ToLeader, within
-from strandline.errors import Error, HoldNotFound, Outcome, Position, from_rpc
+from strandline.errors import Error, HoldNotFound, Outcome, Position
 from strandline.holds import Hold
+from strandline.peers import Peer
 from strandline.records import LogConfig, LogInfo, Resolution, ResolveState, Session
 from strandline.v1 import catalog_pb2, log_pb2, session_pb2
 
@@ -25,7 +28,7 @@ def duration(seconds: float) -> duration_pb2.Duration:
 
 class Admin:
     """Creates, describes and trims logs, and keeps sessions and writer terms for those who do without
-    a producer. Its methods go on trying for the client's retry_time while no node can answer; timeout,
+    a producer. Its methods keep trying for the client's retry_time while no node can answer; timeout,
     in seconds, bounds all of a call."""
 
     def __init__(self, calls: Calls) -> None:
@@ -70,7 +73,7 @@ class Admin:
         except Error as error:
             if error.reason != "LOG_REPLACED" or error.outcome != Outcome.NOT_DONE:
                 raise
-            # The node that told the id had not heard of the newest log.
+            # The node that named the id did not know of the newest log.
             await self._delete_by_id(name, error.log_id)
 
     async def _delete_by_id(self, name: str, log_id: int) -> None:
@@ -88,23 +91,30 @@ class Admin:
         asked = self._calls.to_leader(log, "GetInfo", request, log_pb2.GetInfoResponse)
         return LogInfo._read((await within(timeout, asked)).info)
 
-    async def watch_info(self, log: str, interval: float | None = None) -> AsyncIterator[LogInfo]:
+    async def watch_info(self, log: str, interval: float | None = None) -> AsyncGenerator[LogInfo, None]:
         """Yields the log's description now and after changes, at most once per interval (None: 1 s). A
         broken connection ends it with an error."""
         request = log_pb2.WatchInfoRequest(log=log)
         if interval is not None:
             request.min_interval.CopyFrom(duration(interval))
-        peer = await ToLeader(self._calls, log).connect()
-        call = peer.channel.unary_stream(
-            PATHS["WatchInfo"],
-            request_serializer=log_pb2.WatchInfoRequest.SerializeToString,
-            response_deserializer=log_pb2.WatchInfoResponse.FromString,
-        )(request, metadata=self._calls.metadata)
+
+        async def begin(peer: Peer) -> Any:
+            return peer.channel.unary_stream(
+                PATHS["WatchInfo"],
+                request_serializer=log_pb2.WatchInfoRequest.SerializeToString,
+                response_deserializer=log_pb2.WatchInfoResponse.FromString,
+            )(request, metadata=self._calls.metadata)
+
+        call = await self._calls.by(ToLeader(self._calls, log), begin)
         try:
             async for answer in call:
                 yield LogInfo._read(answer.info)
+        except asyncio.CancelledError as error:
+            if self._calls.hung_up():
+                raise self._calls.failure(error) from None
+            raise
         except Exception as error:
-            raise from_rpc(error) from None
+            raise self._calls.failure(error) from None
         finally:
             call.cancel()
 
@@ -112,7 +122,7 @@ class Admin:
         self, log: str, before: int, *, fast_forward: bool = False, timeout: float | None = None
     ) -> tuple[int, int]:
         """Removes every record below an offset, and returns the start and the end of the log. With
-        fast_forward the offset may lie beyond the end: the log goes on there."""
+        fast_forward the offset may lie beyond the end: the log continues there."""
         request = log_pb2.TrimRequest(log=log, before=before, fast_forward=fast_forward)
         answer = await within(timeout, self._calls.to_leader(log, "Trim", request, log_pb2.TrimResponse))
         return answer.start_offset, answer.end_offset
@@ -218,6 +228,6 @@ class Admin:
 
     async def end_epoch(self, log: str, at: Position, *, timeout: float | None = None) -> Resolution:
         """Ends the epoch of a position for good. The answer's next is how many records of it are in
-        the log, and no other ever will be: so a program that was restarted finds out where to go on."""
+        the log, and no other ever will be: so a program that was restarted finds out where to resume."""
         last = Position(at.log_id, at.session, at.epoch, _LAST)
         return await self.resolve(log, last, final=True, timeout=timeout)

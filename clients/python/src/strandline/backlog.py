@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, Position, behind, closed, deadline
 from strandline.records import MAX_RECORD_BYTES, OVERHEAD, Record, Session
+from strandline.v1 import log_pb2
 from strandline.window import Request, State, Window
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,24 +67,24 @@ class Backlog:
         self.last_sign = time.monotonic()
         self._request_bytes = min(options.max_request_bytes, options.buffer_bytes, MAX_RECORD_BYTES)
         self._buffered = 0
-        self._room = asyncio.Event()
-        self._turn = asyncio.Lock()  # of those who wait for room: first come, first served
+        self._waiting: deque[tuple[int, asyncio.Future[Any], Callable[[], Any]]] = deque()  # for room
 
     async def add(self, record: Record, timeout: float | None) -> tuple[Request, int]:
         """Puts a record into a request, and returns that and the record's place in it."""
-        size = record.size
+        wire, size = _encoded(record)
         _check_size(size)
-        await self._await_room(size, timeout)
-        r = self.forming
-        if r is not None and r.size + size > self._request_bytes:
-            self.queue.append(r)
-            r = None
-        if r is None:
-            r = self.forming = Request(time.monotonic())
-        self._write(record, size, r)
-        self._buffered += size
-        self.wake.set()
-        return r, r.count - 1
+
+        def accept() -> tuple[Request, int]:
+            r = self.forming
+            if r is not None and r.size + size > self._request_bytes:
+                self.queue.append(r)
+                r = None
+            if r is None:
+                r = self.forming = Request(time.monotonic())
+            self._put(wire, size, r)
+            return r, r.count - 1
+
+        return await self._accepted(size, accept, timeout)
 
     async def add_batch(
         self, records: Sequence[Record], expected_end: int | None, atomic: bool, timeout: float | None
@@ -88,49 +92,66 @@ class Backlog:
         """Makes a request out of all records, behind what was accepted before."""
         r = Request(time.monotonic())
         for record in records:
-            self._write(record, record.size, r)
+            self._put(*_encoded(record), r)
         _check_size(r.size, r.count)
         if expected_end is not None:
             r.message.expected_end = expected_end
         r.message.atomic = atomic
-        await self._await_room(r.size, timeout)
-        if self.forming is not None:
-            self.queue.append(self.forming)
-            self.forming = None
-        self.queue.append(r)
-        self._buffered += r.size
-        self.wake.set()
-        return r
 
-    def _write(self, record: Record, size: int, r: Request) -> None:
-        record._write(r.message.records.add())
+        def accept() -> Request:
+            if self.forming is not None:
+                self.queue.append(self.forming)
+                self.forming = None
+            self.queue.append(r)
+            return r
+
+        return await self._accepted(r.size, accept, timeout)
+
+    def _put(self, record: log_pb2.Record, size: int, r: Request) -> None:
+        r.message.records.append(record)
         r.futures.append(asyncio.get_running_loop().create_future())
         r.size += size
 
     def _has_room(self, size: int) -> bool:
         return self._buffered == 0 or self._buffered + size <= self.options.buffer_bytes
 
-    async def _await_room(self, size: int, timeout: float | None) -> None:
+    async def _accepted(self, size: int, accept: Callable[[], T], timeout: float | None) -> T:
+        """Accepts records once there is room for them: first come, first served."""
         if self.ended is not None:
             raise self.ended.but()
-        if self._has_room(size) and not self._turn.locked():
-            return
+        if not self._waiting and self._has_room(size):
+            return self._take_room(size, accept)
+        accepted: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, accepted, accept))
         try:
-            await bounded(self._take_room(size), timeout)
+            return await bounded(accepted, timeout)
         except Late:
             raise deadline(Outcome.NOT_DONE) from None
+        finally:
+            self._admit()  # what is behind one that was given up may be smaller
 
-    async def _take_room(self, size: int) -> None:
-        async with self._turn:
-            while self.ended is None and not self._has_room(size):
-                self._room.clear()
-                await self._room.wait()
-        if self.ended is not None:
-            raise self.ended.but()
+    def _take_room(self, size: int, accept: Callable[[], T]) -> T:
+        self._buffered += size
+        self.wake.set()
+        return accept()
+
+    def _admit(self) -> None:
+        """Accepts what waits and has room. It does not leave that to the tasks that wait: others that
+        run before them would overtake."""
+        while self._waiting:
+            size, accepted, accept = self._waiting[0]
+            if not accepted.done():
+                if self.ended is not None:
+                    accepted.set_exception(self.ended.but())
+                elif self._has_room(size):
+                    accepted.set_result(self._take_room(size, accept))
+                else:
+                    return
+            self._waiting.popleft()
 
     def _release(self, r: Request) -> None:
         self._buffered -= r.size
-        self._room.set()
+        self._admit()
 
     def candidate(self) -> Request | None:
         """The oldest request that is not in the window."""
@@ -176,12 +197,14 @@ class Backlog:
         for future, offset in zip(r.futures, offsets, strict=True):
             if not future.done():
                 future.set_result(offset)
+        r.settled.set()
 
     def settle_error(self, r: Request, error: Error) -> None:
         """Gives the records of a request an error. One in doubt gets its place for Admin.resolve."""
         for index, future in enumerate(r.futures):
             if not future.done():
                 future.set_exception(self.in_doubt(r, index, error))
+        r.settled.set()
 
     def in_doubt(self, r: Request, index: int, error: Error) -> Error:
         if error.outcome != Outcome.MAYBE_DONE:
@@ -206,6 +229,17 @@ class Backlog:
         session = self.session or Session(0, 0, 0, 0)
         return Position(self.log_id, session.id, session.epoch, at)
 
+    def continue_or_fail(self, i: Interruption) -> None:
+        """Keeps what was accepted behind an interruption that leaves nothing that was sent without a
+        result: what was refused is in the log by an earlier sending, or it was the session that ended.
+        It goes to the next epoch, which a producer that ends on failures never begins. Otherwise it
+        fails."""
+        resolved = i.refused is not None or i.error.ends_session
+        if self.window.flight or not resolved or self.options.end_on_failure:
+            self.fail(i)
+        else:
+            self._begin_epoch(i.error.epoch)
+
     def fail(self, i: Interruption) -> None:
         """Settles everything without a result: the request that the interruption is about, or else the
         oldest, with its error, and the others as behind it. The epoch ends, so that later records are
@@ -215,23 +249,36 @@ class Backlog:
         self.forming = None
         if self.options.end_on_failure or i.error.reason in ("LOG_REPLACED", "CLOSED"):
             self.stop(i.error)
-        if self.session is not None:
-            epoch = max(self.session.epoch, i.error.epoch) + 1
-            self.session = Session(self.session.id, epoch, self.session.lease, self.session.log_id)
-            self.next = 0
+        self._begin_epoch(i.error.epoch)
         for n, r in enumerate(failed):
             self._release(r)
             first = r is i.refused if i.refused is not None else n == 0
             self.settle_error(r, i.error.but(outcome=r.outcome) if first else behind(i.error, r.outcome))
 
+    def _begin_epoch(self, above: int) -> None:
+        if self.session is not None:
+            self.session = replace(self.session, epoch=max(self.session.epoch, above) + 1)
+            self.next = 0
+
     def stop(self, error: Error) -> None:
         """Lets the producer accept nothing more."""
         if self.ended is None:
             self.ended = error.but(outcome=Outcome.NOT_DONE)
-            self._room.set()
+            self._admit()
 
     def close(self) -> None:
         self.stop(closed("producer"))
+
+
+def _encoded(record: Record) -> tuple[log_pb2.Record, int]:
+    """Returns a record as it is sent, and its size. It is encoded on its own: a request that others
+    share would keep the part written before an error."""
+    wire = log_pb2.Record()
+    try:
+        record._write(wire)
+        return wire, record.size
+    except (TypeError, ValueError) as error:
+        raise Error("INVALID", f"the record cannot be encoded: {error}") from error
 
 
 def _check_size(size: int, records: int = 1) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 import grpc
@@ -12,6 +13,7 @@ from google.protobuf.message import Message
 
 from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, closed, deadline, from_rpc, unreachable
+from strandline.near import Near
 from strandline.peers import CONNECT_PATIENCE, Pauses, Peer, Peers, check_address
 from strandline.v1 import log_pb2
 
@@ -84,11 +86,11 @@ class ToDialled:
     """Stays with one of the dialled addresses as long as it serves, and follows no hint."""
 
     def __init__(self, peers: Peers) -> None:
-        self._peers, self._turn = peers, 0
+        self._peers, self.turn = peers, 0
         self._tried: Peer | None = None
 
     async def connect(self) -> Peer:
-        self._tried = self._peers.at(self._peers.addresses[self._turn])
+        self._tried = self._peers.at(self._peers.addresses[self.turn])
         await self._peers.connect(self._tried)
         return self._tried
 
@@ -96,18 +98,24 @@ class ToDialled:
         return self._tried
 
     def elsewhere(self, failure: Error) -> None:
-        self._turn = (self._turn + 1) % len(self._peers.addresses)
+        self.turn = (self.turn + 1) % len(self._peers.addresses)
 
     def width(self, failure: Error) -> int:
         return len(self._peers.addresses)
 
 
-class ToFollower:
-    """The way to a replica that does not lead: to one of them at random, then to the others, and to
-    the leader last. Who they are is asked again when all have been tried."""
+class ToReplica:
+    """The way to the replicas of a log, the best first. Who they are is asked again when all have been
+    tried.
 
-    def __init__(self, calls: Calls, log: str) -> None:
+    With labels those are best whose nodes have the first of them, then the second, and so on, and of
+    equal ones the nearest by measured round trip. With None, voters that do not lead are tried at random,
+    then read replicas, which may be far away, and the leader last."""
+
+    def __init__(self, calls: Calls, log: str, labels: Sequence[str] | None) -> None:
         self._calls, self._peers, self._log = calls, calls.peers, log
+        self._labels = labels
+        self._key = None if labels is None else ",".join(labels)
         self._ask = ToDialled(calls.peers)
         self._holders: list[str] = []
         self._found = 0
@@ -122,8 +130,9 @@ class ToFollower:
         return self._tried
 
     async def _find(self) -> None:
-        peer = await self._ask.connect()
-        info = await self._calls.known_info(peer, self._log)
+        info = await self._ask_near()
+        if info is None:
+            info = await self._calls.known_info(await self._ask.connect(), self._log)
         usable = []
         for replica in info.replicas:
             try:
@@ -131,17 +140,49 @@ class ToFollower:
                 usable.append(replica)
             except Error:
                 pass
-        followers = [r.address for r in usable if not r.leader]
-        random.shuffle(followers)
-        self._holders = followers + [r.address for r in usable if r.leader] or [peer.address]
+        self._holders = await self._sort(usable) or [self._peers.addresses[self._ask.turn]]
         self._found = len(self._holders)
+
+    async def _ask_near(self) -> log_pb2.LogInfo | None:
+        """What the node knows that was the nearest for an earlier reader: a dialled one may be far away.
+        None: there is no such node, or it does not answer."""
+        address = self._calls.near.at(self._key)
+        if address is None:
+            return None
+        try:
+            peer = self._peers.at(address)
+            await peer.connect(CONNECT_PATIENCE)
+            return await self._calls.known_info(peer, self._log)
+        except Error:
+            self._calls.near.forget(self._key, address)
+            return None
+
+    def _rank(self, replica: log_pb2.ReplicaAddress) -> int:
+        if self._labels is None:
+            return 2 if replica.leader else 1 if replica.read_replica else 0
+        ranks = (rank for rank, label in enumerate(self._labels) if label in replica.labels)
+        return next(ranks, len(self._labels))
+
+    async def _sort(self, replicas: list[log_pb2.ReplicaAddress]) -> list[str]:
+        random.shuffle(replicas)
+        replicas.sort(key=self._rank)
+        addresses = [r.address for r in replicas]
+        if self._key is None or not replicas:
+            return addresses
+        best = sum(self._rank(r) == self._rank(replicas[0]) for r in replicas)
+        if best > 1:
+            addresses[:best] = await self._calls.near.sort(self._calls, addresses[:best], self._log)
+        self._calls.near.remember(self._key, addresses[0])
+        return addresses
 
     def tried(self) -> Peer | None:
         return self._tried or self._ask.tried()
 
     def elsewhere(self, failure: Error) -> None:
-        if self._holders and self._tried is not None and self._tried.address == self._holders[0]:
-            del self._holders[0]
+        if self._tried is not None:
+            self._calls.near.forget(self._key, self._tried.address)
+            if self._holders and self._tried.address == self._holders[0]:
+                del self._holders[0]
         if not self._holders:
             self._ask.elsewhere(failure)
 
@@ -177,12 +218,26 @@ class Calls:
 
     def __init__(self, peers: Peers, anywhere: bool, retry_time: float, token: str | None) -> None:
         self.peers, self.anywhere, self.retry_time = peers, anywhere, retry_time
+        self.near = Near()
         self.metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
+
+    async def close(self) -> None:
+        """Ends every connection, and what runs beside."""
+        self.peers.closed = True
+        await self.near.close()
+        await self.peers.close()
 
     def failure(self, error: BaseException) -> Error:
         """What an error means to a user. A call that ends because the client was closed says so."""
         failure = from_rpc(error)
         return closed("client", failure.outcome) if self.peers.closed else failure
+
+    def hung_up(self) -> bool:
+        """Reports whether the CancelledError that the current task has caught comes from closing the
+        client, which cancels its calls. Otherwise the task itself was cancelled."""
+        task = asyncio.current_task()
+        # Before Python 3.11 a task does not know.
+        return self.peers.closed and not getattr(task, "cancelling", int)()
 
     async def on(
         self, peer: Peer, method: str, request: Message, answer: type[A], timeout: float | None = None
@@ -193,7 +248,12 @@ class Calls:
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,
         )
-        made: A = await call(request, metadata=self.metadata, timeout=timeout)
+        try:
+            made: A = await call(request, metadata=self.metadata, timeout=timeout)
+        except asyncio.CancelledError:
+            if self.hung_up():
+                raise closed("client", Outcome.MAYBE_DONE) from None
+            raise
         return made
 
     async def known_info(self, peer: Peer, log: str) -> log_pb2.LogInfo:

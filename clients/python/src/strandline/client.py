@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from strandline.admin import Admin
 from strandline.backlog import ProducerOptions
 from strandline.calls import Calls, within
 from strandline.errors import Error, Outcome, Position
+from strandline.filters import Filter, Projection
 from strandline.peers import Peers, check_address
 from strandline.producer import Producer
 from strandline.reader import Reader, ReaderOptions
@@ -47,9 +48,9 @@ class Client:
     enough; the leader of each log is found. Nothing is connected before something is asked for.
     Addresses other than loopback are refused without tls, unless insecure is set.
 
-    tls encrypts. token is sent with every call, as `authorization: Bearer`; it needs tls, or a loopback
-    address. retry_time is how long, in seconds, calls of admin, and the opening of a producer or
-    reader, go on looking for a node that can answer; 0 tries every address once.
+    tls encrypts. token is sent with every call, as `authorization: Bearer`; without tls in clear, also to
+    the addresses that insecure allows. retry_time is how long, in seconds, calls of admin, and the opening
+    of a producer or reader, keep looking for a node that can answer; 0 tries every address once.
     """
 
     def __init__(
@@ -68,8 +69,7 @@ class Client:
         for address in all_addresses:
             check_address(address, anywhere)
         credentials = None if tls is None else tls._credentials()
-        self._peers = Peers(all_addresses, credentials, anywhere)
-        self._calls = Calls(self._peers, anywhere, retry_time, token)
+        self._calls = Calls(Peers(all_addresses, credentials, anywhere), anywhere, retry_time, token)
         self.admin = Admin(self._calls)
         """The verbs beside append and read."""
 
@@ -83,7 +83,7 @@ class Client:
 
     async def close(self) -> None:
         """Ends every connection. Close producers first: what they have in flight is in doubt otherwise."""
-        await self._peers.close()
+        await self._calls.close()
 
     async def producer(
         self,
@@ -114,7 +114,7 @@ class Client:
         lease: how long the session outlives the last request. An idle producer renews it.
         writer_term: from Admin.acquire_writer: appends fail with Fenced once there is a newer one.
         session: False sends every request once: a lost answer is in doubt, and a refusal stands alone.
-        resume: goes on with the session of an earlier producer where its position was.
+        resume: continues the session of an earlier producer where its position was.
         end_on_failure: the first record that fails ends the producer, so that each record has the
             sequence that its position said.
         record_timeout: how long a record may be without an answer, re-sends included.
@@ -153,7 +153,11 @@ class Client:
         at_least: int | None = None,
         max_staleness: float | None = None,
         prefer_follower: bool = False,
+        nearest: bool | str | Sequence[str] = False,
         heartbeat: float = 5.0,
+        filter: Filter | None = None,
+        projection: Projection | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> Reader:
         """Reads a log: `async for record in client.read(...)`. It asks nobody yet.
 
@@ -164,12 +168,25 @@ class Client:
 
         It reads from the leader, everything that was acknowledged before it began. any_replica reads
         what the answering node knows, at_least waits until that is up to an offset, and max_staleness
-        bounds its age in seconds: these ask only the addresses given to the client. prefer_follower
-        reads from a replica that does not lead, while there is one.
+        bounds its age in seconds: these ask only the addresses given to the client, unless one of the next
+        two is there.
+
+        prefer_follower reads from a voter that does not lead, while there is one, then from a read replica,
+        which may be far away, and from the leader last. nearest reads from the nearest replica, whatever its
+        role: one on a node with the first of the labels (KEY=VALUE, such as "dc=syd"), then with the second,
+        and so on; without labels (True), and among equal ones, the one that answers soonest. With any_replica
+        or max_staleness the read costs no round trip to the leader; without, it is linearizable, and the
+        replica asks the leader once, at the beginning. When its node is lost, or refuses, the reader
+        continues at the next offset on the next nearest, and stays there; the log never goes back for it.
 
         log_id is that of the log in which a kept offset has its meaning. heartbeat is how often a
         server with nothing to send says so; after three times as long without a frame another
         connection is opened.
+
+        filter and projection have the server send only some records, and only parts of them:
+        max_records and max_bytes then count what is sent. While nothing is selected, the reader's
+        offset moves all the same, and on_progress(offset, end) is called each time that it does
+        without a record: everything below offset has been looked at, and the log ends at end.
         """
         options = ReaderOptions(
             offset,
@@ -185,6 +202,10 @@ class Client:
             at_least,
             max_staleness,
             prefer_follower,
+            nearest,
             heartbeat,
+            filter,
+            projection,
+            on_progress,
         )
         return Reader(self._calls, log, options)

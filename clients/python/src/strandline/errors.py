@@ -32,7 +32,7 @@ _OUTCOMES = {"not_done": Outcome.NOT_DONE, "maybe_done": Outcome.MAYBE_DONE, "do
 
 @dataclass(frozen=True)
 class Position:
-    """A place in a session: what a program keeps to go on with the session after a restart."""
+    """A place in a session: what a program keeps to continue the session after a restart."""
 
     log_id: int = 0
     session: int = 0
@@ -76,9 +76,14 @@ class Error(Exception):
     """LOG_REPLACED: the id of the log that has the name now."""
     limit: int
     """TOO_LARGE: the limit."""
+    offset: int
+    """FILTER_FAILED: that of the record."""
+    line: int
+    """FILTER_INVALID, with column: the place in the expression, both from 1, in characters."""
+    column: int
     hold: Hold | None
     """HELD: the lowest hold, which keeps what was to be trimmed. OFFSET_TRIMMED: the highest that has a
-    pointer, if any: who has loaded what the pointer leads to can go on at its offset."""
+    pointer, if any: who has loaded what the pointer leads to can continue at its offset."""
 
     def __init_subclass__(cls) -> None:
         Error.kinds[cls.REASON] = cls
@@ -108,6 +113,9 @@ class Error(Exception):
         self.writer_term = self._number("writer_term")
         self.log_id = self._number("log_id")
         self.limit = self._number("limit")
+        self.offset = self._number("offset")
+        self.line = self._number("line")
+        self.column = self._number("column")
         self.leader = self.facts.get("leader", "")
 
     def _number(self, name: str) -> int:
@@ -248,7 +256,7 @@ class Corrupt(Error):
 
 
 class DataLost(Error):
-    """A memory log lost its memory; start_offset is where it goes on."""
+    """A memory log lost its memory; start_offset is where it resumes."""
 
     REASON = "DATA_LOST"
 
@@ -275,6 +283,30 @@ class HoldNotFound(Error):
     """There is no hold of that name: it was released, expired, broken or never set."""
 
     REASON = "HOLD_NOT_FOUND"
+
+
+class FilterInvalid(Error):
+    """The expression of a filter is wrong at line and column."""
+
+    REASON = "FILTER_INVALID"
+
+
+class FilterFailed(Error):
+    """The expression of a filter fails on the record at offset."""
+
+    REASON = "FILTER_FAILED"
+
+
+class Unauthenticated(Error):
+    """The caller has not proved who it is, or its token was revoked or has expired."""
+
+    REASON = "UNAUTHENTICATED"
+
+
+class PermissionDenied(Error):
+    """The caller has no right to do that."""
+
+    REASON = "PERMISSION_DENIED"
 
 
 class Unreachable(Error):

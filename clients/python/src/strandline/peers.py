@@ -53,6 +53,7 @@ class Peer:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
         await self.channel.close()
+        self._set(grpc.ChannelConnectivity.SHUTDOWN)
 
     async def _watch(self) -> None:
         """Keeps the state of the connection, and wakes those who wait for it to change."""

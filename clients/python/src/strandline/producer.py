@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from strandline.backlog import Backlog, Interruption, ProducerOptions
 from strandline.bounded import Late, bounded
-from strandline.calls import Calls
+from strandline.calls import Calls, within
 from strandline.errors import Error, Outcome, Position, closed, deadline
 from strandline.records import Record, Session
 from strandline.rounds import Rounds
@@ -96,9 +96,7 @@ class Producer:
             return
         last.urgent = True
         self._backlog.wake.set()
-        done, _ = await asyncio.wait([last.futures[-1]], timeout=timeout)
-        if not done:
-            raise deadline(Outcome.MAYBE_DONE)
+        await within(timeout, last.settled.wait(), Outcome.MAYBE_DONE)
 
     async def close(self, *, timeout: float | None = None) -> None:
         """Accepts nothing more, waits for the answers that are missing and closes the session. When

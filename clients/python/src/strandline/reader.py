@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -13,8 +14,9 @@ import grpc
 
 from strandline.admin import duration
 from strandline.bounded import Late, bounded
-from strandline.calls import PATHS, Calls, Route, ToDialled, ToFollower, ToLeader, within
+from strandline.calls import PATHS, Calls, Route, ToDialled, ToLeader, ToReplica, within
 from strandline.errors import Error, Outcome, closed, unreachable
+from strandline.filters import Filter, Projection
 from strandline.peers import Pauses
 from strandline.records import Record, _read
 from strandline.v1 import log_pb2
@@ -37,11 +39,17 @@ class ReaderOptions:
     at_least: int | None = None
     max_staleness: float | None = None
     prefer_follower: bool = False
+    nearest: bool | str | Sequence[str] = False
     heartbeat: float = 5.0
+    filter: Filter | None = None
+    projection: Projection | None = None
+    on_progress: Callable[[int, int], None] | None = None
 
     def check(self) -> None:
         if sum((self.offset is not None, self.time is not None, self.tail)) > 1:
             raise Error("INVALID", "a read begins at an offset, a time or the tail: at one of them")
+        if self.prefer_follower and self.nearest is not False:
+            raise Error("INVALID", "a read is from the nearest replica or prefers followers: one of them")
         stale = self.max_staleness is not None and self.max_staleness <= 0
         if (self.offset or 0) < 0 or (self.at_least or 0) < 0 or stale:
             raise Error(
@@ -51,6 +59,15 @@ class ReaderOptions:
     @property
     def linearizable(self) -> bool:
         return not self.any_replica and self.at_least is None and self.max_staleness is None
+
+    def route(self, calls: Calls, log: str) -> Route:
+        """The way to the nodes that the options allow."""
+        if self.prefer_follower:
+            return ToReplica(calls, log, None)
+        if self.nearest is not False:
+            labels = () if self.nearest is True else self.nearest
+            return ToReplica(calls, log, [labels] if isinstance(labels, str) else labels)
+        return ToLeader(calls, log, ask=True) if self.linearizable else ToDialled(calls.peers)
 
     @property
     def limited(self) -> bool:
@@ -88,7 +105,7 @@ class _Trouble:
 
 
 class Reader:
-    """Reads one log. When the connection breaks, or the node can no longer serve it, it goes on at the
+    """Reads one log. When the connection breaks, or the node can no longer serve it, it resumes at the
     next offset on another. Made by Client.read; it belongs to one task.
 
         async with client.read("orders", follow=True) as records:
@@ -103,16 +120,15 @@ class Reader:
         """The id of the log that is read; 0 before the first frame. An offset has a meaning only in the
         log with its id: who keeps one keeps the other, too."""
         self.end = 0
-        """The committed end of the log as far as servers have said."""
+        """The committed end of the log as far as servers have said: it never goes back."""
+        self.age: float | None = None
+        """How old, in seconds, the knowledge of end was when the newest frame was made; from a leader, how
+        long ago a majority followed it. None before the first frame, and while the node read from has not
+        heard from a leader."""
         self._calls, self._options = calls, options
-        self._route: Route
-        if options.prefer_follower:
-            self._route = ToFollower(calls, log)
-        elif options.linearizable:
-            self._route = ToLeader(calls, log, ask=True)
-        else:
-            self._route = ToDialled(calls.peers)
+        self._route = options.route(calls, log)
         self._next: int | None = options.offset  # None: known with the first frame
+        self._looked = 0  # with a filter: where the next frame begins
         self._placed = False  # a frame has come
         self._given, self._took = 0, 0  # records, and about how many bytes
         self._records: list[Record] = []  # of the newest frame, from _at on
@@ -124,7 +140,8 @@ class Reader:
 
     @property
     def offset(self) -> int | None:
-        """That of the next record; None before the first has been found."""
+        """That of the next record, or with a filter, where the search for it goes on; None before the
+        first has been found."""
         return self._next
 
     async def open(self, *, timeout: float | None = None) -> Reader:
@@ -166,7 +183,7 @@ class Reader:
     async def next(self, *, timeout: float | None = None) -> Record | None:
         """Returns the next record, or None at the end of what was asked for; a read that follows waits
         there. After a timeout, in seconds, it may be called again."""
-        if self._at == len(self._records) and not await self._fill(timeout):
+        if self._at == len(self._records) and not await within(timeout, self._fill(), Outcome.NOT_DONE):
             return None
         record = self._records[self._at]
         self._at += 1
@@ -177,7 +194,7 @@ class Reader:
     async def next_batch(self, *, timeout: float | None = None) -> list[Record]:
         """Returns what is left of a frame: faster than next, and otherwise the same. It is empty at
         the end."""
-        if self._at == len(self._records) and not await self._fill(timeout):
+        if self._at == len(self._records) and not await within(timeout, self._fill(), Outcome.NOT_DONE):
             return []
         batch = self._records[self._at :]
         self._at = len(self._records)
@@ -191,18 +208,26 @@ class Reader:
         self._records, self._at = [], 0
         self._hang_up()
 
-    async def _fill(self, timeout: float | None) -> bool:
+    async def _fill(self) -> bool:
         """Gets records. False: there are no more."""
-        await self.open(timeout=timeout)
+        await self.open()
         while self._at == len(self._records):
+            self._progress()
             if self._failure is not None:
                 raise self._failure.but()
             if self._ended or self._done():
                 self._ended = True
                 self._hang_up()
                 return False
-            await within(timeout, self._fetch(), Outcome.NOT_DONE)
+            await self._fetch()
         return True
+
+    def _progress(self) -> None:
+        """Moves behind what was looked at without a record."""
+        if self._next is not None and self._next < self._looked:
+            self._next = self._looked
+            if self._options.on_progress is not None:
+                self._options.on_progress(self._next, self.end)
 
     def _done(self) -> bool:
         """Whether a limit has been reached, of which a stream that is opened now would know nothing."""
@@ -226,9 +251,12 @@ class Reader:
                     response_deserializer=log_pb2.ReadResponse.FromString,
                 )(self._request(), metadata=self._calls.metadata)
             frame = await self._receive()
-        except asyncio.CancelledError:
-            self._hang_up()
-            raise
+        except asyncio.CancelledError as error:
+            if not self._calls.hung_up():
+                self._hang_up()
+                raise
+            self._fail(self._calls.failure(error))
+            return
         except Exception as error:
             await self._recover(self._calls.failure(error), reached)
             return
@@ -290,16 +318,45 @@ class Reader:
             self._next = f.first_offset
         if f.first_offset > self._next or f.record_count != len(f.records):
             raise Error("CORRUPT", "received a frame that does not follow the one before")
+        o = self._options
+        selects = o.filter is not None or o.projection is not None
+        if selects and not f.HasField("next_offset"):
+            message = "the server does not know filters and projections: it needs a later version"
+            raise Error("UNSUPPORTED", message)
         # Another replica may know less: what was committed once stays so.
         self.end, self._placed = max(self.end, f.end_offset), True
-        until, o = f.first_offset + f.record_count, self._options
+        self.age = f.age.ToNanoseconds() / 1e9 if f.HasField("age") else None
+        if selects:
+            self._take_selected(f, self._next)
+            return
+        until = f.first_offset + f.record_count
         if o.until_offset is not None:
             until = min(until, o.until_offset)
         if o.max_records is not None:
             until = min(until, self._next + o.max_records - self._given)
-        self._records, self._at = [_read(r) for r in f.records if self._next <= r.offset < until], 0
-        if o.max_bytes is not None:
-            self._took += sum(r.size for r in self._records)
+        self._give([_read(r) for r in f.records if self._next <= r.offset < until])
+
+    def _take_selected(self, f: log_pb2.ReadResponse, begin: int) -> None:
+        """Accepts the frame of a read with a filter, which the server has cut."""
+        at = f.first_offset
+        for r in f.records:
+            if not at <= r.offset < f.next_offset:
+                message = f"received a record of offset {r.offset} where one from {at} on was due"
+                raise Error("CORRUPT", message)
+            at = r.offset + 1
+        if f.next_offset < at:
+            raise Error("CORRUPT", "received a frame that ends before it begins")
+        self._looked = f.next_offset
+        self._give([_read(r) for r in f.records if r.offset >= begin])
+        o = self._options
+        for failed in f.failed:
+            if o.filter is not None and o.filter.on_failed is not None and failed.offset >= begin:
+                o.filter.on_failed(failed.offset, failed.message)
+
+    def _give(self, records: list[Record]) -> None:
+        self._records, self._at = records, 0
+        if self._options.max_bytes is not None:
+            self._took += sum(r.size for r in records)
 
     def _request(self) -> log_pb2.ReadRequest:
         """Asks for what has not been given yet."""
@@ -310,6 +367,8 @@ class Reader:
             follow=o.follow,
             format=log_pb2.READ_FORMAT_RECORDS,
             heartbeat=duration(o.heartbeat),
+            filter=None if o.filter is None else o.filter._wire(),
+            projection=None if o.projection is None else o.projection._wire(),
         )
         if self._next is not None:
             q.offset = self._next

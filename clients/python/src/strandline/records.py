@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
+from google.protobuf import timestamp_pb2
+
 from strandline.holds import Hold
+from strandline.placement import PlacementRule
 from strandline.v1 import log_pb2
 
 OVERHEAD = 24  # about what a record takes beside its key and value
@@ -24,7 +27,8 @@ class Record:
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
     timestamp: datetime | None = None
-    """The producer's time, in milliseconds. An append that leaves it out gets the server's."""
+    """The producer's time, in milliseconds. An append that leaves it out gets the server's. One that was
+    read and lies beyond what datetime can hold is its least or greatest value, in UTC."""
     offset: int = -1
     """Where the record is in its log. Appends ignore it."""
 
@@ -49,13 +53,23 @@ class Record:
                 header.value = value
 
 
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+
+
+def _moment(stamp: timestamp_pb2.Timestamp) -> datetime:
+    # Producers may write any number, such as microseconds in the place of milliseconds.
+    try:
+        return _EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
+    except OverflowError:
+        return (datetime.min if stamp.seconds < 0 else datetime.max).replace(tzinfo=timezone.utc)
+
+
 def _read(r: log_pb2.Record) -> Record:
-    stamp = r.timestamp
     return Record(
         r.value if r.HasField("value") else None,
         r.key if r.HasField("key") else None,
         tuple((h.key, h.value if h.HasField("value") else None) for h in r.headers) if r.headers else (),
-        datetime.fromtimestamp(stamp.seconds, timezone.utc) + timedelta(microseconds=stamp.nanos // 1000),
+        _moment(r.timestamp),
         r.offset,
     )
 
@@ -84,6 +98,9 @@ class LogConfig:
     """Once a writer term has been acquired, appends without one are refused."""
     revision: int = 0
     """Of the configuration that was read; configure_log refuses another one. 0: whichever there is."""
+    rule: PlacementRule | None = None
+    """The log's own. None leaves it to configure_log as it is; PlacementRule() takes it away, so that the
+    one of the longest prefix of the log's name holds."""
 
     def _wire(self) -> log_pb2.LogConfig:
         wire = log_pb2.LogConfig(
@@ -97,6 +114,8 @@ class LogConfig:
         )
         if self.retention is not None:
             wire.retention.FromTimedelta(self.retention)
+        if self.rule is not None:
+            wire.rule.CopyFrom(self.rule._wire())
         return wire
 
 
@@ -107,6 +126,17 @@ class ReplicaAddress:
     node: str
     address: str
     leader: bool
+    read_replica: bool = False
+    """It follows for ever, and counts for no majority."""
+    labels: Sequence[str] = ()
+    """Of the node: KEY=VALUE."""
+    lag: int | None = None
+    """How many records it has less than the leader. None: not known; only Admin.info sets it."""
+
+    @staticmethod
+    def _read(w: log_pb2.ReplicaAddress) -> ReplicaAddress:
+        lag = w.lag if w.HasField("lag") else None
+        return ReplicaAddress(w.node, w.address, w.leader, w.read_replica, tuple(w.labels), lag)
 
 
 @dataclass(frozen=True)
@@ -145,6 +175,7 @@ class LogInfo:
                 replicas=c.replicas,
                 fenced=c.fenced,
                 revision=c.revision,
+                rule=PlacementRule._read(c.rule) if c.HasField("rule") else None,
             ),
             created=w.created.ToDatetime(timezone.utc),
             start=w.start_offset,
@@ -157,7 +188,7 @@ class LogInfo:
             sealed=w.sealed,
             problem=w.problem,
             unknown=w.unknown,
-            replicas=tuple(ReplicaAddress(r.node, r.address, r.leader) for r in w.replicas),
+            replicas=tuple(ReplicaAddress._read(r) for r in w.replicas),
             holds=tuple(Hold._read(h) for h in w.holds),
         )
 

@@ -64,6 +64,15 @@ class Rounds:
         self._backlog.wake.set()
 
     async def _run(self) -> None:
+        try:
+            await self._run_rounds()
+        finally:
+            # Also where the event loop is about to end: nobody else settles what was accepted.
+            i = Interruption(self._calls.failure(closed("producer")))
+            self._end_stream(i)
+            self._backlog.fail(i)
+
+    async def _run_rounds(self) -> None:
         pauses: Pauses | None = None
         width = 1
         while not self._end.is_set():
@@ -83,7 +92,10 @@ class Rounds:
             self._over.clear()
             width = self._route.width(i.error) if i.error.elsewhere else 1
             await self._repair(i)
-        self._backlog.fail(Interruption(closed("producer")))
+            if self._interruption is not None and self._interruption.error.reason == "TIMED_OUT":
+                # What it was about may be settled by now; else the watch interrupts again.
+                self._interruption = None
+                self._over.clear()
 
     async def _round(self, pauses: Pauses | None, width: int) -> None:
         """Runs a round until it is interrupted."""
@@ -111,7 +123,7 @@ class Rounds:
         receiving = asyncio.create_task(self._receive(call))
         try:
             await self._send(call)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # a client that is closed cancels the call
             self._interrupt(Interruption(self._calls.failure(error)))
         finally:
             receiving.cancel()
@@ -183,7 +195,7 @@ class Rounds:
                     if i is not None:
                         self._interrupt(i)
                         return
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # a client that is closed cancels the call
             self._interrupt(Interruption(self._calls.failure(error)))
 
     def _take_offsets(self, r: Request, a: log_pb2.Appended) -> None:
@@ -214,7 +226,7 @@ class Rounds:
             self._settle_error(r, error)
             return Interruption(error, r) if error.elsewhere else None
         if error.outcome == Outcome.DONE:
-            # It is in the log, so nothing slips ahead of it: those behind go on.
+            # It is in the log, so nothing slips ahead of it: those behind continue.
             self._settle_error(r, error)
             return None
         settled = error.outcome == Outcome.NOT_DONE and not self._window.doubtful()
@@ -232,7 +244,8 @@ class Rounds:
         another try may help            all stay and are sent again, in order
         no answer for too long          all fail, what was sent as in doubt
         the session is gone, or
-        the log refused for good        what is in doubt is resolved, the rest fails
+        the log refused for good        what is in doubt is resolved, the rest fails; if all that was
+                                        sent is in the log, nothing does
         """
         if self._end.is_set():
             i = Interruption(closed("producer"))
@@ -250,14 +263,14 @@ class Rounds:
         elif i.error.ends_session:
             await self._resolve(final=False)
             doubtful = self._window.doubtful()
-            self._backlog.fail(i)
+            self._backlog.continue_or_fail(i)
             if doubtful:
                 self._backlog.stop(i.error)
             else:
                 self._session.forget()
         else:
             await self._resolve(final=True)
-            self._backlog.fail(i)
+            self._backlog.continue_or_fail(i)
 
     def _end_stream(self, i: Interruption) -> None:
         """Takes note of what the stream that ended has sent: it may be in the log, unless an answer
@@ -284,7 +297,8 @@ class Rounds:
         if timeout is not None and oldest is not None:
             timeout = max(timeout - (time.monotonic() - oldest.accepted), _RESOLVE_AT_LEAST)
         resolving = asyncio.create_task(self._resolve_all(final))
-        ending = asyncio.create_task(self._over.wait())  # by a close
+        # Not any interruption: the watch interrupts for the time, which has its own bound here.
+        ending = asyncio.create_task(self._end.wait())
         await asyncio.wait([resolving, ending], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         resolving.cancel()
         ending.cancel()

@@ -16,17 +16,30 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 import strandline
-from strandline.errors import Position
+from strandline.errors import Closed, Outcome, Position, closed, deadline
 from strandline.holds import Hold
 from strandline.records import LogConfig, LogInfo, Record, Resolution, Session
 
 T = TypeVar("T")
+
+
+_CALLS_END_WITHIN = 1.0
+"""How long, in seconds, calls may take to end by themselves once their client is closed."""
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Loop:
@@ -34,22 +47,66 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._under_way: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(target=self.loop.run_forever, name="strandline", daemon=True)
         self._thread.start()
 
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Begins work in the loop."""
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise closed("client")
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+            self._under_way.add(future)
+        future.add_done_callback(self._ended)
+        return future
+
+    def _ended(self, future: concurrent.futures.Future[Any]) -> None:
+        with self._lock:
+            self._under_way.discard(future)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Waits for work in the loop. A caller that is interrupted cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        future = self.start(work)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            if self._closed:
+                raise closed("client", Outcome.MAYBE_DONE) from None
+            raise
         except BaseException:
             future.cancel()
             raise
 
     def close(self) -> None:
+        """Ends the thread, and what is left in the loop."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            under_way = list(self._under_way)
+        # Once the client is closed its calls end with errors of their own, which say more.
+        concurrent.futures.wait(under_way, timeout=_CALLS_END_WITHIN)
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+def _copy(answer: asyncio.Future[T], to: concurrent.futures.Future[T]) -> None:
+    error = answer.exception()
+    if error is not None:
+        to.set_exception(error)
+    else:
+        to.set_result(answer.result())
+
+
+_SENDS_AHEAD = 64
+"""How many records may be on their way from threads to their acceptance. To wait for each would cost a
+turn of both threads, in which the answers of those before come."""
 
 
 class Client:
@@ -76,10 +133,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends every connection, and the thread. Close producers first."""
-        if not self._loop.loop.is_closed():
+        """Ends every connection, and the thread; calls that wait in other threads end with Closed. Close
+        producers first."""
+        with contextlib.suppress(Closed):  # already
             self._loop.run(self._client.close())
-            self._loop.close()
+        self._loop.close()
 
     def producer(self, log: str, **options: Any) -> Producer:
         """strandline.Client.producer."""
@@ -95,6 +153,7 @@ class Producer:
 
     def __init__(self, loop: _Loop, producer: strandline.Producer) -> None:
         self._loop, self._producer = loop, producer
+        self._to_be_accepted = threading.Semaphore(_SENDS_AHEAD)
 
     def __enter__(self) -> Producer:
         return self
@@ -109,11 +168,35 @@ class Producer:
         return self._loop.run(self._producer.append(record, timeout=timeout))
 
     def send(self, record: Record | bytes, *, timeout: float | None = None) -> concurrent.futures.Future[int]:
-        """Begins to append a record, and returns the future of its offset. Records of one thread keep
-        their order. The timeout bounds all of it."""
-        return asyncio.run_coroutine_threadsafe(
-            self._producer.append(record, timeout=timeout), self._loop.loop
-        )
+        """Begins to append a record, and returns the future of its offset, which cannot be cancelled.
+        Records of one thread keep their order. It waits while as much as buffer_bytes is without answers
+        and 64 records more are to be accepted; the timeout bounds that, and the acceptance."""
+        until = None if timeout is None else time.monotonic() + timeout
+        if not self._to_be_accepted.acquire(timeout=timeout):
+            raise deadline(Outcome.NOT_DONE)
+        sent: concurrent.futures.Future[int] = concurrent.futures.Future()
+        sent.set_running_or_notify_cancel()
+
+        async def accept() -> None:
+            left = None if until is None else until - time.monotonic()
+            try:
+                answer = await self._producer.send(record, timeout=left)
+            except asyncio.CancelledError:
+                sent.set_exception(closed("client", Outcome.MAYBE_DONE))
+                raise
+            except Exception as error:
+                sent.set_exception(error)
+            else:
+                answer.add_done_callback(lambda answer: _copy(answer, sent))
+            finally:
+                self._to_be_accepted.release()
+
+        try:
+            self._loop.start(accept())
+        except Closed:
+            self._to_be_accepted.release()
+            raise
+        return sent
 
     def append_batch(
         self,
@@ -189,8 +272,18 @@ class Reader:
 
     @property
     def offset(self) -> int | None:
-        """That of the next record."""
+        """That of the next record, or with a filter, where the search for it goes on."""
         return self._reader.offset
+
+    @property
+    def end(self) -> int:
+        """The committed end of the log as far as servers have said."""
+        return self._reader.end
+
+    @property
+    def age(self) -> float | None:
+        """How old, in seconds, the knowledge of end is; None: not known."""
+        return self._reader.age
 
     @property
     def log_id(self) -> int:
@@ -220,6 +313,22 @@ class Admin:
 
     def info(self, log: str, *, log_id: int = 0, timeout: float | None = None) -> LogInfo:
         return self._loop.run(self._admin.info(log, log_id=log_id, timeout=timeout))
+
+    def watch_info(self, log: str, interval: float | None = None) -> Iterator[LogInfo]:
+        infos = self._admin.watch_info(log, interval)
+
+        async def following() -> LogInfo | None:
+            return await anext(infos, None)
+
+        async def close() -> None:
+            await infos.aclose()
+
+        try:
+            while (info := self._loop.run(following())) is not None:
+                yield info
+        finally:
+            with contextlib.suppress(Closed):  # with the client the watch has ended, too
+                self._loop.run(close())
 
     def trim(
         self, log: str, before: int, *, fast_forward: bool = False, timeout: float | None = None

@@ -27,6 +27,8 @@ class Request:
     accepted: float  # when the first record came
     message: log_pb2.AppendRequest = field(default_factory=log_pb2.AppendRequest)
     futures: list[asyncio.Future[int]] = field(default_factory=list)  # one for each record
+    # Callers have the futures, and may cancel them.
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
     size: int = 0
     urgent: bool = False  # does not linger
     state: State = State.ACCEPTED

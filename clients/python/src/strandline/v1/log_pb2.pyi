@@ -70,7 +70,7 @@ class Header(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class AppendRequest(_message.Message):
-    __slots__ = ("log", "session_id", "epoch", "first_sequence", "low_water", "writer_term", "expected_end", "atomic", "batches", "records", "log_id")
+    __slots__ = ("log", "session_id", "epoch", "first_sequence", "low_water", "writer_term", "expected_end", "atomic", "batches", "records", "log_id", "explain")
     LOG_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class AppendRequest(_message.Message):
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     log: str
     session_id: int
     epoch: int
@@ -93,15 +94,48 @@ class AppendRequest(_message.Message):
     batches: bytes
     records: _containers.RepeatedCompositeFieldContainer[Record]
     log_id: int
-    def __init__(self, log: _Optional[str] = ..., session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., first_sequence: _Optional[int] = ..., low_water: _Optional[int] = ..., writer_term: _Optional[int] = ..., expected_end: _Optional[int] = ..., atomic: _Optional[bool] = ..., batches: _Optional[bytes] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., log_id: _Optional[int] = ...) -> None: ...
+    explain: bool
+    def __init__(self, log: _Optional[str] = ..., session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., first_sequence: _Optional[int] = ..., low_water: _Optional[int] = ..., writer_term: _Optional[int] = ..., expected_end: _Optional[int] = ..., atomic: _Optional[bool] = ..., batches: _Optional[bytes] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., log_id: _Optional[int] = ..., explain: _Optional[bool] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("appended", "refused")
+    __slots__ = ("appended", "refused", "stages")
     APPENDED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     appended: Appended
     refused: Refusal
-    def __init__(self, appended: _Optional[_Union[Appended, _Mapping]] = ..., refused: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
+    stages: AppendStages
+    def __init__(self, appended: _Optional[_Union[Appended, _Mapping]] = ..., refused: _Optional[_Union[Refusal, _Mapping]] = ..., stages: _Optional[_Union[AppendStages, _Mapping]] = ...) -> None: ...
+
+class AppendStages(_message.Message):
+    __slots__ = ("receive", "queue", "batch", "write", "sync", "replicas", "answer", "proposed", "acknowledgements")
+    RECEIVE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    SYNC_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGEMENTS_FIELD_NUMBER: _ClassVar[int]
+    receive: _duration_pb2.Duration
+    queue: _duration_pb2.Duration
+    batch: _duration_pb2.Duration
+    write: _duration_pb2.Duration
+    sync: _duration_pb2.Duration
+    replicas: _duration_pb2.Duration
+    answer: _duration_pb2.Duration
+    proposed: _duration_pb2.Duration
+    acknowledgements: _containers.RepeatedCompositeFieldContainer[ReplicaAcknowledgement]
+    def __init__(self, receive: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., batch: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., write: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., sync: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replicas: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., answer: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., proposed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., acknowledgements: _Optional[_Iterable[_Union[ReplicaAcknowledgement, _Mapping]]] = ...) -> None: ...
+
+class ReplicaAcknowledgement(_message.Message):
+    __slots__ = ("node", "after")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    after: _duration_pb2.Duration
+    def __init__(self, node: _Optional[str] = ..., after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Appended(_message.Message):
     __slots__ = ("first_offset", "end_offset", "ranges", "duplicate")
@@ -380,6 +414,63 @@ class ReleaseHoldResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class DigestRequest(_message.Message):
+    __slots__ = ("log", "log_id", "at", "allow_stale")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_STALE_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    at: int
+    allow_stale: bool
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ..., at: _Optional[int] = ..., allow_stale: _Optional[bool] = ...) -> None: ...
+
+class DigestResponse(_message.Message):
+    __slots__ = ("log_id", "at", "covered", "batches", "digest", "start_offset", "end_offset")
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    COVERED_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    log_id: int
+    at: int
+    covered: int
+    batches: int
+    digest: bytes
+    start_offset: int
+    end_offset: int
+    def __init__(self, log_id: _Optional[int] = ..., at: _Optional[int] = ..., covered: _Optional[int] = ..., batches: _Optional[int] = ..., digest: _Optional[bytes] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., **kwargs) -> None: ...
+
+class ProveRequest(_message.Message):
+    __slots__ = ("log", "log_id", "offset", "at", "allow_stale")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_STALE_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    offset: int
+    at: int
+    allow_stale: bool
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ..., offset: _Optional[int] = ..., at: _Optional[int] = ..., allow_stale: _Optional[bool] = ...) -> None: ...
+
+class ProveResponse(_message.Message):
+    __slots__ = ("digest", "batch", "number", "path")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    digest: DigestResponse
+    batch: bytes
+    number: int
+    path: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, digest: _Optional[_Union[DigestResponse, _Mapping]] = ..., batch: _Optional[bytes] = ..., number: _Optional[int] = ..., path: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class LogInfo(_message.Message):
     __slots__ = ("name", "id", "config", "created", "start_offset", "end_offset", "bytes_used", "bytes_free", "writer_term", "open_sessions", "leader_term", "leader", "sealed", "problem", "replicas", "unknown", "holds")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -419,14 +510,20 @@ class LogInfo(_message.Message):
     def __init__(self, name: _Optional[str] = ..., id: _Optional[int] = ..., config: _Optional[_Union[LogConfig, _Mapping]] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., bytes_used: _Optional[int] = ..., bytes_free: _Optional[int] = ..., writer_term: _Optional[int] = ..., open_sessions: _Optional[int] = ..., leader_term: _Optional[int] = ..., leader: _Optional[str] = ..., sealed: _Optional[bool] = ..., problem: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaAddress, _Mapping]]] = ..., unknown: _Optional[bool] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ...) -> None: ...
 
 class ReplicaAddress(_message.Message):
-    __slots__ = ("node", "address", "leader")
+    __slots__ = ("node", "address", "leader", "read_replica", "labels", "lag")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
+    READ_REPLICA_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
     node: str
     address: str
     leader: bool
-    def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., leader: _Optional[bool] = ...) -> None: ...
+    read_replica: bool
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    lag: int
+    def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., leader: _Optional[bool] = ..., read_replica: _Optional[bool] = ..., labels: _Optional[_Iterable[str]] = ..., lag: _Optional[int] = ...) -> None: ...
 
 class LogConfig(_message.Message):
     __slots__ = ("durability", "retention", "retention_bytes", "replicas", "fenced", "revision", "rule")
@@ -447,13 +544,23 @@ class LogConfig(_message.Message):
     def __init__(self, durability: _Optional[_Union[Durability, str]] = ..., retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retention_bytes: _Optional[int] = ..., replicas: _Optional[int] = ..., fenced: _Optional[bool] = ..., revision: _Optional[int] = ..., rule: _Optional[_Union[PlacementRule, _Mapping]] = ...) -> None: ...
 
 class PlacementRule(_message.Message):
-    __slots__ = ("spread", "voters_in", "voters_not_in", "leader_homes")
+    __slots__ = ("spread", "voters_in", "voters_not_in", "leader_homes", "read_replicas")
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     VOTERS_IN_FIELD_NUMBER: _ClassVar[int]
     VOTERS_NOT_IN_FIELD_NUMBER: _ClassVar[int]
     LEADER_HOMES_FIELD_NUMBER: _ClassVar[int]
+    READ_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     spread: str
     voters_in: _containers.RepeatedScalarFieldContainer[str]
     voters_not_in: _containers.RepeatedScalarFieldContainer[str]
     leader_homes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, spread: _Optional[str] = ..., voters_in: _Optional[_Iterable[str]] = ..., voters_not_in: _Optional[_Iterable[str]] = ..., leader_homes: _Optional[_Iterable[str]] = ...) -> None: ...
+    read_replicas: _containers.RepeatedCompositeFieldContainer[ReadReplicas]
+    def __init__(self, spread: _Optional[str] = ..., voters_in: _Optional[_Iterable[str]] = ..., voters_not_in: _Optional[_Iterable[str]] = ..., leader_homes: _Optional[_Iterable[str]] = ..., read_replicas: _Optional[_Iterable[_Union[ReadReplicas, _Mapping]]] = ...) -> None: ...
+
+class ReadReplicas(_message.Message):
+    __slots__ = ("label", "count")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    count: int
+    def __init__(self, label: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...

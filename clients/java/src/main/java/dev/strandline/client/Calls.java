@@ -1,0 +1,129 @@
+package dev.strandline.client;
+
+import dev.strandline.v1.GetInfoRequest;
+import dev.strandline.v1.LogInfo;
+import io.grpc.CallOptions;
+import io.grpc.ClientCall;
+import io.grpc.MethodDescriptor;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.StreamObserver;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.function.Function;
+
+/** Makes the calls of a client. Its methods wait. */
+final class Calls {
+  final Peers peers;
+  final Threads threads;
+
+  /** Until the client is closed. */
+  final Bound life = new Bound(null, null);
+
+  final Near near = new Near(this);
+
+  /** How long calls go on looking for a node that can answer. */
+  final Duration retryTime;
+
+  Calls(Peers peers, Threads threads, Duration retryTime) {
+    this.peers = peers;
+    this.threads = threads;
+    this.retryTime = retryTime;
+  }
+
+  /** What an error means to a user. A call that ends because the client was closed says so. */
+  StrandlineException failure(Throwable error) {
+    StrandlineException failure = StrandlineException.of(error);
+    return peers.closed() ? StrandlineException.closed("client").with(failure.outcome()) : failure;
+  }
+
+  /** Makes a call once, on one node. */
+  <Q, A> A on(Peer peer, MethodDescriptor<Q, A> method, Q request, Bound bound) {
+    ClientCall<Q, A> call = peer.channel.newCall(method, CallOptions.DEFAULT);
+    CompletableFuture<A> answer = new CompletableFuture<>();
+    Signal answered = new Signal();
+    answer.whenComplete((a, e) -> answered.fire());
+    ClientCalls.asyncUnaryCall(
+        call,
+        request,
+        new StreamObserver<A>() {
+          private A value;
+
+          @Override
+          public void onNext(A a) {
+            value = a;
+          }
+
+          @Override
+          public void onError(Throwable error) {
+            answer.completeExceptionally(error);
+          }
+
+          @Override
+          public void onCompleted() {
+            answer.complete(value);
+          }
+        });
+    if (!bound.await(answered, answer::isDone)) {
+      call.cancel("the caller does not wait any more", null);
+      throw StrandlineException.cancelled(Outcome.MAYBE_DONE);
+    }
+    try {
+      return answer.join();
+    } catch (CompletionException e) {
+      throw StrandlineException.of(e);
+    }
+  }
+
+  /** Asks a node what it knows of a log, without its asking others. */
+  LogInfo knownInfo(Peer peer, String log, Bound bound) {
+    GetInfoRequest request = GetInfoRequest.newBuilder().setLog(log).setAllowStale(true).build();
+    try {
+      return on(peer, Methods.GET_INFO, request, new Bound(bound, Peers.PATIENCE)).getInfo();
+    } catch (StrandlineException e) {
+      if (!e.is(Reason.CANCELLED) || bound.over()) {
+        throw e;
+      }
+      throw StrandlineException.unreachable(
+          Outcome.NOT_DONE, peer.address + " does not answer for now");
+    }
+  }
+
+  /**
+   * Makes a call to the node that leads a log, as often as retryTime allows. The call does no harm
+   * when it is made twice, or the node recognises it.
+   */
+  <Q, A> A toLeader(String log, MethodDescriptor<Q, A> method, Q request, Bound bound) {
+    return by(new ToLeader(this, log, false), bound, peer -> on(peer, method, request, bound));
+  }
+
+  <T> T by(Route route, Bound bound, Function<Peer, T> act) {
+    long began = System.nanoTime();
+    long time = Bound.nanos(retryTime);
+    Pauses pauses = new Pauses();
+    Tries tries = new Tries();
+    for (int count = 1; ; count++) {
+      StrandlineException failure;
+      try {
+        return act.apply(route.connect(bound));
+      } catch (StrandlineException e) {
+        failure = tries.failed(failure(e));
+      }
+      if (!failure.again()) {
+        throw tries.verdict(failure);
+      }
+      int width = 1;
+      if (failure.elsewhere()) {
+        route.elsewhere(failure);
+        width = route.width(failure);
+      }
+      if (count >= width && System.nanoTime() - began + pauses.next() > time) {
+        throw tries.verdict(failure);
+      }
+      pauses.between(route.tried(), width, bound);
+      if (bound.over()) {
+        throw tries.failed(StrandlineException.cancelled(Outcome.NOT_DONE));
+      }
+    }
+  }
+}

@@ -1,0 +1,156 @@
+package dev.strandline.client;
+
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
+import io.grpc.netty.shaded.io.netty.channel.socket.nio.NioSocketChannel;
+import io.grpc.netty.shaded.io.netty.handler.ssl.SslContext;
+import java.util.List;
+import java.util.concurrent.Flow;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+
+/**
+ * Holds the connections to a cluster, one to each node that it needs. Any thread may use it.
+ *
+ * <p>The addresses (HOST:PORT, one or several) are those of nodes, of which one that is up is
+ * enough; the leader of each log is found. Nothing is connected before something is asked for.
+ */
+public final class Client implements AutoCloseable {
+  private static final int MAX_MESSAGE = 64 << 20;
+  private static final int FLOW_CONTROL_WINDOW = 4 << 20;
+  private static final int CONNECT_MILLIS = 5000;
+
+  private final Threads threads;
+  private final Calls calls;
+  private final Admin admin;
+
+  /** Connects to loopback addresses without encryption. */
+  public Client(String... addresses) {
+    this(List.of(addresses), o -> {});
+  }
+
+  /** Connects as configure says. */
+  public Client(List<String> addresses, Consumer<ClientOptions> configure) {
+    ClientOptions options = new ClientOptions();
+    configure.accept(options);
+    if (addresses.isEmpty()) {
+      throw StrandlineException.invalid("a client without an address");
+    }
+    boolean anywhere = options.insecure || options.tls != null;
+    for (String address : addresses) {
+      StrandlineException wrong = Address.wrong(address, anywhere);
+      if (wrong != null) {
+        throw wrong;
+      }
+    }
+    SslContext context = options.tls == null ? null : options.tls.context();
+    Metadata headers = new Metadata();
+    if (options.token != null) {
+      headers.put(
+          Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER),
+          "Bearer " + options.token);
+    }
+    threads = new Threads();
+    Peers peers =
+        new Peers(
+            List.copyOf(addresses),
+            anywhere,
+            address -> new Peer(address, dial(address, context), headers, threads));
+    calls = new Calls(peers, threads, options.retryTime);
+    admin = new Admin(calls, null);
+  }
+
+  private ManagedChannel dial(String text, SslContext context) {
+    Address address = Address.parse(text);
+    NettyChannelBuilder builder =
+        NettyChannelBuilder.forAddress(address.host(), address.port())
+            .eventLoopGroup(threads.group)
+            .channelType(NioSocketChannel.class)
+            .directExecutor()
+            .offloadExecutor(threads::start)
+            .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_MILLIS)
+            .maxInboundMessageSize(MAX_MESSAGE)
+            .flowControlWindow(FLOW_CONTROL_WINDOW)
+            .keepAliveTime(10, TimeUnit.SECONDS)
+            .keepAliveTimeout(5, TimeUnit.SECONDS)
+            .proxyDetector(target -> null)
+            .disableServiceConfigLookUp()
+            .disableRetry();
+    if (context == null) {
+      builder.usePlaintext();
+    } else {
+      builder.sslContext(context);
+    }
+    return builder.build();
+  }
+
+  /** The verbs beside append and read. */
+  public Admin admin() {
+    return admin;
+  }
+
+  /** Begins to append to a log that exists. Of an error nothing is in the log. */
+  public Producer producer(String log) {
+    return producer(log, o -> {});
+  }
+
+  /** The same, as configure says. */
+  public Producer producer(String log, Consumer<ProducerOptions> configure) {
+    ProducerOptions options = new ProducerOptions();
+    configure.accept(options);
+    return new Producer(calls, log, options).open();
+  }
+
+  /** Reads a log from its oldest record to its end. It asks nobody yet. */
+  public Reader read(String log) {
+    return read(log, o -> {});
+  }
+
+  /** Reads a log as configure says. It asks nobody yet: {@link Reader#open}. */
+  public Reader read(String log, Consumer<ReaderOptions> configure) {
+    ReaderOptions options = new ReaderOptions();
+    configure.accept(options);
+    return new Reader(calls, log, options);
+  }
+
+  /**
+   * Publishes the records of a log, for each subscriber from where configure says, by a reader and
+   * a thread of its own. It reads as fast as the subscriber asks for more.
+   */
+  public Flow.Publisher<LogRecord> publisher(String log, Consumer<ReaderOptions> configure) {
+    return new Publication<>(
+        calls,
+        bound -> {
+          Reader reader = read(log, configure);
+          return new Publication.Source<LogRecord>() {
+            @Override
+            public LogRecord next(Bound b) {
+              return reader.read(b);
+            }
+
+            @Override
+            public void close() {
+              reader.close();
+            }
+          };
+        });
+  }
+
+  /**
+   * Ends every connection and thread. Close producers first: what they have in flight is in doubt
+   * otherwise.
+   */
+  @Override
+  public void close() {
+    calls.peers.close();
+    calls.life.end();
+    threads.close();
+  }
+
+  /** Whether all connections are gone. */
+  boolean terminated() {
+    return calls.peers.terminated();
+  }
+}

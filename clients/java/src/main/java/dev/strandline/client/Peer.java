@@ -1,0 +1,110 @@
+package dev.strandline.client;
+
+import io.grpc.Channel;
+import io.grpc.ClientInterceptors;
+import io.grpc.ConnectivityState;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.stub.MetadataUtils;
+import java.time.Duration;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+
+/** One node. */
+final class Peer {
+  private static final long FIRST_RECONNECT = 100_000_000; // nanoseconds
+  private static final long LAST_RECONNECT = 250_000_000;
+
+  final String address;
+
+  /** Makes calls, with what they all carry. */
+  final Channel channel;
+
+  private final ManagedChannel connection;
+  private final Threads threads;
+  private final Signal changed = new Signal();
+
+  Peer(String address, ManagedChannel connection, Metadata headers, Threads threads) {
+    this.address = address;
+    this.connection = connection;
+    this.threads = threads;
+    channel =
+        ClientInterceptors.intercept(
+            connection, MetadataUtils.newAttachHeadersInterceptor(headers));
+    watch();
+  }
+
+  void close() {
+    connection.shutdownNow();
+    changed.fire();
+  }
+
+  private void watch() {
+    ConnectivityState state = connection.getState(false);
+    changed.fire();
+    if (state == ConnectivityState.TRANSIENT_FAILURE) {
+      reconnect(FIRST_RECONNECT);
+    }
+    if (state != ConnectivityState.SHUTDOWN) {
+      connection.notifyWhenStateChanged(state, this::watch);
+    }
+  }
+
+  /** Connects again in a while: left alone the library would wait for up to two minutes. */
+  private void reconnect(long delay) {
+    threads.later(
+        () -> {
+          if (failing()) {
+            connection.resetConnectBackoff();
+            reconnect(Math.min(2 * delay, LAST_RECONNECT));
+          }
+        },
+        delay / 2 + ThreadLocalRandom.current().nextLong(delay / 2));
+  }
+
+  /** Whether the newest attempt to connect failed. */
+  boolean failing() {
+    return connection.getState(false) == ConnectivityState.TRANSIENT_FAILURE;
+  }
+
+  /** Waits until the connection is up. With an error nothing has been sent. */
+  void connect(Duration patience, Bound bound) {
+    Bound patient = new Bound(bound, patience);
+    for (; ; ) {
+      ConnectivityState state = connection.getState(true);
+      switch (state) {
+        case READY -> {
+          return;
+        }
+        case SHUTDOWN -> throw StrandlineException.closed("client");
+        case TRANSIENT_FAILURE ->
+            throw StrandlineException.unreachable(Outcome.NOT_DONE, "no connection to " + address);
+        default -> {
+          if (patient.await(changed, () -> connection.getState(false) != state)) {
+            continue;
+          }
+          if (bound.over()) {
+            throw StrandlineException.cancelled(Outcome.NOT_DONE);
+          }
+          throw StrandlineException.unreachable(
+              Outcome.NOT_DONE, address + " takes no connection for now");
+        }
+      }
+    }
+  }
+
+  /** Waits so many nanoseconds at most for a connection that failed to be there. */
+  void awaitRecovery(long nanos, Bound bound) {
+    new Bound(bound, Duration.ofNanos(nanos)).await(changed, () -> !failing());
+  }
+
+  /** Waits a moment for all of the connection to be gone. */
+  void awaitEnd() throws InterruptedException {
+    connection.awaitTermination(2, TimeUnit.SECONDS);
+  }
+
+  /** Whether all of its connection is gone. */
+  boolean terminated() {
+    return connection.isTerminated();
+  }
+}

@@ -1,0 +1,344 @@
+package dev.strandline.client;
+
+import dev.strandline.v1.AppendRequest;
+import dev.strandline.v1.AppendResponse;
+import dev.strandline.v1.Appended;
+import java.util.function.IntToLongFunction;
+import java.util.stream.LongStream;
+
+/**
+ * Sends what a backlog holds. A round begins with a stream and ends with an interruption, which
+ * says why; between two of them repair decides what becomes of what has no answer. Rounds have a
+ * thread, which waits for their ends; requests and answers are sent and taken by the thread of the
+ * client.
+ */
+final class Rounds {
+  private final Calls calls;
+  private final String log;
+  private final Backlog backlog;
+  private final ProducerSession session;
+  private final ToLeader route;
+  private final Repair repair;
+  private final Bound end; // of the producer
+  private final Signal work = new Signal();
+
+  // Guarded by the backlog.
+  private Bound over; // of the round
+  private Interruption interruption;
+  private AppendStream stream;
+  private long appended; // requests
+  private boolean scheduled; // a look at what can be sent
+
+  Rounds(Calls calls, String log, Backlog backlog, ProducerSession session) {
+    this.calls = calls;
+    this.log = log;
+    this.backlog = backlog;
+    this.session = session;
+    route = new ToLeader(calls, log, false);
+    end = new Bound(calls.life, null);
+    over = new Bound(end, null);
+    repair = new Repair(calls, log, backlog, session, this::takeOffsets);
+    backlog.onChange = this::wake;
+  }
+
+  /** Sends until the producer ends. */
+  void run() {
+    try (Watch watch = new Watch(calls, log, backlog, session, this)) {
+      watch.begin();
+      Pauses pauses = null;
+      int width = 1;
+      while (!end.over()) {
+        if (idle()) {
+          pauses = null;
+          end.await(work, () -> !idle());
+          continue;
+        }
+        long before = appended();
+        round(pauses, width);
+        pauses = appended() != before ? null : pauses != null ? pauses : new Pauses();
+        Interruption i = interrupted();
+        width = i.error().elsewhere() ? route.width(i.error()) : 1;
+        if (i.error().elsewhere()) {
+          route.elsewhere(i.error());
+        }
+        repair.repair(i, end);
+        deliver();
+      }
+    } finally {
+      backlog.fail(new Interruption(StrandlineException.closed("producer")));
+      deliver();
+    }
+  }
+
+  /**
+   * Has the futures of what is settled completed by the thread of the client: this one must not
+   * wait for room in what is chained to them.
+   */
+  private void deliver() {
+    if (!calls.threads.onLoop(backlog::deliver)) {
+      backlog.deliver();
+    }
+  }
+
+  private boolean idle() {
+    synchronized (backlog) {
+      return backlog.oldest() == null && interruption == null;
+    }
+  }
+
+  private long appended() {
+    synchronized (backlog) {
+      return appended;
+    }
+  }
+
+  /** Ends the producer: what has no answer fails. */
+  void end() {
+    end.end();
+    interrupt(new Interruption(StrandlineException.closed("producer")));
+  }
+
+  /** Ends with the producer. */
+  Bound life() {
+    return end;
+  }
+
+  /** Ends with the round that is now. */
+  Bound round() {
+    synchronized (backlog) {
+      return over;
+    }
+  }
+
+  /** Ends the round, or the next one if there is none now. Of several reasons the first counts. */
+  void interrupt(Interruption i) {
+    synchronized (backlog) {
+      if (interruption == null) {
+        interruption = i;
+      }
+      over.end();
+    }
+    work.fire();
+  }
+
+  /** Takes the reason why the round ended, and makes room for that of the next. */
+  private Interruption interrupted() {
+    synchronized (backlog) {
+      Interruption i = interruption;
+      interruption = null;
+      over = new Bound(end, null);
+      return i != null && !end.over()
+          ? i
+          : new Interruption(StrandlineException.closed("producer"));
+    }
+  }
+
+  /** Runs a round until it is interrupted. */
+  private void round(Pauses pauses, int width) {
+    Bound round = round();
+    try {
+      if (pauses != null) {
+        pauses.between(route.tried(), width, round);
+      }
+      Peer peer = route.connect(round);
+      session.reopen(round);
+      calls.threads.onLoop(() -> open(peer, round));
+    } catch (StrandlineException e) {
+      interrupt(new Interruption(calls.failure(e)));
+    }
+    round.await();
+    AppendStream ended;
+    synchronized (backlog) {
+      ended = stream;
+      stream = null;
+    }
+    if (ended != null) {
+      calls.threads.onLoop(ended::close);
+    }
+  }
+
+  // What follows is done by the thread of the client.
+
+  private void open(Peer peer, Bound round) {
+    if (round.over()) {
+      return;
+    }
+    AppendStream opened =
+        new AppendStream(
+            peer,
+            this::take,
+            (of, error) -> {
+              Interruption i = new Interruption(calls.failure(error));
+              synchronized (backlog) {
+                if (stream == of) {
+                  interrupt(i);
+                }
+              }
+            });
+    boolean late;
+    synchronized (backlog) {
+      late = round != over || round.over();
+      stream = late ? null : opened;
+    }
+    if (late) {
+      opened.close();
+    } else {
+      send();
+    }
+  }
+
+  /** Has what can be sent looked at. Called by whoever has changed something; under the lock. */
+  private void wake() {
+    work.fire();
+    Request r = backlog.candidate();
+    if (scheduled || stream == null || r == null || !backlog.window.admits(r.size)) {
+      return;
+    }
+    if (r.lingers && !r.urgent && backlog.forms(r)) {
+      return;
+    }
+    scheduled = true;
+    calls.threads.onLoop(
+        () -> {
+          synchronized (backlog) {
+            scheduled = false;
+          }
+          send();
+        });
+  }
+
+  /** Puts requests on the stream, in order. */
+  private void send() {
+    for (; ; ) {
+      AppendRequest.Builder request;
+      AppendStream on;
+      synchronized (backlog) {
+        on = stream;
+        Request r = on == null || interruption != null ? null : next();
+        if (r == null) {
+          return;
+        }
+        request = address(r);
+      }
+      on.send(request, log);
+    }
+  }
+
+  /** The next request for the stream, if the window has room for it and it does not linger. */
+  private Request next() {
+    Request r = backlog.window.send();
+    if (r != null) {
+      return r;
+    }
+    r = backlog.candidate();
+    if (r == null || !backlog.window.admits(r.size)) {
+      return null;
+    }
+    if (backlog.forms(r) && !r.urgent && !backlog.options.linger.isZero()) {
+      long left = Bound.nanos(backlog.options.linger) - (System.nanoTime() - r.accepted);
+      if (left > 0) {
+        if (!r.lingers) {
+          r.lingers = true;
+          calls.threads.later(this::send, left);
+        }
+        return null;
+      }
+    }
+    backlog.seal();
+    return backlog.window.send();
+  }
+
+  private AppendRequest.Builder address(Request r) {
+    if (r.sent == 0) {
+      r.sent = System.nanoTime();
+    }
+    AppendRequest.Builder request =
+        AppendRequest.newBuilder()
+            .setLogId(backlog.logId)
+            .setSessionId(r.session)
+            .setEpoch(r.epoch)
+            .setFirstSequence(r.first)
+            .setLowWater(r.session == 0 ? 0 : backlog.window.lowWater())
+            .setWriterTerm(backlog.options.writerTerm)
+            .setAtomic(r.atomic)
+            .addAllRecords(r.records);
+    r.expectedEnd.ifPresent(request::setExpectedEnd);
+    return request;
+  }
+
+  /** Takes an answer. They come in the order of the requests. */
+  private void take(AppendStream from, AppendResponse answer) {
+    synchronized (backlog) {
+      if (stream != from || interruption != null) {
+        return;
+      }
+      Request r = backlog.window.oldest();
+      if (r == null) {
+        interrupt(
+            new Interruption(
+                StrandlineException.unreachable(
+                    Outcome.MAYBE_DONE, "an answer without a request")));
+      } else if (!r.waits()) {
+        backlog.leave();
+      } else if (answer.hasAppended()) {
+        takeOffsets(r, answer.getAppended());
+      } else {
+        takeRefusal(r, StrandlineException.of(answer.getRefused()));
+      }
+    }
+    backlog.deliver();
+    send();
+  }
+
+  private void takeOffsets(Request r, Appended a) {
+    synchronized (backlog) {
+      IntToLongFunction offsets = i -> a.getFirstOffset() + i;
+      long count = a.getEndOffset() - a.getFirstOffset();
+      if (a.getRangesCount() > 0) {
+        long[] all =
+            a.getRangesList().stream()
+                .flatMapToLong(range -> LongStream.range(range.getFirst(), range.getEnd()))
+                .limit(r.count() + 1L)
+                .toArray();
+        offsets = i -> all[i];
+        count = all.length;
+      }
+      if (count == r.count()) {
+        appended++;
+        backlog.settle(r, offsets);
+      } else {
+        backlog.settleError(
+            r,
+            new StrandlineException(
+                Reason.OUTCOME_FORGOTTEN, "the answer does not fit the request", Outcome.DONE));
+      }
+      backlog.leave();
+    }
+  }
+
+  /** Deals with a refusal. What takes more than failing requests ends the round. */
+  private void takeRefusal(Request r, StrandlineException error) {
+    if (!backlog.options.session) {
+      backlog.settleError(r, error);
+      backlog.leave();
+      if (error.elsewhere()) {
+        interrupt(new Interruption(error, r));
+      }
+      return;
+    }
+    if (error.outcome() == Outcome.DONE) {
+      // It is in the log, so nothing slips ahead of it: those behind go on.
+      backlog.settleError(r, error);
+      backlog.leave();
+      return;
+    }
+    Interruption i = new Interruption(error, r);
+    boolean settled = error.outcome() == Outcome.NOT_DONE && !backlog.window.doubtful();
+    if (error.again() || error.endsSession() || !settled) {
+      interrupt(i);
+      return;
+    }
+    backlog.fail(i);
+    backlog.leave();
+  }
+}

@@ -1,0 +1,36 @@
+package dev.strandline.client;
+
+import io.grpc.netty.shaded.io.grpc.netty.GrpcSslContexts;
+import io.grpc.netty.shaded.io.netty.handler.ssl.SslContext;
+import io.grpc.netty.shaded.io.netty.handler.ssl.SslContextBuilder;
+import java.nio.file.Path;
+import javax.net.ssl.SSLException;
+
+/**
+ * Encrypts every connection. The files are PEM and are read once.
+ *
+ * @param authorities by whose certificates nodes are believed; null: those of Java
+ * @param certificate with key: shows who the client is; null: it does not
+ * @param key of the certificate
+ */
+public record Tls(Path authorities, Path certificate, Path key) {
+  /** Believes the nodes of an authority, and does not show who the client is. */
+  public Tls(Path authorities) {
+    this(authorities, null, null);
+  }
+
+  SslContext context() {
+    SslContextBuilder builder = GrpcSslContexts.forClient();
+    if (authorities != null) {
+      builder.trustManager(authorities.toFile());
+    }
+    if (certificate != null) {
+      builder.keyManager(certificate.toFile(), key.toFile());
+    }
+    try {
+      return builder.build();
+    } catch (SSLException e) {
+      throw StrandlineException.invalid("certificates: " + e.getMessage());
+    }
+  }
+}

@@ -1,0 +1,178 @@
+package dev.strandline.client;
+
+import dev.strandline.v1.AcquireWriterRequest;
+import dev.strandline.v1.AcquireWriterResponse;
+import dev.strandline.v1.CloseSessionRequest;
+import dev.strandline.v1.ConfigureLogRequest;
+import dev.strandline.v1.CreateLogRequest;
+import dev.strandline.v1.DeleteLogRequest;
+import dev.strandline.v1.GetInfoRequest;
+import dev.strandline.v1.KeepHoldRequest;
+import dev.strandline.v1.KeepSessionRequest;
+import dev.strandline.v1.ListLogsRequest;
+import dev.strandline.v1.OpenSessionRequest;
+import dev.strandline.v1.OpenSessionResponse;
+import dev.strandline.v1.ReadPosition;
+import dev.strandline.v1.ReleaseHoldRequest;
+import dev.strandline.v1.ResolveRequest;
+import dev.strandline.v1.SetHoldRequest;
+import dev.strandline.v1.SetHoldResponse;
+import dev.strandline.v1.TrimRequest;
+import dev.strandline.v1.TrimResponse;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+
+/** The verbs of {@link Admin}, which wait for their answers. */
+final class Verbs {
+  private static final String CATALOG = ""; // stands for the log of logs where a call names none
+
+  private final Calls calls;
+
+  Verbs(Calls calls) {
+    this.calls = calls;
+  }
+
+  LogInfo createLog(String name, LogConfig config, Bound bound) {
+    CreateLogRequest request =
+        CreateLogRequest.newBuilder()
+            .setName(name)
+            .setConfig(Wire.config(config))
+            .setRequestId(UUID.randomUUID().toString())
+            .build();
+    return Wire.info(calls.toLeader(CATALOG, Methods.CREATE_LOG, request, bound).getInfo());
+  }
+
+  List<LogInfo> listLogs(boolean internal, Bound bound) {
+    ListLogsRequest request = ListLogsRequest.newBuilder().setIncludeInternal(internal).build();
+    return calls.toLeader(CATALOG, Methods.LIST_LOGS, request, bound).getLogsList().stream()
+        .map(Wire::info)
+        .toList();
+  }
+
+  LogInfo configureLog(String name, LogConfig config, Bound bound) {
+    ConfigureLogRequest request =
+        ConfigureLogRequest.newBuilder().setName(name).setConfig(Wire.config(config)).build();
+    return Wire.info(calls.toLeader(CATALOG, Methods.CONFIGURE_LOG, request, bound).getInfo());
+  }
+
+  void deleteLog(String name, Bound bound) {
+    GetInfoRequest request = GetInfoRequest.newBuilder().setLog(name).setAllowStale(true).build();
+    long id;
+    try {
+      id = calls.toLeader(CATALOG, Methods.GET_INFO, request, bound).getInfo().getId();
+    } catch (StrandlineException e) {
+      throw e.with(Outcome.NOT_DONE);
+    }
+    try {
+      deleteLog(name, id, bound);
+    } catch (StrandlineException e) {
+      // The node that gave the id may not have heard of the newest log.
+      if (!e.is(Reason.LOG_REPLACED) || e.outcome() != Outcome.NOT_DONE) {
+        throw e;
+      }
+      deleteLog(name, e.logId(), bound);
+    }
+  }
+
+  private void deleteLog(String name, long id, Bound bound) {
+    try {
+      DeleteLogRequest request = DeleteLogRequest.newBuilder().setName(name).setLogId(id).build();
+      calls.toLeader(CATALOG, Methods.DELETE_LOG, request, bound);
+    } catch (StrandlineException e) {
+      // An earlier try has deleted it: the refusal is about its own effect.
+      boolean gone = e.is(Reason.LOG_NOT_FOUND) || e.is(Reason.LOG_REPLACED);
+      if (e.outcome() == Outcome.NOT_DONE || !gone) {
+        throw e;
+      }
+    }
+  }
+
+  LogInfo info(String log, Bound bound) {
+    GetInfoRequest request = GetInfoRequest.newBuilder().setLog(log).build();
+    return Wire.info(calls.toLeader(log, Methods.GET_INFO, request, bound).getInfo());
+  }
+
+  Extent trim(String log, long before, boolean fastForward, Bound bound) {
+    TrimRequest request =
+        TrimRequest.newBuilder().setLog(log).setBefore(before).setFastForward(fastForward).build();
+    TrimResponse answer = calls.toLeader(log, Methods.TRIM, request, bound);
+    return new Extent(answer.getStartOffset(), answer.getEndOffset());
+  }
+
+  Extent setHold(String log, Hold hold, Bound bound) {
+    SetHoldRequest.Builder request =
+        SetHoldRequest.newBuilder().setLog(log).setHold(Wire.hold(hold));
+    if (hold.offset() == Hold.FROM_START) {
+      request.setPosition(ReadPosition.READ_POSITION_START);
+    } else if (hold.offset() == Hold.FROM_END) {
+      request.setPosition(ReadPosition.READ_POSITION_TAIL);
+    } else if (hold.offset() < 0) {
+      throw StrandlineException.invalid("a hold at a negative offset");
+    }
+    SetHoldResponse answer = calls.toLeader(log, Methods.SET_HOLD, request.build(), bound);
+    return new Extent(answer.getOffset(), answer.getEndOffset());
+  }
+
+  void keepHold(String log, String name, Bound bound) {
+    KeepHoldRequest request = KeepHoldRequest.newBuilder().setLog(log).setName(name).build();
+    calls.toLeader(log, Methods.KEEP_HOLD, request, bound);
+  }
+
+  void releaseHold(String log, String name, Bound bound) {
+    ReleaseHoldRequest request = ReleaseHoldRequest.newBuilder().setLog(log).setName(name).build();
+    try {
+      calls.toLeader(log, Methods.RELEASE_HOLD, request, bound);
+    } catch (StrandlineException e) {
+      // Or else an earlier try has released it.
+      if (e.outcome() == Outcome.NOT_DONE || !e.is(Reason.HOLD_NOT_FOUND)) {
+        throw e;
+      }
+    }
+  }
+
+  WriterTerm acquireWriter(String log, Bound bound) {
+    AcquireWriterRequest request = AcquireWriterRequest.newBuilder().setLog(log).build();
+    AcquireWriterResponse answer = calls.toLeader(log, Methods.ACQUIRE_WRITER, request, bound);
+    return new WriterTerm(answer.getWriterTerm(), answer.getEndOffset());
+  }
+
+  Session openSession(String log, long logId, Duration lease, Bound bound) {
+    OpenSessionRequest.Builder request =
+        OpenSessionRequest.newBuilder().setLog(log).setLogId(logId);
+    if (lease != null) {
+      request.setLease(Wire.duration(lease));
+    }
+    OpenSessionResponse answer = calls.toLeader(log, Methods.OPEN_SESSION, request.build(), bound);
+    return new Session(
+        answer.getSessionId(),
+        answer.getEpoch(),
+        Wire.duration(answer.getLease()),
+        answer.getLogId());
+  }
+
+  void keepSession(String log, long session, long logId, Bound bound) {
+    KeepSessionRequest request =
+        KeepSessionRequest.newBuilder().setLog(log).setSessionId(session).setLogId(logId).build();
+    calls.toLeader(log, Methods.KEEP_SESSION, request, bound);
+  }
+
+  void closeSession(String log, long session, long logId, Bound bound) {
+    CloseSessionRequest request =
+        CloseSessionRequest.newBuilder().setLog(log).setSessionId(session).setLogId(logId).build();
+    calls.toLeader(log, Methods.CLOSE_SESSION, request, bound);
+  }
+
+  Resolution resolve(String log, Position at, boolean last, Bound bound) {
+    ResolveRequest request =
+        ResolveRequest.newBuilder()
+            .setLog(log)
+            .setLogId(at.logId())
+            .setSessionId(at.session())
+            .setEpoch(at.epoch())
+            .setSequence(at.next())
+            .setFinal(last)
+            .build();
+    return Wire.resolution(calls.toLeader(log, Methods.RESOLVE, request, bound));
+  }
+}

@@ -1,0 +1,693 @@
+package dev.strandline.scenarios;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import dev.strandline.client.Admin;
+import dev.strandline.client.Client;
+import dev.strandline.client.Extent;
+import dev.strandline.client.Hold;
+import dev.strandline.client.LogConfig;
+import dev.strandline.client.LogInfo;
+import dev.strandline.client.LogRecord;
+import dev.strandline.client.NewRecord;
+import dev.strandline.client.Outcome;
+import dev.strandline.client.PlacementRule;
+import dev.strandline.client.Position;
+import dev.strandline.client.Producer;
+import dev.strandline.client.Projection;
+import dev.strandline.client.Reader;
+import dev.strandline.client.ReaderOptions;
+import dev.strandline.client.Resolution;
+import dev.strandline.client.Session;
+import dev.strandline.client.StrandlineException;
+import dev.strandline.client.Tls;
+import dev.strandline.client.WriterTerm;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.math.BigInteger;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Flow;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * Drives the Java client as the scenarios say: one JSON object in each line, as the page
+ * clients/scenarios/README.md describes.
+ */
+public final class Runner {
+  private static final Gson GSON = new GsonBuilder().serializeNulls().create();
+
+  private final Map<String, Client> clients = new ConcurrentHashMap<>();
+  private final Map<String, Producer> producers = new ConcurrentHashMap<>();
+  private final Map<String, Reading> readers = new ConcurrentHashMap<>();
+  private final ExecutorService threads = Executors.newCachedThreadPool();
+  private final PrintStream out = new PrintStream(System.out, false, UTF_8);
+
+  private Runner() {}
+
+  /** Carries out the commands of standard input, and ends with it. */
+  public static void main(String[] arguments) throws Exception {
+    Runner runner = new Runner();
+    BufferedReader in = new BufferedReader(new InputStreamReader(System.in, UTF_8));
+    for (String line = in.readLine(); line != null; line = in.readLine()) {
+      runner.begin(new Command(GSON.fromJson(line, JsonObject.class)));
+    }
+    runner.threads.shutdown();
+  }
+
+  /** Begins a command. Records are accepted in the order of the commands. */
+  private void begin(Command c) {
+    Callable<Object> work = c.is("append") ? append(c) : () -> carryOut(c);
+    threads.execute(
+        () -> {
+          JsonObject answer = new JsonObject();
+          answer.add("id", c.json.get("id"));
+          try {
+            answer.add("value", GSON.toJsonTree(work.call()));
+          } catch (Throwable e) {
+            answer.add("error", GSON.toJsonTree(failed(e)));
+          }
+          synchronized (out) {
+            out.println(GSON.toJson(answer));
+            out.flush();
+          }
+        });
+  }
+
+  /** What is said of an error. */
+  private static Map<String, Object> failed(Throwable thrown) {
+    StrandlineException e = StrandlineException.of(thrown);
+    Map<String, Object> said = new LinkedHashMap<>();
+    said.put("reason", e.reasonName());
+    said.put("message", e.getMessage());
+    if (e.getCause() != null && !(e.getCause() instanceof StrandlineException)) {
+      said.put("reason", "NOT_AN_ERROR_OF_THE_CLIENT");
+      thrown.printStackTrace();
+    }
+    Position p = e.position().orElse(new Position(e.logId(), 0, e.epoch(), 0));
+    said.put("retryable", e.retryable());
+    said.put("outcome", word(e.outcome()));
+    said.put("start", e.startOffset());
+    said.put("end", e.endOffset());
+    said.put("epoch", p.epoch());
+    said.put("session", unsigned(p.session()));
+    said.put("sequence", p.next());
+    said.put("log_id", p.logId());
+    said.put("writer_term", e.writerTerm());
+    said.put("leader", e.leader());
+    said.put("offset", e.offset());
+    said.put("line", e.line());
+    said.put("column", e.column());
+    said.put("hold", e.hold().map(Runner::holding).orElse(null));
+    return said;
+  }
+
+  private static String word(Outcome outcome) {
+    return outcome.name().toLowerCase(Locale.ROOT);
+  }
+
+  private static Map<String, Object> holding(Hold h) {
+    return Map.of(
+        "name", h.name(),
+        "offset", h.offset(),
+        "owner", h.owner(),
+        "lease_ms", h.lease().map(Duration::toMillis).orElse(0L),
+        "max_bytes", h.maxBytes(),
+        "max_age_ms", h.maxAge().map(Duration::toMillis).orElse(0L),
+        "pointer", h.pointer());
+  }
+
+  private static Map<String, Object> shown(Position p) {
+    return Map.of(
+        "log_id",
+        p.logId(),
+        "session",
+        unsigned(p.session()),
+        "epoch",
+        p.epoch(),
+        "next",
+        p.next());
+  }
+
+  private static Map<String, Object> described(LogInfo i) {
+    Map<String, Object> holds = new LinkedHashMap<>();
+    i.holds().forEach(h -> holds.put(h.name(), holding(h)));
+    Map<String, Object> said = new LinkedHashMap<>();
+    said.put("name", i.name());
+    said.put("id", i.id());
+    said.put("start", i.start());
+    said.put("end", i.end());
+    said.put("writer_term", i.writerTerm());
+    said.put("leader", i.leader());
+    said.put("sessions", i.openSessions());
+    said.put("replicas", i.replicas().size());
+    said.put("retention_ms", i.config().retention().map(Duration::toMillis).orElse(0L));
+    said.put("retention_bytes", i.config().retentionBytes());
+    said.put("fenced", i.config().fenced());
+    said.put("revision", i.config().revision());
+    said.put("rule", i.config().rule().map(Runner::shown).orElse(null));
+    said.put("holds", holds);
+    return said;
+  }
+
+  private Object carryOut(Command c) throws Exception {
+    if (c.is("leaks")) {
+      return leaks();
+    }
+    if (c.is("dial")) {
+      clients.put(c.text("client"), dial(c));
+      return null;
+    }
+    Client client = clients.get(c.text("client"));
+    Producer producer = producers.get(c.text("producer", ""));
+    Reading reading = readers.get(c.text("reader", ""));
+    switch (c.text("do")) {
+      case "hang-up" -> client.close();
+      case "producer" -> {
+        Producer made = client.producer(c.text("log"), o -> configure(c, o));
+        producers.put(c.text("producer"), made);
+        return shown(made.position());
+      }
+      case "batch" -> {
+        return Map.of("offset", batch(producer, c).get(0));
+      }
+      case "flush" -> {
+        return producer.flush().get();
+      }
+      case "close" -> producer.close(c.timeout());
+      case "position" -> {
+        return shown(producer.position());
+      }
+      case "reader" -> {
+        Reading made = new Reading();
+        made.reader =
+            client.read(
+                c.text("log"),
+                o -> {
+                  configure(c, o);
+                  select(c, o, made);
+                });
+        readers.put(c.text("reader"), made);
+        made.reader.open(c.timeout());
+      }
+      case "read" -> {
+        return read(reading, c);
+      }
+      case "await-progress" -> {
+        return reading.await(c.json.get("offset").getAsLong());
+      }
+      case "close-reader" -> reading.reader.close();
+      default -> {
+        Admin admin = client.admin();
+        return administer(c.timeout() == null ? admin : admin.within(c.timeout()), c);
+      }
+    }
+    return null;
+  }
+
+  private static Client dial(Command c) {
+    List<String> addresses = c.texts("addresses").toList();
+    return new Client(
+        addresses,
+        o -> {
+          c.number("retry_ms", n -> o.retryTime(Duration.ofMillis(n)));
+          if (c.json.has("authority")) {
+            Path authority = Path.of(c.text("authority"));
+            o.tls(
+                c.json.has("certificate")
+                    ? new Tls(authority, Path.of(c.text("certificate")), Path.of(c.text("key")))
+                    : new Tls(authority));
+          }
+          if (c.json.has("token")) {
+            o.token(c.text("token"));
+          }
+        });
+  }
+
+  private static void configure(Command c, dev.strandline.client.ProducerOptions o) {
+    c.number("in_flight", n -> o.maxInFlight(n.intValue()));
+    c.number("in_flight_bytes", o::maxInFlightBytes);
+    c.number("request_bytes", o::maxRequestBytes);
+    c.number("buffer_bytes", o::bufferBytes);
+    c.number("linger_ms", n -> o.linger(Duration.ofMillis(n)));
+    c.number("lease_ms", n -> o.lease(Duration.ofMillis(n)));
+    c.number("record_timeout_ms", n -> o.recordTimeout(Duration.ofMillis(n)));
+    c.number("writer_term", o::writerTerm);
+    c.number("timeout_ms", n -> o.openTimeout(Duration.ofMillis(n)));
+    if (c.yes("no_session")) {
+      o.withoutSession();
+    }
+    if (c.yes("end_on_failure")) {
+      o.endOnFailure();
+    }
+    if (c.json.has("resume")) {
+      o.resume(c.position("resume"));
+    }
+  }
+
+  private static void configure(Command c, ReaderOptions o) {
+    c.number("offset", o::offset);
+    c.number("time_ms", n -> o.time(Instant.ofEpochMilli(n)));
+    c.number("log_id", o::logId);
+    c.number("max_records", o::maxRecords);
+    c.number("max_bytes", o::maxBytes);
+    c.number("until_offset", o::untilOffset);
+    c.number("until_time_ms", n -> o.untilTime(Instant.ofEpochMilli(n)));
+    c.number("at_least", o::atLeast);
+    c.number("max_staleness_ms", n -> o.maxStaleness(Duration.ofMillis(n)));
+    c.number("heartbeat_ms", n -> o.heartbeat(Duration.ofMillis(n)));
+    if (c.yes("tail")) {
+      o.tail();
+    }
+    if (c.yes("follow")) {
+      o.follow();
+    }
+    if (c.yes("any_replica")) {
+      o.anyReplica();
+    }
+    if (c.yes("prefer_follower")) {
+      o.preferFollower();
+    }
+    if (c.json.has("near")) {
+      o.nearest(c.texts("near").toArray(String[]::new));
+    }
+  }
+
+  /** Accepts the records of a command, and returns what waits for them. */
+  private Callable<Object> append(Command c) {
+    Producer producer = producers.get(c.text("producer"));
+    List<CompletableFuture<Map<String, Object>>> results = new ArrayList<>();
+    c.texts("values")
+        .forEach(
+            value -> {
+              NewRecord record = new NewRecord(value);
+              CompletableFuture<Long> future =
+                  c.timeout() == null
+                      ? producer.append(record)
+                      : producer.append(record, c.timeout());
+              results.add(
+                  future.handle(
+                      (offset, error) ->
+                          error == null
+                              ? Map.of("offset", offset)
+                              : Map.of("error", failed(error))));
+            });
+    return () -> Map.of("records", results.stream().map(CompletableFuture::join).toList());
+  }
+
+  private static List<Long> batch(Producer producer, Command c) throws Exception {
+    return producer
+        .appendBatch(
+            c.texts("values").map(NewRecord::new).toList(),
+            o -> {
+              c.number("expected_end", o::expectedEnd);
+              if (c.yes("atomic")) {
+                o.atomic();
+              }
+              if (c.timeout() != null) {
+                o.timeout(c.timeout());
+              }
+            })
+        .get();
+  }
+
+  private static Map<String, Object> read(Reading reading, Command c) {
+    Reader reader = reading.reader;
+    List<LogRecord> got = new ArrayList<>();
+    boolean ended = false;
+    Map<String, Object> then = null;
+    AtomicReference<Long> count = new AtomicReference<>(0L);
+    c.number("count", count::set);
+    while (got.size() < count.get() && !ended && then == null) {
+      try {
+        LogRecord record = c.timeout() == null ? reader.read() : reader.read(c.timeout());
+        ended = record == null;
+        if (!ended) {
+          got.add(record);
+        }
+      } catch (StrandlineException e) {
+        if (got.isEmpty()) {
+          throw e;
+        }
+        then = failed(e);
+      }
+    }
+    Map<String, Object> said = new LinkedHashMap<>();
+    said.put("ended", ended);
+    said.put("offsets", got.stream().map(LogRecord::offset).toList());
+    said.put("values", got.stream().map(r -> text(r.value())).toList());
+    said.put("keys", got.stream().map(r -> text(r.key())).toList());
+    said.put("headers", got.stream().map(Runner::named).toList());
+    said.put("times", got.stream().map(r -> r.timestamp().toEpochMilli()).toList());
+    said.put("log_id", reader.logId());
+    said.put("next", reader.offset().orElse(-1));
+    said.put("end", reader.end());
+    said.put("age_ms", reader.age().map(Duration::toMillis).orElse(null));
+    said.put("failed", reading.failed);
+    if (then != null) {
+      said.put("then", then);
+    }
+    return said;
+  }
+
+  private static void select(Command c, ReaderOptions o, Reading reading) {
+    o.onProgress(reading::progress);
+    if (c.any("keys", "prefixes", "headers", "where")) {
+      o.filter(
+          f -> {
+            c.texts("keys").forEach(f::key);
+            c.texts("prefixes").forEach(f::keyPrefix);
+            if (c.json.has("headers")) {
+              c.json
+                  .getAsJsonObject("headers")
+                  .asMap()
+                  .forEach((name, value) -> f.header(name, value.getAsString().getBytes(UTF_8)));
+            }
+            if (c.json.has("where")) {
+              f.where(c.text("where"));
+            }
+            if (c.yes("skip_failed")) {
+              f.skipFailed((offset, why) -> reading.failed.add(offset));
+            }
+          });
+    }
+    if (c.any("drop", "value_bytes", "json_fields")) {
+      o.projection(
+          p -> {
+            c.texts("drop").forEach(part -> drop(p, part));
+            c.number("value_bytes", p::valueBytes);
+            p.jsonFields(c.texts("json_fields").toArray(String[]::new));
+          });
+    }
+  }
+
+  private static void drop(Projection p, String part) {
+    switch (part) {
+      case "key" -> p.withoutKey();
+      case "value" -> p.withoutValue();
+      default -> p.withoutHeaders();
+    }
+  }
+
+  private static String text(byte[] bytes) {
+    return bytes == null ? null : new String(bytes, UTF_8);
+  }
+
+  private static String named(LogRecord r) {
+    return r.headers().isEmpty()
+        ? null
+        : r.headers().stream()
+            .map(h -> h.key() + "=" + new String(h.value(), UTF_8))
+            .collect(Collectors.joining(","));
+  }
+
+  /** The id of a session is an unsigned number. */
+  private static BigInteger unsigned(long id) {
+    return new BigInteger(Long.toUnsignedString(id));
+  }
+
+  /** A reader, and what it has reported. */
+  private static final class Reading {
+    final List<Long> failed = new CopyOnWriteArrayList<>();
+    volatile Reader reader;
+    private long offset; // of the newest progress; guarded by this, as the rest is
+    private long end;
+
+    synchronized void progress(long at, long known) {
+      offset = at;
+      end = known;
+      notifyAll();
+    }
+
+    synchronized Map<String, Object> await(long wanted) throws Exception {
+      long until = System.currentTimeMillis() + 30_000;
+      while (offset < wanted) {
+        long left = until - System.currentTimeMillis();
+        if (left <= 0) {
+          throw new IllegalStateException("no progress to " + wanted + ", only to " + offset);
+        }
+        wait(left);
+      }
+      return Map.of("offset", offset, "end", end);
+    }
+  }
+
+  /** The placement rule of a command; null: it has none. */
+  private static PlacementRule rule(Command c) {
+    if (!c.any("rule")) {
+      return null;
+    }
+    Command r = new Command(c.json.getAsJsonObject("rule"));
+    List<PlacementRule.ReadReplicas> readers = new ArrayList<>();
+    if (r.any("read_replicas")) {
+      for (JsonElement one : r.json.getAsJsonArray("read_replicas")) {
+        JsonObject of = one.getAsJsonObject();
+        readers.add(
+            new PlacementRule.ReadReplicas(
+                of.get("label").getAsString(), of.get("count").getAsInt()));
+      }
+    }
+    return new PlacementRule(
+        r.text("spread", ""),
+        r.texts("voters_in").toList(),
+        r.texts("voters_not_in").toList(),
+        r.texts("leader_homes").toList(),
+        readers);
+  }
+
+  private static Map<String, Object> shown(PlacementRule r) {
+    return Map.of(
+        "spread", r.spread(),
+        "voters_in", r.votersIn(),
+        "voters_not_in", r.votersNotIn(),
+        "leader_homes", r.leaderHomes(),
+        "read_replicas",
+            r.readReplicas().stream()
+                .map(one -> Map.of("label", one.label(), "count", one.count()))
+                .toList());
+  }
+
+  private static Object administer(Admin admin, Command c) throws Exception {
+    String log = c.text("log", "");
+    AtomicReference<LogConfig> config = new AtomicReference<>(LogConfig.DEFAULT);
+    c.number("retention_ms", n -> config.set(config.get().withRetention(Duration.ofMillis(n))));
+    c.number("retention_bytes", n -> config.set(config.get().withRetentionBytes(n)));
+    c.number("replicas", n -> config.set(config.get().withReplicas(n.intValue())));
+    c.number("revision", n -> config.set(config.get().withRevision(n)));
+    config.set(config.get().withFenced(c.yes("fenced")).withRule(rule(c)));
+    AtomicReference<Long> before = new AtomicReference<>(0L);
+    c.number("before", before::set);
+    return switch (c.text("do")) {
+      case "create" -> described(admin.createLog(log, config.get()).get());
+      case "configure" -> described(admin.configureLog(log, config.get()).get());
+      case "info" -> described(admin.info(log).get());
+      case "watch" -> watch(admin, c);
+      case "list" -> {
+        Map<String, Object> logs = new LinkedHashMap<>();
+        admin.listLogs().get().forEach(i -> logs.put(i.name(), described(i)));
+        yield Map.of("logs", logs);
+      }
+      case "delete" -> admin.deleteLog(log).get();
+      case "trim" -> {
+        Extent left =
+            c.yes("fast_forward")
+                ? admin.fastForward(log, before.get()).get()
+                : admin.trim(log, before.get()).get();
+        yield Map.of("start", left.start(), "end", left.end());
+      }
+      case "set-hold" -> {
+        Extent kept = admin.setHold(log, hold(c)).get();
+        yield Map.of("offset", kept.start(), "end", kept.end());
+      }
+      case "keep-hold" -> admin.keepHold(log, c.text("hold")).get();
+      case "release-hold" -> admin.releaseHold(log, c.text("hold")).get();
+      case "acquire-writer" -> {
+        WriterTerm term = admin.acquireWriter(log).get();
+        yield Map.of("writer_term", term.term(), "end", term.end());
+      }
+      case "resolve" ->
+          resolved(
+              c.yes("final")
+                  ? admin.resolveFinally(log, c.position("at")).get()
+                  : admin.resolve(log, c.position("at")).get());
+      case "end-epoch" -> resolved(admin.endEpoch(log, c.position("at")).get());
+      case "open-session" -> {
+        AtomicReference<Duration> lease = new AtomicReference<>();
+        c.number("lease_ms", n -> lease.set(Duration.ofMillis(n)));
+        Session s = admin.openSession(log, lease.get()).get();
+        yield Map.of(
+            "session", unsigned(s.id()),
+            "epoch", s.epoch(),
+            "log_id", s.logId(),
+            "lease_ms", s.lease().toMillis());
+      }
+      case "keep-session" -> admin.keepSession(log, session(c)).get();
+      case "close-session" -> admin.closeSession(log, session(c)).get();
+      default -> throw new IllegalArgumentException("unknown command " + c.text("do"));
+    };
+  }
+
+  /** Watches a log until it ends where it is to. */
+  private static Object watch(Admin admin, Command c) throws Exception {
+    CompletableFuture<Object> seen = new CompletableFuture<>();
+    Duration interval = Duration.ofMillis(c.json.get("interval_ms").getAsLong());
+    admin
+        .watchInfo(c.text("log"), interval)
+        .subscribe(
+            new Flow.Subscriber<LogInfo>() {
+              private Flow.Subscription subscription;
+
+              @Override
+              public void onSubscribe(Flow.Subscription s) {
+                subscription = s;
+                s.request(Long.MAX_VALUE);
+              }
+
+              @Override
+              public void onNext(LogInfo info) {
+                if (info.end() >= c.json.get("until_end").getAsLong()) {
+                  subscription.cancel();
+                  seen.complete(described(info));
+                }
+              }
+
+              @Override
+              public void onError(Throwable e) {
+                seen.completeExceptionally(e);
+              }
+
+              @Override
+              public void onComplete() {
+                seen.complete(null);
+              }
+            });
+    return seen.get();
+  }
+
+  private static Session session(Command c) {
+    Position at = c.position("at");
+    return new Session(at.session(), at.epoch(), Duration.ZERO, at.logId());
+  }
+
+  private static Hold hold(Command c) {
+    AtomicReference<Hold> hold = new AtomicReference<>(Hold.at(c.text("hold"), 0));
+    c.number("offset", n -> hold.set(Hold.at(c.text("hold"), n)));
+    if (c.yes("from_start") || c.yes("tail")) {
+      long place = c.yes("tail") ? Hold.FROM_END : Hold.FROM_START;
+      hold.set(Hold.at(c.text("hold"), place));
+    }
+    c.number("lease_ms", n -> hold.set(hold.get().withLease(Duration.ofMillis(n))));
+    c.number("max_bytes", n -> hold.set(hold.get().withMaxBytes(n)));
+    c.number("max_age_ms", n -> hold.set(hold.get().withMaxAge(Duration.ofMillis(n))));
+    return hold.get().withOwner(c.text("owner", "")).withPointer(c.text("pointer", ""));
+  }
+
+  private static Map<String, Object> resolved(Resolution r) {
+    return Map.of(
+        "state", r.state().name().toLowerCase(Locale.ROOT).replace('_', ' '),
+        "offset", r.offset(),
+        "epoch", r.epoch(),
+        "next", r.next().orElse(0),
+        "known", r.next().isPresent());
+  }
+
+  /** The threads that clients have left; they may take a moment to end. */
+  private static Map<String, Object> leaks() throws InterruptedException {
+    List<String> left = List.of();
+    for (int n = 0; n < 250; n++) {
+      left =
+          Thread.getAllStackTraces().keySet().stream()
+              .map(Thread::getName)
+              .filter(name -> name.startsWith("strandline") || name.startsWith("grpc"))
+              .toList();
+      if (left.isEmpty()) {
+        break;
+      }
+      Thread.sleep(20);
+    }
+    return Map.of("leaks", left.size(), "where", left);
+  }
+
+  /** One line to the runner. */
+  private static final class Command {
+    final JsonObject json;
+    private final long began = System.nanoTime();
+
+    Command(JsonObject json) {
+      this.json = json;
+    }
+
+    boolean is(String verb) {
+      return text("do").equals(verb);
+    }
+
+    String text(String name) {
+      return json.get(name).getAsString();
+    }
+
+    String text(String name, String otherwise) {
+      return json.has(name) ? text(name) : otherwise;
+    }
+
+    boolean any(String... names) {
+      return Stream.of(names).anyMatch(json::has);
+    }
+
+    Stream<String> texts(String name) {
+      return !json.has(name)
+          ? Stream.of()
+          : json.getAsJsonArray(name).asList().stream().map(JsonElement::getAsString);
+    }
+
+    boolean yes(String name) {
+      return json.has(name) && json.get(name).getAsBoolean();
+    }
+
+    void number(String name, Consumer<Long> use) {
+      if (json.has(name)) {
+        use.accept(json.get(name).getAsLong());
+      }
+    }
+
+    Position position(String name) {
+      JsonObject at = json.getAsJsonObject(name);
+      Function<String, Long> number =
+          key -> at.has(key) ? at.get(key).getAsBigDecimal().longValue() : 0;
+      return new Position(
+          number.apply("log_id"),
+          number.apply("session"),
+          number.apply("epoch").intValue(),
+          number.apply("next"));
+    }
+
+    /** What is left of the caller's time; null: it has no bound. */
+    Duration timeout() {
+      if (!json.has("timeout_ms")) {
+        return null;
+      }
+      Duration whole = Duration.ofMillis(json.get("timeout_ms").getAsLong());
+      return whole.minusNanos(System.nanoTime() - began);
+    }
+  }
+}

@@ -1,0 +1,2 @@
+//! The program of docs/clients-rust.md.
+include!(env!("STRANDLINE_PAGE"));

@@ -1,0 +1,195 @@
+//! Drives the Rust client as the scenarios say: one JSON object in each line, as the page
+//! clients/scenarios/README.md describes.
+mod administer;
+mod command;
+mod reading;
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::{join_all, maybe_done};
+use futures_util::poll;
+use serde_json::{Value, json};
+use strandline::{Batch, Client, ClientOptions, Error, Identity, Producer, ProducerOptions, Sessions, Tls};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use administer::administer;
+use command::{Command, failed, position, shown};
+use reading::{Reading, read_options};
+
+/// What commands have made, by its name.
+#[derive(Default)]
+struct Runner {
+    clients: Mutex<HashMap<String, Client>>,
+    producers: Mutex<HashMap<String, Arc<Producer>>>,
+    readers: Mutex<HashMap<String, Arc<Reading>>>,
+}
+
+fn named<T: Clone>(all: &Mutex<HashMap<String, T>>, name: &str) -> T {
+    let all = all.lock().expect("not poisoned");
+    all.get(name).unwrap_or_else(|| panic!("nothing is called {name}")).clone()
+}
+
+fn name<T>(all: &Mutex<HashMap<String, T>>, name: &str, made: T) {
+    all.lock().expect("not poisoned").insert(name.to_string(), made);
+}
+
+fn forget<T>(all: &Mutex<HashMap<String, T>>, name: &str) -> Option<T> {
+    all.lock().expect("not poisoned").remove(name)
+}
+
+#[tokio::main]
+async fn main() {
+    let (lines, mut received) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let sent = line.is_ok_and(|line| lines.send(line).is_ok());
+            if !sent {
+                return;
+            }
+        }
+    });
+    let runner = Arc::new(Runner::default());
+    while let Some(line) = received.recv().await {
+        let mut doing = Box::pin(runner.clone().answer(Command::parse(&line)));
+        // Commands begin in their order, and end when they do.
+        if poll!(&mut doing).is_pending() {
+            tokio::spawn(doing);
+        }
+    }
+}
+
+impl Runner {
+    async fn answer(self: Arc<Runner>, c: Command) {
+        let answer = match self.carry_out(&c).await {
+            Ok(value) => json!({"id": c.get("id"), "value": value}),
+            Err(error) => json!({"id": c.get("id"), "error": failed(&error)}),
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{answer}").and_then(|()| out.flush()).expect("standard output is open");
+    }
+
+    async fn carry_out(&self, c: &Command) -> Result<Value, Error> {
+        let reader = c.text("reader");
+        match c.text("do") {
+            "leaks" => return Ok(leaks().await),
+            "dial" => name(&self.clients, c.text("client"), dial(c)?),
+            "hang-up" => {
+                if let Some(client) = forget(&self.clients, c.text("client")) {
+                    client.close();
+                }
+            }
+            "producer" => {
+                let opening = named(&self.clients, c.text("client")).producer_with(c.text("log"), producer_options(c));
+                let producer = c.bound(opening).await?;
+                let at = producer.position();
+                name(&self.producers, c.text("producer"), Arc::new(producer));
+                return Ok(shown(at));
+            }
+            "append" | "batch" | "flush" | "close" | "position" => {
+                let producer = named(&self.producers, c.text("producer"));
+                return produce(&producer, c).await;
+            }
+            "reader" => {
+                let mut made = named(&self.clients, c.text("client")).read(c.text("log"), read_options(c))?;
+                c.bound(made.open()).await?;
+                name(&self.readers, reader, Arc::new(Reading::new(made)));
+            }
+            "read" => return named(&self.readers, reader).read(c).await,
+            "await-progress" => {
+                return named(&self.readers, reader).reach(c.number("offset").unwrap_or(0)).await;
+            }
+            "close-reader" => drop(forget(&self.readers, reader)),
+            _ => return administer(&named(&self.clients, c.text("client")).admin(), c).await,
+        }
+        Ok(Value::Null)
+    }
+}
+
+fn dial(c: &Command) -> Result<Client, Error> {
+    let file = |name: &str| c.get(name).as_str().map(|path| std::fs::read(path).expect("the file can be read"));
+    let shown = file("certificate").zip(file("key"));
+    let identity = shown.map(|(certificate, key)| Identity { certificate, key });
+    let mut options = ClientOptions {
+        tls: file("authority").map(|pem| Tls { authorities: Some(pem), identity }),
+        token: c.get("token").as_str().map(String::from),
+        ..Default::default()
+    };
+    options.retry_time = c.time("retry_ms").unwrap_or(options.retry_time);
+    Client::with_options(c.list::<String>("addresses"), options)
+}
+
+fn producer_options(c: &Command) -> ProducerOptions {
+    let defaults = ProducerOptions::default();
+    let session = match c.get("resume") {
+        _ if c.is("no_session") => Sessions::None,
+        Value::Null => Sessions::New,
+        at => Sessions::Resume(position(at)),
+    };
+    ProducerOptions {
+        max_in_flight: c.number("in_flight"),
+        max_in_flight_bytes: c.number("in_flight_bytes").unwrap_or(defaults.max_in_flight_bytes),
+        max_request_bytes: c.number("request_bytes").unwrap_or(defaults.max_request_bytes),
+        buffer_bytes: c.number("buffer_bytes").unwrap_or(defaults.buffer_bytes),
+        linger: c.time("linger_ms").unwrap_or(defaults.linger),
+        lease: c.time("lease_ms").unwrap_or(defaults.lease),
+        writer_term: c.number("writer_term").unwrap_or(0),
+        session,
+        end_on_failure: c.is("end_on_failure"),
+        record_timeout: c.time("record_timeout_ms").or(defaults.record_timeout),
+    }
+}
+
+async fn produce(producer: &Producer, c: &Command) -> Result<Value, Error> {
+    match c.text("do") {
+        "append" => return Ok(append(producer, c).await),
+        "batch" => {
+            let mut batch: Batch = c.list::<String>("values").into_iter().collect();
+            (batch.expected_end, batch.atomic) = (c.number("expected_end"), c.is("atomic"));
+            let offsets = c.bound(producer.append_batch(batch)).await?;
+            return Ok(json!({"offset": offsets[0]}));
+        }
+        "flush" => c.bound(producer.flush()).await?,
+        "close" => c.bound(producer.close()).await?,
+        _ => return Ok(shown(producer.position())),
+    }
+    Ok(Value::Null)
+}
+
+/// Appends without waiting, each record of its own, and answers when all have their answers.
+async fn append(producer: &Producer, c: &Command) -> Value {
+    let mut begun: Vec<_> =
+        c.list::<String>("values").into_iter().map(|v| maybe_done(c.bound(producer.append(v)))).collect();
+    for append in &mut begun {
+        let _: Poll<()> = poll!(&mut *append); // they are accepted in this order
+    }
+    join_all(begun.iter_mut()).await;
+    let mut records = Vec::new();
+    for append in &mut begun {
+        records.push(match Pin::new(append).take_output() {
+            Some(Ok(offset)) => json!({"offset": offset}),
+            Some(Err(error)) => json!({"error": failed(&error)}),
+            None => unreachable!("all have been waited for"),
+        });
+    }
+    json!({"records": records})
+}
+
+/// How many tasks run beside that of this command. They may take a moment to end.
+async fn leaks() -> Value {
+    let mut left = 0;
+    for _ in 0..100 {
+        sleep(Duration::from_millis(20)).await;
+        left = Handle::current().metrics().num_alive_tasks() - 1;
+        if left == 0 {
+            break;
+        }
+    }
+    json!({"leaks": left, "where": format!("{left} tasks")})
+}

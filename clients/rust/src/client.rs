@@ -1,0 +1,148 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::transport::{Certificate, ClientTlsConfig};
+
+use crate::admin::Admin;
+use crate::call::Call;
+use crate::calls::Calls;
+use crate::errors::Error;
+use crate::peers::Peers;
+use crate::producer::Producer;
+use crate::producer_options::ProducerOptions;
+use crate::read_options::ReadOptions;
+use crate::reader::Reader;
+
+/// Encrypts every connection. The fields hold what PEM files do.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// The authorities by whose certificates nodes are believed; none: those of the system.
+    pub authorities: Option<Vec<u8>>,
+    /// Shows who the client is.
+    pub identity: Option<Identity>,
+}
+
+/// A certificate and its key, as PEM.
+#[derive(Clone)]
+pub struct Identity {
+    /// The certificate, with those between it and its authority.
+    pub certificate: Vec<u8>,
+    /// Its private key.
+    pub key: Vec<u8>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").finish_non_exhaustive()
+    }
+}
+
+impl From<Tls> for ClientTlsConfig {
+    fn from(tls: Tls) -> ClientTlsConfig {
+        let mut config = match tls.authorities {
+            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        if let Some(Identity { certificate, key }) = tls.identity {
+            config = config.identity(tonic::transport::Identity::from_pem(certificate, key));
+        }
+        config
+    }
+}
+
+/// Where a certificate begins in a PEM file.
+const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
+/// How to connect.
+#[derive(Clone)]
+pub struct ClientOptions {
+    /// None: connections are not encrypted.
+    pub tls: Option<Tls>,
+    /// Allows addresses other than loopback without TLS.
+    pub insecure: bool,
+    /// It is sent with every call, as `authorization: Bearer`.
+    pub token: Option<String>,
+    /// How long calls of [`Admin`], and the opening of a producer or a reader, go on looking for a
+    /// node that can answer (5 s); zero tries every address once.
+    pub retry_time: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions { tls: None, insecure: false, token: None, retry_time: Duration::from_secs(5) }
+    }
+}
+
+/// Holds the connections to a cluster, one to each node that it needs. Clones share them.
+#[derive(Clone)]
+pub struct Client {
+    calls: Arc<Calls>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("addresses", &self.calls.peers.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client of nodes on this machine, without encryption: see [`Client::with_options`].
+    pub fn new<A: Into<String>>(addresses: impl IntoIterator<Item = A>) -> Result<Client, Error> {
+        Client::with_options(addresses, ClientOptions::default())
+    }
+
+    /// A client of the nodes at some addresses (HOST:PORT), of which one that is up is enough; the
+    /// leader of each log is found. Nothing is connected before something is asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Invalid`](crate::Reason::Invalid): no address, one that is not HOST:PORT, or one
+    /// beyond this machine without TLS or `insecure`; a token or certificates that are none.
+    pub fn with_options<A: Into<String>>(
+        addresses: impl IntoIterator<Item = A>,
+        options: ClientOptions,
+    ) -> Result<Client, Error> {
+        let authorities = options.tls.as_ref().and_then(|tls| tls.authorities.as_deref());
+        if authorities.is_some_and(|pem| !pem.windows(CERTIFICATE.len()).any(|at| at == CERTIFICATE)) {
+            return Err(Error::invalid("the authorities hold no certificate in PEM"));
+        }
+        let anywhere = options.insecure || options.tls.is_some();
+        let addresses = addresses.into_iter().map(Into::into).collect();
+        let peers = Peers::new(addresses, anywhere, options.tls.map(Into::into))?;
+        let calls = Arc::new(Calls::new(peers, options.retry_time, options.token.as_deref())?);
+        Ok(Client { calls })
+    }
+
+    /// The verbs beside append and read.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.calls.clone())
+    }
+
+    /// Begins to append to a log that exists, in a session of its own. Of an error nothing is in
+    /// the log.
+    pub fn producer(&self, log: &str) -> Call<'static, Producer> {
+        self.producer_with(log, ProducerOptions::default())
+    }
+
+    /// Begins to append to a log that exists. Of an error nothing is in the log.
+    pub fn producer_with(&self, log: &str, options: ProducerOptions) -> Call<'static, Producer> {
+        let (calls, log) = (self.calls.clone(), log.to_string());
+        Call::new(move |deadline| Producer::open(calls, log, options, deadline))
+    }
+
+    /// Reads a log. It asks nobody yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Invalid`](crate::Reason::Invalid): an offset or a bound is negative.
+    pub fn read(&self, log: &str, options: ReadOptions) -> Result<Reader, Error> {
+        Reader::new(self.calls.clone(), log, options)
+    }
+
+    /// Ends every connection, for all clones of the client. Close producers first: what they have
+    /// in flight is in doubt otherwise.
+    pub fn close(&self) {
+        self.calls.peers.close();
+    }
+}
