@@ -46,7 +46,7 @@ func connect(t *testing.T, address string, options ...kgo.Opt) *kgo.Client {
 func TestEveryProducerBehindTheProxyGetsTheOffsetOfItsRecord(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	t.Run("", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 		defer cancel()
 		upstream := broker(t, ctx)
 		proxy, err := Listen("127.0.0.1:0", upstream)
@@ -107,7 +107,7 @@ func TestWhatWaitsForARequestLeavesInTheNextOne(t *testing.T) {
 func TestTheTopicOfABenchmarkBehindTheProxyIsAsItWasAskedForAndGoesWithIt(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	t.Run("", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 		defer cancel()
 		proxy, err := Listen("127.0.0.1:0", broker(t, ctx))
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestTheTopicOfABenchmarkBehindTheProxyIsAsItWasAskedForAndGoesWithIt(t *tes
 }
 
 func TestAnIdempotentProducerIsRefused(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	proxy, err := Listen("127.0.0.1:0", broker(t, ctx))
 	require.NoError(t, err)

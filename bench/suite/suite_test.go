@@ -18,7 +18,7 @@ import (
 	"strandline.dev/bench/workload"
 )
 
-var short = limit.Span{Duration: 5 * time.Millisecond}
+var short = limit.Span{Duration: 25 * time.Millisecond}
 
 func TestAppendsAreRepeatedAndTheLogIsDeleted(t *testing.T) {
 	system := newMemorySystem()

@@ -12,14 +12,18 @@ import (
 )
 
 func TestAppendsOfEveryWorkerAreCountedAndTimed(t *testing.T) {
-	target := &memoryTarget{}
+	var target *memoryTarget
+	var result AppendsResult
 	a := Appends{Workers: 8, ValueBytes: 64, Span: limit.Span{Warmup: 20 * time.Millisecond, Duration: 20 * time.Millisecond}}
-	result, err := a.Run(t.Context(), target, 3, Silent{})
-	require.NoError(t, err)
+	for ; result.Count == 0; a.Span.Duration *= 2 { // the machine may be busy
+		target = &memoryTarget{}
+		var err error
+		result, err = a.Run(t.Context(), target, 3, Silent{})
+		require.NoError(t, err)
+	}
 	require.Equal(t, 3, result.Connections)
 	require.EqualValues(t, 3, target.opened.Load())
 	require.Zero(t, target.open.Load(), "every connection is closed")
-	require.Positive(t, result.Count)
 	require.Less(t, result.Count, int64(len(target.records())), "warm-up does not count")
 	require.Equal(t, result.Count, result.Latency.TotalCount())
 	require.InEpsilon(t, result.PerSecond()*64/(1<<20), result.MiBPerSecond(), 1e-9)

@@ -58,10 +58,12 @@ func TestTheMatrixSendsSamplesAndReadsThemBack(t *testing.T) {
 	require.Equal(t, m.Samples, Samples(), "the same every time")
 	for _, sync := range []bool{true, false} {
 		target := &memoryTarget{}
-		result, err := m.Run(t.Context(), target, Configuration{Sync: sync, Sending: Sending{InFlight: 3}}, 1)
-		require.NoError(t, err)
-		require.True(t, result.Checked)
-		require.Positive(t, result.Count)
+		for ; len(target.records()) < 10; m.Span.Duration *= 2 { // the machine may be busy
+			target = &memoryTarget{}
+			result, err := m.Run(t.Context(), target, Configuration{Sync: sync, Sending: Sending{InFlight: 3}}, 1)
+			require.NoError(t, err)
+			require.True(t, result.Checked)
+		}
 		require.Equal(t, 3, target.sending.InFlight)
 		for _, r := range target.records()[:10] {
 			require.Contains(t, m.Samples, r)

@@ -174,19 +174,19 @@ func (s *scene) perform(p step, report *Report) {
 // awaitServing waits for the first acknowledgement since the fault ended, and
 // returns how long it took.
 func (s *scene) awaitServing() time.Duration {
-	for deadline := time.Now().Add(changeTime); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(cluster.Patience); ; time.Sleep(time.Millisecond) {
 		if took, came := s.load.pace.serving(); came {
 			return took
 		}
-		require.True(s.t, time.Now().Before(deadline), "no append was acknowledged for %s after the fault was over", changeTime)
+		require.True(s.t, time.Now().Before(deadline), "no append was acknowledged for %s after the fault was over", cluster.Patience)
 	}
 }
 
 // awaitAcks waits for so many more.
 func (s *scene) awaitAcks(more int64) {
 	goal := s.load.acked.Load() + more
-	for deadline := time.Now().Add(changeTime); s.load.acked.Load() < goal; time.Sleep(time.Millisecond) {
-		require.True(s.t, time.Now().Before(deadline), "waited %s for %d acknowledgements", changeTime, goal-s.load.acked.Load())
+	for deadline := time.Now().Add(cluster.Patience); s.load.acked.Load() < goal; time.Sleep(time.Millisecond) {
+		require.True(s.t, time.Now().Before(deadline), "waited %s for %d acknowledgements", cluster.Patience, goal-s.load.acked.Load())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/test/cluster"
 	"strandline.dev/test/history"
 )
 
@@ -79,7 +80,7 @@ func (c *child) kill() {
 // end lets the process finish what it has begun.
 func (c *child) end() {
 	_ = c.stdin.Close()
-	late := time.AfterFunc(2*answerTime, func() { _ = c.command.Process.Signal(syscall.SIGKILL) })
+	late := time.AfterFunc(cluster.Patience, func() { _ = c.command.Process.Signal(syscall.SIGKILL) })
 	defer late.Stop()
 	if err := c.command.Wait(); err != nil && !c.load.t.Failed() {
 		c.load.t.Errorf("client %s: %v", c.name, err)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,15 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// unreachable is how a command ends that found no node to do it: nothing was changed.
+const unreachable = 4
+
 // Command runs a command of the program against all nodes and returns what it
-// printed. It must succeed.
+// printed. It must succeed; while it ends with a code that says that nothing was changed, it is run again.
 func (c *Cluster) Command(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := WithPatience()
 	defer cancel()
-	out, err := c.Run(ctx, slices.Concat(args, []string{"--server", strings.Join(c.Addresses(), ",")}, c.shown("user-"+user))...)
-	require.NoError(c.t, err)
-	return out
+	for {
+		out, err := c.Run(ctx, slices.Concat(args, []string{"--server", strings.Join(c.Addresses(), ",")}, c.shown("user-"+user))...)
+		if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == unreachable && ctx.Err() == nil {
+			c.t.Logf("again: %v", err)
+			continue
+		}
+		require.NoError(c.t, err)
+		return out
+	}
 }
 
 // Run runs a command of the program and returns what it prints.

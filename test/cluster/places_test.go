@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,18 +61,22 @@ func TestLeadershipGoesHomeAndAwayFromADrainedNode(t *testing.T) {
 	l.Await(20)
 	// What docs/operations.md says of a datacenter that is lost.
 	lost := regexp.MustCompile(`(?ms)^b +\S+ +no .*^orders +no +c .* unreachable `)
-	require.Eventually(t, func() bool { return lost.MatchString(c.Command("cluster", "status")) }, Patience, 100*time.Millisecond)
+	c.awaitQuiet("the loss to be shown", func() bool { return lost.MatchString(c.Command("cluster", "status")) })
 	home.Start()
 	took := c.awaitLedBy("orders", "b")
 	t.Logf("home %v after it was started", took.Round(100*time.Millisecond))
-	require.Less(t, took, time.Minute, "10 s on a machine that has nothing else to do")
+	require.Less(t, took, 4*time.Minute, "10 s on a machine that has nothing else to do, and less than the longest times that a leader is kept")
 	c.Command("cluster", "status", "--wait-healthy", "--timeout", Patience.String())
 
 	text := c.Command("cluster", "drain", "b")
 	require.Contains(t, text, "node b leads nothing and may be stopped")
-	require.NotEqual(t, "b", c.Leader("orders"))
-	require.NotEqual(t, "b", c.Leader("_catalog"))
-	require.Contains(t, c.Command("cluster", "status"), "node b is drained: it may be stopped")
+	c.awaitQuiet("a drained node that stays without leaderships", func() bool { // it can be elected when others stall
+		before := c.termsOf()
+		status := c.Command("cluster", "status")
+		l.Await(20)
+		return c.Leader("orders") != "b" && c.Leader("_catalog") != "b" && maps.Equal(before, c.termsOf()) &&
+			strings.Contains(status, "node b is drained: it may be stopped")
+	})
 	c.Command("cluster", "undrain", "b")
 	c.awaitLedBy("orders", "b")
 	require.Zero(t, l.Stop().FailedCalls(), "%s", l.Report())

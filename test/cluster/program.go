@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"go.uber.org/goleak"
-
 	"strandline.dev/test/flaws"
+	"strandline.dev/test/leaks"
 )
 
 // T is what the harness needs of a test; *testing.T and *testing.B are ones.
@@ -90,7 +89,7 @@ func RemovePrograms() error {
 // programs that they built, and looks for goroutines that are left.
 func Main(m interface{ Run() int }) {
 	code := m.Run()
-	for _, err := range []error{RemovePrograms(), goleak.Find()} {
+	for _, err := range []error{RemovePrograms(), leaks.Find()} {
 		if code == 0 && err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

@@ -67,5 +67,5 @@ func TestAThousandBusyLogsStayWithinAProcessesMemory(t *testing.T) {
 			}
 		}
 		return true
-	}, time.Minute, 100*time.Millisecond, "the node holds nothing for idle logs")
+	}, cluster.Patience, 100*time.Millisecond, "the node holds nothing for idle logs")
 }

@@ -1,0 +1,33 @@
+// Package leaks is the TestMain of packages whose tests may leave no goroutine.
+package leaks
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience is how long goroutines that are ending may take: goleak itself gives them less than
+// half a second, which a busy machine can take from all of them.
+const patience = time.Minute
+
+// Main runs the tests and looks for goroutines that are left. It does not return.
+func Main(m interface{ Run() int }) {
+	code := m.Run()
+	if err := Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Find waits until no goroutine is left, or says which are.
+func Find() error {
+	for deadline := time.Now().Add(patience); ; {
+		if err := goleak.Find(); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
