@@ -52,43 +52,66 @@ func (p *placer) wantedReaders() []ReadReplicas {
 }
 
 // readers compares read replicas on nodes with what the rule wants beside voters: missing has
-// the label of each that lacks, and surplus are nodes that none is wanted on. A node counts for
-// one label. Where there are too many, the first nodes keep theirs.
+// the label of each that lacks, and surplus are nodes that none is wanted on. Where there are
+// too many, the first nodes keep theirs.
 func (p *placer) readers(on, voters []uint64) (missing []Label, surplus []uint64) {
-	if len(p.wantedReaders()) == 0 {
-		return nil, on
+	m := newReaderMatch(p, voters)
+	for _, id := range on {
+		if !m.admit(id) {
+			surplus = append(surplus, id)
+		}
 	}
-	surplus = p.byUses(on, voters)
-	for _, want := range p.rule.Readers {
-		left := want.Count
-		surplus = slices.DeleteFunc(surplus, func(id uint64) bool {
-			if left == 0 || !p.mayServe(id, want.Label, voters) {
-				return false
-			}
-			left--
+	return m.missing(), surplus
+}
+
+// readerMatch assigns nodes to the read replicas that are wanted, a node to one of its labels.
+// As many have a node as can have one: an augmenting path moves nodes that are in it to other
+// labels to let one more in, and none is ever put out (Kuhn 1955; nodes that were let in first
+// stay, so the order of admission is one of preference).
+type readerMatch struct {
+	*placer
+	voters  []uint64
+	holders [][]uint64 // by place in the rule's list, at most as many as are wanted
+}
+
+func newReaderMatch(p *placer, voters []uint64) readerMatch {
+	return readerMatch{p, voters, make([][]uint64, len(p.wantedReaders()))}
+}
+
+// admit lets a node in if there is room for it.
+func (m readerMatch) admit(id uint64) bool {
+	tried := uint32(0)
+	return m.assign(id, &tried)
+}
+
+// assign gives the node a place of a label that was not tried, a bit for each.
+func (m readerMatch) assign(id uint64, tried *uint32) bool {
+	for i, want := range m.wantedReaders() {
+		if *tried&(1<<i) != 0 || !m.mayServe(id, want.Label, m.voters) {
+			continue
+		}
+		*tried |= 1 << i
+		if len(m.holders[i]) < want.Count {
+			m.holders[i] = append(m.holders[i], id)
 			return true
-		})
-		for range left {
+		}
+		for at, holder := range m.holders[i] {
+			if m.assign(holder, tried) {
+				m.holders[i][at] = id
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (m readerMatch) missing() (missing []Label) {
+	for i, want := range m.wantedReaders() {
+		for range want.Count - len(m.holders[i]) {
 			missing = append(missing, want.Label)
 		}
 	}
-	return missing, surplus
-}
-
-// byUses sorts nodes by how many of the wanted labels they count for: those that count for few
-// come first, so that others are left for the rest.
-func (p *placer) byUses(nodes, voters []uint64) []uint64 {
-	uses := func(id uint64) (labels int) {
-		for _, want := range p.wantedReaders() {
-			if p.mayServe(id, want.Label, voters) {
-				labels++
-			}
-		}
-		return labels
-	}
-	nodes = slices.Clone(nodes)
-	slices.SortStableFunc(nodes, func(a, b uint64) int { return cmp.Compare(uses(a), uses(b)) })
-	return nodes
+	return missing
 }
 
 // mayServe reports whether a read replica that is wanted on nodes with a label may be on a node.
@@ -112,19 +135,15 @@ func (p *placer) shortage(voters []uint64) []Label {
 }
 
 // chooseReaders adds nodes for what is missing of a log's read replicas, the first of the
-// candidates that may hold one.
+// candidates that leave room for those on other nodes.
 func (p *placer) chooseReaders(on, voters, candidates []uint64) (added []uint64) {
-	missing, _ := p.readers(on, voters)
-	if len(missing) == 0 {
-		return nil
+	m := newReaderMatch(p, voters)
+	for _, id := range on {
+		m.admit(id)
 	}
-	candidates = p.byUses(candidates, voters)
-	for _, label := range missing {
-		at := slices.IndexFunc(candidates, func(id uint64) bool {
-			return p.mayServe(id, label, voters) && !slices.Contains(on, id) && !slices.Contains(added, id)
-		})
-		if at >= 0 {
-			added = append(added, candidates[at])
+	for _, id := range candidates {
+		if !slices.Contains(on, id) && m.admit(id) {
+			added = append(added, id)
 		}
 	}
 	return added

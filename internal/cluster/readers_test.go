@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -146,6 +147,46 @@ func TestANodeOfTwoLabelsIsLeftForTheReadReplicaThatNeedsIt(t *testing.T) {
 	s.placed("orders", 1, 1)
 	s.reconfigured(t, "orders", Rule{Readers: []ReadReplicas{reads("s", 1), {Label: "disk=ssd", Count: 1}}})
 	require.ElementsMatch(t, []uint64{2, 3}, nodesOf(s.Logs["orders"].Readers))
+}
+
+// Each label has two nodes or one, and only one of all assignments gives each label a node.
+func TestReadReplicasArePlacedWhereverThereIsAnAssignment(t *testing.T) {
+	label := func(name string) Label { return Label(name + "=1") }
+	wanted := func(names ...string) (readers []ReadReplicas) {
+		for _, name := range names {
+			readers = append(readers, ReadReplicas{Label: label(name), Count: 1})
+		}
+		return readers
+	}
+	with := func(labels ...string) *State {
+		s := places("v", "", "", "")
+		for i, names := range labels {
+			n := s.Nodes[uint64(i+2)]
+			for _, name := range strings.Split(names, "") {
+				n.Labels = append(n.Labels, label(name))
+			}
+			s.Nodes[n.ID] = n
+		}
+		return s
+	}
+	for _, labels := range [][]string{{"ab", "ac", "c"}, {"ac", "ab", "c"}, {"c", "ac", "ab"}, {"abc", "bc", "c"}, {"c", "bc", "abc"}} {
+		for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c"}} {
+			s := with(labels...)
+			l, refusal := CreateLog(s, NewLog{Name: "orders", Config: Config{Replicas: 1, Rule: &Rule{In: []Label{"dc=v"}, Readers: wanted(order...)}}}, everyNode)
+			require.Nil(t, refusal, "%v on %v", order, labels)
+			require.ElementsMatch(t, []uint64{2, 3, 4}, nodesOf(l.Readers))
+		}
+	}
+
+	// One that is there stays, and counts for the label that leaves room for the other.
+	s := with("ab", "a", "")
+	s.placed("orders", 1, 1)
+	s.reconfigured(t, "orders", Rule{Readers: wanted("a")})
+	require.Len(t, s.Logs["orders"].Readers, 1)
+	first := s.Logs["orders"].Readers[0].Node
+	s.reconfigured(t, "orders", Rule{Readers: wanted("a", "b")})
+	require.ElementsMatch(t, []uint64{2, 3}, nodesOf(s.Logs["orders"].Readers))
+	require.Contains(t, nodesOf(s.Logs["orders"].Readers), first)
 }
 
 // A voter is worth more than any number of read replicas.
