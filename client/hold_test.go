@@ -82,7 +82,7 @@ func TestAHoldWithALeaseIsKeptUntilItIsClosed(t *testing.T) {
 
 func TestAHoldThatEndedSaysSo(t *testing.T) {
 	c := embedded(t)
-	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: time.Second})
+	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: 3 * time.Second})
 	require.NoError(t, err)
 	require.NoError(t, c.Admin().ReleaseHold(t.Context(), "orders", "view"))
 	<-h.Done()

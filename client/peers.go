@@ -113,7 +113,7 @@ func (p *peers) connect(ctx context.Context, log string) (*peer, error) {
 // connectPatience is how long a node may take to take a connection while there
 // are others to try: some round trips between continents. The connecting goes
 // on behind it.
-const connectPatience = time.Second
+var connectPatience = time.Second
 
 // connectTo is connect for one node.
 func (p *peers) connectTo(ctx context.Context, address string) (*peer, error) {

@@ -174,8 +174,9 @@ func TestAReaderThatFollowsGetsWhatIsAppendedLater(t *testing.T) {
 	f := newFakeServer(t)
 	f.fill(t, 10)
 	more := make(chan struct{})
+	end := f.end // the handler may run while more is filled in
 	f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
-		if err := s.SendMsg(&wire.ReadFrame{First: q.GetOffset(), End: f.end}); err != nil { // a heartbeat
+		if err := s.SendMsg(&wire.ReadFrame{First: q.GetOffset(), End: end}); err != nil { // a heartbeat
 			return err
 		}
 		<-more

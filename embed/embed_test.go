@@ -169,14 +169,14 @@ func TestADirectoryIsOpenOnce(t *testing.T) {
 	require.NoError(t, cluster.Close())
 }
 
-// The bound is for a machine that does other things, too; BenchmarkOpen has the figure.
+// The bound is Open's own, for a machine that does other things, too; BenchmarkOpen has the figure.
 func TestThreeNewNodesAreReadySoon(t *testing.T) {
 	began := time.Now()
 	cluster := open(t, t.TempDir(), embed.WithNodes(3))
 	took := time.Since(began)
 	t.Logf("three new nodes were ready after %v", took)
 	require.NoError(t, cluster.Close())
-	require.Less(t, took, 30*time.Second)
+	require.Less(t, took, time.Minute)
 }
 
 func BenchmarkOpen(b *testing.B) {

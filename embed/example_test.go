@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"strandline.dev/client"
 	"strandline.dev/embed"
@@ -23,7 +24,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer cluster.Close()
-	c, err := cluster.Client()
+	c, err := cluster.Client(client.WithRetryTime(time.Minute)) // on a busy machine nobody may lead for a while
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,7 +70,7 @@ func TestAFilteredReadContinuesWhereItsConnectionWasCutAndTheLeaderMoved(t *test
 				s.left.Store(400<<10 + dials.Add(1)*(300<<10)%(3<<20)) // a frame has up to 350 KiB
 				return s, nil
 			}
-			short, err := client.Dial(addresses, append(options, client.WithDialer(dial))...)
+			short, err := client.Dial(addresses, append(options, client.WithDialer(dial), client.WithRetryTime(time.Minute))...)
 			require.NoError(t, err)
 			defer short.Close()
 			r, err := short.Reader(t.Context(), "orders", client.WithFilter(client.Filter{Keys: [][]byte{[]byte("customer-1")}}))

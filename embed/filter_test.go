@@ -93,7 +93,7 @@ func TestAFilteredReadIsAPlainReadFilteredAfterwards(t *testing.T) {
 	defer cluster.Close()
 	c := clientOf(t, cluster)
 	defer c.Close()
-	overGRPC, err := cluster.Client(client.WithStreamsOverGRPC())
+	overGRPC, err := cluster.Client(client.WithStreamsOverGRPC(), client.WithRetryTime(time.Minute))
 	require.NoError(t, err)
 	defer overGRPC.Close()
 	for _, durability := range []client.Durability{client.Disk, client.Memory} {
@@ -239,7 +239,8 @@ func TestAppendsAndOtherReadersDoNotWaitForASlowFilter(t *testing.T) {
 	defer cluster.Close()
 	c := clientOf(t, cluster)
 	defer c.Close()
-	_, err := c.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	// In memory: a slow disk is not to hold up what must not wait for the filter.
+	_, err := c.Admin().CreateLog(t.Context(), "orders", client.LogConfig{Durability: client.Memory})
 	require.NoError(t, err)
 	p, err := c.Producer(t.Context(), "orders")
 	require.NoError(t, err)

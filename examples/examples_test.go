@@ -94,7 +94,9 @@ func (p *process) ask(format string, args ...any) string {
 
 // serve starts a node on a port that it keeps over restarts.
 func serve(t *testing.T) (server *process, address string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	out, err := build() // takes a while, in which another program could take the port
+	require.NoError(t, err, "%s", out)
+	l, err := net.Listen("tcp", fmt.Sprintf("127.37.%d.1:0", os.Getpid()%250)) // an address of this process alone
 	require.NoError(t, err)
 	address = l.Addr().String()
 	require.NoError(t, l.Close())

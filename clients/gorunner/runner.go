@@ -167,7 +167,7 @@ func (r *runner) producer(name string) *client.Producer {
 // leaks lists the goroutines of the client that do not end.
 func leaks() []string {
 	var left []string
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(30 * time.Second); ; {
 		left = nil
 		stacks := make([]byte, 16<<20)
 		for _, stack := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {

@@ -60,7 +60,7 @@ func open(ctx context.Context, directory string, nodes int) (*Environment, error
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.Client(client.WithInsecure())
+	c, err := cluster.Client(client.WithInsecure(), client.WithRetryTime(patience))
 	if err != nil {
 		return nil, errors.Join(err, cluster.Close())
 	}
@@ -259,11 +259,23 @@ func (e *Environment) put(ctx context.Context, log string, values any) error {
 		return err
 	}
 	for _, r := range all {
-		if _, err := producer.AppendRecord(ctx, r); err != nil {
+		if err := appendOnce(ctx, producer, r); err != nil {
 			return errors.Join(err, producer.Close(ctx))
 		}
 	}
 	return producer.Close(ctx)
+}
+
+// appendOnce appends a record, which a producer without a session does not try again when nobody
+// leads for now.
+func appendOnce(ctx context.Context, producer *client.Producer, r client.Record) error {
+	for {
+		_, err := producer.AppendRecord(ctx, r)
+		var refused *client.Error
+		if !errors.As(err, &refused) || !refused.Retryable || refused.Outcome != client.NotDone || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // held is a record that the log holds at the end.

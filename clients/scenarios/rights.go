@@ -49,7 +49,7 @@ func (e *Environment) enforce(ctx context.Context) error {
 	if err := e.client.Admin().Access().EnforceRights(ctx, true, "user/"+administrator); err != nil {
 		return err
 	}
-	shows, err := e.cluster.Client(client.WithInsecure(), client.WithToken(text))
+	shows, err := e.cluster.Client(client.WithInsecure(), client.WithToken(text), client.WithRetryTime(patience))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (e *Environment) grant(ctx context.Context, log string, t Token) (text, id 
 
 // known waits until the nodes accept a token, or refuse it.
 func (e *Environment) known(ctx context.Context, text string, accepted bool) error {
-	c, err := e.cluster.Client(client.WithInsecure(), client.WithToken(text))
+	c, err := e.cluster.Client(client.WithInsecure(), client.WithToken(text), client.WithRetryTime(patience))
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func (r *Runner) ask(ctx context.Context, do string, with map[string]any) (answe
 }
 
 // commandTime bounds how long one command may take.
-const commandTime = 40 * time.Second
+const commandTime = 2 * time.Minute
 
 func (p *pending) wait(ctx context.Context) (answer, error) {
 	timer := time.NewTimer(commandTime)

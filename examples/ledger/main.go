@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"strandline.dev/client"
 )
@@ -30,7 +31,7 @@ func main() {
 
 func run(servers []string, name, last string) error {
 	ctx := context.Background()
-	c, err := client.Dial(servers)
+	c, err := client.Dial(servers, client.WithRetryTime(time.Minute)) // a node may take that long to start again
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"strandline.dev/client"
 )
@@ -29,7 +30,7 @@ func main() {
 
 func run(servers []string, name string, every int64) error {
 	ctx := context.Background()
-	c, err := client.Dial(servers)
+	c, err := client.Dial(servers, client.WithRetryTime(time.Minute)) // a node may take that long to start again
 	if err != nil {
 		return err
 	}

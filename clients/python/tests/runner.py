@@ -9,7 +9,8 @@ import dataclasses
 import json
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any, cast
@@ -195,6 +196,23 @@ def text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
+class Turn(threading.local):
+    """What a thread does as soon as the loop of a synchronous client has its call."""
+
+    taken: Callable[[], object] | None = None
+
+
+turn = Turn()
+begin_in_loop = sync._Loop.start
+
+
+def begin_in_turn(loop: sync._Loop, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+    future = begin_in_loop(loop, work)
+    if turn.taken:
+        turn.taken()
+    return future
+
+
 class Runner:
     """Carries out commands. call waits for what a method of either face returns."""
 
@@ -274,12 +292,30 @@ class Runner:
                 refused.set_exception(error)
                 return refused
 
-        def begin(value: str) -> asyncio.Future[int]:
-            if self.face is strandline or timeout is not None:
+        async def begin_in_thread(value: str) -> asyncio.Future[int]:
+            """Returns when the loop has the call: threads that begin together have no order."""
+            loop, taken = asyncio.get_running_loop(), asyncio.Event()
+
+            def append() -> int:
+                turn.taken = lambda: loop.call_soon_threadsafe(taken.set)
+                try:
+                    return cast(int, producer.append(value.encode(), timeout=timeout))
+                finally:
+                    turn.taken()
+                    turn.taken = None
+
+            begun: asyncio.Future[int] = asyncio.ensure_future(self.call(append))
+            await taken.wait()
+            return begun
+
+        async def begin(value: str) -> asyncio.Future[int]:
+            if self.face is strandline:
                 return asyncio.ensure_future(self.call(producer.append, value.encode(), timeout=timeout))
+            if timeout is not None:
+                return await begin_in_thread(value)
             return asyncio.wrap_future(send(value))  # the next command finds it accepted
 
-        all_begun = [begin(v) for v in values]
+        all_begun = [await begin(v) for v in values]
         return [await result(begun) for begun in all_begun]
 
     async def read(self, reader: Any, count: int, timeout: float | None) -> dict[str, Any]:
@@ -382,7 +418,8 @@ class Runner:
     async def count_leaks(self) -> dict[str, Any]:
         """What the client has left running once all is closed; it may take a moment to end."""
         left: list[str] = []
-        for _ in range(100):
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
             left = self.leaks()
             if not left:
                 break
@@ -414,6 +451,7 @@ async def main() -> None:
         return [t.name for t in threading.enumerate() if t.name.startswith("strandline")]
 
     if "--synchronous" in sys.argv:
+        setattr(sync._Loop, "start", begin_in_turn)  # noqa: B010
         runner = Runner(sync, in_thread, client_threads)
     else:
         runner = Runner(strandline, waits, tasks)

@@ -381,7 +381,7 @@ async function administer(admin: Admin, c: Command, signal: AbortSignal | undefi
 /** What keeps the program alive once all is closed, beside its standard input; it may take a moment to end. */
 async function leaks() {
   let where: string[] = [];
-  for (let n = 0; n < 100; n++) {
+  for (const until = Date.now() + 30_000; Date.now() < until; ) {
     where = process.getActiveResourcesInfo().filter((name) => !/^(Pipe|File|TTY|FSReq)/.test(name));
     if (where.length === 0) break;
     await sleep(20, undefined, { ref: false });

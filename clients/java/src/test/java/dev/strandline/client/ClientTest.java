@@ -90,7 +90,7 @@ class ClientTest {
       client.close();
       CompletionException e =
           assertThrows(
-              CompletionException.class, () -> closed.orTimeout(9, TimeUnit.SECONDS).join());
+              CompletionException.class, () -> closed.orTimeout(50, TimeUnit.SECONDS).join());
       assertEquals(Reason.CLOSED, StrandlineException.of(e).reason());
     }
   }
@@ -103,7 +103,7 @@ class ClientTest {
       CompletableFuture<LogRecord> read = CompletableFuture.supplyAsync(reader::read);
       reader.close();
       assertEquals(
-          Reason.CLOSED, failure(() -> read.orTimeout(9, TimeUnit.SECONDS).join()).reason());
+          Reason.CLOSED, failure(() -> read.orTimeout(50, TimeUnit.SECONDS).join()).reason());
     }
   }
 
@@ -117,13 +117,17 @@ class ClientTest {
       CompletableFuture<LogInfo> call = client.admin().info("orders");
       client.close();
       assertThrows(CompletionException.class, call::join);
+      for (long began = System.nanoTime();
+          !client.terminated() && System.nanoTime() - began < 50_000_000_000L; ) {
+        Thread.sleep(10);
+      }
       assertTrue(client.terminated());
       Set<Thread> left =
           Thread.getAllStackTraces().keySet().stream()
               .filter(t -> !before.contains(t) && t.getName().startsWith("strandline"))
               .collect(Collectors.toSet());
       for (Thread thread : left) {
-        thread.join(9000);
+        thread.join(50_000);
         assertTrue(!thread.isAlive(), thread.getName());
       }
     }
@@ -137,7 +141,7 @@ class ClientTest {
         () ->
             refused.complete(
                 assertThrows(IllegalStateException.class, () -> new Bound(null, null).await())));
-    assertTrue(refused.get(9, TimeUnit.SECONDS).getMessage().contains("Async"));
+    assertTrue(refused.get(50, TimeUnit.SECONDS).getMessage().contains("Async"));
     threads.close();
   }
 }

@@ -74,11 +74,11 @@ class PublicationTest {
     Kept kept = new Kept();
     numbers(5).subscribe(kept);
     kept.subscription.get().request(2);
-    kept.two.get(9, TimeUnit.SECONDS);
+    kept.two.get(50, TimeUnit.SECONDS);
     assertEquals(2, given.get());
     kept.subscription.get().request(Long.MAX_VALUE);
-    assertEquals(List.of(1, 2, 3, 4, 5), kept.end.get(9, TimeUnit.SECONDS));
-    closed.get(9, TimeUnit.SECONDS);
+    assertEquals(List.of(1, 2, 3, 4, 5), kept.end.get(50, TimeUnit.SECONDS));
+    closed.get(50, TimeUnit.SECONDS);
     threads.close();
   }
 
@@ -87,9 +87,9 @@ class PublicationTest {
     Kept kept = new Kept();
     numbers(5).subscribe(kept);
     kept.subscription.get().request(2);
-    kept.two.get(9, TimeUnit.SECONDS);
+    kept.two.get(50, TimeUnit.SECONDS);
     kept.subscription.get().cancel();
-    closed.get(9, TimeUnit.SECONDS);
+    closed.get(50, TimeUnit.SECONDS);
     assertTrue(!kept.end.isDone());
     threads.close();
   }
@@ -99,7 +99,7 @@ class PublicationTest {
     Kept kept = new Kept();
     numbers(5).subscribe(kept);
     kept.subscription.get().request(0);
-    closed.get(9, TimeUnit.SECONDS);
+    closed.get(50, TimeUnit.SECONDS);
     assertTrue(kept.end.isCompletedExceptionally());
     threads.close();
   }

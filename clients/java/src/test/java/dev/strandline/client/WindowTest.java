@@ -75,7 +75,7 @@ class WindowTest {
             () -> backlog.add(new NewRecord("b").toWire(), new CompletableFuture<>(), bound));
     backlog.seal();
     backlog.leave();
-    Backlog.Place place = waiting.get(9, TimeUnit.SECONDS);
+    Backlog.Place place = waiting.get(50, TimeUnit.SECONDS);
     assertEquals(
         List.of("b"),
         place.request().records.stream().map(r -> r.getValue().toStringUtf8()).toList());
