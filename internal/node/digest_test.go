@@ -35,6 +35,26 @@ func (c *testCluster) knownUpTo(name string, end record.Offset) {
 	require.NoError(c.t, err)
 }
 
+// ledDigest is the one that the leader has.
+func (c *testCluster) ledDigest(at record.Offset) (d Digest, err error) {
+	c.t.Helper()
+	err = c.asked("orders", func(leader *Node) (err error) {
+		d, err = leader.Digest(c.t.Context(), anyone, "orders", DigestRequest{At: at})
+		return err
+	})
+	return d, err
+}
+
+// prove asks a node for a proof until it has heard from the leader.
+func (c *testCluster) prove(name string, offset, at record.Offset) (p digest.Proof, d Digest, err error) {
+	c.t.Helper()
+	err = c.retried(name+" proves a record", func() (err error) {
+		p, d, err = c.nodes[name].Prove(c.t.Context(), anyone, "orders", offset, DigestRequest{At: at})
+		return err
+	})
+	return p, d, err
+}
+
 func TestADigestIsTheSameOnEveryReplica(t *testing.T) {
 	c := several(t, 100, nil)
 	const names = "abc"
@@ -66,34 +86,35 @@ func TestADigestIsTheSameOnEveryReplica(t *testing.T) {
 	for i := 100; i < 200; i++ {
 		c.append("orders", long(i, i+1)...)
 	}
-	_, _, err := c.nodes[leader].Trim(t.Context(), anyone, "orders", 180, false)
-	require.NoError(t, err)
-	h := c.nodes[leader].logs.Named("orders")
-	c.eventually("the segments below are gone", func() bool { return h.Store.StartOffset() > 110 })
+	require.NoError(t, c.trim("orders", 180))
+	for _, n := range c.nodes { // any may lead by now
+		c.eventually("the segments below are gone", func() bool { return n.logs.Named("orders").Store.StartOffset() > 110 })
+	}
 	c.start(follower, nil)
 	c.healthy()
 	_, now := c.replicaOf(follower, "orders")
 	require.Equal(t, dir, now)
 	c.cold(follower)
+	for _, name := range names {
+		c.knownUpTo(string(name), 200)
+	}
 	for at := record.Offset(180); at <= 200; at += 4 {
 		for _, name := range names {
-			c.knownUpTo(string(name), 200)
 			require.Equal(t, c.digest(leader, at), c.digest(string(name), at), "%c at %d", name, at)
 		}
 	}
-	_, err = c.nodes[leader].Digest(t.Context(), anyone, "orders", DigestRequest{At: 179})
+	_, err := c.ledDigest(179)
 	requireReason(t, record.OffsetTrimmed, err)
-	_, err = c.nodes[leader].Digest(t.Context(), anyone, "orders", DigestRequest{At: 201})
+	_, err = c.ledDigest(201)
 	requireReason(t, record.OffsetBeyondEnd, err)
 }
 
 func TestARecordIsProvedToBeUnderADigest(t *testing.T) {
 	c := several(t, 130, nil)
 	for _, name := range []string{c.leader("orders"), c.follower("orders")} {
-		n := c.nodes[name]
 		for offset := record.Offset(0); offset < 120; offset += 17 {
 			for _, at := range []record.Offset{offset + 1, 120, 130} {
-				p, d, err := n.Prove(t.Context(), anyone, "orders", offset, DigestRequest{At: at})
+				p, d, err := c.prove(name, offset, at)
 				require.NoError(t, err)
 				require.NoError(t, p.Check(c.digest(name, at).Root))
 				require.Equal(t, offset, p.Batch.BaseOffset())
@@ -103,18 +124,17 @@ func TestARecordIsProvedToBeUnderADigest(t *testing.T) {
 			}
 		}
 		for _, offset := range []record.Offset{120, 131, math.MaxInt64} {
-			_, _, err := n.Prove(t.Context(), anyone, "orders", offset, DigestRequest{At: 120})
+			_, _, err := c.prove(name, offset, 120)
 			requireReason(t, record.Precondition, err)
 		}
 	}
-	leader := c.nodes[c.leader("orders")]
-	_, _, err := leader.Trim(t.Context(), anyone, "orders", 50, false)
-	require.NoError(t, err)
-	_, _, err = leader.Prove(t.Context(), anyone, "orders", 49, DigestRequest{At: 60})
+	require.NoError(t, c.trim("orders", 50))
+	leader := c.leader("orders")
+	_, _, err := c.prove(leader, 49, 60)
 	requireReason(t, record.OffsetTrimmed, err)
-	p, _, err := leader.Prove(t.Context(), anyone, "orders", 51, DigestRequest{At: 60})
+	p, _, err := c.prove(leader, 51, 60)
 	require.NoError(t, err)
-	require.NoError(t, p.Check(c.digest(c.leader("orders"), 60).Root))
+	require.NoError(t, p.Check(c.digest(leader, 60).Root))
 }
 
 // A follower that is cut off does not know the end: its digests count only for those who allow that.
@@ -252,7 +272,7 @@ func TestDigestsBeginWithTheLevelOfTheCluster(t *testing.T) {
 	require.NoError(t, err)
 	c.append("orders", "a", "b")
 	c.healthy()
-	_, err = c.nodes[c.leader("orders")].Digest(t.Context(), anyone, "orders", DigestRequest{At: -1})
+	_, err = c.ledDigest(-1)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "feature level 3")
 
@@ -260,7 +280,7 @@ func TestDigestsBeginWithTheLevelOfTheCluster(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		c.cold(name)
 	}
-	_, err = c.nodes["a"].FinalizeCluster(t.Context(), anyone)
+	_, err = c.finalize("a", cluster.Understood.Max)
 	require.NoError(t, err)
 	c.eventually("all nodes know the level", func() bool {
 		for _, n := range c.nodes {
@@ -272,13 +292,13 @@ func TestDigestsBeginWithTheLevelOfTheCluster(t *testing.T) {
 	})
 	c.append("orders", "c", "d")
 	c.append("orders", "e")
-	d, err := c.nodes[c.leader("orders")].Digest(t.Context(), anyone, "orders", DigestRequest{At: -1})
+	d, err := c.ledDigest(-1)
 	require.NoError(t, err)
 	require.Equal(t, []record.Offset{2, 5, 5}, []record.Offset{d.From, d.Covered, d.At})
 	require.EqualValues(t, 2, d.Batches)
-	_, err = c.nodes[c.leader("orders")].Digest(t.Context(), anyone, "orders", DigestRequest{At: 2})
+	_, err = c.ledDigest(2)
 	requireReason(t, record.Precondition, err)
-	d, err = c.nodes[c.leader("orders")].Digest(t.Context(), anyone, "orders", DigestRequest{At: 3})
+	d, err = c.ledDigest(3)
 	require.NoError(t, err)
 	require.Equal(t, []record.Offset{2, 2, 3}, []record.Offset{d.From, d.Covered, d.At}, "an offset within a batch stands for its beginning")
 }
@@ -298,8 +318,10 @@ func TestTheDigestFollowsTheAppends(t *testing.T) {
 			require.NoError(t, orders.Replica.CheckDigests(t.Context(), nil, forged))
 		}
 		end := c.append("orders", long(100+round, 140+round)...) + 40
-		for _, name := range []string{"a", "b", "c"} {
+		for name := range c.nodes {
 			c.knownUpTo(name, end)
+		}
+		for _, name := range []string{"a", "b", "c"} {
 			require.Equal(t, c.digest(leader, end), c.digest(name, end))
 		}
 		_ = c.nodes[leader].logs.Named("orders").Replica.HandOver(t.Context(), 0)
@@ -312,8 +334,7 @@ func TestTheDigestCoversWhatIsTrimmedAtTheEnd(t *testing.T) {
 	for i := range 20 {
 		c.append("orders", long(100+i, 101+i)...)
 	}
-	_, _, err := c.nodes[c.leader("orders")].Trim(t.Context(), anyone, "orders", 120, false)
-	require.NoError(t, err)
+	require.NoError(t, c.trim("orders", 120))
 	for name, n := range c.nodes {
 		h := n.logs.Named("orders")
 		c.eventually(name+" covers all and removes segments", func() bool { return h.Replica.Uncovered() == 0 && h.Store.StartOffset() > 80 })
@@ -342,8 +363,7 @@ func TestAScrubComparesRecordsWithTheDigestsInSnapshots(t *testing.T) {
 	forged := func(index uint64, reason error) { t.Errorf("entry %d: %v", index, reason) }
 	require.NoError(t, orders.Replica.CheckDigests(t.Context(), count, forged))
 	require.Positive(t, read)
-	_, _, err := c.nodes["a"].Trim(t.Context(), anyone, "orders", 40, false)
-	require.NoError(t, err)
+	require.NoError(t, c.trim("orders", 40))
 	require.NoError(t, orders.Replica.CheckDigests(t.Context(), count, forged))
 
 	index := orders.Store.Snapshots()[2]

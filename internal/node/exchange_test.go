@@ -1,7 +1,9 @@
 package node
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -126,7 +128,15 @@ func (e *exchanged) put(from, to string) {
 	info, err := os.Stat(from)
 	require.NoError(e.t, err)
 	if info.IsDir() {
-		require.NoError(e.t, os.CopyFS(to, os.DirFS(from)))
+		e.eventually("it is copied", func() bool {
+			err = os.CopyFS(to, os.DirFS(from))
+			if !errors.Is(err, fs.ErrNotExist) {
+				return true
+			}
+			require.NoError(e.t, os.RemoveAll(to)) // a node that runs has removed a file meanwhile
+			return false
+		})
+		require.NoError(e.t, err)
 		return
 	}
 	data, err := os.ReadFile(from)

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -127,34 +129,75 @@ func TestAChangeThatIsRefusedAfterALostTryIsUnknown(t *testing.T) {
 	}
 }
 
-// A configuration is shown by all nodes that hold the log once it has been acknowledged: who asks another
-// node next, the leader say, does not see the one before.
-func TestAConfigurationIsKnownWhereverTheLogIsHeld(t *testing.T) {
-	c := newCluster(t, "a", "b", "c")
-	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
-	require.NoError(t, err)
-	for i := range 30 {
-		retention := time.Duration(i+1) * time.Hour
-		_, err := c.nodes["a"].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Retention: retention})
-		require.NoError(t, err)
-		for name, n := range c.nodes {
-			info, err := n.KnownInfo(anyone, "orders")
-			require.NoError(t, err)
-			require.Equal(t, retention, info.Config.Retention, "node %s", name)
+// sayingAll are options of nodes whose lines, those for debugging too, can be counted.
+func sayingAll() (*lines, func(*settings.Options)) {
+	said := &lines{}
+	return said, func(o *settings.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+}
+
+// unheard counts the changes of a log that were acknowledged though a node could not be asked for them.
+func (l *lines) unheard(n *Node) int {
+	return l.count(fmt.Sprintf(`msg="another node may not know yet that a log has changed" log=orders node=%d `, n.me.Load().NodeID))
+}
+
+// everywhere makes a change, and requires that all nodes know it then. Only one that could not be
+// asked, as the change has said, may hear of it later.
+func (c *testCluster) everywhere(said *lines, change func() error, knows func(*Node) bool) {
+	c.t.Helper()
+	before, unknown := map[string]int{}, false
+	for name, n := range c.nodes {
+		before[name] = said.unheard(n)
+	}
+	require.NoError(c.t, c.retried("the log is changed", func() error {
+		err := change()
+		unknown = unknown || maybeDone(err)
+		return err
+	}))
+	for name, n := range c.nodes {
+		if !knows(n) {
+			require.True(c.t, unknown || said.unheard(n) > before[name], "node %s does not know it", name)
+			c.eventually(name+" knows it", func() bool { return knows(n) })
 		}
 	}
 }
 
+// A configuration is shown by all nodes that hold the log once it has been acknowledged: who asks another
+// node next, the leader say, does not see the one before.
+func TestAConfigurationIsKnownWhereverTheLogIsHeld(t *testing.T) {
+	said, adjust := sayingAll()
+	c := newClusterWith(t, adjust, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
+	require.NoError(t, err)
+	for i := range 30 {
+		c.configured(said, time.Duration(i+1)*time.Hour)
+	}
+}
+
+// configured is everywhere of a retention.
+func (c *testCluster) configured(said *lines, retention time.Duration) {
+	c.t.Helper()
+	c.everywhere(said, func() error {
+		_, err := c.nodes["a"].ConfigureLog(c.t.Context(), anyone, "orders", settings.Config{Retention: retention})
+		return err
+	}, func(n *Node) bool {
+		info, err := n.KnownInfo(anyone, "orders")
+		return err == nil && info.Config.Retention == retention
+	})
+}
+
 // A log is gone from all nodes that held it once its deletion has been acknowledged.
 func TestADeletedLogIsGoneWhereverItWasHeld(t *testing.T) {
-	c := newCluster(t, "a", "b", "c")
+	said, adjust := sayingAll()
+	c := newClusterWith(t, adjust, "a", "b", "c")
 	for range 10 {
 		_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 		require.NoError(t, err)
-		require.NoError(t, c.nodes["a"].DeleteLog(t.Context(), anyone, "orders"))
-		for _, n := range c.nodes {
-			_, err := n.KnownInfo(anyone, "orders")
-			requireReason(t, record.LogNotFound, err)
+		shown := func(n *Node) error { _, err := n.KnownInfo(anyone, "orders"); return err }
+		c.everywhere(said, func() error { return c.deleteLog("a", "orders") }, func(n *Node) bool { return shown(n) != nil })
+		for name, n := range c.nodes { // which ask the leader of the catalog
+			requireReason(t, record.LogNotFound, c.retried(name+" answers", func() error { return shown(n) }))
 		}
 	}
 }
@@ -176,16 +219,12 @@ func TestALogThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 
 // A node that is gone does not hold a change of a log's configuration up for long.
 func TestALogIsConfiguredWithoutANodeThatIsGone(t *testing.T) {
-	c := newCluster(t, "a", "b", "c")
+	said, adjust := sayingAll()
+	c := newClusterWith(t, adjust, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
+	gone := c.nodes["c"]
 	c.stop("c")
-	c.eventually("the log is configured", func() bool {
-		_, err = c.nodes["a"].ConfigureLog(t.Context(), anyone, "orders", settings.Config{Retention: time.Hour})
-		return !retryable(err)
-	})
-	require.NoError(t, err)
-	info, err := c.nodes["b"].KnownInfo(anyone, "orders")
-	require.NoError(t, err)
-	require.Equal(t, time.Hour, info.Config.Retention)
+	c.configured(said, time.Hour)
+	require.Positive(t, said.unheard(gone))
 }

@@ -1,7 +1,11 @@
 package node
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,13 +25,29 @@ func (c *testCluster) install(l cluster.Levels) {
 	c.adjust = func(o *settings.Options) { o.Levels = l }
 }
 
+// finalize asks a node for the newest level until all nodes that run have answered it; told is one
+// of which they tell.
+func (c *testCluster) finalize(on string, told int) (level int, err error) {
+	c.t.Helper()
+	c.eventually("the nodes that run answer "+on, func() bool {
+		level, err = c.nodes[on].FinalizeCluster(c.t.Context(), anyone)
+		for name := range c.nodes {
+			if err != nil && contains(err, fmt.Sprintf("%q does not answer", name)) {
+				return false
+			}
+		}
+		return (err != nil || level >= told) && !retryable(err) && !errors.Is(err, context.DeadlineExceeded)
+	})
+	return level, err
+}
+
 func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
 	c := newClusterWith(t, func(o *settings.Options) { o.Levels = older }, "a", "b", "c")
 	require.Equal(t, 1, c.healthy().Level)
 	c.install(newer)
 	for i, name := range []string{"a", "b", "c"} {
 		c.stop(name)
-		_, err := c.nodes[c.leader("_catalog")].FinalizeCluster(t.Context(), anyone)
+		_, err := c.finalize(c.leader("_catalog"), min(i, 1)+1)
 		if i > 0 { // until the first is upgraded there is nothing to do
 			requireReason(t, record.Precondition, err)
 			require.ErrorContains(t, err, `"`+name+`" does not answer`)
@@ -35,17 +55,21 @@ func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
 		c.start(name, nil)
 		c.healthy()
 		if i < 2 {
-			_, err = c.nodes[name].FinalizeCluster(t.Context(), anyone)
+			_, err = c.finalize(name, 2)
 			requireReason(t, record.Precondition, err)
 			require.ErrorContains(t, err, `"c" understands 1`)
 		}
 	}
 	for range 2 { // again changes nothing
-		level, err := c.nodes["b"].FinalizeCluster(t.Context(), anyone)
+		level, err := c.finalize("b", 2)
 		require.NoError(t, err)
 		require.Equal(t, 2, level)
 	}
-	status := c.healthy()
+	var status ClusterStatus
+	c.eventually("all nodes tell what they understand", func() bool {
+		status = c.healthy()
+		return !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.NewestLevel == 0 })
+	})
 	require.Equal(t, 2, status.Level)
 	for _, n := range status.Nodes {
 		require.Equal(t, []int{1, 2}, []int{n.OldestLevel, n.NewestLevel}, n.Name)
@@ -111,7 +135,7 @@ func TestAClusterWithANodeThatIsOlderBeginsAtItsLevel(t *testing.T) {
 			o.Levels = older
 		}
 	}, "a", "b", "c")
-	_, err := c.nodes["a"].InitCluster(t.Context(), anyone)
+	_, err := c.form("a")
 	require.NoError(t, err)
 	require.Equal(t, 1, c.healthy().Level)
 }

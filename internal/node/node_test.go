@@ -238,14 +238,16 @@ func TestATrimFreesTheDiskAndGivesReadersTheNewStart(t *testing.T) {
 func TestRetentionByAgeHoldsWithinTwoSeconds(t *testing.T) {
 	n := open(t, t.TempDir())
 	create(t, n, "wal", settings.Config{Retention: time.Second})
+	began := time.Now()
 	mustAppend(t, n, "wal", "old")
-	appended := time.Now()
-	since, err := n.Info(t.Context(), anyone, "wal")
+	now, err := n.Info(t.Context(), anyone, "wal")
 	require.NoError(t, err)
-	trimmed, err := n.WatchInfo(t.Context(), anyone, "wal", since)
-	require.NoError(t, err)
-	require.Equal(t, record.Offset(1), trimmed.Start)
-	require.GreaterOrEqual(t, time.Since(appended), time.Second-10*time.Millisecond, "not before its time")
+	for now.Start == 0 {
+		now, err = n.WatchInfo(t.Context(), anyone, "wal", now)
+		require.NoError(t, err)
+	}
+	require.Equal(t, record.Offset(1), now.Start)
+	require.GreaterOrEqual(t, time.Since(began), time.Second-10*time.Millisecond, "not before its time")
 	require.Equal(t, record.Offset(1), mustAppend(t, n, "wal", "new"))
 }
 

@@ -37,15 +37,19 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 	}
 	c.labelled()
 
-	_, err := n.CreateLog(t.Context(), anyone, "orders", settings.Config{Rule: &cluster.Rule{In: []cluster.Label{"dc=nowhere"}}})
+	_, err := c.createLog("a", "orders", settings.Config{Rule: &cluster.Rule{In: []cluster.Label{"dc=nowhere"}}})
 	require.ErrorIs(t, err, &record.Refusal{Reason: record.Precondition})
-	_, err = n.CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 2, Rule: &cluster.Rule{In: []cluster.Label{"dc=z"}}})
+	_, err = c.createLog("a", "orders", settings.Config{Replicas: 2, Rule: &cluster.Rule{In: []cluster.Label{"dc=z"}}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"c", "d"}, voters(logOf("orders")))
 
-	require.NoError(t, n.SetDefaultRule(t.Context(), anyone, "", cluster.Rule{Spread: "dc"}))
-	_, err = n.ConfigureLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3, Rule: new(cluster.Rule)})
-	require.NoError(t, err)
+	require.NoError(t, c.retried("the default rule is set", func() error {
+		return n.SetDefaultRule(t.Context(), anyone, "", cluster.Rule{Spread: "dc"})
+	}))
+	require.NoError(t, c.retried("the log is configured", func() error {
+		_, err := n.ConfigureLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3, Rule: new(cluster.Rule)})
+		return err
+	}))
 	spread := func() bool {
 		l := logOf("orders")
 		on := voters(l)
@@ -115,17 +119,24 @@ func TestAReadReplicaIsNoPartOfAMajority(t *testing.T) {
 				at := slices.IndexFunc(l.Replicas, func(r ReplicaStatus) bool { return r.Node == "s" })
 				return l.Healthy && len(voters(l)) == 2 && len(l.Unmet) == 0 && l.Replicas[at].Role == ReadReplica && l.Replicas[at].State == Replicating && l.Replicas[at].Lag == 0
 			})
-			leader := c.leader("orders")
-			raft := c.nodes[leader].logs.Named("orders").Replica.Status()
-			require.Len(t, raft.Voters, 2)
-			require.Len(t, raft.Learners, 1)
-			require.Contains(t, c.logMetrics(leader, "orders"), "log_read_replica_lag_records{log=orders,node=s}")
-			require.NotContains(t, c.logMetrics(leader, "orders"), "log_follower_lag_records{log=orders,node=s}")
-			info, err := c.nodes[leader].Info(t.Context(), anyone, "orders")
-			require.NoError(t, err)
-			require.Len(t, info.Replicas, 3)
-			require.True(t, info.Replicas[2].Reader)
-			require.NotNil(t, info.Replicas[2].Lag)
+			for led, round := false, 0; !led; round++ {
+				require.Less(t, round, reigns)
+				leader, lasts := c.reign("orders")
+				raft := c.nodes[leader].logs.Named("orders").Replica.Status()
+				metrics := c.logMetrics(leader, "orders")
+				info, err := c.nodes[leader].Info(t.Context(), anyone, "orders")
+				if led = lasts(); !led {
+					continue
+				}
+				require.NoError(t, err)
+				require.Len(t, raft.Voters, 2)
+				require.Len(t, raft.Learners, 1)
+				require.Contains(t, metrics, "log_read_replica_lag_records{log=orders,node=s}")
+				require.NotContains(t, metrics, "log_follower_lag_records{log=orders,node=s}")
+				require.Len(t, info.Replicas, 3)
+				require.True(t, info.Replicas[2].Reader)
+				require.NotNil(t, info.Replicas[2].Lag)
+			}
 
 			// It comes back, in memory under a new id, and the log is healthy meanwhile.
 			c.stop("s")
@@ -159,7 +170,7 @@ func TestADrainedNodeHandsALogOverLessAndLessOften(t *testing.T) {
 	_, err := c.createLog("b", "orders", settings.Config{})
 	require.NoError(t, err)
 	c.healthy()
-	require.NoError(t, c.nodes["b"].DrainNode(t.Context(), anyone, "a", false))
+	require.NoError(t, c.retried("a is drained", func() error { return c.nodes["b"].DrainNode(t.Context(), anyone, "a", false) }))
 	drained, _ := c.replicaOf("a", "orders")
 	began, turns := time.Now(), 0
 	for turns < 5 {

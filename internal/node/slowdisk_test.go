@@ -22,13 +22,13 @@ import (
 // hangingDisk does not open, rename or remove some files while it hangs.
 type hangingDisk struct {
 	vfs.FS
-	hang    sync.RWMutex // held while it does
-	hangs   string       // a part of the names that it hangs for
-	waiting atomic.Int32 // calls that wait
+	hang    sync.RWMutex           // held while it does
+	hangs   atomic.Pointer[string] // a part of the names that it hangs for
+	waiting atomic.Int32           // calls that wait
 }
 
 func (d *hangingDisk) wait(name string) {
-	if strings.Contains(filepath.ToSlash(name)+"/", d.hangs) {
+	if strings.Contains(filepath.ToSlash(name)+"/", *d.hangs.Load()) {
 		d.waiting.Add(1)
 		defer d.waiting.Add(-1)
 		d.hang.RLock()
@@ -54,7 +54,8 @@ func (d *hangingDisk) RemoveAll(name string) error {
 // hangingCluster has a disk on c that may hang for the files of the first log, of
 // two. stall is how long its node waits for what it waits for.
 func hangingCluster(t *testing.T, stall time.Duration) (*testCluster, *hangingDisk) {
-	disk := &hangingDisk{FS: vfs.OS(), hangs: "/logs/1/"}
+	disk := &hangingDisk{FS: vfs.OS()}
+	disk.hangs.Store(new("/logs/1/"))
 	c := newClusterWith(t, func(o *settings.Options) {
 		if o.Name == "c" {
 			o.Disk, o.DiskStall = disk, stall
@@ -73,7 +74,7 @@ func hangingCluster(t *testing.T, stall time.Duration) (*testCluster, *hangingDi
 func (d *hangingDisk) requireUpkeep(c *testCluster) {
 	c.t.Helper()
 	c.eventually("the disk hangs", func() bool { return d.waiting.Load() > 0 })
-	_, err := c.nodes["a"].CreateLog(c.t.Context(), anyone, "more", settings.Config{})
+	_, err := c.createLog("a", "more", settings.Config{})
 	require.NoError(c.t, err)
 	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
 	require.Positive(c.t, d.waiting.Load())
@@ -137,7 +138,7 @@ func TestFilesThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
-	require.NoError(t, c.nodes["a"].DeleteLog(t.Context(), anyone, "orders"))
+	require.NoError(t, c.deleteLog("a", "orders"))
 	c.eventually("the log has left", func() bool { return c.nodes["c"].logs.Named("orders") == nil })
 	disk.requireUpkeep(c)
 	works()
@@ -153,7 +154,7 @@ func TestFilesOfNoLogThatTakeForEverToRemoveHoldNothingElseUp(t *testing.T) {
 	orphan := filepath.Join(c.nodes["c"].files.LogsDir(), "77", "1")
 	c.stop("c")
 	require.NoError(t, os.MkdirAll(orphan, 0o755))
-	disk.hangs = "/logs/77/"
+	disk.hangs.Store(new("/logs/77/"))
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
@@ -171,7 +172,7 @@ func TestFilesThatTakeForEverToSetAsideHoldNothingElseUp(t *testing.T) {
 	t.Parallel()
 	c, disk := hangingCluster(t, time.Hour)
 	before, _ := c.replicaOf("c", "orders")
-	disk.hangs = "/set-aside/"
+	disk.hangs.Store(new("/set-aside/"))
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()
@@ -186,7 +187,7 @@ func TestACatalogThatTakesForEverToOpenHoldsNothingElseUp(t *testing.T) {
 	c, disk := hangingCluster(t, time.Hour)
 	n := c.nodes["c"]
 	require.True(t, n.owners.Repairer.Shut(n.catalog.Load().Host()))
-	disk.hangs = "/logs/0/"
+	disk.hangs.Store(new("/logs/0/"))
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
 	defer works()

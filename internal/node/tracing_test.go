@@ -23,7 +23,7 @@ func traced(share float64) (*tracetest.SpanRecorder, func(*settings.Options)) {
 	return recorder, func(o *settings.Options) { o.Tracing = provider }
 }
 
-// ofTrace are the spans of a trace once n have ended, by name.
+// ofTrace are the spans of a trace once n have ended and that of the append, by name.
 func ofTrace(t *testing.T, recorder *tracetest.SpanRecorder, id trace.TraceID, n int) map[string][]sdktrace.ReadOnlySpan {
 	t.Helper()
 	var all map[string][]sdktrace.ReadOnlySpan
@@ -36,7 +36,7 @@ func ofTrace(t *testing.T, recorder *tracetest.SpanRecorder, id trace.TraceID, n
 				count++
 			}
 		}
-		return count >= n
+		return count >= n && len(all["append"]) > 0
 	}, time.Minute, time.Millisecond)
 	return all
 }
@@ -50,9 +50,9 @@ func attributesOf(s sdktrace.ReadOnlySpan) map[attribute.Key]any {
 }
 
 // caller is one whose span is sampled, or not.
-func calling(flags trace.TraceFlags) (Caller, trace.SpanContext) {
+func calling(flags trace.TraceFlags) (Caller, *trace.SpanContext) {
 	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{7}, SpanID: trace.SpanID{8}, TraceFlags: flags, Remote: true})
-	return Caller{Trace: &parent}, parent
+	return Caller{Trace: &parent}, &parent
 }
 
 func TestAnAppendContinuesTheTraceOfItsCallerStageByStage(t *testing.T) {
@@ -66,12 +66,17 @@ func TestAnAppendContinuesTheTraceOfItsCallerStageByStage(t *testing.T) {
 	require.Empty(t, recorder.Ended(), "appends without a trace are not sampled")
 
 	caller, parent := calling(trace.FlagsSampled)
-	answers := make(chan sequence.Answer, 1)
-	q := request(t, "sampled")
-	c.nodes[c.leader("orders")].Append(caller, "orders", q, func(a sequence.Answer) { answers <- a })
-	answer := <-answers
-	require.Nil(t, answer.Refusal)
-	require.Nil(t, q.Stages, "the request is as it was")
+	var answer sequence.Answer
+	require.NoError(t, c.asked("orders", func(leader *Node) error {
+		id := parent.TraceID()
+		id[1]++ // each try has a trace of its own
+		*parent = parent.WithTraceID(id)
+		q, answers := request(t, "sampled"), make(chan sequence.Answer, 1)
+		leader.Append(caller, "orders", q, func(a sequence.Answer) { answers <- a })
+		answer = <-answers
+		require.Nil(t, q.Stages, "the request is as it was")
+		return refused(answer)
+	}))
 
 	all := ofTrace(t, recorder, parent.TraceID(), 7)
 	root := all["append"][0]

@@ -2,11 +2,14 @@ package peers
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestAMessageWaitsForItsLog(t *testing.T) {
+func TestAMessageWaitsForItsLog(t *testing.T) { synctest.Test(t, testHeldMessages) }
+
+func testHeldMessages(t *testing.T) {
 	var e early
 	e.hold(earlyMessage{log: 1, to: 11, message: []byte("first")})
 	e.hold(earlyMessage{log: 2, to: 21, message: []byte("other")})
