@@ -57,7 +57,7 @@ func TestDevIsAClusterOfThreeNodes(t *testing.T) {
 	p.must("one\ntwo\n", "append", "orders")
 	p.must("", "cluster", "status", "--wait-healthy")
 	for _, name := range []string{"b", "c", "a"} {
-		p.must("", "cluster", "transfer-leader", "orders", "--to", name)
+		p.mustReach("cluster", "transfer-leader", "orders", "--to", name)
 		p.must(name+"\n", "append", "orders")
 	}
 	const all = "one\ntwo\nb\nc\na\n"

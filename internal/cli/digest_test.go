@@ -112,7 +112,7 @@ func TestTheReplicasOfALogAreComparedWithItsLeader(t *testing.T) {
 	}
 	p, nodes, _ := dev(t, data)
 	p.must("", "cluster", "status", "--wait-healthy")
-	p.must("", "cluster", "transfer-leader", "orders", "--to", "a")
+	p.mustReach("cluster", "transfer-leader", "orders", "--to", "a")
 	for _, n := range nodes {
 		p.grpc = n.GRPC
 		o := p.run(nil, "log", "diff", "orders")

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -227,10 +228,11 @@ func TestSessionsAndWritersFromTheShell(t *testing.T) {
 func TestTheShellCompletesNamesOfLogs(t *testing.T) {
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
-	o := program(t, "__complete", "--server", p.grpc, "read", "")
-	out, err := o.Output()
-	require.NoError(t, err)
-	require.Contains(t, string(out), "orders\n")
+	// It says nothing about a server that does not answer at once.
+	require.Eventually(t, func() bool {
+		out, err := program(t, "__complete", "--server", p.grpc, "read", "").Output()
+		return err == nil && strings.Contains(string(out), "orders\n")
+	}, time.Minute, time.Millisecond)
 }
 
 func TestMetricsHealthAndProfiles(t *testing.T) {

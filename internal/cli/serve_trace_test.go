@@ -2,10 +2,12 @@ package cli
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -14,12 +16,23 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
-// spans takes what nodes send to a collector: how many spans of each name.
+// spans takes what nodes send to a collector: the name of each span.
 type spans struct {
 	mu     sync.Mutex
 	failed error
-	names  map[string]int
+	names  map[string]string // by the span's ID, as what is sent may be sent again
 	nodes  map[string]bool
+}
+
+// each is how many spans of each name have come.
+func (s *spans) each() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	each := map[string]int{}
+	for _, name := range s.names {
+		each[name]++
+	}
+	return each
 }
 
 func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -43,26 +56,47 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, scope := range resource.ScopeSpans {
 			for _, span := range scope.Spans {
-				s.names[span.Name]++
+				s.names[string(span.SpanId)] = span.Name
 			}
 		}
 	}
 }
 
 func TestANodeSendsTheSpansOfAppendsToACollector(t *testing.T) {
-	taken := &spans{names: map[string]int{}, nodes: map[string]bool{}}
+	taken := &spans{names: map[string]string{}, nodes: map[string]bool{}}
 	collector := httptest.NewServer(taken)
 	defer collector.Close()
-	p := startNode(t, t.TempDir(), "--trace-to", collector.URL, "--trace-share", "1")
+	p := startNodeWith(t, t.TempDir(), []string{"OTEL_BSP_SCHEDULE_DELAY=1"}, "--trace-to", collector.URL, "--trace-share", "1")
 	p.must("", "log", "create", "orders")
 	p.must("one\n", "append", "orders")
 	p.must("two\n", "append", "orders")
+	want := map[string]int{"append": 2, "queue": 2, "batch": 2, "write": 2, "sync": 2, "replicas": 2}
+	require.Eventually(t, func() bool { return maps.Equal(want, taken.each()) }, time.Minute, time.Millisecond)
 	require.Equal(t, terminal.ExitOK, p.terminate())
+	require.Equal(t, want, taken.each())
 	taken.mu.Lock()
 	defer taken.mu.Unlock()
 	require.NoError(t, taken.failed)
 	require.Equal(t, map[string]bool{"node1": true}, taken.nodes)
-	require.Equal(t, map[string]int{"append": 2, "queue": 2, "batch": 2, "write": 2, "sync": 2, "replicas": 2}, taken.names)
+}
+
+// A node that ends waits for a collector half a second at the most, so that one end may be too slow.
+func TestANodeThatEndsSendsTheSpansThatItStillHas(t *testing.T) {
+	data := t.TempDir()
+	sent := func() bool {
+		taken := &spans{names: map[string]string{}, nodes: map[string]bool{}}
+		collector := httptest.NewServer(taken)
+		defer collector.Close()
+		p := startNodeWith(t, data, []string{"OTEL_BSP_SCHEDULE_DELAY=3600000"}, "--trace-to", collector.URL, "--trace-share", "1")
+		p.run(nil, "log", "create", "orders")
+		p.must("one\n", "append", "orders")
+		require.Empty(t, taken.each())
+		require.Equal(t, terminal.ExitOK, p.terminate())
+		return taken.each()["append"] == 1
+	}
+	for deadline := time.Now().Add(5 * time.Minute); !sent(); {
+		require.True(t, time.Now().Before(deadline))
+	}
 }
 
 func TestWhatCannotBeTracedIsRefused(t *testing.T) {

@@ -61,10 +61,17 @@ var ownPort = fmt.Sprintf("127.33.%d.1:0", os.Getpid()%250)
 // startNode starts a node and waits until it has announced itself.
 func startNode(t *testing.T, data string, flags ...string) *process {
 	t.Helper()
+	return startNodeWith(t, data, nil, flags...)
+}
+
+// startNodeWith is startNode with more variables of the environment.
+func startNodeWith(t *testing.T, data string, environ []string, flags ...string) *process {
+	t.Helper()
 	p := &process{t: t, data: data, stderr: &bytes.Buffer{}}
 	args := append([]string{"serve", "--json", "--data", data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0"}, flags...)
 	p.command = program(t, args...)
 	p.command.Stderr = p.stderr
+	p.command.Env = append(p.command.Env, environ...)
 	stdout, err := p.command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.command.Start())
@@ -112,6 +119,19 @@ func (p *process) must(in string, args ...string) string {
 	o := p.run(strings.NewReader(in), args...)
 	require.Equal(p.t, terminal.ExitOK, o.code, "%v: %s", args, o.err)
 	return o.out
+}
+
+// mustReach is must for a command that a cluster may not take yet, because its nodes have not heard
+// of each other lately.
+func (p *process) mustReach(args ...string) {
+	p.t.Helper()
+	var o outcome
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		if o = p.run(nil, args...); o.code != terminal.ExitUnreachable {
+			break
+		}
+	}
+	require.Equal(p.t, terminal.ExitOK, o.code, "%v: %s", args, o.err)
 }
 
 // terminate asks the node to end, and returns its exit code.

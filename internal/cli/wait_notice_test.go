@@ -62,7 +62,7 @@ func threeNodes(t *testing.T) []*process {
 	for i, name := range []string{"a", "b", "c"} {
 		nodes = append(nodes, startNode(t, t.TempDir(), "--node-name", name, "--grpc", addresses[i], "--peers", strings.Join(peers, ",")))
 	}
-	nodes[0].must("", "cluster", "init")
+	nodes[0].mustReach("cluster", "init")
 	return nodes
 }
 

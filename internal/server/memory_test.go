@@ -58,9 +58,9 @@ func TestAThousandProducersOnAStalledLogStayWithinTheNodesMemory(t *testing.T) {
 
 func testStalledProducers(t *testing.T, connections, bytes int) {
 	const producers = 1000
-	most, atLast, patience := int64(memoryOfServer), int64(memoryOfServer/2), 2*time.Minute
+	most, atLast, patience := int64(memoryOfServer), int64(memoryOfServer/2), 10*time.Minute
 	if underRaceDetector { // which kept 5 GiB beside the 0.6 GiB of Go's own: that says nothing of the program
-		most, atLast, patience = math.MaxInt64, math.MaxInt64, 5*patience
+		most, atLast = math.MaxInt64, math.MaxInt64
 	}
 	var b record.Builder
 	require.NoError(t, b.Add(record.Record{Value: []byte(strings.Repeat("x", bytes))}))
@@ -84,7 +84,7 @@ func testStalledProducers(t *testing.T, connections, bytes int) {
 		conn := p.dial()
 		dialled = append(dialled, conn)
 		for range producers / connections {
-			stream, err := strandlinev1.NewLogServiceClient(conn).Append(open)
+			stream, err := strandlinev1.NewLogServiceClient(conn).Append(open, grpc.WaitForReady(true))
 			require.NoError(t, err)
 			senders.Go(func() {
 				for sending.Err() == nil && stream.SendMsg(&wire.AppendRequest{Log: "orders", Batches: batch}) == nil {

@@ -97,7 +97,7 @@ func TestAReadByKeySkipsTheSegmentsThatDoNotHaveIt(t *testing.T) {
 	// Summaries are made after the first read by key, or when a segment is sealed, and that takes a moment.
 	awaitSkips := func(segments float64) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; {
+		for deadline := time.Now().Add(5 * time.Minute); ; {
 			before := skipped()
 			read()
 			if skipped()-before >= segments {

@@ -71,6 +71,13 @@ func TestATokenThatIsRevokedIsRefusedByAllNodesAndNobodyElseIs(t *testing.T) {
 	text, token, err := admin.Access().CreateAccessToken(t.Context(), "bob", time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, "user/bob", token.Principal)
+	for _, address := range addresses { // the token is known to a majority
+		one := a.withToken(t, text, address)
+		require.Eventually(t, func() bool {
+			_, err := one.Admin().Access().WhoAmI(t.Context())
+			return err == nil
+		}, time.Minute, time.Millisecond)
+	}
 
 	bob := a.withToken(t, text, addresses...)
 	me, err := bob.Admin().Access().WhoAmI(t.Context())

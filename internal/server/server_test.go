@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"strandline.dev/client"
 	"strandline.dev/internal/node"
+	"strandline.dev/test/leaks"
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 func listen(t testing.TB) net.Listener {

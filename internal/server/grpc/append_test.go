@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -284,15 +285,16 @@ func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
 	}
 	d := serve(t, n, rpc.Options{Appends: budget.NewPool(size)})
 	batch := batchOf(t, 0, strings.Repeat("x", request-200))
+	var senders sync.WaitGroup
 	for range 2 {
 		c := d.append(t)
-		go func() {
+		senders.Go(func() {
 			for range requests / 2 {
 				if c.SendMsg(&wire.AppendRequest{Log: "orders", Batches: batch}) != nil {
 					t.Error("send failed")
 				}
 			}
-		}()
+		})
 	}
 	const atOnce = 3 // as many as there is room for
 	unanswered := []pending{<-held, <-held, <-held}
@@ -305,6 +307,7 @@ func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
 			unanswered = append(unanswered, <-held)
 		}
 	}
+	senders.Wait()
 	require.LessOrEqual(t, most.Load(), int64(size))
 	require.Greater(t, most.Load(), int64(size/2))
 }

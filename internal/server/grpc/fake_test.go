@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -25,9 +24,10 @@ import (
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/wire"
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // fakeNode has one log, "orders". Appends go to append, reads come from chunks
 // that a test sends; every other verb of Node is what a test puts into the

@@ -105,7 +105,7 @@ func TestThePreferredLeaderIsElectedByAHandOver(t *testing.T) {
 	}
 	require.Equal(t, kerr.ElectionNotNeeded.Code, elect(topics.ElectUnclean).ErrorCode)
 	leader.eventually("it is elected", func() bool { return elect(topics.ElectPreferred).ErrorCode == 0 })
-	require.Equal(t, first, leader.metadata("orders").Topics[0].Partitions[0].Leader)
+	leader.eventually("it knows so", func() bool { return leader.metadata("orders").Topics[0].Partitions[0].Leader == first })
 	require.Equal(t, kerr.ElectionNotNeeded.Code, elect(topics.ElectPreferred).ErrorCode)
 }
 

@@ -3,6 +3,7 @@ package kafkaserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"testing"
@@ -87,7 +88,7 @@ func openMember(t *testing.T, name string, label cluster.Label, peers map[string
 	quiet := slog.New(slog.DiscardHandler)
 	kafka, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
-	o := node.Options{DataDir: t.TempDir(), Name: name, GRPCAddress: peers[name], Peers: peers, SegmentBytes: 4 << 20, Logger: quiet}
+	o := node.Options{DataDir: t.TempDir(), Name: name, GRPCAddress: peers[name], Peers: peers, SegmentBytes: 4 << 20, KeepLeaders: true, Logger: quiet}
 	if label != "" {
 		o.Labels = []cluster.Label{label}
 	}
@@ -136,6 +137,20 @@ func (all testServers) leader(log string, replicas int) (leader *testServer, fol
 	return leader, followers
 }
 
+// append appends to a log of so many replicas where it is led, which is elsewhere when its
+// nodes have not heard of each other for a while.
+func (all testServers) append(log string, replicas int, values ...string) (leader *testServer, followers []*testServer) {
+	all["a"].Helper()
+	for {
+		leader, followers = all.leader(log, replicas)
+		_, refusal := leader.tryAppend(log, batchOf(leader.T, record.None, values...))
+		if refusal == nil {
+			return leader, followers
+		}
+		require.Equal(leader, record.NotLeader, refusal.Reason)
+	}
+}
+
 // eventually waits for what other goroutines bring about.
 func (d *testServer) eventually(what string, yes func() bool) {
 	d.Helper()
@@ -162,19 +177,20 @@ func (d *testServer) fetchFrom(rack string) kmsg.FetchResponseTopicPartition {
 func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
-	leader, followers := all.leader("orders", 3)
+	leader, followers := all.append("orders", 3, "1", "2")
 	near, far := followers[0], followers[1]
-	leader.appendDirectly("orders", batchOf(t, record.None, "1", "2"))
 	stored := leader.stored("orders")
 
 	for _, follower := range followers {
 		leader.eventually("the leader hears that the follower has the records", func() bool {
-			return leader.fetchFrom(follower.node.Name()).PreferredReadReplica == follower.id()
+			sent := leader.fetchFrom(follower.node.Name())
+			return sent.PreferredReadReplica == follower.id() && len(sent.RecordBatches) == 0 // they come from there
 		})
 	}
-	sent := leader.fetchFrom(near.node.Name())
-	require.Equal(t, near.id(), sent.PreferredReadReplica)
-	require.Empty(t, sent.RecordBatches, "they come from there")
+	near.eventually("it knows that they are committed", func() bool {
+		b, err := near.node.Bounds(node.Caller{}, "orders")
+		return err == nil && b.End == 2
+	})
 	served := near.fetchFrom(near.node.Name())
 	require.EqualValues(t, backend.NoBroker, served.PreferredReadReplica)
 	require.Equal(t, stored, served.RecordBatches)
@@ -214,9 +230,8 @@ func TestAConsumerInTheRackOfAReadReplicaIsSentThereAndServed(t *testing.T) {
 		l, err := near.node.KnownInfo(node.Caller{}, "orders")
 		return err == nil && len(l.Replicas) == 3 && l.Replicas[2].Reader && l.Replicas[2].Node == "c"
 	})
-	leader, _ := all.leader("orders", 3)
+	leader, _ := all.append("orders", 3, "1", "2")
 	require.NotEqual(t, near, leader, "a read replica never leads")
-	leader.appendDirectly("orders", batchOf(t, record.None, "1", "2"))
 	stored := leader.stored("orders")
 
 	for _, rack := range []string{"syd", near.node.Name()} {
@@ -235,12 +250,15 @@ func TestAConsumerInTheRackOfAReadReplicaIsSentThereAndServed(t *testing.T) {
 	require.EqualValues(t, backend.NoBroker, served.PreferredReadReplica)
 
 	for _, d := range all {
-		m := d.metadata("orders")
-		p := m.Topics[0].Partitions[0]
-		require.Equal(t, leader.id(), p.Leader)
+		var m *kmsg.MetadataResponse
+		var p kmsg.MetadataResponseTopicPartition
+		d.eventually("it knows that all are up", func() bool {
+			m = d.metadata("orders")
+			p = m.Topics[0].Partitions[0]
+			return p.Leader == leader.id() && len(p.OfflineReplicas) == 0
+		})
 		require.ElementsMatch(t, []int32{all["a"].id(), all["b"].id(), near.id()}, p.Replicas)
 		require.ElementsMatch(t, []int32{all["a"].id(), all["b"].id()}, p.ISR, "it is no voter")
-		require.Empty(t, p.OfflineReplicas)
 		for _, b := range m.Brokers {
 			require.Equal(t, b.NodeID == near.id(), *b.Rack == "syd", "%v", b)
 		}
@@ -271,8 +289,7 @@ func (silenced) Info(ctx context.Context, _ node.Caller, _ string) (node.Info, e
 func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
-	leader, followers := all.leader("orders", 3)
-	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
+	_, followers := all.append("orders", 3, "1")
 	near := followers[0].over(silenced{backend.Verbs(guard.New(followers[0].node, guard.Options{}))})
 	q := fetchRequest(11, 120_000, 1, 1<<20, 0, "orders")
 	q.Rack = near.node.Name()
@@ -294,28 +311,30 @@ type lagging struct {
 
 func (l lagging) StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error) {
 	ends, err := l.Node.StoredBy(ctx, c, log)
-	ends[l.behind] = l.end
+	if err == nil {
+		ends[l.behind] = l.end
+	}
 	return ends, err
 }
 
 func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
-	leader, followers := all.leader("orders", 3)
-	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
-	leader.appendDirectly("orders", batchOf(t, record.None, "2"))
+	all.append("orders", 3, "1")
+	leader, followers := all.append("orders", 3, "2")
 	near := followers[0]
 	for end, sent := range map[record.Offset]int32{0: backend.NoBroker, 1: near.id(), 2: near.id()} {
 		d := leader.over(lagging{backend.Verbs(guard.New(leader.node, guard.Options{})), uint64(near.id()), end})
-		require.Equal(t, sent, d.fetchFrom(near.node.Name()).PreferredReadReplica, "stored up to %d", end)
+		d.eventually(fmt.Sprintf("a client is sent to %d where the nearer one stored up to %d", sent, end), func() bool {
+			return d.fetchFrom(near.node.Name()).PreferredReadReplica == sent
+		})
 	}
 }
 
 func TestALeaderSendsNobodyToANodeThatDoesNotHoldTheLog(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 1)
-	leader, _ := all.leader("orders", 1)
-	leader.appendDirectly("orders", batchOf(t, record.None, "1"))
+	leader, _ := all.append("orders", 1, "1")
 	for _, rack := range nodeNames {
 		require.Equal(t, leader.stored("orders"), leader.fetchFrom(rack).RecordBatches)
 	}
@@ -327,8 +346,7 @@ func TestEveryNodeDescribesThePartitionsThatItHolds(t *testing.T) {
 	all["a"].createReplicated("orders", partitions, 1)
 	on := map[int32]string{} // who holds a partition
 	for p := range int32(partitions) {
-		leader, _ := all.leader(cluster.PartitionLog("orders", p), 1)
-		leader.appendDirectly(cluster.PartitionLog("orders", p), batchOf(t, record.None, "1"))
+		leader, _ := all.append(cluster.PartitionLog("orders", p), 1, "1")
 		on[p] = leader.node.Name()
 	}
 	described := 0

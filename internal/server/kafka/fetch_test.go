@@ -103,7 +103,7 @@ func TestAFetchWaitsForAnAppendToAnyOfItsLogs(t *testing.T) {
 			d.create(name, 1)
 		}
 		c := d.raw()
-		q := fetchRequest(11, 20_000, 1, 1<<20, 0, topics...)
+		q := fetchRequest(11, 120_000, 1, 1<<20, 0, topics...) // longer than the test waits for an answer
 		c.send(q)
 		last := topics[len(topics)-1]
 		d.appendDirectly(last, batchOf(t, record.None, "now"))
@@ -122,7 +122,7 @@ func TestAFetchForMoreThanThereIsGathersUntilItsTimeIsUp(t *testing.T) {
 	r := c.fetch(fetchRequest(11, 50, size+1, 1<<20, 0, "orders"))
 	require.Len(t, r.Topics[0].Partitions[0].RecordBatches, int(size))
 
-	q := fetchRequest(11, 20_000, size+1, 1<<20, 0, "orders")
+	q := fetchRequest(11, 120_000, size+1, 1<<20, 0, "orders")
 	c.send(q)
 	d.appendDirectly("orders", batchOf(t, record.None, "b"))
 	got, _ := c.receive(q)
@@ -281,13 +281,18 @@ func TestReadersThatNobodyComesBackToAreClosed(t *testing.T) {
 		d.appendDirectly("long", batchOf(t, record.None, strings.Repeat("x", 100_000)))
 	}
 	c := d.raw()
-	r := c.fetch(fetchRequest(11, 0, 1, 1<<20, 0, "long"))
-	require.NotEmpty(t, r.Topics[0].Partitions[0].RecordBatches)
 	waiting := func() int {
 		n, _ := d.server.readers.Waiting()
 		return n
 	}
-	require.Eventually(t, func() bool { return waiting() == 1 }, time.Minute, time.Millisecond)
+	var asked time.Time
+	require.Eventually(t, func() bool {
+		if waiting() == 0 && time.Since(asked) > readers.KeptTime { // nobody saw the one before
+			asked = time.Now()
+			require.NotEmpty(t, c.fetch(fetchRequest(11, 0, 1, 1<<20, 0, "long")).Topics[0].Partitions[0].RecordBatches)
+		}
+		return waiting() == 1
+	}, time.Minute, time.Millisecond)
 	d.server.readers.Expire(time.Now().Add(readers.KeptTime + time.Second))
 	require.Zero(t, waiting())
 }
@@ -299,18 +304,22 @@ func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T
 		d.appendDirectly("long", batchOf(t, record.None, strings.Repeat("x", 100_000)))
 	}
 	c := d.raw()
-	r := c.fetch(fetchRequest(11, 0, 1, 6<<20, 0, "long"))
-	run := r.Topics[0].Partitions[0].RecordBatches
-	require.Greater(t, len(run), 5<<20)
+	var run []byte
 	waiting := func() int {
 		_, chunks := d.server.readers.Waiting()
 		return chunks
 	}
+	var asked time.Time
 	require.Eventually(t, func() bool {
+		if waiting() == 0 && time.Since(asked) > readers.KeptTime { // nobody saw what was read
+			asked = time.Now()
+			run = c.fetch(fetchRequest(11, 0, 1, 6<<20, 0, "long")).Topics[0].Partitions[0].RecordBatches
+			require.Greater(t, len(run), 5<<20)
+		}
 		return waiting() >= 5 && d.server.fetches.Used() == int64(waiting()*readers.ChunkCost)
 	}, time.Minute, time.Millisecond, "it counts against the budget")
 	d.server.readers.Expire(time.Now().Add(readers.KeptTime + time.Second))
-	require.Zero(t, d.server.fetches.Used())
+	require.Eventually(t, func() bool { return d.server.fetches.Used() == 0 }, time.Minute, time.Millisecond, "it is given back")
 	require.NotEmpty(t, c.fetch(fetchRequest(11, 0, 1, 6<<20, int64(readers.LastBatch(run).End()), "long")).Topics[0].Partitions[0].RecordBatches)
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
@@ -22,9 +21,10 @@ import (
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // testServer is a node with a Kafka port, in this process.
 type testServer struct {
@@ -150,8 +150,15 @@ func (d *testServer) raw() *raw {
 	conn, err := net.Dial("tcp", d.address)
 	require.NoError(d, err)
 	d.Cleanup(func() { _ = conn.Close() })
-	require.NoError(d, conn.SetDeadline(time.Now().Add(time.Minute)))
-	return &raw{T: d.T, Conn: conn}
+	c := &raw{T: d.T, Conn: conn}
+	c.limit()
+	return c
+}
+
+// limit ends a test that hangs: reading and writing may take a minute from now on.
+func (c *raw) limit() {
+	c.Helper()
+	require.NoError(c, c.SetDeadline(time.Now().Add(time.Minute)))
 }
 
 // frame is a whole request with its length and header.
@@ -162,6 +169,7 @@ func (c *raw) frame(q kmsg.Request) []byte {
 
 func (c *raw) send(q kmsg.Request) {
 	c.Helper()
+	c.limit()
 	_, err := c.Write(c.frame(q))
 	require.NoError(c, err)
 }
@@ -181,6 +189,7 @@ func (c *raw) receive(q kmsg.Request) (kmsg.Response, int32) {
 
 func (c *raw) receiveBytes() (body []byte, correlation int32) {
 	c.Helper()
+	c.limit()
 	var prefix [4]byte
 	_, err := io.ReadFull(c, prefix[:])
 	require.NoError(c, err)
@@ -236,13 +245,18 @@ func produceRequest(topic string, acks int16, batch []byte) *kmsg.ProduceRequest
 // appendDirectly appends as another server would.
 func (d *testServer) appendDirectly(log string, batch record.Batch) record.Offset {
 	d.Helper()
+	first, refusal := d.tryAppend(log, batch)
+	require.Nil(d, refusal)
+	return first
+}
+
+func (d *testServer) tryAppend(log string, batch record.Batch) (record.Offset, *record.Refusal) {
 	answers := make(chan sequence.Answer, 1)
 	d.node.Append(node.Caller{}, log, &sequence.Append{
 		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
 	}, func(a sequence.Answer) { answers <- a })
 	a := <-answers
-	require.Nil(d, a.Refusal)
-	return a.First.First
+	return a.First.First, a.Refusal
 }
 
 // stored reads the whole log as it is stored.

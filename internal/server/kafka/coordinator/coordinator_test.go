@@ -10,15 +10,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // testCoordinator is one over a node of its own, called without a connection.
 type testCoordinator struct {
