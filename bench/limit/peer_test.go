@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"strandline.dev/test/leaks"
 )
 
 // TestMain lets the test binary be its own far end.
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 func peerCommand() *exec.Cmd {

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestAStoppedProcessIsGone(t *testing.T) {
 	p, err := Start("sleeper", filepath.Join(t.TempDir(), "out"), exec.Command("sleep", "1000"))

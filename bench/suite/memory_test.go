@@ -8,14 +8,13 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"strandline.dev/bench/driver"
 	"strandline.dev/bench/report"
 	"strandline.dev/bench/workload"
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // memorySystem has its logs in slices.
 type memorySystem struct {

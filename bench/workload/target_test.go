@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // memoryTarget is a log in a slice. It counts what a workload opens and closes.
 type memoryTarget struct {

@@ -25,9 +25,9 @@ func (c *testCluster) install(l cluster.Levels) {
 	c.adjust = func(o *settings.Options) { o.Levels = l }
 }
 
-// finalize asks a node for the newest level until all nodes that run have answered it; told is one
-// of which they tell.
-func (c *testCluster) finalize(on string, told int) (level int, err error) {
+// finalize asks a node for the newest level until all nodes that run have answered it: with
+// an error, or with at least the level that is expected.
+func (c *testCluster) finalize(on string, expected int) (level int, err error) {
 	c.t.Helper()
 	c.eventually("the nodes that run answer "+on, func() bool {
 		level, err = c.nodes[on].FinalizeCluster(c.t.Context(), anyone)
@@ -36,7 +36,7 @@ func (c *testCluster) finalize(on string, told int) (level int, err error) {
 				return false
 			}
 		}
-		return (err != nil || level >= told) && !retryable(err) && !errors.Is(err, context.DeadlineExceeded)
+		return (err != nil || level >= expected) && !retryable(err) && !errors.Is(err, context.DeadlineExceeded)
 	})
 	return level, err
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
@@ -27,9 +26,10 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 var anyone = verbs.Caller{}
 

@@ -232,9 +232,11 @@ func TestAStoredFileIsReadAtAnyPosition(t *testing.T) {
 		if _, err := os.Stat(dir); err != nil {
 			continue
 		}
-		name := filepath.Join(dir, "strandline-stored-file-test")
+		dir, err := os.MkdirTemp(dir, "strandline-*")
+		require.NoError(t, err)
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		name := filepath.Join(dir, "stored")
 		require.NoError(t, os.WriteFile(name, content, 0o600))
-		t.Cleanup(func() { os.Remove(name) })
 		f, err := vfs.OS().OpenStored(name)
 		require.NoError(t, err)
 		for _, at := range []int{0, 1, 4095, 4096, 8000, 20_000} {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"strandline.dev/internal/record"
@@ -16,9 +15,10 @@ import (
 	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/faultdisk"
+	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestRestartCostDoesNotGrowWithTheLog(t *testing.T) {
 	cost := func(segments int) (opens, reads int) {

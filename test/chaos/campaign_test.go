@@ -4,29 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"strandline.dev/test/cluster"
 )
 
 func TestMain(m *testing.M) {
 	ServeAsClient()
-	code := m.Run()
-	if err := cluster.RemovePrograms(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	cluster.Main(m)
 }
 
 func TestACampaignOfAFewFaultsBreaksNoRule(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"strandline.dev/test/leaks"
 	"strandline.dev/test/proxy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestBytesOfManyConnectionsArriveInOrderBothWays(t *testing.T) {
 	p := startEcho(t)
