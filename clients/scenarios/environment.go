@@ -275,6 +275,7 @@ func appendOnce(ctx context.Context, producer *client.Producer, r client.Record)
 		if !errors.As(err, &refused) || !refused.Retryable || refused.Outcome != client.NotDone || ctx.Err() != nil {
 			return err
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -15,9 +15,9 @@ const (
 	// what a load held is garbage some time after it, and nothing reports when.
 	collectAgain = 4
 	// besides is what the program's own pages take, about 30 MiB, and what is allocated
-	// while the runtime collects: some 80 MiB where others keep the cores busy, as it takes the time that
+	// while the runtime collects: up to 150 MiB where others keep the cores busy, as it takes the time that
 	// it waits for them for its own, and then lets the heap grow.
-	besides = 128 << 20
+	besides = 192 << 20
 	// releaseMost is how much of what an idle process holds may be garbage.
 	releaseMost = 128 << 20
 )
@@ -26,7 +26,7 @@ const (
 // before. The system counts the pages of the program itself besides, which the runtime
 // does not, and the runtime exceeds its limit by what is allocated while it collects.
 func Limit(size int64) (before int64) {
-	return debug.SetMemoryLimit(size - max(size/16, min(size/4, besides)))
+	return debug.SetMemoryLimit(size - max(size/16, min(size*3/8, besides)))
 }
 
 // Release gives memory back to the system that a burst has left behind, until ctx

@@ -141,6 +141,9 @@ func (p *placer) chooseReaders(on, voters, candidates []uint64) (added []uint64)
 	for _, id := range on {
 		m.admit(id)
 	}
+	if len(m.missing()) == 0 {
+		return nil
+	}
 	for _, id := range candidates {
 		if !slices.Contains(on, id) && m.admit(id) {
 			added = append(added, id)
@@ -151,8 +154,20 @@ func (p *placer) chooseReaders(on, voters, candidates []uint64) (added []uint64)
 
 // unmetReaders is what the rule demands of read replicas and those on some nodes do not keep.
 func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
-	missing, _ := p.readers(on, voters)
-	short := p.shortage(voters)
+	if len(p.wantedReaders()) == 0 {
+		return nil
+	}
+	m := newReaderMatch(p, voters)
+	for _, id := range on {
+		m.admit(id)
+	}
+	missing := m.missing()
+	for _, n := range p.state.Members() { // of what is missing, this leaves what no node could hold
+		if !slices.Contains(on, n.ID) {
+			m.admit(n.ID)
+		}
+	}
+	short := m.missing()
 	for _, want := range p.wantedReaders() {
 		lacking := slices.DeleteFunc(slices.Clone(missing), func(l Label) bool { return l != want.Label })
 		if len(lacking) == 0 {
@@ -168,8 +183,8 @@ func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
 }
 
 // readersDue is what brings the read replicas of a log, whose voters are as they should be, one
-// step closer to its rule: one moves away from a node that is lost or drained, if another node
-// may have it; one goes that is not wanted where it is; one comes that is missing.
+// step closer to its rule: one goes that is not wanted where it is; one comes that is missing;
+// one moves away from a node that is lost or drained, if another node may have it.
 func readersDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok bool) {
 	p, on, voters := newPlacer(s, l), nodesOf(l.Readers), nodesOf(l.Replicas)
 	if len(on) == 0 && len(p.wantedReaders()) == 0 {
@@ -178,6 +193,13 @@ func readersDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok boo
 	// Those that go first, if there are too many, are those that serve nobody.
 	slices.SortStableFunc(on, func(a, b uint64) int { return cmp.Compare(reluctance(s, a, v), reluctance(s, b, v)) })
 	able := slices.DeleteFunc(byLoad(s, l, load, v), func(id uint64) bool { return s.Nodes[id].Drained })
+	if _, surplus := p.readers(on, voters); len(surplus) > 0 {
+		return Action{Kind: RemoveReplica, Log: l.Name, Node: surplus[len(surplus)-1]}, true
+	}
+	if to := p.chooseReaders(on, voters, able); len(to) > 0 {
+		return Action{Kind: AddReader, Log: l.Name, To: to[0]}, true
+	}
+	// Nothing that is missing can be added now, so that who comes for one takes its place.
 	for _, id := range on {
 		if reluctance(s, id, v) == 0 {
 			continue
@@ -185,12 +207,6 @@ func readersDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok boo
 		if to := p.chooseReaders(without(on, id), voters, able); len(to) > 0 {
 			return Action{Kind: MoveReplica, Log: l.Name, Node: id, To: to[0]}, true
 		}
-	}
-	if _, surplus := p.readers(on, voters); len(surplus) > 0 {
-		return Action{Kind: RemoveReplica, Log: l.Name, Node: surplus[len(surplus)-1]}, true
-	}
-	if to := p.chooseReaders(on, voters, able); len(to) > 0 {
-		return Action{Kind: AddReader, Log: l.Name, To: to[0]}, true
 	}
 	return a, false
 }

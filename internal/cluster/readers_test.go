@@ -149,7 +149,7 @@ func TestANodeOfTwoLabelsIsLeftForTheReadReplicaThatNeedsIt(t *testing.T) {
 	require.ElementsMatch(t, []uint64{2, 3}, nodesOf(s.Logs["orders"].Readers))
 }
 
-// Each label has two nodes or one, and only one of all assignments gives each label a node.
+// Only one of all assignments gives each label a node.
 func TestReadReplicasArePlacedWhereverThereIsAnAssignment(t *testing.T) {
 	label := func(name string) Label { return Label(name + "=1") }
 	wanted := func(names ...string) (readers []ReadReplicas) {

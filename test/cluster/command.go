@@ -11,15 +11,16 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// unreachable is how a command ends that found no node to do it: nothing was changed.
+// unreachable is how a command ends that no node took or answered; it may be run again.
 const unreachable = 4
 
 // Command runs a command of the program against all nodes and returns what it
-// printed. It must succeed; while it ends with a code that says that nothing was changed, it is run again.
+// printed. It must succeed; while no node takes or answers it, it is run again.
 func (c *Cluster) Command(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := WithPatience()
@@ -28,6 +29,7 @@ func (c *Cluster) Command(args ...string) string {
 		out, err := c.Run(ctx, slices.Concat(args, []string{"--server", strings.Join(c.Addresses(), ",")}, c.shown("user-"+user))...)
 		if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == unreachable && ctx.Err() == nil {
 			c.t.Logf("again: %v", err)
+			time.Sleep(100 * time.Millisecond)
 			continue
 		}
 		require.NoError(c.t, err)

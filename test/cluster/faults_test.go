@@ -181,9 +181,13 @@ func TestLeadershipGoesWhereAnOperatorWantsIt(t *testing.T) {
 	for range 3 {
 		c.awaitQuiet("a leader that stays where it was brought", func() bool { // an election can come between
 			to := c.others(c.AwaitLeader("orders"))[0]
+			before := c.termsOf()["orders"]
 			l.BeginGap()
 			c.Command("cluster", "transfer-leader", "orders", "--to", to)
 			leader := c.AwaitLeader("orders")
+			if leader != to {
+				require.Greater(t, c.termsOf()["orders"], before+1, "the transfer is one term, the election another")
+			}
 			l.Await(100)
 			t.Logf("leadership to %s: %s without acks, then %s led", to, l.Gap().Round(time.Millisecond), leader)
 			return leader == to

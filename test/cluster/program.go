@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -89,8 +90,9 @@ func RemovePrograms() error {
 // programs that they built, and looks for goroutines that are left.
 func Main(m interface{ Run() int }) {
 	code := m.Run()
-	for _, err := range []error{RemovePrograms(), leaks.Find()} {
-		if code == 0 && err != nil {
+	err := RemovePrograms()
+	if code == 0 {
+		if err = errors.Join(err, leaks.Find()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

@@ -16,9 +16,11 @@ const patience = time.Minute
 // Main runs the tests and looks for goroutines that are left. It does not return.
 func Main(m interface{ Run() int }) {
 	code := m.Run()
-	if err := Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
+	if code == 0 {
+		if err := Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }

@@ -141,13 +141,14 @@ func (all testServers) leader(log string, replicas int) (leader *testServer, fol
 // nodes have not heard of each other for a while.
 func (all testServers) append(log string, replicas int, values ...string) (leader *testServer, followers []*testServer) {
 	all["a"].Helper()
-	for {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		leader, followers = all.leader(log, replicas)
 		_, refusal := leader.tryAppend(log, batchOf(leader.T, record.None, values...))
 		if refusal == nil {
 			return leader, followers
 		}
 		require.Equal(leader, record.NotLeader, refusal.Reason)
+		require.True(leader, time.Now().Before(end))
 	}
 }
 

@@ -98,7 +98,8 @@ func TestTheLastConnectionsAreForCallsOnly(t *testing.T) {
 		require.NoError(t, watch(conn))
 		conns = append(conns, conn)
 	}
-	for {
+	for round := 0; ; round++ {
+		require.Less(t, round, 20, "never within %v", reservedLeast)
 		began := time.Now()
 		last := connect(t, address)
 		require.NoError(t, check(last))
