@@ -358,35 +358,67 @@ func TestAScrubSeesWhatIsStoredOfTheNodesOwnFiles(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 }
 
-// The segments of one node are larger than those of the others. So its trim does not
-// remove a damaged one of which the others have trimmed what is damaged, and it would
+// largerOn is a cluster of three with a log, of which one node has larger segments. So its trim
+// does not remove a damaged one of which the others have trimmed what is damaged, and it would
 // wait for them for ever.
-func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
-	c := several(t, 200, func(o *settings.Options) {
-		if o.Name == "c" {
+func largerOn(t *testing.T, name string) *testCluster {
+	return several(t, 200, func(o *settings.Options) {
+		if o.Name == name {
 			o.SegmentBytes = 256 << 10
 		}
 	})
+}
+
+// recycled waits until nodes have removed what they have stored of a record.
+func (c *testCluster) recycled(record record.Offset, names ...string) {
+	c.t.Helper()
+	c.eventually("it is recycled", func() bool {
+		return !slices.ContainsFunc(names, func(name string) bool {
+			h := c.nodes[name].logs.Named("orders")
+			return h == nil || h.Problem() != nil || h.Store.StartOffset() <= record
+		})
+	})
+}
+
+func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
+	c := largerOn(t, "c")
 	before, dir := c.replicaOf("c", "orders")
 	c.flip(dir, 50)
 	require.NoError(t, c.trim("orders", 100))
-	c.eventually("the others have recycled what is damaged", func() bool {
-		return c.nodes["a"].logs.Named("orders").Store.StartOffset() > 60 && c.nodes["b"].logs.Named("orders").Store.StartOffset() > 60
-	})
+	c.recycled(60, "a", "b")
 	h := c.nodes["c"].logs.Named("orders")
 	require.LessOrEqual(t, h.Store.StartOffset(), record.Offset(50))
 	require.NoError(t, h.Store.(replicas.Scrubbed).Scrub(nil, h.Found))
-	c.eventually("c goes on behind it", func() bool {
-		now := c.nodes["c"].logs.Named("orders")
-		return now != h && now.Problem() == nil && now.Store.StartOffset() > 50
-	})
+	c.recycled(50, "c")
+	c.continues(before)
+}
+
+// The record at which the log starts is damaged too, so that the index of the entry cannot be
+// looked up in the files of the replica.
+func TestDamageThatOnlyTheOthersHaveRecycledIsSkippedWhereTheLogStartsInIt(t *testing.T) {
+	c := largerOn(t, "c")
+	before, dir := c.replicaOf("c", "orders")
+	c.stop("c")
+	c.flip(dir, 50)
+	c.flip(dir, 100)
+	require.NoError(t, c.trim("orders", 100))
+	c.recycled(60, "a", "b")
+	c.start("c", nil) // which finds the damage when it trims
+	c.recycled(50, "c")
+	c.continues(before)
+}
+
+// continues shows that c has kept its replica, and has the log from record 100 on.
+func (c *testCluster) continues(replica uint64) {
+	c.t.Helper()
+	c.healthy()
 	after, _ := c.replicaOf("c", "orders")
-	require.Equal(t, before, after, "it has forgotten nothing")
+	require.Equal(c.t, replica, after, "it has forgotten nothing")
 	c.append("orders", long(200, 201)...)
 	c.healthy()
 	texts, err := c.values("c", "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 100}})
-	require.NoError(t, err)
-	require.Equal(t, long(100, 201), texts)
+	require.NoError(c.t, err)
+	require.Equal(c.t, long(100, 201), texts)
 }
 
 func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {

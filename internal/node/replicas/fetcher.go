@@ -55,7 +55,7 @@ func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool
 	if begins, trimmed := heard.trimmed(wants[0].First); trimmed {
 		if f.running {
 			f.report("%s; the other nodes have trimmed it", f.missing(wants))
-			return false, trimmedElsewhere{wants[0].Last}
+			return false, trimmedElsewhere{wants[0].Last, begins.Index}
 		}
 		if !f.rebuild.Skip(begins.Index, begins.Term) {
 			return false, fmt.Errorf("%w: all other nodes have trimmed what is missing, and nothing is known of the state behind it", errLost)

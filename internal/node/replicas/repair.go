@@ -54,7 +54,7 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 			}
 			wait = repairPause
 		case errors.As(err, &gone):
-			switch remedy := m.trimRemedy(ctx, gone.last, trimmed); remedy {
+			switch remedy := m.trimRemedy(ctx, gone, trimmed); remedy {
 			case cluster.TakeOut:
 				return report, err
 			case cluster.Trim:
@@ -72,24 +72,44 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 	}
 }
 
-// trimRemedy is what to do about entries up to last, which all others have trimmed. What
-// it says to trim is trimmed.
-func (m *replicaRepair) trimRemedy(ctx context.Context, last uint64, trimmed bool) cluster.Remedy {
+// trimRemedy is what to do about entries that all others have trimmed. What it says to trim
+// is trimmed.
+func (m *replicaRepair) trimRemedy(ctx context.Context, gone trimmedElsewhere, trimmed bool) cluster.Remedy {
 	applied, err := m.host.Replica.Final(ctx)
 	if err != nil {
 		return cluster.KeepServing // the replica has ended
 	}
 	start, err := m.host.Replica.StartIndex()
 	if err != nil {
-		start = 0 // it lies where nothing can be read, and moves with the trim
+		start = m.startElsewhere(ctx, gone.begins)
 	}
-	remedy := cluster.TrimmedElsewhere{Last: last, Applied: applied, Start: start, Trimmed: trimmed}.Remedy()
+	remedy := cluster.TrimmedElsewhere{Last: gone.last, Applied: applied, Start: start, Trimmed: trimmed}.Remedy()
 	for more := remedy == cluster.Trim; more; {
 		if more, err = m.host.Store.Trim(start); err != nil {
 			m.repairer.logger.Warn("what was trimmed could not be removed", "log", m.host.Name, "error", err)
 		}
 	}
 	return remedy
+}
+
+// startElsewhere is begins, if this replica's own trims have come so far that only entries
+// from there on are left; else 0. It is for where the start of the log lies in what cannot be
+// read here: another node, whose log begins with the entry begins, says what its offset is.
+func (m *replicaRepair) startElsewhere(ctx context.Context, begins uint64) uint64 {
+	start, err := m.host.Replica.Disposable()
+	if err != nil {
+		return 0 // the replica has ended
+	}
+	for _, other := range m.others(&answered{}) {
+		a, err := m.askFor(ctx, other, begins, begins)
+		if err != nil {
+			continue // the next try asks again
+		}
+		if frames := a.Valid(); len(frames) > 0 && frames[0].Index == begins && begins <= a.Settled && frames[0].First <= start {
+			return begins
+		}
+	}
+	return 0
 }
 
 // Stop ends the repair and returns when the files are released.
@@ -252,7 +272,7 @@ const repairWants = 32
 var errMissing = errors.New("something is missing")
 
 // trimmedElsewhere: all others have trimmed what is missing, which ends with the entry
-// last. A replica that does not run skips it.
-type trimmedElsewhere struct{ last uint64 }
+// last; the first that one of them has is begins. A replica that does not run skips it.
+type trimmedElsewhere struct{ last, begins uint64 }
 
 func (trimmedElsewhere) Error() string { return "all other nodes have trimmed what is missing" }

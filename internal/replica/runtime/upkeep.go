@@ -167,6 +167,9 @@ func (u *upkeep) startIndex() (uint64, error) {
 	return frames[0].Index, nil
 }
 
+// Disposable is below what offset segments may go: the trims applied here do not need them.
+func (r *Replica) Disposable() (record.Offset, error) { return r.upkeep.disposable() }
+
 // StartIndex is the index of the first entry that the trims applied here have left.
 func (r *Replica) StartIndex() (uint64, error) { return r.upkeep.startIndex() }
 
