@@ -68,7 +68,7 @@ func (d Damage) StoppedRemedy() Remedy {
 }
 
 // TrimmedElsewhere are entries that cannot be read here, in a full segment of a
-// replica that runs, and that all others have trimmed.
+// replica that runs, and are trimmed on another one, see TrimmedBy.
 type TrimmedElsewhere struct {
 	Last    uint64 // the index of the last of them
 	Applied uint64 // by this replica
@@ -77,7 +77,7 @@ type TrimmedElsewhere struct {
 }
 
 // Remedy is KeepServing, Trim or TakeOut. A replica that has applied these entries
-// applies the trim that the others have applied, too, and removes the segment. But
+// applies the trim that another one has applied, too, and removes the segment. But
 // segments begin elsewhere on each replica: one that holds entries behind that trim,
 // too, stays. Taken out, the replica continues behind the trim, or is replaced.
 func (e TrimmedElsewhere) Remedy() Remedy {
@@ -96,18 +96,27 @@ func (e TrimmedElsewhere) Remedy() Remedy {
 // entry before. Index 0: it is not known.
 type Beginning struct{ Index, Term uint64 }
 
-// TrimmedBy returns the lowest beginning of other replicas if each of them begins
-// behind index: then nobody has the entry at index any more, and a repair skips to
-// the beginning. It returns false if one of them has the entry or is not known, or
-// if there is none.
-func TrimmedBy(index uint64, others []Beginning) (lowest Beginning, trimmed bool) {
-	for i, b := range others {
-		if b.Index <= index {
+// Holder is what another replica says about an entry that is missing.
+type Holder struct {
+	Begins Beginning
+	// Lacks: the entry is not there whole. The log ends before it, or is damaged there too.
+	Lacks bool
+}
+
+// TrimmedBy returns the lowest beginning of the replicas that begin behind index, if
+// there is one and no other has the entry at index: then nobody has it any more, nobody
+// needs it, since its trim is committed, and a repair skips to the beginning. It returns
+// false if one of them has the entry, or if that is not known of one.
+func TrimmedBy(index uint64, others []Holder) (lowest Beginning, trimmed bool) {
+	for _, h := range others {
+		switch b := h.Begins; {
+		case b.Index > index:
+			if !trimmed || b.Index < lowest.Index {
+				lowest, trimmed = b, true
+			}
+		case !h.Lacks:
 			return Beginning{}, false
 		}
-		if i == 0 || b.Index < lowest.Index {
-			lowest = b
-		}
 	}
-	return lowest, len(others) > 0
+	return lowest, trimmed
 }

@@ -45,16 +45,22 @@ func TestWhatAllOthersHaveTrimmedIsWaitedForOnlyWhereATrimRemovesIt(t *testing.T
 	}
 }
 
-func TestARepairSkipsOnlyWhatEverybodyHasTrimmed(t *testing.T) {
+func TestARepairSkipsOnlyWhatIsTrimmedAndNobodyHas(t *testing.T) {
+	begins := func(index, term uint64) Holder { return Holder{Begins: Beginning{index, term}} }
+	damaged, unknown := Holder{Begins: Beginning{5, 1}, Lacks: true}, Holder{}
 	rows := []struct {
 		what   string
-		others []Beginning
+		others []Holder
 		lowest Beginning
 	}{
 		{"nobody answers", nil, Beginning{}},
-		{"all begin behind it", []Beginning{{20, 3}, {15, 2}, {30, 4}}, Beginning{15, 2}},
-		{"one has it", []Beginning{{20, 3}, {10, 2}}, Beginning{}},
-		{"of one it is not known", []Beginning{{20, 3}, {}}, Beginning{}},
+		{"all begin behind it", []Holder{begins(20, 3), begins(15, 2), begins(30, 4)}, Beginning{15, 2}},
+		{"one has it", []Holder{begins(20, 3), begins(10, 2)}, Beginning{}},
+		{"of one it is not known", []Holder{begins(20, 3), unknown}, Beginning{}},
+		{"another one is damaged there too, or ends before it", []Holder{damaged, begins(20, 3)}, Beginning{20, 3}},
+		{"another one under repair lacks it", []Holder{begins(20, 3), {Lacks: true}}, Beginning{20, 3}},
+		{"all others lack it, and nobody has trimmed it", []Holder{damaged, damaged}, Beginning{}},
+		{"one lacks it, one has it", []Holder{begins(20, 3), damaged, begins(10, 2)}, Beginning{}},
 	}
 	for _, row := range rows {
 		lowest, trimmed := TrimmedBy(10, row.others)

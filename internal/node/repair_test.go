@@ -358,15 +358,40 @@ func TestAScrubSeesWhatIsStoredOfTheNodesOwnFiles(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 }
 
-// largerOn is a cluster of three with a log, of which one node has larger segments. So its trim
-// does not remove a damaged one of which the others have trimmed what is damaged, and it would
-// wait for them for ever.
-func largerOn(t *testing.T, name string) *testCluster {
-	return several(t, 200, func(o *settings.Options) {
-		if o.Name == name {
+// larger is a cluster of three with a log, of which some nodes have larger segments. So their
+// trim does not remove a damaged one of which others have trimmed what is damaged, and they
+// would wait for them for ever. Nothing is scrubbed unless the test does it.
+func larger(t *testing.T, records int, names ...string) *testCluster {
+	c := several(t, records, func(o *settings.Options) {
+		o.ScrubRate = -1
+		if slices.Contains(names, o.Name) {
 			o.SegmentBytes = 256 << 10
 		}
 	})
+	if records > 0 {
+		c.stored(names...)
+	}
+	return c
+}
+
+// stored waits until nodes have stored 200 records, in more than one segment of which each has
+// its snapshot.
+func (c *testCluster) stored(names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		c.knownUpTo(name, 200)
+		c.eventually("the segments have snapshots", func() bool {
+			return len(c.nodes[name].logs.Named("orders").Store.Snapshots()) >= 2
+		})
+	}
+}
+
+// scrub reads all that a node has stored of the log.
+func (c *testCluster) scrub(name string) {
+	c.t.Helper()
+	h := c.nodes[name].logs.Named("orders")
+	require.LessOrEqual(c.t, h.Store.StartOffset(), record.Offset(50))
+	require.NoError(c.t, h.Store.(replicas.Scrubbed).Scrub(nil, h.Found))
 }
 
 // recycled waits until nodes have removed what they have stored of a record.
@@ -381,22 +406,20 @@ func (c *testCluster) recycled(record record.Offset, names ...string) {
 }
 
 func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
-	c := largerOn(t, "c")
+	c := larger(t, 200, "c")
 	before, dir := c.replicaOf("c", "orders")
 	c.flip(dir, 50)
 	require.NoError(t, c.trim("orders", 100))
 	c.recycled(60, "a", "b")
-	h := c.nodes["c"].logs.Named("orders")
-	require.LessOrEqual(t, h.Store.StartOffset(), record.Offset(50))
-	require.NoError(t, h.Store.(replicas.Scrubbed).Scrub(nil, h.Found))
+	c.scrub("c")
 	c.recycled(50, "c")
-	c.continues(before)
+	c.continues("c", before)
 }
 
 // The record at which the log starts is damaged too, so that the index of the entry cannot be
 // looked up in the files of the replica.
 func TestDamageThatOnlyTheOthersHaveRecycledIsSkippedWhereTheLogStartsInIt(t *testing.T) {
-	c := largerOn(t, "c")
+	c := larger(t, 200, "c")
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("c")
 	c.flip(dir, 50)
@@ -405,20 +428,59 @@ func TestDamageThatOnlyTheOthersHaveRecycledIsSkippedWhereTheLogStartsInIt(t *te
 	c.recycled(60, "a", "b")
 	c.start("c", nil) // which finds the damage when it trims
 	c.recycled(50, "c")
-	c.continues(before)
+	c.continues("c", before)
 }
 
-// continues shows that c has kept its replica, and has the log from record 100 on.
-func (c *testCluster) continues(replica uint64) {
+// A node that was down needs what is damaged on the leader, which does not have it in memory
+// either. Its own log ends before.
+func TestDamageThatOneOtherHasRecycledAndOneNeverHadIsSkipped(t *testing.T) {
+	c := larger(t, 0, "c")
+	before, dir := c.replicaOf("c", "orders")
+	c.stop("b")
+	for i := range 200 {
+		c.append("orders", long(i, i+1)...)
+	}
+	c.stored("c")
+	c.stop("c")
+	c.flip(dir, 50)
+	c.start("c", nil)
+	c.transfer("orders", "c")
+	require.NoError(t, c.trim("orders", 100))
+	c.recycled(60, "a")
+	c.scrub("c")
+	c.start("b", nil)
+	c.recycled(50, "b", "c")
+	c.continues("c", before)
+}
+
+func TestDamageAtOnePlaceOnTwoNodesThatTheThirdHasRecycledIsSkipped(t *testing.T) {
+	c := larger(t, 200, "b", "c")
+	before := map[string]uint64{}
+	for _, name := range []string{"b", "c"} {
+		id, dir := c.replicaOf(name, "orders")
+		before[name] = id
+		c.flip(dir, 50)
+	}
+	require.NoError(t, c.trim("orders", 100))
+	c.recycled(60, "a")
+	c.scrub("b")
+	c.scrub("c")
+	c.recycled(50, "b", "c")
+	c.continues("b", before["b"])
+	c.continues("c", before["c"])
+}
+
+// continues shows that a node has kept its replica, and has the log from record 100 on.
+func (c *testCluster) continues(name string, replica uint64) {
 	c.t.Helper()
 	c.healthy()
-	after, _ := c.replicaOf("c", "orders")
+	after, _ := c.replicaOf(name, "orders")
 	require.Equal(c.t, replica, after, "it has forgotten nothing")
-	c.append("orders", long(200, 201)...)
-	c.healthy()
-	texts, err := c.values("c", "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 100}})
+	first := c.append("orders", "one more")
+	c.knownUpTo(name, first+1)
+	texts, err := c.values(name, "orders", reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: 100}})
 	require.NoError(c.t, err)
-	require.Equal(c.t, long(100, 201), texts)
+	require.Equal(c.t, long(100, 200), texts[:100])
 }
 
 func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {

@@ -26,7 +26,7 @@ const repairTries = 10
 func (n *hosting) repairRunning(why error) {
 	file, _ := store.DamagedSegment(why)
 	if n.repairing == nil { // else it is found again
-		n.repairing = &repairing{replicaRepair: replicaRepair{node: n.node, life: n.life, begins: map[uint64]cluster.Beginning{}}, file: file, cause: why}
+		n.repairing = &repairing{replicaRepair: replicaRepair{node: n.node, life: n.life, begins: map[uint64]cluster.Beginning{}, lacks: map[uint64]uint64{}}, file: file, cause: why}
 		n.world.trace("node %d: replica %d continues, and repairs: %v", n.id, n.replicaID, why)
 	}
 }

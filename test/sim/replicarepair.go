@@ -20,6 +20,7 @@ type replicaRepair struct {
 	life     int
 	repairer *repair.Repairer
 	begins   map[uint64]cluster.Beginning // by node: where its log begins
+	lacks    map[uint64]uint64            // by node: the entry that it said last it lacks
 }
 
 // repairBytes are given in one answer at most: little, so that there are many.
@@ -33,7 +34,7 @@ func (n *hosting) startRepair() {
 		_ = repairer.Close()
 		n.judge(fmt.Errorf("%w: %w", errLost, n.distrusted)) // the files do not show what is wrong with them
 	case err == nil:
-		n.replicaRepair = &replicaRepair{node: n.node, life: n.life, repairer: repairer, begins: map[uint64]cluster.Beginning{}}
+		n.replicaRepair = &replicaRepair{node: n.node, life: n.life, repairer: repairer, begins: map[uint64]cluster.Beginning{}, lacks: map[uint64]uint64{}}
 	case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog):
 		n.judge(fmt.Errorf("%w: %w", errLost, err))
 	default:
@@ -102,10 +103,10 @@ func (m *replicaRepair) skip(first uint64) (skipped bool) {
 // trimmed returns where the logs of others begin, if none has first any more.
 func (m *replicaRepair) trimmed(first uint64) (cluster.Beginning, bool) {
 	n, p := m.node, m.node.placed()
-	var others []cluster.Beginning
+	var others []cluster.Holder
 	for _, r := range slices.Concat(p.Replicas, p.Leaving) {
 		if r.Node != n.id && !r.Lost {
-			others = append(others, m.begins[r.Node])
+			others = append(others, cluster.Holder{Begins: m.begins[r.Node], Lacks: m.lacks[r.Node] == first})
 		}
 	}
 	return cluster.TrimmedBy(first, others)
@@ -117,10 +118,12 @@ func (n *hosting) give(to *replicaRepair, first, last uint64, reply func(func())
 	var frames []segment.Entry
 	var settled uint64
 	var begins cluster.Beginning
+	var lacks bool
 	var err error
 	switch {
 	case n.replicaRepair != nil:
 		frames, settled, err = n.replicaRepair.repairer.Entries(first, last+1, repairBytes)
+		lacks = n.replicaRepair.repairer.Lacks(first)
 	case n.replica != nil:
 		settled = n.replica.Certain()
 		if index := n.log.FirstIndex(); !n.replica.Status().Short {
@@ -129,7 +132,10 @@ func (n *hosting) give(to *replicaRepair, first, last uint64, reply func(func())
 			}
 		}
 		lo, hi := max(first, n.log.FirstIndex()), min(last, n.log.LastIndex())+1
+		lacks = first >= hi
 		if frames, err = n.log.Entries(lo, hi, repairBytes); damaged(err) {
+			var corrupt *segment.CorruptError
+			lacks = errors.As(err, &corrupt) && corrupt.FirstIndex <= first
 			n.distrust(err)
 		}
 	default:
@@ -138,7 +144,12 @@ func (n *hosting) give(to *replicaRepair, first, last uint64, reply func(func())
 	if err != nil {
 		frames = nil
 	}
-	reply(func() { to.take(n.node, frames, settled, begins, last) })
+	reply(func() {
+		if lacks {
+			to.lacks[n.id] = first
+		}
+		to.take(n.node, frames, settled, begins, last)
+	})
 }
 
 // take takes an answer to a question for entries up to last. What is at the end

@@ -101,6 +101,7 @@ type rebuilding interface {
 	Stop()
 	// Entries gives others what is whole here.
 	Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, uint64, error)
+	Lacks(index uint64) bool
 }
 
 // MinMaxAge is the least bound that asking once a tick can keep.

@@ -56,23 +56,20 @@ type RenewCatalogRequest struct {
 	Lost    uint64 `json:"lost"`
 }
 
-// catalogHolders are the addresses at which other nodes may be.
+// Holders are the other nodes of the cluster; while none is known, the addresses at which
+// they may be.
 func (cr *catalogRepairer) Holders() []other {
 	var addresses []string
-	for _, name := range slices.Sorted(maps.Keys(cr.options.Peers)) {
-		if name != cr.self.Name() {
-			addresses = append(addresses, cr.options.Peers[name])
-		}
-	}
-	addresses = append(addresses, cr.options.Join...)
-	nodes := cr.me.Load().Seeds
 	if c := cr.catalog.Load(); c != nil {
-		nodes = slices.Concat(nodes, c.Shown.Load().Members())
+		addresses = cr.reach(c.Shown.Load().Members())
 	}
-	for _, node := range nodes {
-		if node.ID != cr.me.Load().NodeID {
-			addresses = append(addresses, cr.self.Reach(node))
+	if len(addresses) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(cr.options.Peers)) {
+			if name != cr.self.Name() {
+				addresses = append(addresses, cr.options.Peers[name])
+			}
 		}
+		addresses = slices.Concat(addresses, cr.options.Join, cr.reach(cr.me.Load().Seeds))
 	}
 	var holders []other
 	for _, address := range addresses {
@@ -81,6 +78,16 @@ func (cr *catalogRepairer) Holders() []other {
 		}
 	}
 	return holders
+}
+
+// reach returns the addresses of nodes other than this one.
+func (cr *catalogRepairer) reach(nodes []cluster.Node) (addresses []string) {
+	for _, node := range nodes {
+		if node.ID != cr.me.Load().NodeID {
+			addresses = append(addresses, cr.self.Reach(node))
+		}
+	}
+	return addresses
 }
 
 // bringBackCatalog repairs or replaces this node's replica of the catalog, until

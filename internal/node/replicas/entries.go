@@ -31,6 +31,8 @@ type EntriesAnswer struct {
 	Begins uint64 `json:"begins,omitempty"`
 	// BeginsTerm is the term of the entry before that.
 	BeginsTerm uint64 `json:"begins_term,omitempty"`
+	// Lacks: the entry First is not here whole. The log ends before it, or is damaged there.
+	Lacks bool `json:"lacks,omitempty"`
 }
 
 // StoredEntry is a segment.Entry on its way.

@@ -30,6 +30,7 @@ func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 	var frames []segment.Entry
 	if m := h.Rebuilding; m != nil {
 		frames, a.Settled, err = m.Entries(q.First, q.Last+1, entriesBytes)
+		a.Lacks = m.Lacks(q.First)
 	} else {
 		frames, a, err = storedEntries(ctx, h, q)
 	}
@@ -37,6 +38,7 @@ func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 	switch {
 	case errors.As(err, &corrupt) && h.Rebuilding == nil:
 		g.repairer.FoundDamage(h, err)
+		a.Lacks = corrupt.FirstIndex <= q.First
 		return a, nil
 	case errors.Is(err, segment.ErrTrimmed), errors.Is(err, segment.ErrUnavailable), errors.As(err, &corrupt):
 		return a, nil
@@ -71,6 +73,7 @@ func storedEntries(ctx context.Context, h *hosted.Log, q EntriesRequest) (frames
 		}
 	}
 	first, last := max(q.First, h.Store.FirstIndex()), min(q.Last, h.Store.LastIndex())
+	a.Lacks = q.First > last
 	if last < first {
 		return nil, a, nil
 	}

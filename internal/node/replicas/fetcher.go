@@ -41,7 +41,7 @@ func (f *fetcher) report(format string, args ...any) { f.say(fmt.Sprintf(format,
 // it came.
 func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool, err error) {
 	f.report("%s; asking the other nodes for it", f.missing(wants))
-	var heard answered
+	heard := answered{first: wants[0].First}
 	for _, w := range wants {
 		taken, err := f.fetch(ctx, w, &heard)
 		if err != nil {
@@ -52,13 +52,13 @@ func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool
 	if progress || ctx.Err() != nil {
 		return progress, nil
 	}
-	if begins, trimmed := heard.trimmed(wants[0].First); trimmed {
+	if begins, trimmed := heard.trimmed(); trimmed {
 		if f.running {
-			f.report("%s; the other nodes have trimmed it", f.missing(wants))
+			f.report("%s; it is trimmed on other nodes, and none has it", f.missing(wants))
 			return false, trimmedElsewhere{wants[0].Last, begins.Index}
 		}
 		if !f.rebuild.Skip(begins.Index, begins.Term) {
-			return false, fmt.Errorf("%w: all other nodes have trimmed what is missing, and nothing is known of the state behind it", errLost)
+			return false, fmt.Errorf("%w: what is missing is trimmed on other nodes, none has it, and nothing is known of the state behind it", errLost)
 		}
 		return true, nil
 	}
@@ -94,10 +94,12 @@ func (f *fetcher) fetchFrom(ctx context.Context, o other, w repair.Want, heard *
 	for from := w.First; from <= w.To; {
 		a, err := f.askFor(ctx, o, from, w.To)
 		if err != nil {
-			heard.note(o, heardOf{problem: err.Error()})
+			heard.note(o, from, heardOf{problem: err.Error()})
 			return false, nil
 		}
-		heard.note(o, heardOf{answers: true, begins: cluster.Beginning{Index: a.Begins, Term: a.BeginsTerm}})
+		heard.note(o, from, heardOf{answers: true, Holder: cluster.Holder{
+			Begins: cluster.Beginning{Index: a.Begins, Term: a.BeginsTerm}, Lacks: a.Lacks,
+		}})
 		frames := a.Valid()
 		count, err := f.rebuild.Give(frames, a.Settled)
 		if err != nil || count > 0 || len(frames) == 0 {
@@ -144,6 +146,14 @@ func (f *fetcher) holders(heard *answered) []other {
 	return all
 }
 
+// Lacks reports whether an entry is known not to be whole here.
+func (f *fetcher) Lacks(index uint64) bool {
+	f.mu.Lock()
+	rebuild := f.rebuild
+	f.mu.Unlock()
+	return rebuild != nil && rebuild.Lacks(index)
+}
+
 // Entries gives others what is whole here.
 func (f *fetcher) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, uint64, error) {
 	f.mu.Lock()
@@ -185,31 +195,34 @@ type other struct {
 
 // answered is what other nodes said in one round.
 type answered struct {
-	last other // who gave something last
-	by   map[string]heardOf
+	first uint64 // of what is missing
+	last  other  // who gave something last
+	by    map[string]heardOf
 }
 
 type heardOf struct {
-	answers bool
-	begins  cluster.Beginning
-	problem string
+	cluster.Holder // of answered.first
+	answers        bool
+	problem        string
 }
 
-func (a *answered) note(o other, h heardOf) {
+// note keeps what a node said when it was asked for entries from an index on.
+func (a *answered) note(o other, from uint64, h heardOf) {
 	if a.by == nil {
 		a.by = map[string]heardOf{}
 	}
+	h.Lacks = h.Lacks && from == a.first || a.by[o.name].Lacks
 	a.by[o.name] = h
 }
 
-// trimmed returns where the logs of the others begin, if nobody has the entry at
-// index any more.
-func (a *answered) trimmed(index uint64) (cluster.Beginning, bool) {
-	var others []cluster.Beginning
+// trimmed returns where the logs of the others begin, if the first entry that is missing
+// is trimmed, and nobody has it any more.
+func (a *answered) trimmed() (cluster.Beginning, bool) {
+	var others []cluster.Holder
 	for _, h := range a.by {
-		others = append(others, h.begins)
+		others = append(others, h.Holder)
 	}
-	return cluster.TrimmedBy(index, others)
+	return cluster.TrimmedBy(a.first, others)
 }
 
 // describe says who does not have what is missing.

@@ -40,8 +40,8 @@ type replicaRepair struct {
 func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
 	patience := time.Now().Add(hosted.UncommittedTime)
 	var gone trimmedElsewhere
-	trimmed := false
-	for wait := repairPause; ; wait = min(2*wait, repairPauseTo) {
+	trimmed := uint64(0) // Trim was done up to there
+	for wait := repairPause; ; wait = min(max(2*wait, repairPause), repairPauseTo) {
 		report, err = m.try(ctx)
 		switch {
 		case err == nil, errors.Is(err, segment.ErrTrimmed), ctx.Err() != nil:
@@ -54,12 +54,12 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 			}
 			wait = repairPause
 		case errors.As(err, &gone):
-			switch remedy := m.trimRemedy(ctx, gone, trimmed); remedy {
+			remedy, start := m.trimRemedy(ctx, gone, trimmed)
+			switch remedy {
 			case cluster.TakeOut:
 				return report, err
 			case cluster.Trim:
-				trimmed = true
-				wait = 0
+				trimmed, wait = start, 0
 			}
 			m.close() // the next try sees whether the segment has left
 		case errors.Is(err, errMissing):
@@ -72,24 +72,24 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 	}
 }
 
-// trimRemedy is what to do about entries that all others have trimmed. What it says to trim
-// is trimmed.
-func (m *replicaRepair) trimRemedy(ctx context.Context, gone trimmedElsewhere, trimmed bool) cluster.Remedy {
+// trimRemedy is what to do about entries that are trimmed elsewhere, where Trim was done up to
+// trimmed. If it is to trim, what lies below start is trimmed.
+func (m *replicaRepair) trimRemedy(ctx context.Context, gone trimmedElsewhere, trimmed uint64) (remedy cluster.Remedy, start uint64) {
 	applied, err := m.host.Replica.Final(ctx)
 	if err != nil {
-		return cluster.KeepServing // the replica has ended
+		return cluster.KeepServing, 0 // the replica has ended
 	}
-	start, err := m.host.Replica.StartIndex()
+	start, err = m.host.Replica.StartIndex()
 	if err != nil {
 		start = m.startElsewhere(ctx, gone.begins)
 	}
-	remedy := cluster.TrimmedElsewhere{Last: gone.last, Applied: applied, Start: start, Trimmed: trimmed}.Remedy()
+	remedy = cluster.TrimmedElsewhere{Last: gone.last, Applied: applied, Start: start, Trimmed: start <= trimmed}.Remedy()
 	for more := remedy == cluster.Trim; more; {
 		if more, err = m.host.Store.Trim(start); err != nil {
 			m.repairer.logger.Warn("what was trimmed could not be removed", "log", m.host.Name, "error", err)
 		}
 	}
-	return remedy
+	return remedy, start
 }
 
 // startElsewhere is begins, if this replica's own trims have come so far that only entries
@@ -271,8 +271,11 @@ const repairWants = 32
 // errMissing: no node that answers has what is missing.
 var errMissing = errors.New("something is missing")
 
-// trimmedElsewhere: all others have trimmed what is missing, which ends with the entry
-// last; the first that one of them has is begins. A replica that does not run skips it.
+// trimmedElsewhere: what is missing, and ends with the entry last, is trimmed on another
+// node, whose log begins with the entry begins, and nobody has it. A replica that does not
+// run skips it.
 type trimmedElsewhere struct{ last, begins uint64 }
 
-func (trimmedElsewhere) Error() string { return "all other nodes have trimmed what is missing" }
+func (trimmedElsewhere) Error() string {
+	return "what is missing is trimmed on other nodes, and none has it"
+}

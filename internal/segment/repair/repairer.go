@@ -177,6 +177,17 @@ func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Entry,
 	return frames, m.commit, nil
 }
 
+// Lacks reports whether an entry is not whole and certain here. Of entries that it has not
+// read, see BeginAt, it says that they are not lacking.
+func (m *Repairer) Lacks(index uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := &m.log.inventory
+	return m.done == nil && index >= p.first && !slices.ContainsFunc(p.spans, func(s span) bool {
+		return s.sound() && s.first <= index && index <= s.last
+	})
+}
+
 // skipped is the entry before the first, after a Skip.
 type skipped struct{ term uint64 }
 
