@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +21,12 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	_ "strandline.dev/api/logspec"
-	_ "strandline.dev/api/strandline/v1"
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 )
+
+// absent is a log that there is not.
+const absent = "absent"
 
 // calls are all of gRPC, each with the right that it needs, of a log or of the cluster.
 // "any" is a call whose answer has only what its caller may see, and "anybody" is said to
@@ -111,11 +115,16 @@ func refused(answer *dynamicpb.Message, err error, code codes.Code) bool {
 	return f != nil && answer.Has(f) && answer.Get(f).Message().Get(f.Message().Fields().ByName("code")).Int() == int64(code)
 }
 
-// try makes a call, about a log that is not there unless the server gives it a name.
-func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor) (*dynamicpb.Message, error) {
+// aboutLog reports whether a call that needs a right names the log that it is about.
+func aboutLog(name, need string) bool {
+	return strings.HasPrefix(name, "strandline.v1.") && slices.Contains([]string{"append", "read", "trim", "configure", "create", "delete", "observe"}, need)
+}
+
+// try makes a call, about a log of a name unless the server gives it one.
+func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, log string) (*dynamicpb.Message, error) {
 	q, answer := dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())
 	for name, value := range map[protoreflect.Name]protoreflect.Value{
-		"log": protoreflect.ValueOfString("absent"), "name": protoreflect.ValueOfString("absent"), "nextIndex": protoreflect.ValueOfUint64(1),
+		"log": protoreflect.ValueOfString(log), "name": protoreflect.ValueOfString(log), "nextIndex": protoreflect.ValueOfUint64(1),
 		"session_id": protoreflect.ValueOfUint64(1), "enforced": protoreflect.ValueOfBool(true), "sequence": protoreflect.ValueOfUint64(1),
 		"firstIndex": protoreflect.ValueOfUint64(2),
 	} {
@@ -129,7 +138,7 @@ func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescripto
 	if f := m.Input().Fields().ByName("proposals"); f != nil {
 		q.Mutable(f).List().Append(protoreflect.ValueOfBytes([]byte("x")))
 	}
-	if m.Name() == "CreateLog" {
+	if m.Name() == "CreateLog" && log == absent {
 		q.Set(m.Input().Fields().ByName("name"), protoreflect.ValueOfString("no name"))
 	}
 	method := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
@@ -229,16 +238,28 @@ func TestEveryCallNeedsTheRightThatIsWrittenHere(t *testing.T) {
 		need, listed := calls[name]
 		require.True(t, listed, "%s has no rule: say in the list above what it needs", name)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		answer, err := try(ctx, conn, m)
+		answer, err := try(ctx, conn, m, absent)
 		require.Equal(t, need != "anybody", refused(answer, err, codes.Unauthenticated), "%s by nobody: %v, %v", name, answer, err)
 		for _, holder := range holders {
 			if m.Name() == "AddNode" && holder == "administer" {
 				continue // it would wait for the node
 			}
 			as := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokens[holder])
-			answer, err := try(as, conn, m)
+			answer, err := try(as, conn, m, absent)
 			require.Equal(t, !allows(holder, need), refused(answer, err, codes.PermissionDenied), "%s by who has %s: %v, %v", name, holder, answer, err)
+			for _, log := range []string{"_catalog", "_offsets"} {
+				if aboutLog(name, need) {
+					answer, err := try(as, conn, m, log)
+					require.Equal(t, holder != "administer", refused(answer, err, codes.PermissionDenied), "%s on %s by who has %s: %v, %v", name, log, holder, answer, err)
+				}
+			}
 		}
 		cancel()
+	}
+	for holder, token := range tokens {
+		as := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+		answer, err := strandlinev1.NewCatalogServiceClient(conn).ListLogs(as, &strandlinev1.ListLogsRequest{IncludeInternal: true})
+		require.NoError(t, err)
+		require.Equal(t, holder == "administer", slices.ContainsFunc(answer.GetLogs(), func(l *strandlinev1.LogInfo) bool { return l.GetName() == "_catalog" }), "who has %s lists %v", holder, answer)
 	}
 }

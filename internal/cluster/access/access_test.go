@@ -57,6 +57,14 @@ func TestWhatIsGrantedIsAllThereIs(t *testing.T) {
 		{"user/alic", OfLog("orders"), None},
 		{"node/a", OfCluster, All},
 		{"", OfLog("news"), None},
+		{"user/bob", OfLog("_catalog"), None},
+		{"user/bob", OfLog("_offsets"), None},
+		{"user/bob", OfLog("_offsets/0"), None},
+		{"user/bob", OfLog("_strandline_next"), None},
+		{"user/bob", OfLog("_schemas"), Trim | Observe}, // a name like any other
+		{"user/carol", OfLog("_catalog"), None},
+		{"user/dora", OfLog("_catalog"), All},
+		{"node/a", OfLog("_catalog"), All},
 	} {
 		require.Equal(t, c.want, r.Of(c.principal, nil, c.on), "%s on %s", c.principal, c.on)
 	}
@@ -69,6 +77,7 @@ func TestAScopeLeavesSomeRightsAndGivesNone(t *testing.T) {
 	require.Equal(t, None, r.Of("user/alice", read, OfLog("audit")))
 	require.Equal(t, Read|Trim|Observe, r.Of("user/root", read, OfLog("audit")))
 	require.Equal(t, None, r.Of("user/root", read, OfCluster))
+	require.Equal(t, None, r.Of("user/root", read, OfLog("_catalog")))
 	require.True(t, r.HoldsAnywhere("user/alice", nil, Append))
 	require.False(t, r.HoldsAnywhere("user/alice", read, Append))
 	require.True(t, r.HoldsAnywhere("user/alice", []Scope{{On: on(t, "log/orders-1"), Rights: Append}}, Append))

@@ -198,6 +198,9 @@ func checkOn(o Object, r Rights) *record.Refusal {
 	if err := o.Check(); err != nil {
 		return record.Refuse(record.Invalid, "%v", err)
 	}
+	if o.system() && !o.Prefix {
+		return record.Refuse(record.Invalid, "%s belongs to the system: only those who may administer have rights on it, which cannot be granted singly", o)
+	}
 	if wrong := r &^ onKind[o.Kind]; wrong != None || r == None {
 		return record.Refuse(record.Invalid, "%q cannot be granted on %s; there can be: %s", wrong.String(), o, onKind[o.Kind])
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/unknown"
 )
 
@@ -37,6 +38,9 @@ func OfLog(name string) Object {
 	topic, _, _ := strings.Cut(name, "/")
 	return Object{Kind: Log, Name: topic}
 }
+
+// system reports whether the object is a log of the system.
+func (o Object) system() bool { return o.Kind == Log && record.IsSystemLog(o.Name) }
 
 // maxObjectName bounds the name of an object, in bytes.
 const maxObjectName = 255

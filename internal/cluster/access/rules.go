@@ -31,6 +31,9 @@ func Compile(l List) *Rules {
 // leaves some. Whatever is granted on a log or group includes that it may be observed,
 // and what can be granted on all of the cluster holds for each of its objects. A node may
 // do everything: it holds the logs anyway. Nobody in particular, "", may do nothing.
+// On a log of the system only those have rights who may administer: whoever reads the
+// catalog knows all grants, token hashes and password verifiers, and the committed offsets are
+// those of all groups.
 func (r *Rules) Of(principal string, scope []Scope, o Object) Rights {
 	var have Rights
 	switch {
@@ -60,6 +63,8 @@ func (g Grant) rightsOn(o Object) Rights {
 	switch {
 	case g.On.Kind == Cluster && g.Rights&Administer != 0:
 		return All
+	case o.system():
+		return None
 	case g.On.Kind == Cluster:
 		return g.Rights
 	case !g.On.covers(o):

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -47,18 +46,8 @@ func checkName(c Caller, name string) *record.Refusal {
 	return nil
 }
 
-// reservedPrefix begins names that are kept for logs of the system to come.
-const reservedPrefix = "_strandline"
-
-// reservedNames are those of the logs that the system has, and of what Kafka's
-// clients take for its own.
-var reservedNames = []string{cluster.CatalogName, "_offsets", "__consumer_offsets", "__transaction_state"}
-
-// IsSystem reports whether a name belongs to the system: of a log that there is, or
-// that there may be one day.
-func IsSystem(log string) bool {
-	return slices.Contains(reservedNames, log) || strings.HasPrefix(log, reservedPrefix)
-}
+// IsSystem reports whether a name belongs to the system, see record.IsSystemLog.
+func IsSystem(log string) bool { return record.IsSystemLog(log) }
 
 // CreateTopic makes a topic of so many partitions, each with the config, and
 // returns when they take appends. on has the nodes that are to hold each, and to
