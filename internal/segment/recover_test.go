@@ -616,3 +616,44 @@ func TestNamesThatAreNotOursAreLeftAlone(t *testing.T) {
 	requireEntries(t, s, entries(2, 5, 1, 100))
 	require.Contains(t, disk.Names(), dir+"/notes.txt")
 }
+
+// Power goes between two frames of a group, which are written in order: what is left is a
+// part of the entries with the hard state of before, and never a hard state that knows of
+// entries which are not there. What a replica may make of that is for its owner to know.
+func TestAGroupIsTornBetweenItsFrames(t *testing.T) {
+	group := []segment.Write{
+		{HardState: &segment.HardState{Term: 1, Commit: 9}},
+		{Entries: entries(10, 13, 2, 60), HardState: &segment.HardState{Term: 2, Vote: 7, Commit: 11}, MustSync: true},
+	}
+	for kept := range 5 {
+		disk := faultdisk.New(1)
+		s := create(t, disk)
+		write(t, s, synced(entries(2, 12, 1, 60)...))
+		file, at := frameOf(t, disk, "entry", 11)
+		disk.BeforeSync(func(string) error { return faultdisk.ErrStopped })
+		_, err := s.Write(group)
+		require.ErrorIs(t, err, faultdisk.ErrStopped)
+		disk.BeforeSync(nil)
+		cut := at.Position + at.Size
+		for range kept {
+			for _, f := range framesIn(disk.Content(file)) {
+				if f.Position == cut {
+					cut += f.Size
+					break
+				}
+			}
+		}
+		for position := cut; position < int64(len(disk.Content(file))); position++ {
+			disk.Change(file, position, func(byte) byte { return 0 })
+		}
+		disk.Restart()
+		s = open(t, disk)
+		want := segment.HardState{Term: 1, Commit: 1}
+		if kept == 4 {
+			want = segment.HardState{Term: 2, Vote: 7, Commit: 11}
+		}
+		require.Equal(t, want, s.HardState(), "%d frames of four", kept)
+		last := []uint64{11, 10, 11, 12, 12}[kept]
+		require.Equal(t, last, s.LastIndex(), "%d frames of four", kept)
+	}
+}

@@ -67,6 +67,7 @@ func (c *Core) Tick() {
 		return
 	}
 	c.leaveSlowDisk(c.now.Monotonic)
+	c.leaveJoint()
 	c.sequencer.Tick(c.now.Monotonic)
 	c.expire()
 }
@@ -226,7 +227,7 @@ func (c *Core) endTerm(term uint64) {
 	c.handover.endTerm()
 	c.proposals.highLatency = false
 	c.proposals.gather = gather{sync: c.proposals.gather.sync}
-	c.covering = 0
+	c.membership.endTerm()
 	c.storage.feed.Clear()
 	c.heard.reset()
 	notLeader := c.notLeader()

@@ -1,9 +1,12 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"strandline.dev/internal/segment"
 )
 
 // membership changes the configuration of the log, step by step.
@@ -92,6 +95,19 @@ func (m *membership) Reshape(wanted, learners []uint64) (done bool) {
 	return false
 }
 
+// endTerm forgets what this leader has proposed: another may have replaced it by less, and
+// the index of a change that is gone would block others until the log reaches it.
+func (m *membership) endTerm() { m.reshaping, m.covering = 0, 0 }
+
+// leaveJoint leaves a joint configuration that nothing else leaves. Raft does so when it
+// has applied an entry, but not during a handover; if that fails, an idle log has no other
+// entry. Nor does Raft leave one that a recovery has entered, see Stopped.Continue.
+func (m *membership) leaveJoint() {
+	if len(m.storage.conf.GetVotersOutgoing()) > 0 && m.storage.applied == m.storage.last && m.handover.to == 0 {
+		m.proposeChange(&raftpb.ConfChangeV2{})
+	}
+}
+
 // ConfigurationDurable reports whether a majority of the configuration in force
 // would find itself in it after all power was cut; until then it proposes what is
 // lacking. Replicas that have left must keep their files until it is so.
@@ -115,6 +131,57 @@ func (m *membership) ConfigurationDurable() bool {
 		m.stir()
 	}
 	return m.covering <= m.storage.commit
+}
+
+// committedAtLeast returns an index up to which the entries of a log are committed: commit,
+// which its hard state says, or more, if the changes of the configuration behind it prove
+// more. It reads the entries (commit, last], which are few: each group that is written ends
+// with what was known to be committed then.
+//
+// Raft proposes a change of the configuration only after the one before was applied,
+// which holds for the one that leaves a joint configuration as well: so all changes in a
+// log but the last have committed. A replica that has the change k+1 on its disk and began
+// again in the configuration from before the change k would break what elections rest on,
+// that the configurations of any two who can win differ by one change at most:
+//
+//  1. A log moves from {1, 2, 3} to {1, 2, 4}: change k enters the joint configuration, and
+//     k+1 leaves it. Leader 1 has applied k, and sends k+1 to all, with a commit index that
+//     covers k.
+//  2. Replica 2 writes k+1 and that commit index as one group, the entry first. The power
+//     goes between the two. It acknowledged nothing, so nothing that it promised is lost.
+//  3. Replicas 1, 3 and 4 have stored k+1, which is a majority of both configurations. 1
+//     and 4 apply it, and acknowledge records as a majority of {1, 2, 4}.
+//  4. Replicas 2 and 3 cannot reach the others. With its commit index alone, 2 would begin
+//     again in {1, 2, 3}, and win with the vote of 3, which has stored no more than 2: two
+//     leaders, and a reader of 2 misses what was acknowledged.
+//
+// Writing the hard state first instead would need a commit index below the first entry of
+// the group, as after a torn write the older entries that the group was to replace would
+// count as committed; and there may be two changes in one group.
+//
+// A suffix that was replaced takes nothing away: which changes a log has proves the same
+// whenever it is read, and a replica that lost k+1 to another leader needs to know of
+// k-1 only. Of what a snapshot covers, nothing needs to be proved. A change that was
+// refused is stored as an entry without content, and counts for nothing here.
+func committedAtLeast(log segment.Log, commit, last uint64) (uint64, error) {
+	newest := uint64(0) // change behind commit
+	for next := commit + 1; next <= last; {
+		entries, err := log.Entries(next, last+1, readBytes)
+		if err != nil {
+			return 0, fmt.Errorf("read entry %d, which is not known to be committed: %w", next, err)
+		}
+		for i := range entries {
+			if raftpb.EntryType(entries[i].Type) == raftpb.EntryNormal {
+				continue
+			}
+			if newest > 0 {
+				commit = newest
+			}
+			newest = entries[i].Index
+		}
+		next += uint64(len(entries))
+	}
+	return commit, nil
 }
 
 // partly is the step to take while not all that are wanted can vote: one more

@@ -71,7 +71,9 @@ func New(o Config) (*Core, error) {
 		return nil, fmt.Errorf("read term of the last index %d: %w", last, err)
 	}
 	// What the snapshot covers was committed when it was taken.
-	hard.Commit = max(hard.Commit, index)
+	if hard.Commit, err = committedAtLeast(log, max(hard.Commit, index), last); err != nil {
+		return nil, err
+	}
 	t := tail.New(o.Memory.Tails, max(table.Start(), log.StartOffset()), table.End())
 	g := &group{id: o.ID, logger: o.Logger, term: hard.Term, address: o.Address, storage: &storage{
 		tail: t, log: log, table: table, last: last, lastTerm: lastTerm, hard: hard, conf: conf, logger: o.Logger,
