@@ -32,7 +32,7 @@ type command struct {
 	RequestBytes  int       `json:"request_bytes"`
 	BufferBytes   int       `json:"buffer_bytes"`
 	Linger        int64     `json:"linger_ms"`
-	Lease         int64     `json:"lease_ms"`
+	Lease         *int64    `json:"lease_ms"`
 	RecordTimeout *int64    `json:"record_timeout_ms"`
 	WriterTerm    uint64    `json:"writer_term"`
 	NoSession     bool      `json:"no_session"`
@@ -177,6 +177,14 @@ func (r *runner) dial(c command) error {
 	return nil
 }
 
+// lease is the one that was given, or 0.
+func (c command) lease() time.Duration {
+	if c.Lease == nil {
+		return 0
+	}
+	return ms(*c.Lease)
+}
+
 func (c command) producerOptions() []client.ProducerOption {
 	o := []client.ProducerOption{
 		client.WithMaxInFlightRequests(c.InFlight), client.WithMaxInFlightBytes(c.InFlightBytes),
@@ -188,8 +196,8 @@ func (c command) producerOptions() []client.ProducerOption {
 	if c.BufferBytes > 0 {
 		o = append(o, client.WithBufferBytes(c.BufferBytes))
 	}
-	if c.Lease > 0 {
-		o = append(o, client.WithLease(ms(c.Lease)))
+	if c.Lease != nil {
+		o = append(o, client.WithLease(ms(*c.Lease)))
 	}
 	if c.RecordTimeout != nil {
 		o = append(o, client.WithRequestTimeout(ms(*c.RecordTimeout)))
@@ -305,7 +313,7 @@ func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 			"state": found.State.String(), "offset": found.Offset, "epoch": found.Epoch, "next": found.Next, "known": found.Known,
 		}, err
 	case "open-session":
-		s, err := a.OpenSession(ctx, c.Log, ms(c.Lease))
+		s, err := a.OpenSession(ctx, c.Log, c.lease())
 		return map[string]any{"session": s.ID, "epoch": s.Epoch, "log_id": s.LogID, "lease_ms": s.Lease.Milliseconds()}, err
 	case "keep-session":
 		return nil, a.KeepSession(ctx, c.Log, client.Session{ID: c.At.in().Session, LogID: c.At.in().LogID})
@@ -317,7 +325,7 @@ func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 
 func (c command) hold() client.HoldInfo {
 	h := client.HoldInfo{
-		Name: c.Hold, Owner: c.Owner, Lease: ms(c.Lease), MaxBytes: c.MaxBytes, MaxAge: ms(c.HoldMaxAge), Pointer: []byte(c.Pointer),
+		Name: c.Hold, Owner: c.Owner, Lease: c.lease(), MaxBytes: c.MaxBytes, MaxAge: ms(c.HoldMaxAge), Pointer: []byte(c.Pointer),
 	}
 	switch {
 	case c.FromStart:

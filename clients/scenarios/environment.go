@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -130,6 +131,10 @@ func (p *play) act(ctx context.Context, s Step) error {
 		return e.put(ctx, p.log, with["values"])
 	case "trim-behind":
 		_, _, err := e.client.Admin().Trim(ctx, p.log, int64(intOf(with["before"])), false)
+		return err
+	case "hold-behind":
+		largest := client.HoldInfo{Name: fmt.Sprint(with["hold"]), MaxBytes: math.MaxInt64}
+		_, _, err := e.client.Admin().SetHold(ctx, p.log, largest)
 		return err
 	case "replace-log":
 		p.sent.all = nil // what was in the log before is nowhere now

@@ -89,6 +89,8 @@ func (e *Environment) Play(ctx context.Context, s Scenario, r *Runner) (err erro
 	if err := p.dial(ctx); err != nil {
 		return fmt.Errorf("dial: %w", err)
 	}
+	certs := p.environment.certs
+	p.saved["authority"], p.saved["certificate"], p.saved["key"] = certs.authority, certs.user, certs.userKey
 	for i, step := range s.Steps {
 		if err := p.step(ctx, step); err != nil {
 			err = fmt.Errorf("step %d, %s: %w", i+1, step.Do, err)

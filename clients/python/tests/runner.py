@@ -129,9 +129,11 @@ def producer_options(c: Command) -> dict[str, Any]:
     for name, of in (("request_bytes", "max_request_bytes"), ("buffer_bytes", "buffer_bytes")):
         if name in c:
             options[of] = c[name]
-    for name, of in (("lease_ms", "lease"), ("record_timeout_ms", "record_timeout")):
+    for name, of in (("record_timeout_ms", "record_timeout"),):
         if name in c:
             options[of] = seconds(c, name)
+    if "lease_ms" in c:
+        options["lease"] = c["lease_ms"] / 1000  # also 0
     return options
 
 

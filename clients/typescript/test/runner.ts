@@ -160,8 +160,8 @@ function projection(c: Command): Projection | undefined {
 async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<object | undefined> {
   if (c.do === "leaks") return leaks();
   if (c.do === "dial") {
-    const shown = c.certificate && c.key && { cert: readFileSync(c.certificate), key: readFileSync(c.key) };
-    const tls = c.authority ? { ca: readFileSync(c.authority), ...(shown || {}) } : undefined;
+    const pem = (path: string | undefined) => (path ? readFileSync(path) : undefined);
+    const tls = c.authority ? { ca: pem(c.authority), cert: pem(c.certificate), key: pem(c.key) } : undefined;
     clients.set(c.client, new Client(c.addresses, { tls, token: c.token, retryTimeMs: number(c, "retry_ms") }));
     return undefined;
   }
