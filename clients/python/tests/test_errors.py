@@ -1,10 +1,14 @@
+import copy
+import pickle
+
 import grpc
 import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 import strandline
-from strandline.errors import Error, Outcome, from_refusal, from_rpc
+from strandline.errors import Error, Fenced, Held, Outcome, Position, from_refusal, from_rpc
+from strandline.holds import Hold
 from strandline.v1 import log_pb2
 
 
@@ -48,3 +52,22 @@ def test_full_and_busy_are_not_alike() -> None:
     full, busy = Error("FULL", "", retryable=True), Error("BUSY", "", retryable=True)
     assert not full.again
     assert busy.again and not busy.elsewhere
+
+
+def test_an_error_survives_pickling_and_copying() -> None:
+    first = Error("FENCED", "a newer writer", facts={"writer_term": "4"})
+    hold = Hold("backup", 7)
+    error = Error(
+        "HELD", "kept", outcome=Outcome.MAYBE_DONE, retryable=True, position=Position(1, 2, 3, 4), hold=hold
+    )
+    error.__cause__ = first
+    for made in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(made) is Held
+        assert str(made) == str(error)
+        assert (made.retryable, made.outcome, made.position, made.hold) == (
+            True,
+            Outcome.MAYBE_DONE,
+            Position(1, 2, 3, 4),
+            hold,
+        )
+        assert type(made.__cause__) is Fenced and made.__cause__.writer_term == 4

@@ -1,9 +1,11 @@
 """The face without asyncio, as far as it needs no server."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from silent import Silent
 
 import strandline
 from strandline import sync
@@ -92,3 +94,18 @@ def test_a_thread_that_nothing_would_wake_hears_that_the_client_was_closed(
             with pytest.raises(strandline.Closed) as caught:
                 one.result(60)
             assert caught.value.outcome is strandline.Outcome.MAYBE_DONE
+
+
+def test_a_client_that_is_closed_takes_no_events_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    server = Silent()
+    with sync.Client(server.address) as lasting:
+        for _ in range(20):
+            with sync.Client(server.address) as short, ThreadPoolExecutor(1) as threads:
+                asking = threads.submit(short.admin.info, "orders")
+                assert lasting.admin.open_session("orders").id == 1
+                short.close()
+                with pytest.raises(strandline.Closed):
+                    asking.result(60)
+    server.close()
+    assert not caplog.records
+    assert not [t for t in threading.enumerate() if t.name == "strandline"]

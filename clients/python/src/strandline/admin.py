@@ -7,16 +7,16 @@ import uuid
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import grpc
 from google.protobuf import duration_pb2
 
-from strandline.calls import PATHS, Calls, ToLeader, within
-from strandline.errors import Error, HoldNotFound, Outcome, Position
+from strandline.calls import CATALOG, PATHS, Calls, ToLeader, within
+from strandline.errors import Error, HoldNotFound, Outcome, Position, time_span
 from strandline.holds import Hold
 from strandline.peers import Peer
 from strandline.records import LogConfig, LogInfo, Resolution, ResolveState, Session
 from strandline.v1 import catalog_pb2, log_pb2, session_pb2
 
-_CATALOG = ""  # stands for the log of logs where a call names none
 _LAST = 2**64 - 1
 
 
@@ -41,20 +41,20 @@ class Admin:
         request = catalog_pb2.CreateLogRequest(
             name=name, config=(config or LogConfig())._wire(), request_id=uuid.uuid4().hex
         )
-        made = self._calls.to_leader(_CATALOG, "CreateLog", request, catalog_pb2.CreateLogResponse)
+        made = self._calls.to_leader(CATALOG, "CreateLog", request, catalog_pb2.CreateLogResponse)
         return LogInfo._read((await within(timeout, made)).info)
 
     async def list_logs(self, *, internal: bool = False, timeout: float | None = None) -> list[LogInfo]:
         """Lists all logs by name, with the system's own if internal is set."""
         request = catalog_pb2.ListLogsRequest(include_internal=internal)
-        asked = self._calls.to_leader(_CATALOG, "ListLogs", request, catalog_pb2.ListLogsResponse)
+        asked = self._calls.to_leader(CATALOG, "ListLogs", request, catalog_pb2.ListLogsResponse)
         return [LogInfo._read(info) for info in (await within(timeout, asked)).logs]
 
     async def configure_log(self, name: str, config: LogConfig, *, timeout: float | None = None) -> LogInfo:
         """Gives a log a whole new configuration. To change a part of it, replace that in what info
         returns: somebody else's change in between is Precondition then."""
         request = catalog_pb2.ConfigureLogRequest(name=name, config=config._wire())
-        made = self._calls.to_leader(_CATALOG, "ConfigureLog", request, catalog_pb2.ConfigureLogResponse)
+        made = self._calls.to_leader(CATALOG, "ConfigureLog", request, catalog_pb2.ConfigureLogResponse)
         return LogInfo._read((await within(timeout, made)).info)
 
     async def delete_log(self, name: str, *, timeout: float | None = None) -> None:
@@ -65,7 +65,7 @@ class Admin:
     async def _delete_log(self, name: str) -> None:
         request = log_pb2.GetInfoRequest(log=name, allow_stale=True)
         try:
-            asked = await self._calls.to_leader(_CATALOG, "GetInfo", request, log_pb2.GetInfoResponse)
+            asked = await self._calls.to_leader(CATALOG, "GetInfo", request, log_pb2.GetInfoResponse)
         except Error as error:
             raise error.but(outcome=Outcome.NOT_DONE) from None  # it was a question
         try:
@@ -79,7 +79,7 @@ class Admin:
     async def _delete_by_id(self, name: str, log_id: int) -> None:
         request = catalog_pb2.DeleteLogRequest(name=name, log_id=log_id)
         try:
-            await self._calls.to_leader(_CATALOG, "DeleteLog", request, catalog_pb2.DeleteLogResponse)
+            await self._calls.to_leader(CATALOG, "DeleteLog", request, catalog_pb2.DeleteLogResponse)
         except Error as error:
             # An earlier try has deleted it: the refusal is about its own effect.
             if error.outcome == Outcome.NOT_DONE or error.reason not in ("LOG_NOT_FOUND", "LOG_REPLACED"):
@@ -93,30 +93,40 @@ class Admin:
 
     async def watch_info(self, log: str, interval: float | None = None) -> AsyncGenerator[LogInfo, None]:
         """Yields the log's description now and after changes, at most once per interval (None: 1 s). A
-        broken connection ends it with an error."""
+        broken connection, or a node that stands still, ends it with an error."""
         request = log_pb2.WatchInfoRequest(log=log)
         if interval is not None:
             request.min_interval.CopyFrom(duration(interval))
 
-        async def begin(peer: Peer) -> Any:
-            return peer.channel.unary_stream(
+        async def begin(peer: Peer) -> tuple[Peer, Any, Any]:
+            call = peer.channel.unary_stream(
                 PATHS["WatchInfo"],
                 request_serializer=log_pb2.WatchInfoRequest.SerializeToString,
                 response_deserializer=log_pb2.WatchInfoResponse.FromString,
             )(request, metadata=self._calls.metadata)
+            try:
+                return peer, call, await self._next_info(peer, log, call)
+            except BaseException:
+                call.cancel()
+                raise
 
-        call = await self._calls.by(ToLeader(self._calls, log), begin)
+        peer, call, answer = await self._calls.by(ToLeader(self._calls, log), begin)
         try:
-            async for answer in call:
+            while answer is not grpc.aio.EOF:
                 yield LogInfo._read(answer.info)
-        except asyncio.CancelledError as error:
-            if self._calls.hung_up():
-                raise self._calls.failure(error) from None
-            raise
+                answer = await self._next_info(peer, log, call)
         except Exception as error:
             raise self._calls.failure(error) from None
         finally:
             call.cancel()
+
+    async def _next_info(self, peer: Peer, log: str, call: Any) -> Any:
+        try:
+            return await self._calls.answered(peer, log, call.read(), leads=True)
+        except asyncio.CancelledError as error:
+            if self._calls.hung_up():
+                raise self._calls.failure(error) from None
+            raise
 
     async def trim(
         self, log: str, before: int, *, fast_forward: bool = False, timeout: float | None = None
@@ -179,6 +189,7 @@ class Admin:
         """Begins a session at epoch 0, sequence 0. The lease is in seconds; None: 60."""
         request = session_pb2.OpenSessionRequest(log=log, log_id=log_id)
         if lease is not None:
+            time_span("lease", lease)
             request.lease.CopyFrom(duration(lease))
         answer = await within(
             timeout, self._calls.to_leader(log, "OpenSession", request, session_pb2.OpenSessionResponse)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from strandline.bounded import Late, bounded
-from strandline.errors import Error, Outcome, Position, behind, closed, deadline
+from strandline.errors import Error, Outcome, Position, behind, closed, deadline, time_span, whole
 from strandline.records import MAX_RECORD_BYTES, OVERHEAD, Record, Session
 from strandline.v1 import log_pb2
 from strandline.window import Request, State, Window
@@ -35,10 +35,20 @@ class ProducerOptions:
     record_timeout: float | None = 30.0
 
     def check(self) -> None:
-        limits = (self.max_request_bytes, self.buffer_bytes)
-        optional = (self.max_in_flight, self.max_in_flight_bytes, self.record_timeout)
-        if min(limits) <= 0 or self.linger < 0 or any(o is not None and o <= 0 for o in optional):
-            raise Error("INVALID", "a limit of the producer is not positive")
+        for name in ("max_request_bytes", "buffer_bytes", "max_in_flight", "max_in_flight_bytes"):
+            value = getattr(self, name)
+            if value is not None:
+                whole(name, value)
+                if value == 0:
+                    raise Error("INVALID", f"{name} is 0, and has to be positive")
+        time_span("linger", self.linger, zero=True)
+        time_span("lease", self.lease)
+        if self.record_timeout is not None:
+            time_span("record_timeout", self.record_timeout)
+        whole("writer_term", self.writer_term, 64)
+        if self.resume is not None:
+            for name, bits in (("log_id", 64), ("session", 64), ("epoch", 32), ("next", 64)):
+                whole(f"{name} of the position to resume", getattr(self.resume, name), bits)
         if not self.session and self.resume is not None:
             raise Error("INVALID", "a producer without a session resumes none")
 
@@ -90,6 +100,8 @@ class Backlog:
         self, records: Sequence[Record], expected_end: int | None, atomic: bool, timeout: float | None
     ) -> Request:
         """Makes a request out of all records, behind what was accepted before."""
+        if expected_end is not None:
+            whole("expected_end", expected_end)
         r = Request(time.monotonic())
         for record in records:
             self._put(*_encoded(record), r)

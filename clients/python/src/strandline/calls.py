@@ -6,13 +6,13 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from strandline.bounded import Late, bounded
-from strandline.errors import Error, Outcome, closed, deadline, from_rpc, unreachable
+from strandline.errors import Error, Outcome, closed, deadline, from_rpc, silent, unreachable
 from strandline.near import Near
 from strandline.peers import CONNECT_PATIENCE, Pauses, Peer, Peers, check_address
 from strandline.v1 import log_pb2
@@ -29,6 +29,12 @@ METHODS = {
     ),
 }
 PATHS = {name: f"/strandline.v1.{service}/{name}" for service, names in METHODS.items() for name in names}
+
+CATALOG = ""
+"""Stands for the log of logs where a call names none."""
+
+SUSPECT_AFTER = 1.0
+"""How long, in seconds, a node may be without any answer before it is suspected to stand still."""
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -216,7 +222,15 @@ class Tries:
 class Calls:
     """Makes the calls of a client."""
 
-    def __init__(self, peers: Peers, anywhere: bool, retry_time: float, token: str | None) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        anywhere: bool,
+        retry_time: float,
+        token: str | None,
+        on_trouble: Callable[[str, Error | None], None] | None = None,
+    ) -> None:
+        self._on_trouble = on_trouble
         self.peers, self.anywhere, self.retry_time = peers, anywhere, retry_time
         self.near = Near()
         self.metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
@@ -226,6 +240,17 @@ class Calls:
         self.peers.closed = True
         await self.near.close()
         await self.peers.close()
+
+    def trouble(self, log: str, failure: Error | None) -> None:
+        """Tells the application that a producer or reader of a log tries again, or continues."""
+        if self._on_trouble is None or self.peers.closed:
+            return
+        try:
+            self._on_trouble(log, failure)
+        except Exception as error:
+            # A handler that fails must end neither the producer nor the reader.
+            loop = asyncio.get_running_loop()
+            loop.call_exception_handler({"message": "on_trouble failed", "exception": error})
 
     def failure(self, error: BaseException) -> Error:
         """What an error means to a user. A call that ends because the client was closed says so."""
@@ -256,6 +281,87 @@ class Calls:
             raise
         return made
 
+    async def alive(self, peer: Peer, log: str) -> bool:
+        """Reports whether a node answers at all. Those who wait for the same node ask it together."""
+        if peer.asked is None:
+            peer.asked = asyncio.ensure_future(self._alive(peer, log))
+            peer.asked.add_done_callback(lambda _: setattr(peer, "asked", None))
+        return await asyncio.shield(peer.asked)
+
+    async def _alive(self, peer: Peer, log: str) -> bool:
+        try:
+            await self.known_info(peer, log)
+        except Error as error:
+            # Another error is an answer, too; a connection that broke ends the call that waits.
+            if error.outcome == Outcome.NOT_DONE and error.reason == "UNREACHABLE":
+                peer.note_silence()
+                return False
+        return True
+
+    async def newer_leader(self, log: str, believed: str) -> str | None:
+        """Asks the other nodes who leads a log. None: the one that is believed to, or nobody knows."""
+
+        async def ask(address: str) -> log_pb2.LogInfo | None:
+            try:
+                peer = self.peers.at(address)
+                await peer.connect(CONNECT_PATIENCE)
+                return await self.known_info(peer, log)
+            except Error:
+                return None
+
+        async def in_time(address: str) -> log_pb2.LogInfo | None:
+            try:
+                return await bounded(ask(address), CONNECT_PATIENCE)
+            except Late:
+                return None
+
+        answers = await asyncio.gather(*(in_time(address) for address in self.peers.others(believed)))
+        known = [info for info in answers if info is not None and info.leader]
+        leader = max(known, key=lambda info: info.leader_term).leader if known else believed
+        return None if leader == believed else leader
+
+    async def answered(self, peer: Peer, log: str, doing: Awaitable[T], leads: bool = False) -> T:
+        """Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off,
+        keeps its connections. Whenever it has been silent for a second it is asked whether it is there,
+        and, if it is to be the leader, others are asked who is. What was sent may have been done."""
+        task = asyncio.ensure_future(doing)
+        asking: asyncio.Future[Error | None] | None = None
+        try:
+            while True:
+                waits: set[asyncio.Future[Any]] = {task} if asking is None else {task, asking}
+                patience = SUSPECT_AFTER if asking is None else None
+                await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                if task.done():
+                    return task.result()
+                if asking is None:
+                    asking = asyncio.ensure_future(self._suspect(peer, log, leads))
+                elif asking.done():
+                    failure, asking = asking.result(), None
+                    if failure is not None:
+                        raise failure
+        finally:
+            for one in (task, asking):
+                if one is not None and not one.done():
+                    one.cancel()
+                    await asyncio.wait({one})
+                if one is not None and not one.cancelled():
+                    one.exception()  # nobody else asks for it
+
+    async def _suspect(self, peer: Peer, log: str, leads: bool) -> Error | None:
+        """Why it is of no use to wait any longer for a node that is silent; None: it is."""
+        if not self.peers.others(peer.address):
+            return None  # the connection's keep-alive finds out
+        asking = self.alive(peer, log)
+        if leads:
+            there, leader = await asyncio.gather(asking, self.newer_leader(log, peer.address))
+            if leader is not None:
+                return silent(leader)
+        else:
+            there = await asking
+        if there:
+            return None
+        return unreachable(Outcome.MAYBE_DONE, f"{peer.address} does not answer for now")
+
     async def known_info(self, peer: Peer, log: str) -> log_pb2.LogInfo:
         """Asks a node what it knows of a log, without its asking others."""
         try:
@@ -275,7 +381,12 @@ class Calls:
     async def to_leader(self, log: str, method: str, request: Message, answer: type[A]) -> A:
         """Makes a call to the node that leads a log, as often as retry_time allows. The call does no
         harm when it is made twice, or the node recognises it."""
-        return await self.by(ToLeader(self, log), lambda peer: self.on(peer, method, request, answer))
+        return await self.by(
+            ToLeader(self, log),
+            lambda peer: self.answered(
+                peer, log, self.on(peer, method, request, answer), leads=log != CATALOG
+            ),
+        )
 
     async def by(self, route: Route, do: Callable[[Peer], Awaitable[T]]) -> T:
         until = time.monotonic() + self.retry_time
@@ -293,7 +404,7 @@ class Calls:
             if failure.elsewhere:
                 route.elsewhere(failure)
                 width = route.width(failure)
-            if count >= width and time.monotonic() + pauses.delay > until:
+            if count >= width and (failure._lasting or time.monotonic() + pauses.delay > until):
                 raise tries.verdict(failure)
             await pauses.between(route.tried(), width)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,11 +15,23 @@ import grpc
 from strandline.admin import Admin
 from strandline.backlog import ProducerOptions
 from strandline.calls import Calls, within
-from strandline.errors import Error, Outcome, Position
+from strandline.errors import Error, Outcome, Position, invalid, time_span
 from strandline.filters import Filter, Projection
-from strandline.peers import Peers, check_address
+from strandline.peers import Peers, check_address, check_process
 from strandline.producer import Producer
 from strandline.reader import Reader, ReaderOptions
+
+
+def _no_password() -> str:
+    raise invalid("the key has a password, which the client does not ask for")
+
+
+def _check_token(token: str | None) -> None:
+    """Refuses what no header can carry. The error does not show it."""
+    if token is not None and not re.fullmatch(r"[!-~]+", token):
+        raise invalid(
+            "the token is empty, or has a character that no header can carry, such as a line break at its end"
+        )
 
 
 @dataclass(frozen=True)
@@ -30,10 +44,28 @@ class TLS:
     """With key: shows who the client is. None: nobody."""
     key: str | Path | None = None
 
+    def _check(self) -> None:
+        """Refuses what gRPC would abort the process for, or take and fail with later."""
+        if (self.certificate is None) != (self.key is None):
+            raise invalid("a certificate needs its key, and a key its certificate")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        of = f"the authority {self.authority}"
+        try:
+            if self.authority is not None:
+                context.load_verify_locations(cafile=self.authority)
+            if self.certificate is not None:
+                of = f"the certificate {self.certificate} with the key {self.key}"
+                context.load_cert_chain(self.certificate, self.key, password=_no_password)
+        except ssl.SSLError as error:
+            raise invalid(f"{of} cannot be used: not PEM, or they do not match ({error})") from error
+        except OSError as error:
+            raise invalid(f"{of} cannot be read: {error}") from error
+
     def _credentials(self) -> grpc.ChannelCredentials:
         def read(path: str | Path | None) -> bytes | None:
             return None if path is None else Path(path).read_bytes()
 
+        self._check()
         return grpc.ssl_channel_credentials(read(self.authority), read(self.key), read(self.certificate))
 
 
@@ -51,6 +83,10 @@ class Client:
     tls encrypts. token is sent with every call, as `authorization: Bearer`; without tls in clear, also to
     the addresses that insecure allows. retry_time is how long, in seconds, calls of admin, and the opening
     of a producer or reader, keep looking for a node that can answer; 0 tries every address once.
+
+    on_trouble is called with a log and an error whenever a producer or reader of it cannot continue and
+    tries again, and with None in the place of the error when it continues. It runs in the event loop and
+    must return soon.
     """
 
     def __init__(
@@ -61,15 +97,21 @@ class Client:
         insecure: bool = False,
         token: str | None = None,
         retry_time: float = 5.0,
+        on_trouble: Callable[[str, Error | None], None] | None = None,
     ) -> None:
         all_addresses = [addresses] if isinstance(addresses, str) else list(addresses)
         if not all_addresses:
-            raise Error("INVALID", "a client without an address")
+            raise invalid("a client without an address")
+        check_process()
+        _check_token(token)
+        time_span("retry_time", retry_time, zero=True)
         anywhere = insecure or tls is not None
         for address in all_addresses:
             check_address(address, anywhere)
         credentials = None if tls is None else tls._credentials()
-        self._calls = Calls(Peers(all_addresses, credentials, anywhere), anywhere, retry_time, token)
+        self._calls = Calls(
+            Peers(all_addresses, credentials, anywhere), anywhere, retry_time, token, on_trouble
+        )
         self.admin = Admin(self._calls)
         """The verbs beside append and read."""
 

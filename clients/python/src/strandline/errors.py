@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import grpc
 from google.protobuf import any_pb2
@@ -50,6 +50,8 @@ class Error(Exception):
 
     kinds: ClassVar[dict[str, type[Error]]] = {}
     REASON = ""
+
+    _lasting = False  # a node that cannot be reached will not be later either: its certificate is wrong
 
     reason: str
     message: str
@@ -124,6 +126,10 @@ class Error(Exception):
         except ValueError:
             return 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        what = (self.reason, self.message, self.retryable, self.outcome, self.facts, self.position, self.hold)
+        return _copied, (*what, self.__cause__), self.__dict__
+
     def but(self, *, outcome: Outcome | None = None, position: Position | None = None) -> Error:
         """A copy with another outcome or position."""
         made = Error(
@@ -135,13 +141,13 @@ class Error(Exception):
             position=position or self.position,
             hold=self.hold,
         )
-        made.__cause__ = self.__cause__
+        made.__cause__, made._lasting = self.__cause__, self._lasting
         return made
 
     @property
     def again(self) -> bool:
         """Whether a producer repeats what was refused. FULL is for the application: only a trim helps."""
-        return self.retryable and self.reason != "FULL"
+        return (self.retryable or self._lasting) and self.reason != "FULL"
 
     @property
     def elsewhere(self) -> bool:
@@ -339,8 +345,65 @@ class BehindFailed(Error):
     REASON = "BEHIND_FAILED"
 
 
+def _copied(
+    reason: str,
+    message: str,
+    retryable: bool,
+    outcome: Outcome,
+    facts: dict[str, str],
+    position: Position | None,
+    hold: Hold | None,
+    cause: BaseException | None,
+) -> Error:
+    """An error that was pickled or copied."""
+    made = Error(
+        reason,
+        message,
+        retryable=retryable,
+        outcome=outcome,
+        facts=facts,
+        position=position,
+        hold=hold,
+    )
+    made.__cause__ = cause
+    return made
+
+
+def invalid(message: str) -> Error:
+    return Error("INVALID", message)
+
+
+def whole(name: str, value: object, bits: int = 63) -> None:
+    """Refuses what is no whole number that a message can carry."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
+        raise invalid(f"{name} is {value!r}, and has to be a whole number from 0 to 2**{bits} - 1")
+
+
+def time_span(name: str, value: object, *, zero: bool = False) -> None:
+    """Refuses what is no time, in seconds, that a message or a clock can carry."""
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not real or not 0 <= value <= _LONGEST or (value == 0 and not zero):  # type: ignore[operator]
+        least = "at least 0" if zero else "more than 0"
+        raise invalid(f"{name} is {value!r} s, and has to be {least} and at most {_LONGEST:g}")
+
+
+_LONGEST = 1e9
+"""Longer than any time that makes sense, in seconds, and within what a Duration holds."""
+
+
 def unreachable(outcome: Outcome, message: str) -> Error:
     return Error("UNREACHABLE", message, retryable=True, outcome=outcome)
+
+
+def silent(leader: str) -> Error:
+    """Says that a leader does not answer, and another one is there by now."""
+    return Error(
+        "NOT_LEADER",
+        f"the leader is silent, and {leader} leads now",
+        retryable=True,
+        outcome=Outcome.MAYBE_DONE,
+        facts={"leader": leader},
+    )
 
 
 def closed(what: str, outcome: Outcome = Outcome.NOT_DONE) -> Error:

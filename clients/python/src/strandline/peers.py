@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import random
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import grpc
 
 from strandline.bounded import Late, bounded
-from strandline.errors import Error, Outcome, closed, unreachable
+from strandline.errors import Error, Outcome, closed, invalid, unreachable
 
 _MAX_MESSAGE = 64 << 20
 _OPTIONS: list[tuple[str, Any]] = [
@@ -31,15 +32,49 @@ _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.http2.lookahead_bytes", 4 << 20),
 ]
 
+_CHECK = "/strandline.v1.LogService/GetInfo"
+
 CONNECT_PATIENCE = 1.0
 """How long, in seconds, a node may take to take a connection while there are others to try."""
+
+
+_SILENCE_REMEMBERED = 1.0
+"""For so long, in seconds, hints to a node that did not answer are not followed."""
+
+_CAUSE_PATIENCE = 0.5
+
+_LASTING = (
+    "CERTIFICATE_VERIFY_FAILED",
+    "WRONG_VERSION_NUMBER",
+    "Hostname Verification Check failed",
+    "is not in peer certificate",
+)
+"""What gRPC says where trying again cannot help: a node's certificate is not believed, does not name the
+node, or the node does not encrypt."""
+
+_process: int | None = None  # in which gRPC was used first
+
+
+def check_process() -> None:
+    """Refuses to use gRPC in a process that was forked from one that used it: gRPC's threads are not
+    there, so calls would wait for ever, or abort the process."""
+    if _process not in (None, os.getpid()):
+        raise invalid(
+            "this process was forked from one that had used a client, which gRPC does not survive: "
+            "start it with the method spawn or forkserver of multiprocessing, or fork before the first client"
+        )
 
 
 class Peer:
     """One node."""
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials | None) -> None:
+        global _process
+        _process = os.getpid()
         self.address = address
+        self.silent_until = 0.0
+        self.asked: asyncio.Future[bool] | None = None  # whether it is there; see Calls.alive
+        self._closed = False
         if credentials is None:
             self.channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
         else:
@@ -49,6 +84,7 @@ class Peer:
         self._watching: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
+        self._closed = True
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
@@ -76,13 +112,45 @@ class Peer:
             self._watching = loop.create_task(self._watch())
         while self.state != grpc.ChannelConnectivity.READY:
             if self.state == grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                raise unreachable(Outcome.NOT_DONE, f"no connection to {self.address}")
-            if self.state == grpc.ChannelConnectivity.SHUTDOWN:
+                if cause := await self._cause():
+                    raise cause
+                self._set(self.channel.get_state())
+                continue
+            if self._closed or self.state == grpc.ChannelConnectivity.SHUTDOWN:
                 raise closed("client")
             if self.state == grpc.ChannelConnectivity.IDLE:
                 self.channel.get_state(try_to_connect=True)
             if not await self.change(None if until is None else until - loop.time()):
                 raise unreachable(Outcome.NOT_DONE, f"{self.address} takes no connection for now")
+
+    async def _cause(self) -> Error | None:
+        """Why there is no connection. Only a call says so; it fails at once, and if the connection is up
+        by then, the node refuses it, as it names no log: None."""
+        ask = self.channel.unary_unary(_CHECK)
+        words = ""
+        try:
+            await ask(b"", timeout=_CAUSE_PATIENCE)
+        except grpc.aio.AioRpcError as error:
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                words = error.details() or ""
+            elif error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
+                return None
+        except asyncio.CancelledError:
+            if not self._closed or getattr(asyncio.current_task(), "cancelling", int)():
+                raise
+        except Exception:
+            if not self._closed:
+                raise
+        if self._closed:
+            return closed("client")
+        message = f"no connection to {self.address}: {words.rpartition('last error: ')[2]}".rstrip(": ")
+        failure = unreachable(Outcome.NOT_DONE, message)
+        failure._lasting = any(sign in words for sign in _LASTING)
+        failure.retryable = not failure._lasting
+        return failure
+
+    def note_silence(self) -> None:
+        self.silent_until = time.monotonic() + _SILENCE_REMEMBERED
 
     async def change(self, seconds: float | None) -> bool:
         """Waits for the state of the connection to change. False: it did not in time."""
@@ -119,6 +187,10 @@ class Peers:
         self._known: dict[str, Peer] = {}
         self._leads: dict[str, _Lead] = {}
 
+    def others(self, address: str) -> list[str]:
+        """All nodes that are known, but for one."""
+        return [a for a in dict.fromkeys((*self.addresses, *self._known)) if a != address]
+
     async def close(self) -> None:
         self.closed = True
         await asyncio.gather(*(peer.close() for peer in self._known.values()))
@@ -136,6 +208,7 @@ class Peers:
     def at(self, address: str) -> Peer:
         if self.closed:
             raise closed("client")
+        check_process()
         if address not in self._known:
             self._known[address] = Peer(address, self._credentials)
         return self._known[address]
@@ -161,7 +234,10 @@ class Peers:
         if host in ("", "0.0.0.0", "::"):
             return False
         known = self._known.get(hint)
-        return known is None or known.state != grpc.ChannelConnectivity.TRANSIENT_FAILURE
+        return known is None or (
+            known.state != grpc.ChannelConnectivity.TRANSIENT_FAILURE
+            and known.silent_until <= time.monotonic()
+        )
 
     def look_elsewhere(self, log: str, tried: Peer | None, hint: str) -> None:
         """Notes that the node tried last does not serve the log: the next one is whom it named, or

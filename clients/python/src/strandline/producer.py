@@ -11,7 +11,7 @@ from typing import TypeVar
 from strandline.backlog import Backlog, Interruption, ProducerOptions
 from strandline.bounded import Late, bounded
 from strandline.calls import Calls, within
-from strandline.errors import Error, Outcome, Position, closed, deadline
+from strandline.errors import Error, Outcome, Position, closed, deadline, invalid
 from strandline.records import Record, Session
 from strandline.rounds import Rounds
 from strandline.session import ProducerSession
@@ -138,7 +138,11 @@ async def _result(future: asyncio.Future[T], until: float | None, place: Callabl
 
 
 def _record(record: Record | bytes) -> Record:
-    return record if isinstance(record, Record) else Record(record)
+    if isinstance(record, Record):
+        return record
+    if isinstance(record, bytes):
+        return Record(record)
+    raise invalid(f"a record is a Record or bytes, not {type(record).__name__}")
 
 
 def _take_note(future: asyncio.Future[T]) -> None:

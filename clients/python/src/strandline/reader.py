@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from strandline.admin import duration
 from strandline.bounded import Late, bounded
 from strandline.calls import PATHS, Calls, Route, ToDialled, ToLeader, ToReplica, within
-from strandline.errors import Error, Outcome, closed, unreachable
+from strandline.errors import Error, Outcome, closed, time_span, unreachable, whole
 from strandline.filters import Filter, Projection
-from strandline.peers import Pauses
+from strandline.peers import Pauses, Peer
 from strandline.records import Record, _read
 from strandline.v1 import log_pb2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,14 @@ class ReaderOptions:
             raise Error("INVALID", "a read begins at an offset, a time or the tail: at one of them")
         if self.prefer_follower and self.nearest is not False:
             raise Error("INVALID", "a read is from the nearest replica or prefers followers: one of them")
-        stale = self.max_staleness is not None and self.max_staleness <= 0
-        if (self.offset or 0) < 0 or (self.at_least or 0) < 0 or stale:
-            raise Error(
-                "INVALID", "an offset or a bound of the read is negative, or no staleness at all is allowed"
-            )
+        for name in ("offset", "at_least", "max_records", "max_bytes", "until_offset"):
+            value = getattr(self, name)
+            if value is not None:
+                whole(name, value)
+        whole("log_id", self.log_id, 64)
+        time_span("heartbeat", self.heartbeat)
+        if self.max_staleness is not None:
+            time_span("max_staleness", self.max_staleness)
 
     @property
     def linearizable(self) -> bool:
@@ -101,7 +107,8 @@ class _Trouble:
             self._broken += 1
         patient = placed and failure.reason != "STALE"
         in_time = time.monotonic() - self._began < retry_time
-        return self._broken <= _BROKEN_STREAMS and (patient or self.count < width or in_time)
+        worth = patient or self.count < width or (in_time and not failure._lasting)
+        return self._broken <= _BROKEN_STREAMS and worth
 
 
 class Reader:
@@ -112,6 +119,9 @@ class Reader:
             async for record in records:
                 ...
     """
+
+    _call: Any = None
+    _loop: asyncio.AbstractEventLoop | None = None  # of the call
 
     def __init__(self, calls: Calls, log: str, options: ReaderOptions) -> None:
         options.check()
@@ -133,10 +143,12 @@ class Reader:
         self._given, self._took = 0, 0  # records, and about how many bytes
         self._records: list[Record] = []  # of the newest frame, from _at on
         self._at = 0
-        self._call: Any = None
+        self._peer: Peer | None = None  # that the call is to
+        self._connecting: asyncio.Future[Any] | None = None
         self._trouble = _Trouble()
         self._failure: Error | None = None  # final
         self._ended = False
+        self._closed = False
 
     @property
     def offset(self) -> int | None:
@@ -147,8 +159,29 @@ class Reader:
     async def open(self, *, timeout: float | None = None) -> Reader:
         """Finds the tail, where the read begins there; otherwise it asks nobody."""
         if self._options.tail and self._next is None:
-            await within(timeout, self._find_tail(), Outcome.NOT_DONE)
+            await within(timeout, self._until_closed(self._find_tail()), Outcome.NOT_DONE)
         return self
+
+    async def _until_closed(self, doing: Coroutine[Any, Any, T]) -> T:
+        """Waits for something that close ends."""
+        if self._failure is not None:
+            doing.close()
+            raise self._failure.but()
+        task = asyncio.ensure_future(doing)
+        self._connecting = task
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._closed_meanwhile():
+                raise closed("reader") from None
+            raise
+        finally:
+            self._connecting = None
+
+    def _closed_meanwhile(self) -> bool:
+        """Reports whether the CancelledError that the current task has caught comes from close."""
+        # Before Python 3.11 a task does not know whether it was cancelled itself.
+        return self._closed and not getattr(asyncio.current_task(), "cancelling", int)()
 
     async def _find_tail(self) -> None:
         """Asking first gives the tail a fixed place, which a broken connection cannot move."""
@@ -156,7 +189,10 @@ class Reader:
         if self._options.any_replica:
             request.allow_stale = True
             answer = await self._calls.by(
-                self._route, lambda peer: self._calls.on(peer, "GetInfo", request, log_pb2.GetInfoResponse)
+                self._route,
+                lambda peer: self._calls.answered(
+                    peer, self.log, self._calls.on(peer, "GetInfo", request, log_pb2.GetInfoResponse)
+                ),
             )
         else:
             answer = await self._calls.to_leader(self.log, "GetInfo", request, log_pb2.GetInfoResponse)
@@ -203,10 +239,20 @@ class Reader:
         return batch
 
     async def close(self) -> None:
-        """Ends the read."""
-        self._failure = closed("reader")
+        """Ends the read. Who waits for a record in another task gets the error Closed."""
+        self._closed, self._failure = True, closed("reader")
         self._records, self._at = [], 0
+        if self._connecting is not None:
+            self._connecting.cancel()
         self._hang_up()
+
+    def __del__(self) -> None:
+        """Ends the read that nobody holds any more, such as one whose loop was left by break. The last
+        reference may go in any thread."""
+        call, loop = self._call, self._loop
+        if call is not None and loop is not None and not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # it was closed meanwhile
+                loop.call_soon_threadsafe(call.cancel)
 
     async def _fill(self) -> bool:
         """Gets records. False: there are no more."""
@@ -243,8 +289,9 @@ class Reader:
         reached = self._call is not None
         try:
             if self._call is None:
-                peer = await self._route.connect()
+                peer = await self._until_closed(self._route.connect())
                 reached = True
+                self._peer, self._loop = peer, asyncio.get_running_loop()
                 self._call = peer.channel.unary_stream(
                     PATHS["Read"],
                     request_serializer=log_pb2.ReadRequest.SerializeToString,
@@ -252,15 +299,22 @@ class Reader:
                 )(self._request(), metadata=self._calls.metadata)
             frame = await self._receive()
         except asyncio.CancelledError as error:
+            if self._closed_meanwhile():
+                return
             if not self._calls.hung_up():
                 self._hang_up()
                 raise
             self._fail(self._calls.failure(error))
             return
         except Exception as error:
-            await self._recover(self._calls.failure(error), reached)
+            if not self._closed:
+                await self._recover(self._calls.failure(error), reached)
+            return
+        if self._closed:
             return
         if frame is not None:
+            if self._trouble.count > 0:
+                self._calls.trouble(self.log, None)
             self._trouble = _Trouble()
             try:
                 self._take(frame)
@@ -273,10 +327,11 @@ class Reader:
 
     async def _receive(self) -> log_pb2.ReadResponse | None:
         """A frame; None at the end of the stream. One that follows may not be silent for long; one that
-        does not relies on the keep-alive of the connection."""
+        does not relies on the keep-alive of the connection. Either leaves a node that stands still."""
         silence = 3 * self._options.heartbeat if self._options.follow else None
+        assert self._peer is not None
         try:
-            frame = await bounded(self._call.read(), silence)
+            frame = await bounded(self._calls.answered(self._peer, self.log, self._call.read()), silence)
         except Late:
             raise unreachable(Outcome.NOT_DONE, f"the server was silent for {silence:g} s") from None
         return None if frame is grpc.aio.EOF else frame
@@ -294,7 +349,9 @@ class Reader:
         )
         if not worth:
             self._fail(failure)
-        elif self._trouble.count > 1:
+            return
+        self._calls.trouble(self.log, failure)
+        if self._trouble.count > 1:
             await self._trouble.pauses.between(self._route.tried(), width)
 
     def _only_here(self, failure: Error) -> bool:

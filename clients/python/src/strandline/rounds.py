@@ -13,17 +13,13 @@ import grpc
 from strandline.admin import Admin
 from strandline.backlog import Backlog, Interruption
 from strandline.bounded import Late, bounded
-from strandline.calls import PATHS, Calls, ToLeader
-from strandline.errors import Error, Outcome, Position, closed, from_refusal, unreachable
+from strandline.calls import PATHS, SUSPECT_AFTER, Calls, ToLeader
+from strandline.errors import Error, Outcome, Position, closed, from_refusal, silent, unreachable
 from strandline.peers import Pauses
 from strandline.records import Resolution, ResolveState
 from strandline.session import ProducerSession
 from strandline.v1 import log_pb2
 from strandline.window import Request, State
-
-_SUSPECT_AFTER = 1.0
-"""How long requests may be without any answer before others are asked who leads: a leader that was
-paused, or cut off one way, keeps its connections."""
 
 _RESOLVE_AT_LEAST = 1.0
 """The log is asked for so long even if the oldest record has hardly any time left."""
@@ -42,6 +38,7 @@ class Rounds:
         self._interruption: Interruption | None = None
         self._over = asyncio.Event()  # the round is
         self._appended = 0  # requests
+        self._troubled = False  # the application was told so
         self._woken = False  # callers whose next records may come at once
 
     def work(self) -> Iterator[Coroutine[Any, Any, None]]:
@@ -91,6 +88,9 @@ class Rounds:
             self._interruption = None
             self._over.clear()
             width = self._route.width(i.error) if i.error.elsewhere else 1
+            if i.error.again and i.error.reason != "TIMED_OUT" and not self._end.is_set():
+                self._troubled = True
+                self._calls.trouble(self._log, i.error)
             await self._repair(i)
             if self._interruption is not None and self._interruption.error.reason == "TIMED_OUT":
                 # What it was about may be settled by now; else the watch interrupts again.
@@ -212,6 +212,9 @@ class Rounds:
     def _settle(self, r: Request, offsets: list[int]) -> None:
         self._appended += 1
         self._woken = True
+        if self._troubled:
+            self._troubled = False
+            self._calls.trouble(self._log, None)
         self._backlog.settle(r, offsets)
         self._backlog.leave()
 
@@ -361,34 +364,11 @@ class Rounds:
         """Ends the round if the node that has our requests is silent and another leads by now. Should
         the others be wrong, that one says so, and what was sent again is recognised."""
         w = self._window
-        if not w.sent or now - max(self._backlog.last_sign, w.flight[0].sent) <= _SUSPECT_AFTER:
+        if not w.sent or now - max(self._backlog.last_sign, w.flight[0].sent) <= SUSPECT_AFTER:
             return
-        believed = self._calls.peers.leader(self._log)
-        answers = await asyncio.gather(
-            *(self._ask(address) for address in self._calls.peers.addresses if address != believed)
-        )
-        known = [info for info in answers if info is not None and info.leader]
-        if not known:
-            return
-        leader = max(known, key=lambda info: info.leader_term).leader
-        if leader != believed:
-            message = f"the leader is silent, and {leader} leads now"
-            error = Error(
-                "NOT_LEADER",
-                message,
-                retryable=True,
-                outcome=Outcome.MAYBE_DONE,
-                facts={"leader": leader},
-            )
-            self._interrupt(Interruption(error))
-
-    async def _ask(self, address: str) -> log_pb2.LogInfo | None:
-        try:
-            peer = self._calls.peers.at(address)
-            await self._calls.peers.connect(peer)
-            return await self._calls.known_info(peer, self._log)
-        except Error:
-            return None
+        leader = await self._calls.newer_leader(self._log, self._calls.peers.leader(self._log))
+        if leader is not None:
+            self._interrupt(Interruption(silent(leader)))
 
     async def _keep(self) -> None:
         """Keeps the lease of a session that is idle."""

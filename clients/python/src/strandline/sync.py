@@ -8,7 +8,7 @@
         for record in client.read("orders"):
             print(record.offset, record.value)
 
-An event loop in a thread of its own does the work. A Client and a Producer may be used from any number
+An event loop in a thread does the work of all clients. A Client and a Producer may be used from any number
 of threads, a Reader from one at a time.
 """
 
@@ -17,15 +17,19 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 import strandline
-from strandline.errors import Closed, Outcome, Position, closed, deadline
+from strandline.errors import Closed, Error, Outcome, Position, closed, deadline
 from strandline.holds import Hold
+from strandline.peers import check_process
 from strandline.records import LogConfig, LogInfo, Record, Resolution, Session
 
 T = TypeVar("T")
@@ -35,31 +39,93 @@ _CALLS_END_WITHIN = 1.0
 """How long, in seconds, calls may take to end by themselves once their client is closed."""
 
 
-async def _cancel_all() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Loop:
-    """An event loop in a thread."""
+class _Thread:
+    """The event loop of all clients of this process, and the thread that runs it while there are any. gRPC
+    hands every event to whichever loop looks first: with a loop for each client, those of one that was
+    closed would be lost, and others with them. So the loop is never closed."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.loop.set_task_factory(_owned)
+        self._lock = threading.Lock()
+        self._clients = 0
+        self._thread: threading.Thread | None = None
+
+    def join(self) -> None:
+        """Has the thread run for one more client."""
+        with self._lock:
+            self._clients += 1
+            if self._clients == 1:
+                run = self.loop.run_forever
+                self._thread = threading.Thread(target=run, name="strandline", daemon=True)
+                self._thread.start()
+
+    def leave(self) -> None:
+        """Ends the thread with its last client."""
+        with self._lock:
+            self._clients -= 1
+            if self._clients == 0 and self._thread is not None:
+                self.loop.call_soon_threadsafe(self.loop.stop)
+                self._thread.join()
+                self._thread = None
+
+
+_owner: contextvars.ContextVar[_Loop | None] = contextvars.ContextVar("_owner", default=None)
+
+
+def _owned(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    """Makes a task that ends with the client for which it was begun."""
+    task = asyncio.Task(work, loop=loop, **options)
+    if (owner := _owner.get()) is not None:
+        owner.tasks.add(task)
+    return task
+
+
+_threads: dict[int, _Thread] = {}  # by process
+_threads_lock = threading.Lock()
+
+
+def _thread() -> _Thread:
+    with _threads_lock:
+        if os.getpid() not in _threads:
+            _threads[os.getpid()] = _Thread()
+        return _threads[os.getpid()]
+
+
+class _Loop:
+    """The part of one client in the event loop."""
+
+    def __init__(self) -> None:
+        check_process()
+        self._thread = _thread()
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._closed = False
         self._under_way: set[concurrent.futures.Future[Any]] = set()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="strandline", daemon=True)
-        self._thread.start()
+        self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        self._thread.join()
+
+    @property
+    def forked(self) -> bool:
+        """Reports whether this is another process, where the thread is not."""
+        return self._process != os.getpid()
 
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Begins work in the loop."""
+        try:
+            check_process()
+        except Error:
+            work.close()
+            raise
         with self._lock:
             if self._closed:
                 work.close()
                 raise closed("client")
-            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+            owned = _owner.set(self)
+            try:
+                future = asyncio.run_coroutine_threadsafe(work, self._thread.loop)
+            finally:
+                _owner.reset(owned)
             self._under_way.add(future)
         future.add_done_callback(self._ended)
         return future
@@ -82,7 +148,7 @@ class _Loop:
             raise
 
     def close(self) -> None:
-        """Ends the thread, and what is left in the loop."""
+        """Ends what is left of the client, and the thread with the last one."""
         with self._lock:
             if self._closed:
                 return
@@ -90,10 +156,14 @@ class _Loop:
             under_way = list(self._under_way)
         # Once the client is closed its calls end with errors of their own, which say more.
         concurrent.futures.wait(under_way, timeout=_CALLS_END_WITHIN)
-        asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result()
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._thread.loop).result()
+        self._thread.leave()
+
+    async def _cancel_all(self) -> None:
+        tasks = set(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _copy(answer: asyncio.Future[T], to: concurrent.futures.Future[T]) -> None:
@@ -133,8 +203,9 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends every connection, and the thread; calls that wait in other threads end with Closed. Close
-        producers first."""
+        """Ends every connection; calls that wait in other threads end with Closed. Close producers first."""
+        if self._loop.forked:
+            return  # the connections are the parent's
         with contextlib.suppress(Closed):  # already
             self._loop.run(self._client.close())
         self._loop.close()
