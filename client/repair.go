@@ -27,7 +27,9 @@ func (s *supervisor) repair(i interruption, tried *peer) {
 		s.client.peers.lookElsewhere(s.log, tried, i.err.Leader)
 	}
 	switch {
-	case s.context.Err() != nil, i.err.Reason == ErrTimedOut.Reason, i.err.Reason == ErrClosed.Reason:
+	case s.context.Err() != nil, i.err.Reason == ErrClosed.Reason,
+		// Unless its answer came while the stream was being ended.
+		i.err.Reason == ErrTimedOut.Reason && s.overdue(time.Now()):
 		s.backlog.fail(i)
 	case s.options.withoutSession:
 		s.failSent(i.err)
@@ -48,6 +50,18 @@ func (s *supervisor) repair(i interruption, tried *peer) {
 		s.resolve(true)
 		s.continueOrFail(i)
 	}
+}
+
+func (s *supervisor) overdue(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.backlog.overdue(now)
+}
+
+// overdue reports whether the oldest request has waited too long for its answer.
+func (b *backlog) overdue(now time.Time) bool {
+	oldest := b.oldest()
+	return oldest != nil && b.options.timeout > 0 && now.Sub(oldest.accepted) > b.options.timeout
 }
 
 // continueOrFail keeps what was accepted behind an interruption that leaves nothing

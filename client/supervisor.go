@@ -161,6 +161,9 @@ func (r *round) end() interruption {
 	return i
 }
 
+// underWay reports whether a round has begun and not ended. The mutex is held.
+func (r *round) underWay() bool { return r.cancel != nil }
+
 // interrupt ends the round, or the next one if there is none now. Of several
 // reasons the first counts.
 func (r *round) interrupt(i interruption) {

@@ -54,12 +54,13 @@ func (w *watch) each(beat time.Duration, do func(now time.Time)) {
 	}
 }
 
-// timeOut ends the round if the oldest record has waited too long.
+// timeOut ends the round if the oldest record has waited too long. Between rounds, while the
+// log is asked for outcomes, it does nothing: what is too old then is settled before the next
+// round, in which records that are accepted later must not fail for it.
 func (w *watch) timeOut(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	oldest := w.backlog.oldest()
-	if w.options.timeout > 0 && oldest != nil && now.Sub(oldest.accepted) > w.options.timeout {
+	if w.round.underWay() && w.backlog.overdue(now) {
 		w.round.interruptLocked(interruption{err: &Error{
 			Reason: ErrTimedOut.Reason, Message: "no answer within " + w.options.timeout.String(), Retryable: true,
 		}})

@@ -138,6 +138,12 @@ impl Backlog {
         self.window.waiting().next().or(self.candidate())
     }
 
+    /// Reports whether the oldest request has waited too long for its answer.
+    pub fn overdue(&self) -> bool {
+        let limit = self.options.record_timeout;
+        limit.is_some_and(|limit| self.oldest().is_some_and(|r| r.accepted.elapsed() > limit))
+    }
+
     /// The next request for this stream, if the window has room for it and it does not linger.
     pub fn send_next(&mut self) -> Sendable {
         if self.window.sent == self.window.flight.len() {

@@ -35,7 +35,12 @@ impl Rounds {
         if error.elsewhere() {
             self.route.elsewhere(&self.calls, error);
         }
-        if matches!(error.reason(), Reason::TimedOut | Reason::Closed) {
+        let fails = match error.reason() {
+            // Unless the answer came while the stream was being ended.
+            Reason::TimedOut => self.shared.backlog().overdue(),
+            reason => *reason == Reason::Closed,
+        };
+        if fails {
             self.shared.backlog().fail(&interruption);
         } else if !self.shared.options.in_session() {
             self.fail_sent(&interruption);
@@ -178,5 +183,31 @@ mod tests {
         assert!(timeout(Duration::from_millis(50), &mut resolving).await.is_err());
         shared.end();
         timeout(Duration::from_secs(20), resolving).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn records_that_are_not_too_old_outlive_one_that_was() {
+        let nobody = Peers::new(vec!["127.0.0.1:1".into()], false, None).unwrap();
+        let calls = Arc::new(Calls::new(nobody, Duration::MAX, None).unwrap());
+        let options = ProducerOptions { record_timeout: Some(Duration::from_secs(4)), ..Default::default() };
+        let shared = Arc::new(Shared::new(options));
+        let session = ProducerSession::new(calls.clone(), "orders", shared.clone());
+        let mut rounds = Rounds::new(calls, "orders", shared.clone(), session);
+        let record = wire::Record { value: Some(Bytes::from_static(b"v")), ..Default::default() };
+        let (_, mut answer) = shared.backlog().add(&record, 1);
+        let _ = shared.backlog().send_next();
+        let timed_out = || Error::new(Reason::TimedOut, "no answer").with_retry();
+        rounds.repair(timed_out().into()).await;
+        assert!(answer.try_recv().is_err(), "it has no answer yet");
+        shared.backlog().window.flight[0].accepted -= Duration::from_secs(5);
+        rounds.repair(timed_out().into()).await;
+        assert_eq!(answer.try_recv().unwrap().unwrap_err().reason(), &Reason::TimedOut);
+
+        shared.interrupt(timed_out().into());
+        shared.forget_timeout();
+        assert!(!shared.is_interrupted());
+        shared.interrupt(Error::closed("client", Outcome::NotDone).into());
+        shared.forget_timeout();
+        assert!(shared.is_interrupted());
     }
 }

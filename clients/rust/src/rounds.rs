@@ -69,6 +69,7 @@ impl Rounds {
             pauses = if self.appended != before { None } else { pauses.or_else(|| Some(Pauses::new())) };
             width = if interruption.error.elsewhere() { self.route.width(&self.calls, &interruption.error) } else { 1 };
             self.repair(interruption).await;
+            self.shared.forget_timeout();
         }
         beside.shutdown().await;
         self.shared.backlog().fail(&Error::closed("producer", Outcome::NotDone).into());

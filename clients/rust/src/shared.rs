@@ -7,6 +7,7 @@ use tokio::task::unconstrained;
 use crate::backlog::{Backlog, Interruption};
 use crate::errors::{Error, Outcome};
 use crate::producer_options::ProducerOptions;
+use crate::reason::Reason;
 
 /// What a producer, its records' futures and its tasks share.
 pub(crate) struct Shared {
@@ -117,6 +118,12 @@ impl Shared {
     pub fn end_round(&self) -> Option<Interruption> {
         self.round.fetch_add(1, Ordering::SeqCst);
         self.interruption.send_replace(None)
+    }
+
+    /// Drops an interruption by a record that was too old between two rounds: it may be settled by
+    /// now, and what was accepted later must not fail for it. If it is not, the watch says so again.
+    pub fn forget_timeout(&self) {
+        self.interruption.send_if_modified(|slot| slot.take_if(|i| *i.error.reason() == Reason::TimedOut).is_some());
     }
 
     /// The number of the round: what was found out in one says nothing of the next.

@@ -33,14 +33,14 @@ pub(crate) async fn watch(calls: Arc<Calls>, log: String, shared: Arc<Shared>) {
     loop {
         clock.tick().await;
         let round = shared.round();
-        let (waited, silent) = {
+        let (overdue, silent) = {
             let backlog = shared.backlog();
             let first = backlog.window.waiting().next().filter(|_| backlog.window.sent > 0).and_then(|r| r.sent);
             let silent = first.map(|sent| sent.max(backlog.last_sign).elapsed());
-            (backlog.oldest().map(|r| r.accepted.elapsed()), silent)
+            (backlog.overdue(), silent)
         };
         if let Some(limit) = shared.options.record_timeout
-            && waited.is_some_and(|waited| waited > limit)
+            && overdue
         {
             let error = Error::new(Reason::TimedOut, format!("no answer within {limit:?}"));
             shared.interrupt(error.with_retry().into());

@@ -205,6 +205,14 @@ final class Backlog {
     return r != null ? r : candidate();
   }
 
+  /** Whether the oldest request has waited too long for its answer. */
+  synchronized boolean overdue() {
+    Request oldest = oldest();
+    return oldest != null
+        && !options.recordTimeout.isZero()
+        && System.nanoTime() - oldest.accepted > Bound.nanos(options.recordTimeout);
+  }
+
   /** Moves the candidate into the window and numbers its records. */
   synchronized void seal() {
     Request r = queue.poll();

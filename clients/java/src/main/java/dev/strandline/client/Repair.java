@@ -44,7 +44,8 @@ final class Repair {
   void repair(Interruption i, Bound bound) {
     StrandlineException error = i.error();
     endStream(i);
-    if (error.is(Reason.TIMED_OUT) || error.is(Reason.CLOSED)) {
+    // A record that was too old may have got its answer while the stream was being ended.
+    if (error.is(Reason.TIMED_OUT) && backlog.overdue() || error.is(Reason.CLOSED)) {
       backlog.fail(i);
     } else if (!backlog.options.session) {
       failSent(i);

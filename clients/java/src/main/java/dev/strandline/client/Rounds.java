@@ -24,6 +24,7 @@ final class Rounds {
 
   // Guarded by the backlog.
   private Bound over; // of the round
+  private boolean underWay; // a round
   private Interruption interruption;
   private AppendStream stream;
   private long appended; // requests
@@ -110,6 +111,17 @@ final class Rounds {
     }
   }
 
+  /**
+   * Whether there is a round now. Between two of them the log is asked for outcomes: what is too
+   * old then is settled before the next one, in which records that are accepted later must not fail
+   * for it.
+   */
+  boolean underWay() {
+    synchronized (backlog) {
+      return underWay;
+    }
+  }
+
   /** Ends the round, or the next one if there is none now. Of several reasons the first counts. */
   void interrupt(Interruption i) {
     synchronized (backlog) {
@@ -126,6 +138,7 @@ final class Rounds {
     synchronized (backlog) {
       Interruption i = interruption;
       interruption = null;
+      underWay = false;
       over = new Bound(end, null);
       return i != null && !end.over()
           ? i
@@ -135,7 +148,11 @@ final class Rounds {
 
   /** Runs a round until it is interrupted. */
   private void round(Pauses pauses, int width) {
-    Bound round = round();
+    Bound round;
+    synchronized (backlog) {
+      round = over;
+      underWay = true;
+    }
     try {
       if (pauses != null) {
         pauses.between(route.tried(), width, round);

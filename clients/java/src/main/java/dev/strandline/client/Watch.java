@@ -1,7 +1,6 @@
 package dev.strandline.client;
 
 import dev.strandline.v1.LogInfo;
-import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -60,10 +59,8 @@ final class Watch implements AutoCloseable {
     boolean silent;
     synchronized (backlog) {
       long now = System.nanoTime();
-      Duration time = backlog.options.recordTimeout;
-      Request oldest = backlog.oldest();
-      if (!time.isZero() && oldest != null && now - oldest.accepted > Bound.nanos(time)) {
-        String message = "no answer within " + time.toMillis() + " ms";
+      if (rounds.underWay() && backlog.overdue()) {
+        String message = "no answer within " + backlog.options.recordTimeout.toMillis() + " ms";
         rounds.interrupt(
             new Interruption(
                 StrandlineException.again(Reason.TIMED_OUT, message, Outcome.NOT_DONE, Map.of())));
