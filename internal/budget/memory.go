@@ -1,5 +1,7 @@
 package budget
 
+import "runtime"
+
 // Memory is what a node may hold, in parts. They leave room for what is not
 // counted: stacks, buffers of connections, what is on its way between two counts, and
 // garbage.
@@ -10,6 +12,11 @@ type Memory struct {
 	// all clients and protocols. Until they have committed their bytes are held
 	// two or three times.
 	Appends *Pool
+	// Inflating is what compressed batches inflate to while they are checked, and Inflate
+	// are the turns in which that is done, of half the cores: however many come, the other
+	// half is for those that are not compressed.
+	Inflating *Pool
+	Inflate   *Turns
 	// Inflow is what has been received on gRPC's connections and no handler has
 	// received, where requests to append wait.
 	Inflow *Inflow
@@ -46,7 +53,7 @@ func New(size int64) *Memory {
 	size = max(size, Least)
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
-		size: size, Appends: NewPool(part(8)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
+		size: size, Appends: NewPool(part(8)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), SlowReads: NewPool(size / 8), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: NewShares(size / 16), Groups: NewShares(size / 32),
 	}
@@ -73,6 +80,7 @@ type Use struct {
 func (m *Memory) Use() []Use {
 	return []Use{
 		{"appends", m.Appends.Used(), m.Appends.Size()},
+		{"inflating", m.Inflating.Used(), m.Inflating.Size()},
 		{"inflow", m.Inflow.Used(), m.Inflow.Size()},
 		{"answers", m.Answers.Used(), m.Answers.Size()},
 		{"tails", m.Tails.Used(), m.Tails.Size()},

@@ -142,6 +142,20 @@ func (b Batch) Verify() error {
 // The error is a *Refusal, TooLarge with the limit or Invalid; a batch that
 // was refused is in no log.
 func (b Batch) Check() error {
+	_, err := b.CheckWithin(MaxInflatedBytes)
+	return err
+}
+
+// CheckWithin is Check in memory for so many inflated bytes. It returns false, and no error,
+// for a batch that inflates to more and may still be whole.
+func (b Batch) CheckWithin(inflated int) (within bool, err error) {
+	if err := b.checkHeader(); err != nil {
+		return true, err
+	}
+	return b.checkRecords(min(inflated, MaxInflatedBytes))
+}
+
+func (b Batch) checkHeader() error {
 	if len(b) > MaxBatchBytes {
 		return tooLarge(MaxBatchBytes, "batch of %d bytes", len(b))
 	}
@@ -161,7 +175,7 @@ func (b Batch) Check() error {
 	case a&^codecMask != 0:
 		return Refuse(Invalid, "batch with unknown attributes %#x", a&^codecMask)
 	}
-	return b.checkRecords()
+	return nil
 }
 
 // faultOfHeader names the first thing wrong with the header or the CRC, or

@@ -83,21 +83,24 @@ func (b Batch) section() ([]byte, error) {
 }
 
 // checkRecords walks over the records for Check.
-func (b Batch) checkRecords() error {
+func (b Batch) checkRecords(limit int) (within bool, err error) {
 	section := b[BatchHeaderSize:]
 	if c := b.Compression(); c != None {
 		scratch := takeScratch()
 		defer scratch.giveBack()
-		inflated, err := inflate(scratch.bytes, c, section, MaxInflatedBytes)
+		inflated, err := inflate(scratch.bytes, c, section, limit)
 		if errors.Is(err, errInflatesBeyond) {
-			return tooLarge(MaxInflatedBytes, "batch that inflates to more")
+			if limit < MaxInflatedBytes {
+				return false, nil
+			}
+			return true, tooLarge(MaxInflatedBytes, "batch that inflates to more")
 		}
 		if err != nil {
-			return Refuse(Invalid, "batch compressed with %s: %v", c, err)
+			return true, Refuse(Invalid, "batch compressed with %s: %v", c, err)
 		}
 		scratch.bytes, section = inflated, inflated
 	}
-	return checkSection(section, b.Count())
+	return true, checkSection(section, b.Count())
 }
 
 func checkSection(section []byte, count int) error {

@@ -156,7 +156,7 @@ func (s *Server) start(o Options) (err error) {
 	}
 	clients := rpc.New(rpc.Options{
 		MaxConnections: grpcConnections(o.OpenFiles, o.Kafka != nil),
-		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Answers: s.node.Memory().Answers, Logger: s.logger, Callers: guarded,
+		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Answers: s.node.Memory().Answers, Inflating: rpc.NewInflating(s.node.Memory()), Logger: s.logger, Callers: guarded,
 	})
 	grpcserver.Register(clients, grpcserver.Verbs(guarded))
 	if o.LogspecLog != "" {

@@ -68,7 +68,7 @@ func (s *appendStream) Drop(c *appendCall) { c.release() }
 func (s *appendStream) Append(c *appendCall) {
 	refusal := s.in.refusal
 	if refusal == nil {
-		refusal = s.check(c.work)
+		refusal = s.check(s.stream.Context(), c.work)
 	}
 	if refusal != nil {
 		c.settle(sequence.Answer{Refusal: refusal})
@@ -209,7 +209,11 @@ func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 		in.arrived = time.Now()
 	}
 	size := data.Len()
-	cost, refusal := decodedCost(data, size)
+	cost := int64(size)
+	refusal := in.mayAppend(data, size)
+	if refusal == nil {
+		cost, refusal = decodedCost(data, size)
+	}
 	if err := in.s.Take(size, cost); err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
 package grpcserver
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/grpc/mem"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
@@ -27,6 +29,27 @@ const (
 	// an entry holds, so that a batch fits one with its metadata.
 	batchTarget = record.EntryTargetBytes - 4<<10
 )
+
+// mayAppend refuses a request of a caller who may not append, before it costs more than the
+// bytes that have come: the first of a stream, and each that may cost much, since rights are taken away
+// as well. All others are refused with the append itself.
+func (in *incoming) mayAppend(data mem.BufferSlice, size int) *record.Refusal {
+	log := in.s.log
+	if log == "" {
+		const logField, longest = 1, 1 << 10
+		var ok bool
+		if log, ok = rpc.Name(data, logField, longest); !ok {
+			return record.Refuse(record.Invalid, "the first request of a stream must name the log, in front of what is to be appended")
+		}
+	} else if size <= scanFrom {
+		return nil
+	}
+	return in.s.mayAppend(log)
+}
+
+func (s *appendStream) mayAppend(log string) *record.Refusal {
+	return record.RefusalOf(s.node.May(s.caller, "append", access.Append, access.OfLog(log)))
+}
 
 // decodedCost is what a received request will take in memory. One that would
 // take too much is refused, and charged for the bytes that it has.
@@ -52,7 +75,7 @@ func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 
 // check makes the append out of a request, proving everything that
 // a log takes for granted.
-func (s *appendStream) check(w *appendWork) *record.Refusal {
+func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal {
 	q := &w.request
 	if s.log == "" {
 		s.log = q.Log
@@ -85,13 +108,13 @@ func (s *appendStream) check(w *appendWork) *record.Refusal {
 	if len(q.Records) > 0 {
 		err = s.encoder.encode(w, q.Records)
 	} else {
-		err = w.split(q.Batches)
+		err = s.split(ctx, w, q.Batches)
 	}
 	return record.RefusalOf(err)
 }
 
 // split takes the batches of a request one by one.
-func (w *appendWork) split(run []byte) error {
+func (s *appendStream) split(ctx context.Context, w *appendWork, run []byte) error {
 	if len(run) == 0 {
 		return record.Refuse(record.Invalid, "a request without records")
 	}
@@ -100,13 +123,31 @@ func (w *appendWork) split(run []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := batch.Check(); err != nil {
+		if batch.Compression() == record.None {
+			err = batch.Check()
+		} else {
+			err = s.checkCompressed(ctx, batch)
+		}
+		if err != nil {
 			return err
 		}
 		w.add(batch)
 		run = rest
 	}
 	return nil
+}
+
+// checkCompressed is Batch.Check for a batch that has to be inflated, for those who may append.
+func (s *appendStream) checkCompressed(ctx context.Context, b record.Batch) error {
+	if refusal := s.mayAppend(s.log); refusal != nil {
+		return refusal
+	}
+	by := ""
+	if s.caller.By != nil {
+		by = s.caller.By.String()
+	}
+	_, err := s.server.Inflating.Check(ctx, by, b)
+	return err
 }
 
 func (w *appendWork) add(b record.Batch) {

@@ -30,7 +30,7 @@ func FuzzAnAppendThatIsLetInIsWellFormed(f *testing.F) {
 		f.Add(data)
 	}
 	server := rpc.New(rpc.Options{})
-	s := &appendStream{logService: &logService{server: server}, AppendStream: rpc.NewAppendStream[*appendCall](server, idleStream{}, 1)}
+	s := &appendStream{logService: &logService{server: server, node: newFakeNode()}, AppendStream: rpc.NewAppendStream[*appendCall](server, idleStream{}, 1)}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := incoming{s: s}
 		message, err := in.Admit(mem.BufferSlice{mem.SliceBuffer(data)})
@@ -40,7 +40,7 @@ func FuzzAnAppendThatIsLetInIsWellFormed(f *testing.F) {
 			return
 		}
 		s.log = "orders"
-		if s.check(in.call.work) != nil {
+		if s.check(t.Context(), in.call.work) != nil {
 			return
 		}
 		a := &in.call.work.append

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -62,6 +63,13 @@ func accept() func(a *sequence.Append, done func(sequence.Answer)) {
 		mu.Unlock()
 		done(sequence.Answer{First: sequence.Run{First: first, Count: uint32(a.Records)}})
 	}
+}
+
+func (f *fakeNode) May(_ node.Caller, _ string, _ access.Rights, o access.Object) error {
+	if o == access.OfLog("secret") {
+		return record.Refuse(record.Denied, "the caller may not append to it")
+	}
+	return nil
 }
 
 func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, done func(sequence.Answer)) {

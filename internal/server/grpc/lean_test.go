@@ -15,6 +15,8 @@ func TestStreamsOnConnectionsOfTheirOwnAreTheSame(t *testing.T) {
 		"one stream, one log":           TestAStreamBelongsToOneLog,
 		"an oversized message":          TestAnOversizedMessageEndsTheStream,
 		"an oversized record":           TestAnOversizedRecordIsRefusedWithTheLimit,
+		"requests without a right":      TestWhatACallerMayNotAppendIsNotLookedInto,
+		"compressed batches":            TestCompressedBatchesAreCheckedInTurns,
 		"plain records":                 TestPlainRecordsBecomeBatches,
 		"many plain records":            TestManyPlainRecordsAreCutIntoBatchesThatFitAnEntry,
 		"too much to decode":            TestARequestThatDecodesIntoTooMuchIsRefused,

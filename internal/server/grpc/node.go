@@ -56,6 +56,8 @@ type Node interface {
 	SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error
 	FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error)
 
+	May(c node.Caller, verb string, need access.Rights, o access.Object) error
+
 	WhoAmI(c node.Caller) (principal, token string, enforced bool)
 	PutUser(ctx context.Context, c node.Caller, name, password string) (made string, existed bool, err error)
 	RemoveUser(ctx context.Context, c node.Caller, name string) error

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -35,6 +36,8 @@ type producedPart struct {
 	batch  [1]record.Batch
 	// appendTime is the time that the records were given, in unix ms; 0: none.
 	appendTime int64
+	// inflated is what the batch inflates to at most; 0: it is not compressed.
+	inflated int
 	// recompressed is what a batch that was compressed anew takes of the budget.
 	recompressed int64
 	// answered is set by the one who writes answer and code.
@@ -90,6 +93,10 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 		part.code = kerr.InvalidTopicException.Code
 	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
+	} else if err := s.node.May(p.call.connection.caller(), "append", access.Append, access.OfLog(log)); err != nil {
+		// Before anything is looked into: what a client may not append costs nothing else.
+		part.answer.Refusal = record.RefusalOf(err)
+		part.code = protocol.ProduceCode(part.answer.Refusal)
 	} else if err := part.check(p, records); err != nil {
 		part.answer.Refusal, part.code = err, protocol.ProduceCode(err)
 		if batch, _, err := record.Split(records); err == nil && batch.Damaged() {
@@ -97,7 +104,7 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 		}
 	} else if code := p.refused(); code != 0 {
 		part.code = code
-	} else if err := part.apply(s, s.node.ConfigOf(log)); err != nil {
+	} else if err := part.apply(p.call.connection, s.node.ConfigOf(log)); err != nil {
 		part.answer.Refusal, part.code = err, protocol.ProduceCode(err)
 	}
 	if part.code != 0 {
@@ -115,14 +122,17 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 }
 
 // apply changes a batch as the settings of its topic want it.
-func (part *producedPart) apply(s *Server, c *node.Config) *record.Refusal {
+func (part *producedPart) apply(from *connection, c *node.Config) *record.Refusal {
+	s := from.server
 	if c == nil || len(c.Settings) == 0 {
 		return nil
 	}
 	if codec, anyCodec := settings.CodecOf(c); !anyCodec && codec != part.batch[0].Compression() {
-		s.inflating <- struct{}{}
-		batch, err := part.batch[0].Recompress(codec)
-		<-s.inflating
+		var batch record.Batch
+		err := s.inflating.Again(from.ctx, from.holder.Load().String(), max(part.inflated, len(part.batch[0])), func() (err error) {
+			batch, err = part.batch[0].Recompress(codec)
+			return err
+		})
 		if err != nil {
 			return record.RefusalOf(err)
 		}
@@ -161,7 +171,8 @@ func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 	}
 	batch, rest, err := record.Split(records)
 	if err == nil {
-		err = p.call.connection.server.checkBatch(batch)
+		from := p.call.connection
+		part.inflated, err = from.server.inflating.Check(from.ctx, from.holder.Load().String(), batch)
 	}
 	if err != nil {
 		return record.RefusalOf(err)
@@ -186,16 +197,6 @@ func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 	part.append.Epoch = record.Epoch(epoch)
 	part.append.First = record.Sequence(first)
 	return nil
-}
-
-// checkBatch is Batch.Check, where a compressed batch waits for its turn: many
-// at once could inflate into more memory than there is.
-func (s *Server) checkBatch(b record.Batch) error {
-	if b.Compression() != record.None {
-		s.inflating <- struct{}{}
-		defer func() { <-s.inflating }()
-	}
-	return b.Check()
 }
 
 // settle takes the log's last word, from any goroutine.

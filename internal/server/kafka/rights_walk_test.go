@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	scramclient "github.com/xdg-go/scram"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
@@ -224,6 +225,33 @@ func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
 			require.Equal(t, !allows(client, need), denied(reflect.ValueOf(r)), "%s by who may %s: %+v", key.Name(), client, r)
 		}
 	}
+}
+
+// A batch that the client may not append is not inflated: that would wait for a turn here
+// which never comes.
+func TestABatchThatAClientMayNotAppendIsNotInflated(t *testing.T) {
+	memory := budget.New(DefaultMemory)
+	d := open(t, t.TempDir(), Options{Memory: memory})
+	d.create("orders", 1)
+	g := guard.New(d.node, guard.Options{})
+	require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{{Principal: "user/bob", On: access.OfLog("orders"), Rights: access.Read}}))
+	password, _, err := g.PutUser(t.Context(), node.Caller{}, "bob", "")
+	require.NoError(t, err)
+	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	for !memory.Inflate.Taken() {
+		require.NoError(t, memory.Inflate.Acquire(t.Context(), "somebody else"))
+		t.Cleanup(memory.Inflate.Release)
+	}
+	var b record.Builder
+	require.NoError(t, b.Add(record.Record{Value: make([]byte, 1<<20)}))
+	batch, err := b.Finish(record.Zstd)
+	require.NoError(t, err)
+	c := d.raw()
+	c.login("bob", password)
+	q := produceRequest("orders", acksAll, batch)
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Equal(t, kerr.TopicAuthorizationFailed.Code, r.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode)
 }
 
 // A client that has to log in first has so many bytes for it, and its connection ends when

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"runtime"
 	"sync"
 	"time"
 
@@ -26,15 +25,13 @@ type Server struct {
 	// requests bounds the memory of Produce requests, polls that of Fetch, calls that
 	// of all others, and fetches that of answers to Fetch.
 	requests, polls, calls, fetches *budget.Pool
-	// inflating bounds how many compressed batches are looked into at once:
-	// each may take record.MaxInflatedBytes and more for a moment.
-	inflating chan struct{}
-	readers   *readers.Pool
-	groups    *coordinator.Coordinator
-	nodes     *backend.Nodes
-	topics    topics.Topics
-	metrics   *metrics
-	answers   rpc.Flusher
+	inflating                       *rpc.Inflating
+	readers                         *readers.Pool
+	groups                          *coordinator.Coordinator
+	nodes                           *backend.Nodes
+	topics                          topics.Topics
+	metrics                         *metrics
+	answers                         rpc.Flusher
 
 	stopping context.Context
 	stop     context.CancelFunc
@@ -76,7 +73,7 @@ func New(n backend.Node, o Options) *Server {
 	s := &Server{
 		node: n, options: o, logger: o.Logger,
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
-		inflating: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		inflating: rpc.NewInflating(o.Memory),
 		readers:   readers.NewPool(n),
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
 	}

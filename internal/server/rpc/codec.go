@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"io"
 
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
@@ -56,6 +57,43 @@ func CountFields(data mem.BufferSlice, path ...protowire.Number) int {
 	s := scanner{r}
 	return s.count(r.Remaining(), path)
 }
+
+// Name returns the first field of an encoded message that has a number, without decoding the message: a name
+// among its first bytes, so that a handler knows what a message is about before it pays for
+// more. ok is false where it is not there, as a text of at most most bytes that begins in
+// the first namedWithin.
+func Name(data mem.BufferSlice, number protowire.Number, most int) (name string, ok bool) {
+	r := data.Reader()
+	defer r.Close()
+	s, total := scanner{r}, r.Remaining()
+	for total-s.Remaining() < min(total, namedWithin) {
+		found, kind := protowire.DecodeTag(s.varint())
+		length := 0
+		switch kind {
+		case protowire.VarintType:
+			s.varint()
+		case protowire.Fixed32Type:
+			length = 4
+		case protowire.Fixed64Type:
+			length = 8
+		case protowire.BytesType:
+			length = int(min(s.varint(), uint64(MaxRequestBytes)))
+			if found == number && length <= min(most, s.Remaining()) {
+				text := make([]byte, length)
+				_, err := io.ReadFull(s, text)
+				return string(text), err == nil
+			}
+		}
+		if found == number || length > s.Remaining() {
+			return "", false
+		}
+		s.skip(length)
+	}
+	return "", false
+}
+
+// namedWithin is where Name stops looking. Encoders write fields in the order of their numbers.
+const namedWithin = 4 << 10
 
 type scanner struct{ *mem.Reader }
 

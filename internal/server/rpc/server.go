@@ -24,6 +24,8 @@ type Server struct {
 	// Appends is shared by all append streams of all services, and by whoever else
 	// was given it.
 	Appends *budget.Pool
+	// Inflating is shared in the same way.
+	Inflating *Inflating
 
 	options     Options
 	streams     *lean.Server
@@ -52,6 +54,8 @@ type Options struct {
 	Inflow *budget.Inflow
 	// Answers are those that clients have not taken. Default: an eighth of that.
 	Answers *budget.Shares
+	// Inflating checks compressed batches. Default: within as much.
+	Inflating *Inflating
 	// Callers finds out who calls. nil: nobody does.
 	Callers Callers
 }
@@ -67,6 +71,9 @@ func New(o Options) *Server {
 	if o.Appends == nil {
 		o.Appends = budget.NewPool(DefaultInFlightBytes)
 	}
+	if o.Inflating == nil {
+		o.Inflating = NewInflating(budget.New(DefaultInFlightBytes))
+	}
 	if o.Inflow == nil {
 		o.Inflow = budget.NewInflow(DefaultInFlightBytes)
 	}
@@ -76,7 +83,7 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &Server{options: o, Appends: o.Appends, health: health.NewServer()}
+	s := &Server{options: o, Appends: o.Appends, Inflating: o.Inflating, health: health.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.Server = grpc.NewServer(
 		grpc.ForceServerCodecV2(serverCodec),

@@ -1,0 +1,76 @@
+package rpc
+
+import (
+	"context"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
+)
+
+// Inflating checks compressed batches of clients, in turns and within a node's memory. All
+// ports of a node share it. A few hundred bytes may inflate to record.MaxInflatedBytes, so
+// that as many as come at once would take all cores and more memory than there is.
+type Inflating struct {
+	turns  *budget.Turns
+	memory *budget.Pool
+}
+
+// NewInflating makes one of a node's memory.
+func NewInflating(m *budget.Memory) *Inflating { return &Inflating{m.Inflate, m.Inflating} }
+
+const (
+	// firstInflated is what a batch is given to inflate to at first, for a small one;
+	// usualRatio, for each byte of a large one. What inflates to more is begun again with
+	// moreInflated times as much, as often as it has to be.
+	firstInflated = 64 << 10
+	usualRatio    = 8
+	moreInflated  = 8
+)
+
+var errGivenUp = record.Refuse(record.Busy, "the connection or the server ended while a compressed batch waited to be looked into")
+
+// roomFor is the memory that inflating to so many bytes may take for a moment, see
+// record.MaxInflatedBytes.
+func roomFor(inflated int) int64 { return int64(inflated) * 9 / 4 }
+
+// Check is Batch.Check for a batch of a caller. It returns what the batch inflates to at most, for
+// Again; 0 for one that is not compressed, which it does not wait for. The error is a
+// *record.Refusal, BUSY where ctx ended first.
+func (i *Inflating) Check(ctx context.Context, caller string, b record.Batch) (inflated int, err error) {
+	if len(b) < record.BatchHeaderSize || b.Compression() == record.None {
+		return 0, b.Check()
+	}
+	if i.turns.Acquire(ctx, caller) != nil {
+		return 0, errGivenUp
+	}
+	defer i.turns.Release()
+	for inflated = max(firstInflated, usualRatio*len(b)); ; inflated *= moreInflated {
+		inflated = min(inflated, record.MaxInflatedBytes)
+		within, err := i.within(ctx, inflated, b)
+		if within || err != nil {
+			return inflated, err
+		}
+	}
+}
+
+func (i *Inflating) within(ctx context.Context, inflated int, b record.Batch) (bool, error) {
+	if i.memory.Acquire(ctx, roomFor(inflated)) != nil {
+		return false, errGivenUp
+	}
+	defer i.memory.Release(roomFor(inflated))
+	return b.CheckWithin(inflated)
+}
+
+// Again calls f, which inflates a batch that Check has checked and makes as much of it again.
+func (i *Inflating) Again(ctx context.Context, caller string, inflated int, f func() error) error {
+	if i.turns.Acquire(ctx, caller) != nil {
+		return errGivenUp
+	}
+	defer i.turns.Release()
+	room := roomFor(inflated) + int64(inflated)
+	if i.memory.Acquire(ctx, room) != nil {
+		return errGivenUp
+	}
+	defer i.memory.Release(room)
+	return f()
+}
