@@ -20,16 +20,45 @@ func TestTwoThresholdsDivideWhatADiskHasRoomFor(t *testing.T) {
 func TestALeaderAcceptsWhatAMajorityHasRoomFor(t *testing.T) {
 	const records, commands, trims = sequence.RoomForRecords, sequence.RoomForCommands, sequence.RoomForTrims
 	for _, c := range []struct {
-		rooms []sequence.Room
+		rooms []sequence.Room // the first one is the leader's own
 		room  sequence.Room
+		heirs []uint64
 	}{
-		{[]sequence.Room{commands}, commands},
-		{[]sequence.Room{records, trims}, trims},
-		{[]sequence.Room{trims, records, records}, records},
-		{[]sequence.Room{trims, commands, records}, commands},
-		{[]sequence.Room{trims, records, trims}, trims},
-		{[]sequence.Room{commands, trims, records, records}, commands},
+		{[]sequence.Room{commands}, commands, nil},
+		{[]sequence.Room{records, trims}, trims, []uint64{2}},
+		{[]sequence.Room{trims, records, records}, records, []uint64{2, 3}},
+		{[]sequence.Room{trims, commands, records}, commands, []uint64{2, 3}},
+		{[]sequence.Room{trims, records, trims}, trims, []uint64{2, 3}},
+		{[]sequence.Room{commands, trims, records, records}, commands, []uint64{3, 4}},
 	} {
-		require.Equal(t, c.room, MajorityRoom(c.rooms), "%v", c.rooms)
+		var voters []VoterRoom
+		for i, r := range c.rooms {
+			voters = append(voters, VoterRoom{Voter: uint64(i + 1), Room: r})
+		}
+		room, heirs := MajorityRoom(1, voters)
+		require.Equal(t, c.room, room, "%v", c.rooms)
+		require.Equal(t, c.heirs, heirs, "%v", c.rooms)
 	}
+}
+
+// What it said last was said before it went, and it takes nothing now.
+func TestANodeThatIsGoneHasNoRoomWhereAnotherIsFull(t *testing.T) {
+	const records, commands = sequence.RoomForRecords, sequence.RoomForCommands
+	full, well, gone := VoterRoom{Voter: 1, Room: commands}, VoterRoom{Voter: 2}, VoterRoom{Voter: 3, Gone: true}
+	room, heirs := MajorityRoom(1, []VoterRoom{full, well, gone})
+	require.Equal(t, commands, room, "the other one would lead and commit nothing")
+	require.Equal(t, []uint64{2}, heirs)
+	room, heirs = MajorityRoom(2, []VoterRoom{full, well, {Voter: 3}})
+	require.Equal(t, records, room)
+	require.Equal(t, []uint64{3}, heirs)
+	room, _ = MajorityRoom(2, []VoterRoom{{Voter: 1, Gone: true}, well, gone})
+	require.Equal(t, records, room, "appends wait for a majority")
+}
+
+func TestADrainedNodeLeadsForAFullOneOnlyWhereNobodyElseCan(t *testing.T) {
+	full, drained := VoterRoom{Voter: 1, Room: sequence.RoomForCommands}, VoterRoom{Voter: 2, Shy: true}
+	_, heirs := MajorityRoom(1, []VoterRoom{full, drained, {Voter: 3}})
+	require.Equal(t, []uint64{3}, heirs)
+	_, heirs = MajorityRoom(1, []VoterRoom{full, drained, {Voter: 3, Shy: true}})
+	require.Equal(t, []uint64{2, 3}, heirs)
 }

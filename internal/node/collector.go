@@ -21,7 +21,8 @@ var (
 	descMembers    = nodeDesc("nodes", "Nodes of the cluster, as this one knows them.")
 	descDown       = nodeDesc("nodes_down", "Nodes of the cluster that this one has no connection to.")
 	descFree       = nodeDesc("disk_free_bytes", "What is left on the data directory's disk.")
-	descFull       = nodeDesc("disk_full", "1 while appends are refused for lack of room.")
+	descFull       = nodeDesc("disk_full", "1 while the disk takes no records: fewer bytes are free than --min-free.")
+	descFullLogs   = nodeDesc("full_logs", "Logs led here that refuse appends: the disks of a majority of their voters take no records.")
 	descStalled    = nodeDesc("disk_stalled_logs", "Logs here of which the disk has not finished a write for 10 s.")
 )
 
@@ -30,7 +31,7 @@ func nodeDesc(name, help string) *prometheus.Desc {
 }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descStalled, descMemory, descMemorySize} {
+	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descFullLogs, descStalled, descMemory, descMemorySize} {
 		out <- d
 	}
 	for _, m := range c.metrics.All {
@@ -44,7 +45,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	states := map[string]int{hosted.StateLeading: 0, hosted.StateFollowing: 0, hosted.StateLeaderless: 0, hosted.StateFailed: 0, hosted.StateRepairing: 0}
 	var used, lag int64
-	var sessions, under, stalled int
+	var sessions, under, stalled, fullLogs int
 	hosts := c.logs.All()
 	c.statuses.LookAtFollowers(hosts)
 	for _, h := range hosts {
@@ -59,6 +60,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 		sessions += h.Replica.Status().OpenSessions
 		if state == hosted.StateLeading {
+			if h.OnDisk() && h.Replica.Full() {
+				fullLogs++
+			}
 			f := c.statuses.Followers(h)
 			lag = max(lag, f.Lag)
 			if f.Missing > 0 {
@@ -85,6 +89,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	free, _ := c.space.Known()
 	gauge(descFree, float64(free))
 	gauge(descFull, oneIf(c.space.Full()))
+	gauge(descFullLogs, float64(fullLogs))
 	gauge(descStalled, float64(stalled))
 	for _, part := range c.memory.Use() {
 		gauge(descMemory, float64(part.Used), part.Part)

@@ -334,5 +334,13 @@ func (n *Node) Ready() error {
 	return nil
 }
 
+// Warnings are what an operator should know of a node that serves all its logs.
+func (n *Node) Warnings() (all []string) {
+	if full := n.others.Space.Problem(); full != "" {
+		all = append(all, "this node: "+full)
+	}
+	return all
+}
+
 // Memory is what the node's logs and servers may hold together.
 func (n *Node) Memory() *budget.Memory { return n.memory }

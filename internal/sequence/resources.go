@@ -55,11 +55,11 @@ func EntryRoom(data []byte) Room {
 }
 
 func noRoomForRecords() *record.Refusal {
-	return record.Refuse(record.Full, "the disk is nearly full: trim or make room, then try again")
+	return record.Refuse(record.Full, "too few replicas have room on their disks for records: trim or make room, then try again")
 }
 
 func noRoomForCommands() *record.Refusal {
-	return record.Refuse(record.Full, "the disk is full, only trims are taken: trim or make room, then try again")
+	return record.Refuse(record.Full, "too few replicas have room on their disks for anything but trims: trim or make room, then try again")
 }
 
 // MemoryLeft is how much of its memory for the sessions of all logs a node has left;

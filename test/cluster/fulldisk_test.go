@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,16 @@ func TestAClusterWhoseDisksAreAllFullDoesAllButAppend(t *testing.T) {
 		requireEnd(t, c, "orders", end)
 		requireFull(t, c, "orders")
 		c.Node(leader).Start()
-		c.AwaitHealthy()
+		c.Await("all replicas to follow", func(s *client.ClusterStatus) string {
+			for _, l := range s.Logs {
+				for _, r := range l.Replicas {
+					if r.State != client.Leads && r.State != client.Replicating {
+						return fmt.Sprintf("%s on %s is %s", l.Name, r.Node, r.State)
+					}
+				}
+			}
+			return ""
+		})
 	}
 	c.awaitQuiet("a leader that stays where it was brought", func() bool { // an election can come between
 		to := c.others(c.AwaitLeader("orders"))[0]
@@ -89,6 +99,56 @@ func TestAClusterWhoseDisksAreAllFullDoesAllButAppend(t *testing.T) {
 	}()
 	require.NoError(t, room.Truncate(0))
 	require.NoError(t, <-waiting)
+	c.AwaitHealthy()
+}
+
+// One node's full disk stops nothing: another node leads, no append is refused, and the
+// node says what is the matter with it.
+func TestALeaderWhoseDiskIsFullLetsAnotherLead(t *testing.T) {
+	dir := t.TempDir()
+	free := freeBytes(t, dir)
+	size := min(free/4, 8<<30)
+	c := Start(t, Options{Nodes: 3})
+	c.CreateLog("orders", client.LogConfig{})
+	full := c.Node("a")
+	full.SetFlags("--min-free", fmt.Sprintf("%dB", free-size/2))
+	full.Restart()
+	c.AwaitHealthy()
+	ctx, cancel := WithPatience()
+	defer cancel()
+	c.awaitQuiet("a leader on the node that will be full", func() bool { // an election can come between
+		return c.Client().Admin().TransferLeader(ctx, "orders", "a") == nil && c.AwaitLeader("orders") == "a"
+	})
+
+	room, err := os.Create(filepath.Join(dir, "room"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, room.Close()) }()
+	require.NoError(t, unix.Fallocate(int(room.Fd()), 0, 0, size))
+	p, err := c.Client().Producer(ctx, "orders")
+	require.NoError(t, err)
+	defer p.Close(ctx)
+	for c.AwaitLeader("orders") == "a" {
+		_, err := p.Append(ctx, []byte("a majority has room"))
+		require.NoError(t, err)
+	}
+	for range 100 {
+		_, err := p.Append(ctx, []byte("a majority has room"))
+		require.NoError(t, err)
+	}
+	c.Await("the status to say that a's disk is full", func(s *client.ClusterStatus) string {
+		for _, l := range s.Logs {
+			for _, r := range l.Replicas {
+				if says := strings.Contains(r.Problem, "its disk takes no records"); says != (l.Name == "orders" && r.Node == "a") {
+					return fmt.Sprintf("the problem of %s on %s is %q", l.Name, r.Node, r.Problem)
+				}
+			}
+			if l.Name == "orders" && l.Healthy {
+				return "the log is shown as healthy"
+			}
+		}
+		return ""
+	})
+	require.NoError(t, room.Truncate(0))
 	c.AwaitHealthy()
 }
 

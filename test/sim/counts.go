@@ -31,6 +31,7 @@ type Counts struct {
 	// What the replicas went through.
 	NoRecords int `about:"rounds"` // looks of a leader at disks that had no room for records
 	OnlyTrims int `about:"rounds"` // nor for other commands than trims
+	LeftFull  int `about:"rounds"` // looks of a leader whose own disk lacked room that a majority had
 	Stalled   int `about:"rounds"` // ticks of a leader whose disk hung
 	Paused    int `about:"rounds"` // writes, between what was written and its sync
 	Unsynced  int `about:"rounds"` // processes that ended then

@@ -104,6 +104,37 @@ func TestAFullFollowerKeepsItsRoomUntilItIsNeeded(t *testing.T) {
 	}
 }
 
+// One full disk is no reason to refuse anything: another replica leads within a second, and
+// whoever asks meanwhile waits for it.
+func TestALeaderWhoseDiskFillsHandsOverAndNothingIsRefused(t *testing.T) {
+	for seed := uint64(0); seed < 8; seed += sparse {
+		for name, free := range map[string]int64{"no records": minFree / 2, "trims only": minFree / 8} {
+			r := run(seed, Options{Nodes: 3, Replicas: 3}, func(w *world) {
+				w.run(w.now + 2*second)
+				w.quiet = true // nobody trims
+				w.run(w.now + 2*second)
+				s := suite{t, w, seed}
+				full := s.leader()
+				w.keepFree([]*node{full}, free, 5*second)
+				began := w.now
+				for range 20 {
+					s.append(func(a sequence.Answer) bool {
+						require.False(t, outOfRoom(a), "seed %d, %s: a majority has room", seed, name)
+						return succeeded(a)
+					})
+				}
+				s.within("another leader", func() bool { return s.leader() != full })
+				require.Less(t, w.now-began, int64(2*second), "seed %d, %s", seed, name)
+				w.run(w.now + 5*second)
+				w.faults.fill(w.nodes, 4*minFree) // it takes the trim when it has what lies before
+				s.requireTrim()
+				s.requireRead()
+			})
+			require.NoError(t, r.Err(), "seed %d, %s", seed, name)
+		}
+	}
+}
+
 // keepFree leaves so many bytes free for a while, whatever trims give back.
 func (w *world) keepFree(nodes []*node, free, duration int64) {
 	for at := int64(0); at < duration; at += 10 * millisecond {

@@ -22,26 +22,35 @@ func (n *media) room() sequence.Room {
 // room for.
 func (n *media) watchSpace() {
 	own := n.room()
-	majority := own
-	if s := n.replica.Status(); s.Leading {
-		var rooms []sequence.Room
-		for _, voter := range s.Voters {
-			room := sequence.RoomForRecords
-			if node := n.nodeOf(voter); node != 0 {
-				room = n.world.nodes[node-1].room()
-			}
-			rooms = append(rooms, room)
-		}
-		majority = cluster.MajorityRoom(rooms)
-		switch max(own, majority) {
-		case sequence.RoomForTrims:
-			n.world.counts.OnlyTrims++
-		case sequence.RoomForCommands:
-			n.world.counts.NoRecords++
-		}
-		if n.replica.Stalled() > 0 {
-			n.world.counts.Stalled++
-		}
+	s := n.replica.Status()
+	if s.SoleVoter || len(s.Voters) == 0 {
+		n.replica.SetRoom(own, own)
+		return
 	}
-	n.replica.SetRoom(own, majority)
+	var rooms []cluster.VoterRoom
+	for _, voter := range s.Voters {
+		v := cluster.VoterRoom{Voter: voter, Room: sequence.RoomForRecords}
+		if node := n.nodeOf(voter); node != 0 {
+			other := n.world.nodes[node-1]
+			v.Room, v.Gone = other.room(), !other.up
+		}
+		rooms = append(rooms, v)
+	}
+	majority, heirs := cluster.MajorityRoom(n.replicaID, rooms)
+	n.replica.SetRoom(own, majority, heirs...)
+	if !s.Leading {
+		return
+	}
+	switch majority {
+	case sequence.RoomForTrims:
+		n.world.counts.OnlyTrims++
+	case sequence.RoomForCommands:
+		n.world.counts.NoRecords++
+	}
+	if own > majority {
+		n.world.counts.LeftFull++
+	}
+	if n.replica.Stalled() > 0 {
+		n.world.counts.Stalled++
+	}
 }

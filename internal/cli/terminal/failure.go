@@ -231,7 +231,7 @@ func hintFor(e *client.Error, about asked) string {
 	case client.ErrFenced.Reason:
 		return "to take the log over: " + command("writer acquire "+log)
 	case client.ErrFull.Reason:
-		return "make room on the server's disk, or: " + command("log trim "+log+" --before OFFSET")
+		return "to see which nodes lack room: " + command("cluster status") + "; to make some: " + command("log trim "+log+" --before OFFSET")
 	case client.ErrCorrupt.Reason:
 		return "the damaged file is kept and named in the server's log; see docs/durability.md"
 	case client.ErrNotLeader.Reason:

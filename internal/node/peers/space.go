@@ -1,8 +1,10 @@
 package peers
 
 import (
+	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/datadir"
@@ -49,6 +51,19 @@ func (s *Space) own() sequence.Room { return sequence.Room(s.room.Load()) }
 
 func (s *Space) Full() bool { return s.own() != sequence.RoomForRecords }
 
+// Problem says that the disk takes no records, and why; "" while it does.
+func (s *Space) Problem() string {
+	const mib = 1 << 20
+	free, _ := s.Known()
+	switch s.own() {
+	case sequence.RoomForRecords:
+		return ""
+	case sequence.RoomForCommands:
+		return fmt.Sprintf("its disk takes no records: %d MiB are free, fewer than --min-free %d MiB", free/mib, s.options.MinFree/mib)
+	}
+	return fmt.Sprintf("its disk takes trims only: %d MiB are free, fewer than a quarter of --min-free %d MiB", free/mib, s.options.MinFree/mib)
+}
+
 func (s *Space) Known() (free, total int64) { return s.free.Load(), s.total.Load() }
 
 // Wrote counts bytes, and looks at the disk when they could have used up an
@@ -69,34 +84,50 @@ func (s *Space) Watch() {
 	free, _ := s.Known()
 	switch s.own() {
 	case sequence.RoomForRecords:
-		s.logger.Info("the disk has room again; appends are taken", "free", free)
+		s.logger.Info("the disk has room again and takes records", "free", free)
 	case sequence.RoomForCommands:
-		s.logger.Error("the disk is nearly full; appends are refused until there is room", "free", free, "min_free", s.options.MinFree)
+		s.logger.Error("the disk is nearly full and takes no records until there is room: logs are led by nodes that have some, and appends are refused where no majority has", "free", free, "min_free", s.options.MinFree)
 	default:
-		s.logger.Error("the disk is full; only trims are taken until there is room", "free", free, "min_free", s.options.MinFree)
+		s.logger.Error("the disk is full and takes only trims until there is room: logs are led by nodes that have some, and appends are refused where no majority has", "free", free, "min_free", s.options.MinFree)
 	}
 	s.SetRooms()
 }
 
-// SetRooms sets for every log on disk, except the catalog, what there is room for.
+// goneAfter is for how long a node is not connected before what it said of its disk counts
+// no more.
+const goneAfter = 2 * time.Second
+
+// SetRooms sets for every log on disk, except the catalog, what there is room for. Followers
+// learn of the others' disks too: one that is elected knows at once.
 func (s *Space) SetRooms() {
-	own := s.own()
+	own, me := s.own(), s.peers.me.Load().NodeID
+	var state *cluster.State
+	if c := s.peers.catalog.Load(); c != nil {
+		state = c.Shown.Load()
+	}
 	for _, h := range s.logs.All() {
 		if h.Replica == nil || !h.OnDisk() {
 			continue
 		}
-		majority := own
-		if now := h.Replica.Status(); now.Leading && !now.SoleVoter {
-			rooms := make([]sequence.Room, 0, len(now.Voters))
-			for _, r := range now.Voters {
-				if r == h.ReplicaID {
-					rooms = append(rooms, own)
-				} else {
-					rooms = append(rooms, s.peers.Status.room(s.router.NodeOf(h, r)))
-				}
-			}
-			majority = cluster.MajorityRoom(rooms)
+		now := h.Replica.Status()
+		if now.SoleVoter || len(now.Voters) == 0 || state == nil {
+			h.Replica.SetRoom(own, own)
+			continue
 		}
-		h.Replica.SetRoom(own, majority)
+		rooms := make([]cluster.VoterRoom, 0, len(now.Voters))
+		for _, r := range now.Voters {
+			if r == h.ReplicaID {
+				rooms = append(rooms, cluster.VoterRoom{Voter: r, Room: own})
+				continue
+			}
+			id := s.router.NodeOf(h, r)
+			node := state.Nodes[id]
+			rooms = append(rooms, cluster.VoterRoom{
+				Voter: r, Room: s.peers.Status.room(id), Shy: node.Drained || node.Leaving,
+				Gone: id != 0 && id != me && s.peers.Status.downFor(id) >= goneAfter,
+			})
+		}
+		majority, heirs := cluster.MajorityRoom(h.ReplicaID, rooms)
+		h.Replica.SetRoom(own, majority, heirs...)
 	}
 }

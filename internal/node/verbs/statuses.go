@@ -44,7 +44,8 @@ type report struct {
 	BytesTotal  int64                       `json:"bytes_total"`
 	MemoryUsed  int64                       `json:"memory_used"`
 	MemoryTotal int64                       `json:"memory_total"`
-	Logs        map[uint64]hosted.LogReport `json:"logs"` // that it holds, by id
+	Full        string                      `json:"full,omitempty"` // that the disk takes no records, and why
+	Logs        map[uint64]hosted.LogReport `json:"logs"`           // that it holds, by id
 }
 
 // votersWithoutLeader are the voters as whoever has most of the log knows them,
@@ -73,7 +74,7 @@ const transferTime = 10 * time.Second
 // OwnStatus reports on this node and the logs that it holds.
 func (st *Statuses) OwnStatus() report {
 	free, total := st.space.Known()
-	r := report{Version: st.options.Version, Levels: st.options.Levels, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Logs: map[uint64]hosted.LogReport{}}
+	r := report{Version: st.options.Version, Levels: st.options.Levels, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Full: st.space.Problem(), Logs: map[uint64]hosted.LogReport{}}
 	hosts := st.logs.All()
 	st.LookAtFollowers(hosts)
 	for _, h := range hosts {
@@ -227,6 +228,9 @@ func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hoste
 	own, answers := reports[r.Node]
 	at, holds := own.Logs[l.ID]
 	s.Problem = at.Problem
+	if l.ID != cluster.CatalogID && settings.DecodeConfig(l.Config).Durability == settings.Disk {
+		s.Problem = cmp.Or(s.Problem, own.Full)
+	}
 	switch {
 	case !answers:
 		s.Problem = "the node does not answer"

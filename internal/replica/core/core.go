@@ -56,7 +56,7 @@ func (c *Core) Tick() {
 	}
 	c.short.tick()
 	c.release()
-	c.leaveStalledDisk()
+	c.leaveDisk()
 	if c.role == follower {
 		return
 	}

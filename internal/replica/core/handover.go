@@ -18,6 +18,10 @@ type handover struct {
 
 	slowness slowness
 	stalled  bool // the disk hangs, see SetStalled
+	// roomier are the voters to lead because this disk is full; none: it has as much room as a majority.
+	roomier []uint64
+	// leaving counts the ticks for which this leader has had any.
+	leaving int
 }
 
 // handOver lets replica to lead; 0 chooses the one that has most. It reports
@@ -60,6 +64,17 @@ func (h *handover) tick() {
 // on the followers' disks alone, and where that is no majority nothing commits.
 func (h *handover) SetStalled(stalled bool) { h.stalled = stalled }
 
+// leaveDisk lets another replica lead while this disk hangs or is full.
+func (h *handover) leaveDisk() {
+	h.leaveStalledDisk()
+	if len(h.roomier) > 0 && h.Leads() {
+		h.leaving++
+	} else {
+		h.leaving = 0
+	}
+	h.leaveFullDisk()
+}
+
 // leaveStalledDisk lets another replica lead while the disk hangs. A leader that is
 // not ready does so too: the votes of the others elect a replica that cannot store
 // its own, and it is ready only when an entry of its term is on its disk.
@@ -68,6 +83,37 @@ func (h *handover) leaveStalledDisk() {
 		return
 	}
 	h.logger.Error("the disk has not finished a write for long; handing leadership over", "to", h.to)
+}
+
+// leaveTicks is how long appends wait for a leader with room: a second.
+const leaveTicks = 2 * electionTicks
+
+// setHeirs names the voters of which one is to lead in place of this one.
+func (h *handover) setHeirs(heirs []uint64) {
+	h.roomier = heirs
+	h.leaveFullDisk()
+}
+
+// holdsAppends reports whether appends wait for another leader. Where none with more room
+// takes over in time they are refused for lack of room.
+func (h *handover) holdsAppends() bool {
+	return h.to != 0 || len(h.roomier) > 0 && h.leaving < leaveTicks
+}
+
+// leaveFullDisk lets a replica lead that has room where this one has too little: the one that
+// has most when nothing is in flight any more. It tries
+// at each tick of every other second, so that appends which wait for one that does not take over are answered.
+func (h *handover) leaveFullDisk() {
+	if len(h.roomier) == 0 || !h.Leads() || h.to != 0 {
+		return
+	}
+	h.stir()
+	if len(h.proposals.list) > 0 || h.leaving/leaveTicks%2 != 0 {
+		return
+	}
+	if heir := h.heir(h.roomier); heir != 0 && h.HandOver(heir) && h.leaving < leaveTicks {
+		h.logger.Warn("this disk lacks room that the disks of a majority have; handing leadership over", "to", heir)
+	}
 }
 
 // leaveWithoutBase hands over if a follower needs what another leader may have.
@@ -88,7 +134,9 @@ func (h *handover) leaveSlowDisk(now int64) {
 }
 
 // endTerm forgets a handover: leadership has ended.
-func (h *handover) endTerm() { h.to, h.asked, h.ticks, h.slowness = 0, false, 0, slowness{} }
+func (h *handover) endTerm() {
+	h.to, h.asked, h.ticks, h.leaving, h.slowness = 0, false, 0, 0, slowness{}
+}
 
 // A leader whose disk is much slower than those of its followers commits by
 // their acknowledgements, long before its own write is done. It hands over once that

@@ -28,7 +28,7 @@ func (p *proposer) propose() {
 	p.out.Again = 0
 	p.proposals.gather.begin(len(p.queue), len(p.proposals.list) == 0, p.now.Nano)
 	p.cover()
-	for p.role == leaderReady && len(p.queue) > 0 && p.handover.to == 0 && !p.sequencer.Behind() {
+	for p.role == leaderReady && len(p.queue) > 0 && !p.handover.holdsAppends() && !p.sequencer.Behind() {
 		if !p.proposals.mayAdd(len(p.queue), p.queued, p.now) {
 			if p.proposals.gather.target != 0 {
 				p.out.Again = p.proposals.gather.until

@@ -25,6 +25,10 @@ import (
 // committed lies in front of the trim or the first entry of its term: it is no more
 // than what may be in flight, and is taken by a disk that has room for trims only.
 
+// A leader whose own disk lacks room that the disks of a majority have hands over to one
+// of them. Meanwhile appends wait. That takes as long as what is in flight needs to commit: a majority
+// has it then, and any two majorities have a replica in common, which can lead.
+
 // space is what the disks have room for.
 type space struct {
 	*group
@@ -34,10 +38,15 @@ type space struct {
 }
 
 // SetRoom says what this replica's disk has room for, and what the disks of a
-// majority have room for, which counts where this replica leads.
-func (c *Core) SetRoom(own, majority sequence.Room) {
+// majority have room for, which counts where this replica leads. Heirs are the other
+// voters that have room for that; one of them is to lead where this replica's disk has less.
+func (c *Core) SetRoom(own, majority sequence.Room, heirs ...uint64) {
 	c.space.own, c.space.accepts = own, max(own, majority)
 	c.sequencer.SetRoom(c.space.accepts)
+	if own <= majority {
+		heirs = nil
+	}
+	c.handover.setHeirs(heirs)
 }
 
 // markEnding writes into a message what this leader has room for, which shows a

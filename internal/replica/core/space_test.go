@@ -42,6 +42,78 @@ func TestWhatIsInFlightWhenBothThresholdsArePassedDoesNotStopTrims(t *testing.T)
 	require.Equal(t, record.Full, refused.Refusal.Reason)
 }
 
+// A majority has room, so that nothing is refused: what comes meanwhile waits for the other leader.
+func TestALeaderWithoutRoomLetsAVoterWithRoomLead(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	require.Nil(t, c.append(l, values(t, "one")).Refusal)
+	c.settle()
+	heir, other := l%3+1, (l+1)%3+1
+	c.all[other].hangs = true
+	pending := c.append(l, values(t, "in flight"))
+	c.all[l].core.SetRoom(sequence.RoomForTrims, sequence.RoomForRecords, heir, other)
+	waits := c.append(l, values(t, "waits"))
+	require.Nil(t, waits.Refusal)
+	for range electionTicks {
+		c.tick()
+	}
+	require.True(t, c.all[heir].core.Leads())
+	require.Equal(t, uint32(1), pending.First.Count, "it commits before leadership ends")
+	require.Equal(t, record.NotLeader, waits.Refusal.Reason, "it is sent again, to the new leader")
+	c.all[other].hangs = false
+	require.True(t, c.all[heir].core.HandOver(l), "somebody wants it back there")
+	for range electionTicks {
+		c.tick()
+	}
+	require.False(t, c.all[l].core.Leads(), "it does not keep what it cannot do")
+	leads := c.leader()
+	require.Nil(t, c.append(leads, values(t, "waits")).Refusal)
+	c.settle()
+	require.Less(t, c.all[l].core.storage.last, c.all[leads].core.storage.last, "it keeps its room")
+}
+
+// A node that says it has room and does not answer leads nothing: then appends are refused in the end.
+func TestALeaderWithoutRoomRefusesWhenNobodyTakesOver(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	for id := range c.all {
+		if id != l {
+			c.cut[[2]uint64{l, id}] = true
+		}
+	}
+	c.all[l].core.SetRoom(sequence.RoomForCommands, sequence.RoomForRecords, l%3+1)
+	waits := c.append(l, values(t, "waits"))
+	for range leaveTicks / 2 {
+		c.all[l].core.Tick()
+		c.all[l].core.Advance()
+	}
+	require.Nil(t, waits.Refusal)
+	c.cut = map[[2]uint64]bool{}
+	c.all[l].core.SetRoom(sequence.RoomForRecords, sequence.RoomForRecords)
+	for range 2 * electionTicks {
+		c.tick()
+	}
+	require.Equal(t, uint32(1), waits.First.Count, "there is room again before anybody took over")
+
+	c.all[l%3+1].hangs = true
+	for range caughtUpLag + 1 { // so that it cannot take over
+		require.Nil(t, c.append(l, values(t, "an entry of its own")).Refusal)
+		c.settle()
+	}
+	c.all[l].core.SetRoom(sequence.RoomForCommands, sequence.RoomForRecords, l%3+1)
+	waits = c.append(l, values(t, "waits"))
+	for range leaveTicks + 2 {
+		c.tick()
+	}
+	require.True(t, c.all[l].core.Leads())
+	require.Equal(t, record.Full, waits.Refusal.Reason)
+	c.all[l%3+1].hangs = false
+	for range 3 * leaveTicks {
+		c.tick()
+	}
+	require.True(t, c.all[l%3+1].core.Leads(), "it goes on trying")
+}
+
 // Its owner makes room with it: to release it would be to lose what it keeps.
 func TestAHoldIsMovedForwardWhereAllDisksAreFull(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)

@@ -27,6 +27,11 @@ func ready(w http.ResponseWriter, n Node, show bool) {
 		return
 	}
 	_, _ = io.WriteString(w, "ok\n")
+	if show {
+		for _, warning := range n.Warnings() {
+			_, _ = fmt.Fprintln(w, warning)
+		}
+	}
 }
 
 const indexPage = `<!doctype html>

@@ -24,6 +24,8 @@ type Node interface {
 	LogMetrics(patterns []string) (prometheus.Collector, error)
 	// Ready returns nil when every log is served, or an error that says what is not.
 	Ready() error
+	// Warnings are what an operator should know of a node that is ready.
+	Warnings() []string
 }
 
 // Options of a Server.

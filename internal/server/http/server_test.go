@@ -18,7 +18,12 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-type fakeNode struct{ problem error }
+type fakeNode struct {
+	problem  error
+	warnings []string
+}
+
+func (f *fakeNode) Warnings() []string { return f.warnings }
 
 func (f *fakeNode) Ready() error { return f.problem }
 
@@ -95,6 +100,10 @@ func TestReadinessFollowsTheNodeAndLivenessDoesNot(t *testing.T) {
 	code, body := get("/readyz")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "ok\n", body)
+	n.warnings = []string{"this node: its disk takes no records"}
+	code, body = get("/readyz")
+	require.Equal(t, http.StatusOK, code, "it serves reads and trims")
+	require.Equal(t, "ok\nthis node: its disk takes no records\n", body)
 
 	n.problem = errors.New("log orders: disk failed")
 	code, body = get("/readyz")

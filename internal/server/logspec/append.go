@@ -138,7 +138,7 @@ func (s *appendStream) Append(c *appendCall) {
 func (s *appendStream) probe() *record.Refusal {
 	info, err := s.node.KnownInfo(s.caller, s.log)
 	if err == nil && info.Full {
-		return record.Refuse(record.Full, "the disk is nearly full: discard, or wait")
+		return record.Refuse(record.Full, "too few replicas have room on their disks for records: discard, or wait")
 	}
 	return record.RefusalOf(err)
 }
