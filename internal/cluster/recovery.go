@@ -132,6 +132,9 @@ const (
 	// recoveryTerms is how much higher the term is with which a log continues: more than lost
 	// replicas reach that go on among themselves, and few enough for Kafka's leader epochs.
 	recoveryTerms = 1 << 16
+	// RecoveryWriterTerms is by how much the writer term of a log rises that continues without its
+	// majority: the lost replicas may have granted some that the others have not heard of.
+	RecoveryWriterTerms = 1 << 32
 	// recoverySessions and recoveryBlocks cover what the lost part of the catalog may have
 	// given: ids of sessions, and blocks of offsets and writer terms of memory logs.
 	recoverySessions = 1 << 32

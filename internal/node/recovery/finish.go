@@ -115,7 +115,7 @@ func (d *Directory) continueLog(plan *cluster.RecoveryPlan, l *cluster.LogRecove
 	if has.Last != first.Last || has.LastTerm != first.LastTerm {
 		return fmt.Errorf("replica %d ends with entry %d of term %d, and not with %d of term %d", first.ID, has.Last, has.LastTerm, first.Last, first.LastTerm)
 	}
-	c := core.Continuation{Replica: first.ID, Keep: l.Keep(), Term: l.Term, Unix: plan.Unix}
+	c := core.Continuation{Replica: first.ID, Keep: l.Keep(), Term: l.Term, Unix: plan.Unix, WriterTerms: cluster.RecoveryWriterTerms}
 	if l.Log == cluster.CatalogID {
 		value, err := json.Marshal(plan.State.Checkpoint("recovery-" + plan.Cluster))
 		if err != nil {

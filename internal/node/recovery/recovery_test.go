@@ -106,6 +106,7 @@ func requireRecovered(t *testing.T, d *Directory, plan *cluster.RecoveryPlan) {
 	}
 	require.EqualValues(t, 2, s.Replicas[1].End)
 	require.Equal(t, []string{"one", "two"}, valuesOf(t, d, recoverytest.Log, 11))
+	require.GreaterOrEqual(t, writerTermOf(t, d, recoverytest.Log, 11), record.WriterTerm(cluster.RecoveryWriterTerms))
 	aside, err := d.Disk.List(d.files.AsideDir(recoverytest.Unused, 71))
 	require.NoError(t, err)
 	require.NotEmpty(t, aside)
@@ -138,6 +139,27 @@ func valuesOf(t *testing.T, d *Directory, id, replica uint64) (values []string) 
 		}
 	}
 	return values
+}
+
+// writerTermOf is the newest writer term of a replica.
+func writerTermOf(t *testing.T, d *Directory, id, replica uint64) (newest record.WriterTerm) {
+	t.Helper()
+	s, err := d.open(id, replica)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	for next := s.FirstIndex(); next <= s.LastIndex(); {
+		entries, err := s.Entries(next, s.LastIndex()+1, 1<<20)
+		require.NoError(t, err)
+		for _, e := range entries {
+			if parsed, err := record.ParseEntry(e.Payload); err == nil && parsed.Kind == record.EntryCommand {
+				c, err := record.ParseCommand(parsed.Body)
+				require.NoError(t, err)
+				newest = max(newest, c.WriterTerm)
+			}
+		}
+		next += uint64(len(entries))
+	}
+	return newest
 }
 
 // planned is a plan for what a directory has.

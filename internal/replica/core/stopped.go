@@ -111,10 +111,13 @@ type Continuation struct {
 	Term    uint64   // of the entries; higher than any that the log has had
 	Unix    int64    // their time, in ms
 	Records [][]byte // to append
+	// WriterTerms is by how much the writer term is raised: the lost replicas may have granted
+	// terms that this one has not heard of, and whoever has one of them must not append.
+	WriterTerms record.WriterTerm
 }
 
-// Continue returns the write that takes all members away but those that are kept, and appends records. It
-// counts all entries as committed, those before it included. The same continuation of the
+// Continue returns the write that takes all members away but those that are kept, appends records and
+// raises the writer term. It counts all entries as committed, those before it included. The same continuation of the
 // same log is the same write. The log that it was made of is of no use any more.
 func (s *Stopped) Continue(c Continuation) (segment.Write, error) {
 	var w segment.Write
@@ -174,29 +177,41 @@ func (s *Stopped) changesTo(c Continuation) (changes []*raftpb.ConfChangeV2) {
 	return append(changes, joint, &raftpb.ConfChangeV2{})
 }
 
-// append makes proposals of the records, as a leader would.
+// append makes proposals of the records and the writer term, as a leader would.
 func (s *Stopped) append(c Continuation) ([]sequence.Proposal, error) {
-	if len(c.Records) == 0 {
-		return nil, nil
+	leader := sequence.New(s.table)
+	leader.StartLeading(int32(c.Term), 0)
+	if len(c.Records) > 0 {
+		if err := appendTo(leader, c); err != nil {
+			return nil, err
+		}
 	}
+	if c.WriterTerms > 0 {
+		answer := leader.Command(record.Command{Kind: record.AcquireWriter, WriterTerm: s.table.WriterTerm() + c.WriterTerms})
+		if answer.Refusal != nil {
+			return nil, answer.Refusal
+		}
+	}
+	return leader.Seal(c.Unix), nil
+}
+
+func appendTo(leader *sequence.Sequencer, c Continuation) error {
 	var b record.Builder
 	b.Reset(nil)
 	for _, value := range c.Records {
 		if err := b.Add(record.Record{Timestamp: c.Unix, Value: value}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	batch, err := b.Finish(record.None)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	leader := sequence.New(s.table)
-	leader.StartLeading(int32(c.Term), 0)
 	answer := leader.Append(&sequence.Append{
 		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
 	})
 	if answer.Refusal != nil {
-		return nil, answer.Refusal
+		return answer.Refusal
 	}
-	return leader.Seal(c.Unix), nil
+	return nil
 }

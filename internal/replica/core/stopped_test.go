@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/memory"
 )
@@ -97,4 +98,43 @@ func TestALearnerContinuesAJointConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, w.Entries, 2, "into a joint configuration and out of it")
 	require.Equal(t, Members{Voters: []uint64{9}}, s.Members())
+}
+
+// Two of three grant a writer term that the third has not heard of, and are lost. The log
+// continues with the third, and grants the term to nobody again: who has it is fenced.
+func TestALogContinuesAboveAllWriterTermsThatLostReplicasGranted(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	acquire := func(c *trio, l uint64) record.WriterTerm {
+		a := c.command(l, record.Command{Kind: record.AcquireWriter})
+		c.settle()
+		require.Nil(t, a.Refusal)
+		return a.WriterTerm
+	}
+	acquire(c, l)
+	survivor := l%3 + 1
+	c.all[survivor].down = true
+	lost := acquire(c, l)
+	s := c.stop(survivor)
+	w, err := s.Continue(Continuation{Replica: survivor, Keep: []uint64{survivor}, Term: 70_000, Unix: c.now.Unix, WriterTerms: 1000})
+	require.NoError(t, err)
+	log := c.all[survivor].log
+	_, err = log.Write([]segment.Write{w})
+	require.NoError(t, err)
+
+	left := &trio{t: t, now: c.now, all: map[uint64]*member{survivor: {log: log}}, cut: map[[2]uint64]bool{}}
+	left.restart(survivor)
+	left.leader()
+	write := func(term record.WriterTerm) *record.Refusal {
+		a := values(t, "by its writer")
+		a.WriterTerm = term
+		answer := left.append(survivor, a)
+		left.settle()
+		return answer.Refusal
+	}
+	require.Equal(t, record.Fenced, write(lost).Reason, "before anybody else has a term")
+	next := acquire(left, survivor)
+	require.Greater(t, next, lost)
+	require.Nil(t, write(next))
+	require.Equal(t, record.Fenced, write(lost).Reason)
 }
