@@ -141,7 +141,7 @@ func prepare(directory string, nodes int) error {
 		return err
 	}
 	for i := nodes - 1; i >= 0; i-- {
-		if err := os.MkdirAll(filepath.Join(directory, nameOf(i)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(directory, nameOf(i)), 0o700); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OS is the file system of this machine.
+// OS is the file system of this machine. What it creates is for the user of the process
+// alone: records, and in the catalog who may do what.
 func OS() FS { return osFS{} }
 
 type osFS struct{}
@@ -42,6 +43,11 @@ func (osFS) ReadFile(name string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
+const (
+	fileMode = 0o600
+	dirMode  = 0o700
+)
+
 // Without a free descriptor a file is opened a little later. That a log cannot
 // open a file for a moment, since others have too many open, is no reason for it
 // to stop; that there is none for openTime is one.
@@ -52,7 +58,7 @@ const (
 
 func open(name string, flags int) (*os.File, error) {
 	for begin := time.Now(); ; time.Sleep(openPause) {
-		f, err := os.OpenFile(name, flags, 0o644)
+		f, err := os.OpenFile(name, flags, fileMode)
 		if err == nil || !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) || time.Since(begin) > openTime {
 			return f, err
 		}
@@ -88,7 +94,7 @@ func (osFS) List(dir string) ([]FileInfo, error) {
 }
 
 func (o osFS) MkdirAll(dir string) error {
-	return makeDirs(dir, exists, func(dir string) error { return os.Mkdir(dir, 0o755) }, o.SyncDir)
+	return makeDirs(dir, exists, func(dir string) error { return os.Mkdir(dir, dirMode) }, o.SyncDir)
 }
 
 func exists(dir string) (bool, error) {
@@ -165,11 +171,24 @@ func (osFS) Free(dir string) (free, total int64, err error) {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, err
 	}
-	return flock(f, unix.LOCK_EX)
+	closer, err := flock(f, unix.LOCK_EX)
+	if err == nil {
+		closeToOthers(filepath.Dir(name))
+	}
+	return closer, err
+}
+
+// closeToOthers takes a directory from all users but its own: it may have been made by hand,
+// or by a release that let them read. One of another user, such as the root of a mounted
+// volume, stays as it is.
+func closeToOthers(dir string) {
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&^dirMode != 0 {
+		_ = os.Chmod(dir, info.Mode()&^(fs.ModePerm&^dirMode))
+	}
 }
 
 // flock locks f, and closes it if another process keeps it from that.

@@ -136,3 +136,30 @@ func TestWhoOnlyReadsChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "as it was", string(content))
 }
+
+func TestWhatIsStoredIsForItsUserAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	disk := vfs.OS()
+	mode := func(name string) fs.FileMode {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		return info.Mode().Perm()
+	}
+	inner := filepath.Join(dir, "logs", "0")
+	require.NoError(t, disk.MkdirAll(inner))
+	for _, name := range []string{dir, filepath.Dir(inner), inner} {
+		require.Equal(t, fs.FileMode(0o700), mode(name), name)
+	}
+	file := filepath.Join(inner, "segment")
+	f, err := disk.Create(file)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, fs.FileMode(0o600), mode(file))
+
+	require.NoError(t, os.Chmod(dir, 0o755), "an earlier release made it")
+	lock, err := disk.Lock(filepath.Join(dir, "lock"))
+	require.NoError(t, err)
+	require.NoError(t, lock.Close())
+	require.Equal(t, fs.FileMode(0o700), mode(dir))
+	require.Equal(t, fs.FileMode(0o600), mode(filepath.Join(dir, "lock")))
+}
