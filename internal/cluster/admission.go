@@ -77,7 +77,7 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 		return known, Change{}, nil
 	case member:
 		return Node{}, Change{}, NameTaken(known)
-	case s.wasRemoved(q.Name):
+	case s.WasRemoved(q.Name):
 		return Node{}, Change{}, nameRemoved(q.Name)
 	}
 	if refusal := RefuseLevels(q.Name, q.Levels, s.FeatureLevel()); refusal != nil {
@@ -167,7 +167,7 @@ func Announce(s *State, a Announced, now int64) (Change, *record.Refusal) {
 	switch {
 	case member:
 		return Change{}, NameTaken(known)
-	case s.wasRemoved(a.Name):
+	case s.WasRemoved(a.Name):
 		return Change{}, nameRemoved(a.Name)
 	}
 	change := forgetExpired(s, now)
@@ -209,10 +209,11 @@ func expired(at, now int64) bool { return at != 0 && at <= now }
 // NameUsed reports whether a node has the name, or had it.
 func (s *State) NameUsed(name string) bool {
 	_, member := s.Named(name)
-	return member || s.wasRemoved(name)
+	return member || s.WasRemoved(name)
 }
 
-func (s *State) wasRemoved(name string) bool {
+// WasRemoved reports whether a node of that name was removed; names are not used again.
+func (s *State) WasRemoved(name string) bool {
 	for _, gone := range s.Gone {
 		if gone == name {
 			return true

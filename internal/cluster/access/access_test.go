@@ -70,6 +70,21 @@ func TestWhatIsGrantedIsAllThereIs(t *testing.T) {
 	}
 }
 
+func TestOnlyANodeThatIsAMemberHasRights(t *testing.T) {
+	l := given(t, Grant{Principal: Anybody, On: on(t, "log/*"), Rights: Read}, Grant{Principal: "node/gone", On: OfCluster, Rights: Administer})
+	r := Compile(l, "b", "a")
+	require.Equal(t, []string{"a", "b"}, r.Members())
+	for _, o := range []Object{OfCluster, OfLog("orders")} {
+		require.Equal(t, All, r.Of("node/a", nil, o))
+		require.Equal(t, All, r.Of("node/b", nil, o))
+		for _, former := range []string{"node/gone", "node/", "node/ab"} {
+			require.Equal(t, None, r.Of(former, nil, o), "%s on %s", former, o)
+			require.False(t, r.HoldsAnywhere(former, nil, Read))
+		}
+	}
+	require.Equal(t, All, Compile(l).Of("node/gone", nil, OfCluster), "it is not known which nodes there are")
+}
+
 func TestAScopeLeavesSomeRightsAndGivesNone(t *testing.T) {
 	r := Compile(given(t, Grant{Principal: "user/alice", On: on(t, "log/orders*"), Rights: Append | Read}, Grant{Principal: "user/root", On: OfCluster, Rights: Administer}))
 	read := []Scope{{On: on(t, "log/*"), Rights: Read | Trim}}

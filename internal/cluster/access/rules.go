@@ -15,11 +15,13 @@ type Rules struct {
 	Enforced bool
 	list     List
 	grants   map[string][]Grant // by principal
+	members  []string           // names of the nodes, sorted; none: it is not known which there are
 }
 
-// Compile makes the rules of a list, which must not be changed afterwards.
-func Compile(l List) *Rules {
-	r := &Rules{Enforced: l.Enforced, list: l, grants: map[string][]Grant{}}
+// Compile makes the rules of a list, which must not be changed afterwards, in a cluster of
+// nodes of these names.
+func Compile(l List, members ...string) *Rules {
+	r := &Rules{Enforced: l.Enforced, list: l, grants: map[string][]Grant{}, members: slices.Sorted(slices.Values(members))}
 	for _, key := range slices.Sorted(maps.Keys(l.Grants)) {
 		g := l.Grants[key]
 		r.grants[g.Principal] = append(r.grants[g.Principal], g)
@@ -29,15 +31,17 @@ func Compile(l List) *Rules {
 
 // Of returns the rights of a principal on one object, of which scope, unless it is nil,
 // leaves some. Whatever is granted on a log or group includes that it may be observed,
-// and what can be granted on all of the cluster holds for each of its objects. A node may
-// do everything: it holds the logs anyway. Nobody in particular, "", may do nothing.
+// and what can be granted on all of the cluster holds for each of its objects. A node of
+// the cluster may do everything: it holds the logs anyway. One that was removed, or never
+// was a member, may do nothing, whatever was granted to all: its certificate is valid for
+// a year. Nobody in particular, "", may do nothing.
 // On a log of the system only those have rights who may administer: whoever reads the
 // catalog knows all grants, token hashes and password verifiers, and the committed offsets are
 // those of all groups.
 func (r *Rules) Of(principal string, scope []Scope, o Object) Rights {
 	var have Rights
 	switch {
-	case principal == "":
+	case !r.Believes(principal):
 		return None
 	case strings.HasPrefix(principal, nodePrefix):
 		have = All
@@ -57,6 +61,20 @@ func (r *Rules) Of(principal string, scope []Scope, o Object) Rights {
 	}
 	return have
 }
+
+// Believes reports whether a principal whose certificate is valid is one of the cluster: a
+// user, or a node that is a member as far as is known.
+func (r *Rules) Believes(principal string) bool {
+	name, isNode := strings.CutPrefix(principal, nodePrefix)
+	if !isNode || len(r.members) == 0 {
+		return principal != ""
+	}
+	_, member := slices.BinarySearch(r.members, name)
+	return member
+}
+
+// Members returns the names of the nodes, sorted. They must not be changed.
+func (r *Rules) Members() []string { return r.members }
 
 // rightsOn are the rights on one object that follow from a grant.
 func (g Grant) rightsOn(o Object) Rights {
@@ -81,9 +99,12 @@ func (r *Rules) HoldsAnywhere(principal string, scope []Scope, right Rights) boo
 	if r.Of(principal, scope, OfCluster)&right != 0 {
 		return true
 	}
+	if !r.Believes(principal) {
+		return false
+	}
 	for _, who := range []string{principal, Anybody} {
 		for _, g := range r.grants[who] {
-			if g.On.Kind != Log || principal == "" {
+			if g.On.Kind != Log {
 				continue
 			}
 			// A scope may be narrower than the grant, or the other way round.

@@ -65,8 +65,13 @@ func (c *Catalog) Host() *hosted.Log { return c.Hosting.Load() }
 
 func (c *Catalog) show() {
 	state := c.state.Clone()
-	if rules := c.Rules.Load(); rules == nil || rules.List().Revision != state.Access.Revision {
-		c.Rules.Store(access.Compile(state.Access))
+	var members []string
+	for _, n := range state.Nodes {
+		members = append(members, n.Name)
+	}
+	slices.Sort(members)
+	if rules := c.Rules.Load(); rules == nil || rules.List().Revision != state.Access.Revision || !slices.Equal(rules.Members(), members) {
+		c.Rules.Store(access.Compile(state.Access, members...))
 	}
 	if before := c.Shown.Swap(&state); before == nil || !reflect.DeepEqual(before.Nodes, state.Nodes) {
 		c.due.Ring()

@@ -75,9 +75,30 @@ func (a *Answers) decide(ctx context.Context, from peer.NodeID, kind string, req
 		return nil, a.self.NotMember()
 	}
 	if answer := a.ToMembers[kind]; answer != nil {
+		if refusal := a.refuseFormer(ctx, from); refusal != nil {
+			return nil, refusal
+		}
 		return answer(ctx, from, request)
 	}
 	return nil, record.Refuse(record.Unsupported, "this node does not know the question %q; it runs version %s", kind, a.self.options.Version)
+}
+
+// refuseFormer refuses the question of a node that is no member. Its connection was
+// admitted when it was one, or when this node did not know better.
+func (a *Answers) refuseFormer(ctx context.Context, from peer.NodeID) *record.Refusal {
+	c := a.catalog.Load()
+	if _, member := c.Shown.Load().Nodes[from]; member || from == a.self.me.Load().NodeID {
+		return nil
+	}
+	_ = c.Learn(ctx) // a member that is new; if it fails, the state below is what there is
+	state := c.Shown.Load()
+	if _, member := state.Nodes[from]; member {
+		return nil
+	}
+	if from >= state.NextNode {
+		return record.Refuse(record.Busy, "node %d is not known here yet: ask again", from)
+	}
+	return record.Refuse(record.NotMember, "node %d was removed from the cluster", from)
 }
 
 // Answer is how a node answers one kind of question; from is 0 for a node that is

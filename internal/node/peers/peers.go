@@ -91,10 +91,18 @@ func (p *Peers) ServePeers(l net.Listener) error {
 // Admit judges a node that wants to talk to this one.
 func (p *Peers) Admit(hello peer.Hello) error {
 	me := p.me.Load()
+	c := p.catalog.Load()
+	if me.Member() && c != nil && hello.Proved != "" {
+		if c.Shown.Load().WasRemoved(hello.Proved) {
+			return errRemoved(hello.Proved)
+		}
+		if hello.Node.ID != 0 && hello.Node.Name != hello.Proved {
+			return fmt.Errorf("node %d calls itself %q, and its certificate is that of node/%s", hello.Node.ID, hello.Node.Name, hello.Proved)
+		}
+	}
 	if hello.Node.ID == 0 || !me.Member() {
 		return nil // it can ask, and will hear
 	}
-	c := p.catalog.Load()
 	if err := refuseRecovered(me, hello); err != nil {
 		return err
 	}
@@ -110,7 +118,7 @@ func (p *Peers) Admit(hello peer.Hello) error {
 		return errors.New(refusal.Detail)
 	}
 	if name, gone := state.Gone[hello.Node.ID]; gone {
-		return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
+		return errRemoved(name)
 	}
 	known, ok := state.Nodes[hello.Node.ID]
 	if !ok && hello.Node.ID >= state.NextNode {
@@ -127,6 +135,10 @@ func (p *Peers) Admit(hello peer.Hello) error {
 		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
 	}
 	return p.judge(hello)
+}
+
+func errRemoved(name string) error {
+	return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
 }
 
 // RefusedBy reports why another node refuses this one, once for each node as long

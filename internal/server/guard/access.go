@@ -34,6 +34,20 @@ func (g *accessVerbs) WhoAmI(c node.Caller) (principal, token string, enforced b
 	return principal, token, g.Enforced()
 }
 
+// Rules are the newest that are known here.
+func (g *accessVerbs) Rules() *access.Rules {
+	rules, _ := g.node.Rules()
+	return rules
+}
+
+// Believed reports whether what a caller has shown is still valid: its token was not
+// revoked, its user has the same password, its node is a member.
+func (g *accessVerbs) Believed(h *Holder) bool {
+	rules, _ := g.node.Rules()
+	_, _, valid := h.shown(rules, now)
+	return valid || h.Principal == ""
+}
+
 // PutUser adds a user with a password, or changes the password. One that is empty is made
 // up, and returned.
 func (g *accessVerbs) PutUser(ctx context.Context, c node.Caller, name, password string) (made string, existed bool, err error) {

@@ -271,8 +271,10 @@ func (g *core) refused(h *Holder, verb string, need access.Rights, o access.Obje
 		refusal = record.Refuse(record.Unauthenticated, "%s %s: the caller has not proved who it is; show a certificate, a token or a password", verb, o)
 	case !valid && h.Token != "":
 		refusal = record.Refuse(record.Unauthenticated, "the token %s is not valid any more: it was revoked or has expired", h.Token)
+	case !valid && h.User == "":
+		refusal = record.Refuse(record.Unauthenticated, "%s is no member of the cluster", h)
 	case !valid:
-		refusal = record.Refuse(record.Unauthenticated, "%s has no password any more", h)
+		refusal = record.Refuse(record.Unauthenticated, "%s was removed, or has another password by now", h)
 	default:
 		refusal = record.Refuse(record.Denied, "%s may not %s %s: it needs the right to %s", h, verb, o, need)
 	}

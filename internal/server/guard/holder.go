@@ -19,6 +19,9 @@ type Holder struct {
 	// Token is the id of the token that was shown; User is whose password was. Empty:
 	// neither, but a certificate or nothing.
 	Token, User string
+	// proof is of the password that was proved, when User is not empty. A user that was removed and
+	// added again, or has another password, is not the one that proved it.
+	proof proof
 	// From is the address that the call came from, without a port.
 	From string
 
@@ -28,6 +31,25 @@ type Holder struct {
 	mu    sync.Mutex
 	rules *access.Rules // of all in of
 	of    map[access.Object]*held
+}
+
+// proof identifies one password of a user: each is kept with a salt of its own, the same
+// password again too.
+type proof struct {
+	mechanism string
+	storedKey [64]byte // as long as that of any mechanism, zeros behind it
+}
+
+func proofBy(mechanism string, v access.Verifier) (p proof) {
+	p.mechanism = mechanism
+	copy(p.storedKey[:], v.StoredKey)
+	return p
+}
+
+// of reports whether it is the password that the user has now.
+func (p proof) of(u access.User) bool {
+	v, ok := u.Verifiers[p.mechanism]
+	return ok && p == proofBy(p.mechanism, v)
 }
 
 // held are the rights on one object.
@@ -101,10 +123,10 @@ func (h *Holder) shown(rules *access.Rules, now func() int64) (scope []access.Sc
 		t, ok := rules.Token(h.Token, now())
 		return t.Scope, t.Expires, ok
 	case h.User != "":
-		_, ok := rules.User(h.User)
-		return nil, 0, ok
+		u, ok := rules.User(h.User)
+		return nil, 0, ok && h.proof.of(u)
 	}
-	return nil, 0, h.Principal != ""
+	return nil, 0, rules.Believes(h.Principal)
 }
 
 // lost returns an object on which the holder has relied on rights of a set and has them no

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -26,6 +27,9 @@ const (
 
 // Mechanisms are all of them, the best first.
 var Mechanisms = []string{ScramSHA512, ScramSHA256, Plain}
+
+// verifierOf names the mechanism whose verifier another one is compared with.
+var verifierOf = map[string]string{Plain: ScramSHA256}
 
 var scrams = map[string]scram.HashGeneratorFcn{ScramSHA256: scram.SHA256, ScramSHA512: scram.SHA512}
 
@@ -93,6 +97,7 @@ type Login struct {
 	scram     *scram.ServerConversation
 	steps     int
 	user      string
+	verifier  access.Verifier // that the password is compared with
 }
 
 // errLogin is what a client hears, whatever was wrong: the reason would help who guesses.
@@ -146,7 +151,7 @@ func (l *Login) Step(ctx context.Context, message []byte) (answer []byte, proved
 
 func (l *Login) proved() *Holder {
 	h := newHolder(access.OfUser(l.user), l.from)
-	h.User = l.user
+	h.User, h.proof = l.user, proofBy(cmp.Or(verifierOf[l.mechanism], l.mechanism), l.verifier)
 	secure.Proved(l.from)
 	return h
 }
@@ -161,16 +166,18 @@ func (l *Login) failed() error {
 // password fits and that are the same each time, so that nobody learns who there is.
 func (l *Login) credentials(user string) (scram.StoredCredentials, error) {
 	l.user = user
-	v, ok := l.verifier(l.mechanism)
+	v, ok := l.kept(l.mechanism)
 	if !ok {
 		v = access.Verifier{Salt: l.guard.madeUp("salt", user)[:saltBytes], Iterations: passwordIterations, StoredKey: l.guard.madeUp("stored", user), ServerKey: l.guard.madeUp("server", user)}
 	}
+	l.verifier = v
 	return scram.StoredCredentials{
 		KeyFactors: scram.KeyFactors{Salt: string(v.Salt), Iters: v.Iterations}, StoredKey: v.StoredKey, ServerKey: v.ServerKey,
 	}, nil
 }
 
-func (l *Login) verifier(mechanism string) (access.Verifier, bool) {
+// kept returns what is kept of the user for a mechanism.
+func (l *Login) kept(mechanism string) (access.Verifier, bool) {
 	rules, _ := l.guard.node.Rules()
 	u, _ := rules.User(l.user)
 	v, ok := u.Verifiers[mechanism]
@@ -191,17 +198,10 @@ func (l *Login) plain(ctx context.Context, message string) (bool, error) {
 		return false, nil
 	}
 	l.user = parts[1]
-	kept, err := l.fitting(ctx, parts[2])
-	v, ok := l.verifier(ScramSHA256)
-	return ok && err == nil && subtle.ConstantTimeCompare(kept.StoredKey, v.StoredKey) == 1, ctx.Err()
-}
-
-// fitting derives from a password with what is kept of the user, or as slowly if there is
-// no such user.
-func (l *Login) fitting(ctx context.Context, password string) (scram.StoredCredentials, error) {
-	v, ok := l.verifier(ScramSHA256)
-	if !ok {
-		v = access.Verifier{Salt: l.guard.secret[:saltBytes], Iterations: passwordIterations}
+	var known bool
+	if l.verifier, known = l.kept(ScramSHA256); !known {
+		l.verifier = access.Verifier{Salt: l.guard.secret[:saltBytes], Iterations: passwordIterations} // derived from as slowly
 	}
-	return l.guard.deriveWith(ctx, ScramSHA256, password, scram.KeyFactors{Salt: string(v.Salt), Iters: v.Iterations})
+	derived, err := l.guard.deriveWith(ctx, ScramSHA256, parts[2], scram.KeyFactors{Salt: string(l.verifier.Salt), Iters: l.verifier.Iterations})
+	return known && err == nil && subtle.ConstantTimeCompare(derived.StoredKey, l.verifier.StoredKey) == 1, ctx.Err()
 }

@@ -102,13 +102,18 @@ func (q *call) saslAuthenticate(m *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthe
 		return r
 	}
 	answer, proved, err := c.login.attempt.Step(c.ctx, m.SASLAuthBytes)
+	if proved != nil {
+		// Kept before it is looked at: whoever changes the rules after the look finds it.
+		if c.holder.Store(proved); !c.server.node.Believed(proved) {
+			err = errLoginFailed
+		}
+	}
 	switch {
 	case err != nil:
 		r.ErrorCode, r.ErrorMessage = kerr.SaslAuthenticationFailed.Code, new(err.Error())
 		c.login.attempt, c.login.failed = nil, true
 		return r
 	case proved != nil:
-		c.holder.Store(proved)
 		c.login.attempt = nil
 	}
 	if answer != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
@@ -54,7 +55,9 @@ func (n answeringNode) Identify(identity.Principal, net.Addr, string) (*guard.Ho
 	return nil, nil
 }
 
-func (n answeringNode) Enforced() bool { return false }
+func (n answeringNode) Enforced() bool              { return false }
+func (n answeringNode) Rules() *access.Rules        { return nil }
+func (n answeringNode) Believed(*guard.Holder) bool { return true }
 
 func benchmarkProduce(b *testing.B, connections, inFlight int) {
 	n := answeringNode{answers: make(chan func(), 1024)}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/coordinator"
 	"strandline.dev/internal/server/kafka/readers"
@@ -154,6 +155,7 @@ func (s *Server) take(conn net.Conn) {
 func (s *Server) keepTime(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	rules := s.node.Rules()
 	for {
 		select {
 		case <-ctx.Done():
@@ -161,8 +163,27 @@ func (s *Server) keepTime(ctx context.Context) {
 		case now := <-tick.C:
 			s.readers.Expire(now)
 			s.groups.Tick()
+			rules = s.evict(rules)
 		}
 	}
+}
+
+// evict ends the connections of clients that are no longer who they have proved to be,
+// where rules have changed since before, and returns the newest ones.
+func (s *Server) evict(before *access.Rules) *access.Rules {
+	rules := s.node.Rules()
+	if rules == before {
+		return before
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.connections {
+		if h := c.holder.Load(); h != nil && !s.node.Believed(h) {
+			s.logger.Info("a Kafka connection was closed: what its client has proved is not valid any more", "client", c.conn.RemoteAddr(), "principal", h.String())
+			c.cut()
+		}
+	}
+	return rules
 }
 
 // Stop takes no new requests and answers those that were received; fetches and

@@ -51,6 +51,7 @@ type opening struct {
 	Newest uint32 `json:"newest_version,omitempty"`
 
 	oldest uint32
+	proved string // see Hello
 }
 
 type judgement uint8
@@ -84,7 +85,7 @@ func (e *RefusedError) Error() string {
 }
 
 func (o opening) hello() Hello {
-	return Hello{Cluster: o.Cluster, Former: o.Former, Node: o.Node, Incarnation: o.Incarnation, Known: o.Known, Levels: o.Levels}
+	return Hello{Cluster: o.Cluster, Former: o.Former, Node: o.Node, Proved: o.proved, Incarnation: o.Incarnation, Known: o.Known, Levels: o.Levels}
 }
 
 // shakeHands exchanges openings and verdicts. An error of type *RefusedError

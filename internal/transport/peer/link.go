@@ -231,6 +231,7 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 		if proved, v = m.options.proved(conn, theirs); v.judgement != welcome {
 			return v
 		}
+		theirs.proved = proved
 		return judge(theirs)
 	}, m.pace.handshake)
 	if err != nil {

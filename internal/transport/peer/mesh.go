@@ -28,6 +28,7 @@ type Hello struct {
 	Cluster string
 	Former  []string // ids that the cluster had before
 	Node    Node     // ID 0: a node that is in no cluster yet
+	Proved  string   // its name as Options.Prove has proved it; empty: nothing was proved
 	// Incarnation is how far the node has come; Known is how far others had when it heard
 	// of them last.
 	Incarnation Incarnation

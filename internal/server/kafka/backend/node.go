@@ -57,6 +57,8 @@ type Rights interface {
 	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
 	Login(mechanism string, from net.Addr) (*guard.Login, error)
 	Enforced() bool
+	Rules() *access.Rules
+	Believed(h *guard.Holder) bool
 	May(c node.Caller, verb string, need access.Rights, o access.Object) error
 	Sees(c node.Caller, o access.Object) bool
 	Audit(c node.Caller, verb string, o access.Object, err error)
