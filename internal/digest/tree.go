@@ -141,6 +141,9 @@ var ErrState = errors.New("malformed digest")
 
 const stateBytes = 32 // without the peaks
 
+// MaxStateBytes is the most that Append writes: a peak for each bit of the number of batches.
+const MaxStateBytes = stateBytes + 64*HashSize
+
 // Append encodes a tree that has begun, but for End. All integers are little-endian.
 //
 //	 0  i64  from       offset

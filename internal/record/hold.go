@@ -11,6 +11,9 @@ const (
 	MaxHoldName    = 128  // bytes
 	MaxHoldOwner   = 256  // bytes
 	MaxHoldPointer = 4096 // bytes
+
+	// MaxHoldBytes is the most that AppendHold writes of one.
+	MaxHoldBytes = holdHeaderBytes + MaxHoldName + MaxHoldOwner + MaxHoldPointer
 )
 
 // Hold keeps every record of a log from Offset on: nothing trims them until the hold

@@ -52,12 +52,20 @@ const (
 	snapshotWithHolds   = 2
 	snapshotWithDigest  = 3
 	snapshotHeaderBytes = 60
+	sessionHeaderBytes  = 40
 	epochHeaderBytes    = 16
 	spanBytes           = 24
 	snapshotSealed      = 1 << 0
 	snapshotFenced      = 1 << 1
 	sessionImplicit     = 1 << 0
 )
+
+// MaxSnapshotBytes is the most that Snapshot writes of a table within all limits: each session remembers
+// MinSpansPerSession whatever the others do. The tree of a digest has at most 64 peaks.
+const MaxSnapshotBytes = snapshotHeaderBytes + MaxConfigBytes + digest.MaxStateBytes +
+	(MaxOpenSessions+MaxEndedSessions)*(sessionHeaderBytes+(MaxPastEpochs+1)*epochHeaderBytes) +
+	(MaxSpans+(MaxOpenSessions+MaxEndedSessions)*MinSpansPerSession)*spanBytes +
+	4 + MaxHolds*(12+record.MaxHoldBytes) + 4
 
 // ErrSnapshot is wrapped by every error of RestoreTable.
 var ErrSnapshot = errors.New("malformed table snapshot")

@@ -41,6 +41,7 @@ type Metrics struct {
 	Scrubbed        prometheus.Counter
 	Scrubs          prometheus.Counter
 	Forged          prometheus.Counter
+	TooLarge        prometheus.Counter
 	BrokenHolds     prometheus.Counter
 	skipped         prometheus.Counter
 	CaughtUp        prometheus.Counter
@@ -110,6 +111,7 @@ func New(version string) *Metrics {
 	m.Scrubbed = counter("scrubbed_bytes_total", "Stored bytes that were read to find damage.")
 	m.Scrubs = counter("scrubs_total", "How often all that is stored here was read to find damage.")
 	m.Forged = counter("forged_messages_total", "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.")
+	m.TooLarge = counter("peer_too_large_total", "Messages, questions and answers for other nodes that were not sent, as they are larger than the protocol between nodes allows; the log says which.")
 	m.BrokenHolds = counter("broken_holds_total", "Holds that this node, as the leader of their logs, ended because they kept more than they may.")
 	m.skipped = counter("skipped_segments_total", "Segments that reads by key did not read, as their key summaries say that none of the keys is there.")
 	m.CaughtUp = counter("catch_up_bytes_total", "Payload bytes read from files for followers that lag, of logs led here.")

@@ -55,7 +55,7 @@ func New(p Parts) *Others {
 	mesh := peer.New(peer.Options{
 		Compress: compress,
 		Dial:     o.Dial, Prove: o.Prove, Admit: ps.Admit, Former: self.former, Incarnations: p.Incarnations.Greeting, Levels: peer.Levels(o.Levels), Deliver: rt.Deliver,
-		Answer: answers.Answer, Changed: rt.peerChanged, Refused: ps.RefusedBy, Memory: p.Sending, Logger: p.Logger,
+		Answer: answers.Answer, Changed: rt.peerChanged, Refused: ps.RefusedBy, TooLarge: p.Metrics.TooLarge.Inc, Memory: p.Sending, Logger: p.Logger,
 	})
 	answers.self = self
 	call := &Caller{Logger: p.Logger, me: p.Me, mesh: mesh, Answers: answers}

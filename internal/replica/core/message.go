@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"strandline.dev/internal/record"
@@ -15,7 +16,7 @@ import (
 //
 //	0  u32  length of the header
 //	4  u32  number of entries
-//	8  header: raftpb.Message without entries
+//	8  header: raftpb.Message without entries; a snapshot comes last in it
 //	   for each entry
 //	     u64  term
 //	     u64  index
@@ -25,37 +26,68 @@ import (
 //	   the data of all entries, as they are stored
 //
 // Entries are neither copied nor encoded: the sender shares them with its log
-// by reference, and the receiver with the buffer that the message came in.
+// by reference, and the receiver with the buffer that the message came in. What a snapshot
+// holds, which may be hundreds of MiB, the sender shares too.
 const (
 	messageHead      = 8
 	messageEntryHead = 25
 )
 
+// Fields of raftpb.Message and raftpb.Snapshot.
+const (
+	snapshotField     = 9
+	snapshotDataField = 1
+)
+
 // EncodeMessage gives a message as parts to be sent one after the other. The
-// entries leave m.
+// entries and the snapshot leave m.
 func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) ([][]byte, error) {
-	entries := m.Entries
-	m.Entries = nil
+	entries, snapshot := m.Entries, m.Snapshot
+	m.Entries, m.Snapshot = nil, nil
 	header := make([]byte, messageHead, messageHead+96+len(entries)*messageEntryHead)
 	header, err := proto.MarshalOptions{}.MarshalAppend(header, m)
 	if err != nil {
 		return nil, fmt.Errorf("encode message: %w", err)
 	}
-	binary.LittleEndian.PutUint32(header, uint32(len(header)-messageHead))
+	if snapshot != nil {
+		if header, err = appendSnapshot(header, snapshot); err != nil {
+			return nil, fmt.Errorf("encode snapshot: %w", err)
+		}
+	}
+	binary.LittleEndian.PutUint32(header, uint32(len(header)-messageHead+len(snapshot.GetData())))
 	binary.LittleEndian.PutUint32(header[4:], uint32(len(entries)))
-	parts := make([][]byte, 1, 1+len(entries))
+	parts := make([][]byte, 1, 3+len(entries))
+	heads, at := header, 0 // the heads of entries continue the header
+	if snapshot != nil {
+		parts[0] = header
+		parts = append(parts, snapshot.Data, nil)
+		heads, at = nil, 2
+	}
 	for _, e := range entries {
-		header = binary.LittleEndian.AppendUint64(header, e.GetTerm())
-		header = binary.LittleEndian.AppendUint64(header, e.GetIndex())
-		header = binary.LittleEndian.AppendUint32(header, uint32(len(e.Data)))
-		header = binary.LittleEndian.AppendUint32(header, checksum(e))
-		header = append(header, byte(e.GetType()))
+		heads = binary.LittleEndian.AppendUint64(heads, e.GetTerm())
+		heads = binary.LittleEndian.AppendUint64(heads, e.GetIndex())
+		heads = binary.LittleEndian.AppendUint32(heads, uint32(len(e.Data)))
+		heads = binary.LittleEndian.AppendUint32(heads, checksum(e))
+		heads = append(heads, byte(e.GetType()))
 		if len(e.Data) > 0 {
 			parts = append(parts, e.Data)
 		}
 	}
-	parts[0] = header
+	parts[at] = heads
 	return parts, nil
+}
+
+// appendSnapshot encodes a snapshot as the last field of a raftpb.Message, without the data that ends it.
+func appendSnapshot(header []byte, snapshot *raftpb.Snapshot) ([]byte, error) {
+	meta, err := proto.Marshal(&raftpb.Snapshot{Metadata: snapshot.Metadata})
+	if err != nil {
+		return nil, err
+	}
+	header = protowire.AppendTag(header, snapshotField, protowire.BytesType)
+	header = protowire.AppendVarint(header, uint64(len(meta)+protowire.SizeTag(snapshotDataField)+protowire.SizeBytes(len(snapshot.Data))))
+	header = append(header, meta...)
+	header = protowire.AppendTag(header, snapshotDataField, protowire.BytesType)
+	return protowire.AppendVarint(header, uint64(len(snapshot.Data))), nil
 }
 
 var errCutShort = errors.New("message is cut short")

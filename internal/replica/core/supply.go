@@ -122,9 +122,9 @@ func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
 }
 
 // retrySnapshots lets Raft look anew at followers who were sent a snapshot: it
-// may have been lost on the way without a word, and nothing else follows it.
+// may have been lost on the way without a word, and nothing else follows it. A large one has longer.
 func (s *supply) retrySnapshots() {
-	if s.ticks++; s.ticks < 4*electionTicks {
+	if s.ticks++; s.ticks < 4*electionTicks+s.storage.base.Patience() {
 		return
 	}
 	s.ticks = 0

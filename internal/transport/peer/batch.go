@@ -19,20 +19,23 @@ type batch struct {
 	pieces  [][]byte // the last may be a run of scratch that still grows
 	scratch []byte   // never moves: its capacity is fixed
 	growing bool     // the last piece is the end of scratch
-	// compressor takes the parts of bulk messages; nil: they are sent as they are.
+	// compressor takes the parts of all but urgent messages; nil: they are sent as they are.
 	compressor *compressor
 }
 
 func newBatch() *batch {
-	return &batch{scratch: make([]byte, 0, scratchBytes+headerSize)}
+	return &batch{scratch: make([]byte, 0, scratchBytes+2*headerSize)}
 }
 
-// hasRoom for another header of the lane. The place of the last one is kept
-// for the bulk lane.
+// hasRoom for another header of the lane. The places of the last two are kept
+// for the bulk lane and the large one.
 func (b *batch) hasRoom(in lane) bool {
 	limit, headers := scratchBytes, 1
-	if in == bulk {
+	if in != urgent {
 		limit += headerSize
+		if in == large {
+			limit += headerSize
+		}
 		if b.compressor != nil {
 			headers += len(b.compressor.late)
 		}
@@ -62,7 +65,7 @@ func (b *batch) piece(in lane, piece []byte) {
 }
 
 // late reports whether the parts of a lane wait for the compressor.
-func (b *batch) late(in lane) bool { return in == bulk && b.compressor != nil }
+func (b *batch) late(in lane) bool { return in != urgent && b.compressor != nil }
 
 // header adds a header; there must be room.
 func (b *batch) header(h header) {

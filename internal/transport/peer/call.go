@@ -29,6 +29,7 @@ func (c *connection) call(ctx context.Context, kind string, request []byte) ([]b
 	}
 	message := net.Buffers{append([]byte{byte(len(kind))}, kind...), request}
 	if n := size(message); n > MaxMessage {
+		c.mesh.options.countTooLarge()
 		return nil, fmt.Errorf("peer: call %s has %d bytes, at most %d are allowed", kind, n, MaxMessage)
 	}
 	if err := ctx.Err(); err != nil {
@@ -149,6 +150,8 @@ func (c *connection) respond(ctx context.Context, number uint64, kind string, re
 	}
 	if err == nil && len(response) > MaxMessage {
 		err = fmt.Errorf("the answer to %s has %d bytes, at most %d are allowed", kind, len(response), MaxMessage)
+		c.mesh.options.countTooLarge()
+		c.mesh.log.Error("an answer for a node is too large and is not sent", "node", c.from, "question", kind, "bytes", len(response))
 	}
 	if err != nil {
 		c.queue.putWhenRoom(header{kind: failureFrame, lane: urgent, log: number}, net.Buffers{[]byte(cut(err.Error()))})

@@ -35,6 +35,8 @@ type connection struct {
 	version uint32 // of the protocol, that both sides speak
 	// compresses: messages to the other side may be compressed.
 	compresses bool
+	// takesLarge: the other side reads the lane for large messages.
+	takesLarge bool
 	queue      *queue
 	timed      *timedReader
 	frames     frameReader

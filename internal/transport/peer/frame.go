@@ -21,13 +21,16 @@ const (
 	pingFrame    kind = 6 // a sign of life; no payload
 )
 
-// lane of a frame. What is in the urgent one overtakes what is in the other.
+// lane of a frame. What is in the urgent one overtakes what is in the others. The large one
+// is for messages above MaxMessage: a part of them goes with each batch of the others. It is used
+// only towards a node that has announced, in its opening, that it reads it.
 type lane uint8
 
 const (
 	bulk   lane = 0
 	urgent lane = 1
-	lanes       = 2
+	large  lane = 2
+	lanes       = 3
 )
 
 const headerSize = 32
@@ -37,7 +40,8 @@ const headerSize = 32
 //	 0  u32  length      of the payload in bytes, at most 1 MiB
 //	 4  u8   kind
 //	 5  u8   lane
-//	 6  u16  flags       1: the payload is compressed with zstd, of a message only; others 0
+//	 6  u16  flags       1: the payload is compressed with zstd, of a message only
+//	                     2: the first part of a message of the large lane; others 0
 //	 8  u64  log         of a message; the number of a call, counted by the caller
 //	16  u64  replica     of a message; otherwise 0
 //	24  u32  rest        bytes of the message that follow in further frames
@@ -47,18 +51,24 @@ const headerSize = 32
 // A message above 1 MiB is sent in parts: frames of the same kind, lane, log
 // and replica, between which frames of the other lane may come, but none of
 // the same lane. A payload has no CRC here: what must not change unseen, such
-// as an entry, brings its own.
+// as an entry, brings its own. A message of the large lane ends with the CRC-32C of all before;
+// its first part drops a message of which more was to come: that one has been replaced.
 type header struct {
 	length     uint32
 	kind       kind
 	lane       lane
 	compressed bool
+	first      bool // of the large lane
 	log        uint64
 	replica    uint64
 	rest       uint32
 }
 
-const compressedFlag = 1
+const (
+	compressedFlag = 1
+	firstFlag      = 2
+	sumSize        = 4 // of the CRC that ends a message of the large lane
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -71,6 +81,9 @@ func (h header) append(to []byte) []byte {
 	flags := byte(0)
 	if h.compressed {
 		flags = compressedFlag
+	}
+	if h.first {
+		flags |= firstFlag
 	}
 	to = append(to, byte(h.kind), byte(h.lane), flags, 0)
 	to = binary.LittleEndian.AppendUint64(to, h.log)
@@ -88,6 +101,7 @@ func parseHeader(b []byte) (header, error) {
 		kind:       kind(b[4]),
 		lane:       lane(b[5]),
 		compressed: b[6]&compressedFlag != 0,
+		first:      b[6]&firstFlag != 0,
 		log:        binary.LittleEndian.Uint64(b[8:]),
 		replica:    binary.LittleEndian.Uint64(b[16:]),
 		rest:       binary.LittleEndian.Uint32(b[24:]),
@@ -97,6 +111,10 @@ func parseHeader(b []byte) (header, error) {
 
 func (h header) check() error {
 	empty := h.kind == cancelFrame || h.kind == pingFrame
+	most := uint64(MaxMessage)
+	if h.lane == large {
+		most = MaxLargeMessage + sumSize
+	}
 	switch {
 	case h.kind < messageFrame || h.kind > pingFrame:
 		return fmt.Errorf("%w: unknown kind %d", errBadFrame, h.kind)
@@ -106,8 +124,10 @@ func (h header) check() error {
 		return fmt.Errorf("%w: kind %d with %d bytes is compressed", errBadFrame, h.kind, h.length)
 	case h.length > maxPart:
 		return fmt.Errorf("%w: %d bytes of payload, at most %d are allowed", errBadFrame, h.length, maxPart)
-	case uint64(h.length)+uint64(h.rest) > MaxMessage:
-		return fmt.Errorf("%w: a message of %d bytes, at most %d are allowed", errBadFrame, uint64(h.length)+uint64(h.rest), MaxMessage)
+	case h.lane == large && h.kind != messageFrame, h.first && h.lane != large:
+		return fmt.Errorf("%w: kind %d in lane %d", errBadFrame, h.kind, h.lane)
+	case uint64(h.length)+uint64(h.rest) > most:
+		return fmt.Errorf("%w: a message of %d bytes, at most %d are allowed", errBadFrame, uint64(h.length)+uint64(h.rest), most)
 	case h.rest > 0 && h.length == 0:
 		return fmt.Errorf("%w: an empty part of a message", errBadFrame)
 	case empty && (h.length > 0 || h.rest > 0):
@@ -172,6 +192,11 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 		}
 	}
 	p := &r.partial[h.lane]
+	if h.first {
+		p.header.rest = 0
+	} else if h.lane == large && p.header.rest == 0 {
+		return nil, false, fmt.Errorf("%w: a large message without its beginning", errBadFrame)
+	}
 	if p.header.rest > 0 {
 		if !h.sameMessage(p.header) || uint64(h.length)+uint64(h.rest) != uint64(p.header.rest) {
 			return nil, false, fmt.Errorf("%w: it does not continue the message of which %d bytes are to come", errBadFrame, p.header.rest)
@@ -194,7 +219,24 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 		return nil, false, nil
 	}
 	payload, p.payload = p.payload, nil
+	if h.lane == large {
+		if payload, err = checkSum(payload); err != nil {
+			return nil, false, err
+		}
+	}
 	return payload, true, nil
+}
+
+// checkSum returns a message of the large lane without the CRC at its end.
+func checkSum(b []byte) ([]byte, error) {
+	at := len(b) - sumSize
+	if at < 0 {
+		return nil, fmt.Errorf("%w: a large message of %d bytes has no CRC", errBadFrame, len(b))
+	}
+	if got, want := crc32.Checksum(b[:at], castagnoli), binary.LittleEndian.Uint32(b[at:]); got != want {
+		return nil, fmt.Errorf("%w: a large message of %d bytes has the CRC %08x, it says %08x", errBadFrame, at, got, want)
+	}
+	return b[:at:at], nil
 }
 
 // grow makes a buffer longer by more. Its capacity is at most double of what

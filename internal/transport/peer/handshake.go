@@ -46,6 +46,8 @@ type opening struct {
 	Levels      Levels                 `json:"levels,omitzero"`
 	// Compression: the sender reads compressed frames.
 	Compression bool `json:"compression,omitempty"`
+	// LargeMessages: the sender reads the lane for large messages.
+	LargeMessages bool `json:"large_messages,omitempty"`
 	// Newest is the newest version of the protocol that the sender speaks; 0: the oldest
 	// is the only one.
 	Newest uint32 `json:"newest_version,omitempty"`

@@ -9,16 +9,23 @@ const (
 	Version       = 1
 )
 
-// MaxMessage is the most bytes of one message, and of a call's request or
-// answer with its kind. It has room for the largest entry (record.MaxEntryBytes,
+// MaxMessage is the most bytes of one message in the urgent and bulk lanes, and of a call's
+// request or answer with its kind. It has room for the largest entry (record.MaxEntryBytes,
 // an atomic append) and what goes with it.
 const MaxMessage = 40 << 20
+
+// MaxLargeMessage is the most bytes of one message in the lane for large ones. It has room for
+// the largest snapshot of a log (sequence.MaxSnapshotBytes) and what goes with it.
+const MaxLargeMessage = 1 << 30
 
 const (
 	// maxPart bounds the payload of one frame: a larger message is sent in
 	// parts, so that urgent ones get in between, and a receiver allocates no
 	// more than this by a frame's claim.
 	maxPart = 1 << 20
+	// largePart is the payload of one frame of a large message: while others wait, a batch
+	// holds one, so that they keep four fifths of the link.
+	largePart = 256 << 10
 	// batchBytes is what one writev takes, give or take a part. An urgent
 	// message waits for one such batch at most before it is in the kernel.
 	batchBytes = 1 << 20
@@ -29,6 +36,8 @@ const (
 	// share holds one message of the greatest size.
 	urgentQueueBytes = MaxMessage
 	bulkQueueBytes   = 128<<20 - urgentQueueBytes
+	// largeQueueBytes bounds the large messages that wait; one of any size always may.
+	largeQueueBytes = bulkQueueBytes
 	// laneMessages bounds the messages in a lane, against many tiny ones.
 	laneMessages = 1 << 17
 
@@ -44,6 +53,11 @@ const (
 
 	maxHello  = 64 << 10 // bytes of JSON
 	maxReason = 16 << 10 // bytes of a refusal's or error's text; more is cut
+
+	// A message that is too large is logged at most once in tooLargeEvery for each node and log;
+	// maxTooLarge logs of a node are remembered for it.
+	tooLargeEvery = time.Minute
+	maxTooLarge   = 1024
 
 	// maxVisitors bounds connections that are in their handshake or only ask.
 	// More are closed at once.

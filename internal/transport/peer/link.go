@@ -25,6 +25,7 @@ type link struct {
 	abandon atomic.Pointer[context.CancelFunc] // ends the attempt to dial
 	current atomic.Pointer[connection]
 	traffic traffic
+	large   tooLarge
 
 	// notifying is held while current changes and Changed is called, so that Changed
 	// is called in the order of the changes.
@@ -241,6 +242,7 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 	timed.silence = m.pace.silence
 	c := newConnection(m, timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask)
 	c.version = version(mine, theirs)
+	c.takesLarge = theirs.LargeMessages
 	c.compresses = theirs.Compression && m.options.Compress != nil
 	return c, nil
 }

@@ -92,12 +92,16 @@ type Options struct {
 	// Refused gets the reason another node gave for refusing this one, once
 	// until the reason changes or a connection opens.
 	Refused func(node Node, reason string)
+	// TooLarge is called for each message that is dropped for its size, and for each call or
+	// answer that fails for it.
+	TooLarge func()
 	// Memory bounds what waits for all nodes together. Default: nothing does.
 	Memory Memory
 	Logger *slog.Logger
 
 	pace           pace   // zero: usualPace
 	oldest, newest uint32 // versions; zero: OldestVersion and Version
+	noLarge        bool   // large messages are not read, as by releases before them
 }
 
 // Memory is what the queues of all nodes share. Each reports what it holds, by Changed,
@@ -218,10 +222,14 @@ func (m *Mesh) arrange() {
 
 // Send queues a message for a replica of another node and never blocks. False:
 // the message is dropped, as there is no connection, or the queue is full (88 MiB,
-// and 40 for urgent ones, or its share of the memory), or it exceeds MaxMessage. True promises
+// and 40 for urgent ones, or its share of the memory), or it is too large. True promises
 // nothing: it may be lost with the connection. Urgent messages overtake others;
 // within a lane order is kept. The bytes are shared, not copied, and must never
 // change.
+//
+// A message above MaxMessage that is not urgent, up to MaxLargeMessage, travels in a lane of its own
+// beside the others, if the other node reads that. One for a replica takes the place of the one
+// before that is not sent whole yet; where both are the same, that one continues.
 func (m *Mesh) Send(to NodeID, log, replica uint64, urgently bool, message net.Buffers) bool {
 	l := m.link(to)
 	if l == nil {
@@ -232,11 +240,27 @@ func (m *Mesh) Send(to NodeID, log, replica uint64, urgently bool, message net.B
 		h.lane = urgent
 	}
 	c := l.current.Load()
-	if c == nil || size(message) > MaxMessage || !c.queue.put(h, message) {
+	if c == nil || !c.send(l, h, message) {
 		l.traffic.dropped.Add(1)
 		return false
 	}
 	return true
+}
+
+// send queues a message in the lane for its size.
+func (c *connection) send(l *link, h header, message net.Buffers) bool {
+	bytes := size(message)
+	switch {
+	case bytes <= MaxMessage:
+		return c.queue.put(h, message)
+	case h.lane == urgent || bytes > MaxLargeMessage:
+		l.dropTooLarge(h, bytes, "no node takes messages of that size")
+		return false
+	case !c.takesLarge:
+		l.dropTooLarge(h, bytes, "the release on that node does not take messages of that size: upgrade it")
+		return false
+	}
+	return c.queue.putLarge(h, message)
 }
 
 // Call asks a connected node and waits for its answer. An error of its Answer
@@ -285,7 +309,7 @@ func (m *Mesh) identity() (cluster string, self Node) {
 
 func (m *Mesh) opening(ask bool) opening {
 	cluster, self := m.identity()
-	o := opening{Cluster: cluster, Node: self, Ask: ask, Compression: true, Levels: m.options.Levels, oldest: m.options.oldest, Newest: m.options.newest}
+	o := opening{Cluster: cluster, Node: self, Ask: ask, Compression: true, LargeMessages: !m.options.noLarge, Levels: m.options.Levels, oldest: m.options.oldest, Newest: m.options.newest}
 	if m.options.Former != nil {
 		o.Former = m.options.Former()
 	}

@@ -130,14 +130,14 @@ func TestMessagesArriveWholeAndInOrderBothWays(t *testing.T) {
 	}
 }
 
-func TestAMessageOfTheGreatestSizeArrivesAndAGreaterOneIsDropped(t *testing.T) {
+func TestAnUrgentMessageOfTheGreatestSizeArrivesAndAGreaterOneIsDropped(t *testing.T) {
 	a, b := pair(t)
-	large := bytes.Repeat([]byte("0123456789abcdef"), MaxMessage/16)
-	require.True(t, a.Send(2, 1, 1, false, net.Buffers{large[:5], large[5 : 3<<20], large[3<<20:]}))
+	greatest := bytes.Repeat([]byte("0123456789abcdef"), MaxMessage/16)
+	require.True(t, a.Send(2, 1, 1, true, net.Buffers{greatest[:5], greatest[5 : 3<<20], greatest[3<<20:]}))
 	got := next(t, b.delivered).message
-	require.True(t, bytes.Equal(large, got))
+	require.True(t, bytes.Equal(greatest, got))
 	require.Equal(t, len(got), cap(got))
-	require.False(t, a.Send(2, 1, 1, false, net.Buffers{large, {1}}))
+	require.False(t, a.Send(2, 1, 1, true, net.Buffers{greatest, {1}}))
 	require.EqualValues(t, 1, a.Stats()[0].Dropped)
 }
 

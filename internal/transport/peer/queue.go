@@ -1,11 +1,13 @@
 package peer
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"net"
 	"sync"
 )
 
-// queue holds what waits for a connection's writer, in two lanes.
+// queue holds what waits for a connection's writer, in lanes.
 type queue struct {
 	wake   chan struct{} // holds one while there may be something to take
 	memory Memory
@@ -33,6 +35,7 @@ type outgoing struct {
 	left    int
 	piece   int
 	offset  int
+	sum     uint32 // of a large message
 }
 
 func newQueue(m Memory) *queue {
@@ -40,12 +43,13 @@ func newQueue(m Memory) *queue {
 	q.room.L = &q.mu
 	q.lanes[bulk].most = bulkQueueBytes
 	q.lanes[urgent].most = urgentQueueBytes
+	q.lanes[large].most = largeQueueBytes
 	return q
 }
 
 // count reports to the memory what the lanes hold. The caller holds mu.
 func (q *queue) count() {
-	now := q.lanes[bulk].bytes + q.lanes[urgent].bytes
+	now := q.lanes[bulk].bytes + q.lanes[urgent].bytes + q.lanes[large].bytes
 	q.memory.Changed(q.held, now)
 	q.held = now
 }
@@ -55,6 +59,35 @@ func (q *queue) put(h header, message net.Buffers) bool {
 	item := newOutgoing(h, message)
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.putLocked(item)
+}
+
+// putLarge queues a message for the large lane, in the place of one for the same replica that has not
+// been taken whole: of a state that is sent again, only the newest is of use. What is there already
+// stays, so that one that is sent again before it could arrive does arrive.
+func (q *queue) putLarge(h header, message net.Buffers) bool {
+	sum := uint32(0)
+	for _, piece := range message {
+		sum = crc32.Update(sum, castagnoli, piece)
+	}
+	h.lane, h.first = large, true
+	item := newOutgoing(h, append(message[:len(message):len(message)], binary.LittleEndian.AppendUint32(nil, sum)))
+	item.sum = sum
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := &q.lanes[large]
+	for i := l.head; i < len(l.items); i++ {
+		before := &l.items[i]
+		if before.header.log != h.log || before.header.replica != h.replica {
+			continue
+		}
+		if before.sum != sum || size(before.message) != size(item.message) {
+			l.bytes += item.weight() - before.weight()
+			*before = item
+			q.count()
+		}
+		return !q.closed
+	}
 	return q.putLocked(item)
 }
 
@@ -87,15 +120,16 @@ func (q *queue) putLocked(item outgoing) bool {
 	return true
 }
 
-// take fills the batch: urgent messages first, then others, but at least one
-// part of those, as otherwise a flood of urgent ones would starve them.
+// take fills the batch: urgent messages first, then others, then large ones, but at least one
+// part of each, as otherwise a flood of those before would starve them.
 func (q *queue) take(b *batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lanes[urgent].take(b, urgent, batchBytes)
 	q.lanes[bulk].take(b, bulk, max(batchBytes, b.bytes+1))
+	q.lanes[large].take(b, large, max(batchBytes, b.bytes+1))
 	q.count()
-	if q.lanes[urgent].len()+q.lanes[bulk].len() > 0 {
+	if q.lanes[urgent].len()+q.lanes[bulk].len()+q.lanes[large].len() > 0 {
 		select {
 		case q.wake <- struct{}{}:
 		default:
@@ -159,9 +193,13 @@ func (o *outgoing) weight() int64 { return int64(o.left) + headerSize }
 // takePart moves the next part to the batch.
 func (o *outgoing) takePart(b *batch) {
 	length := min(o.left, maxPart)
+	if o.header.lane == large {
+		length = min(o.left, largePart)
+	}
 	o.left -= length
 	o.header.length, o.header.rest = uint32(length), uint32(o.left)
 	b.begin(o.header)
+	o.header.first = false
 	for length > 0 {
 		piece := o.message[o.piece][o.offset:]
 		if len(piece) > length {

@@ -7,6 +7,7 @@ package lagging
 type Base struct {
 	Index, Term uint64
 	Data        []byte // nil: it is not in memory
+	taken       int    // bytes of the one that was taken last
 	wanted      bool   // goes out with the next Output
 	Reading     bool
 	Unused      int // ticks since somebody took it
@@ -19,8 +20,16 @@ func (b *Base) Take(index uint64) (data []byte, term uint64, ok bool) {
 		b.wanted = true
 		return nil, 0, false
 	}
+	b.taken = len(b.Data)
 	return b.Data, b.Term, true
 }
+
+// leastRate is what a link carries at least of a snapshot, in bytes per tick: 4 MiB/s.
+const leastRate = 4 << 20 / FeedTicks
+
+// Patience is how many ticks the snapshot that was taken last may be on its way, besides what one
+// without a size takes: one that is sent again too early costs the leader a read of it.
+func (b *Base) Patience() int { return b.taken / leastRate }
 
 // Begin reports whether the snapshot has to be read now.
 func (b *Base) Begin() bool {

@@ -1,0 +1,152 @@
+package peer
+
+import (
+	"bufio"
+	"bytes"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// drainAll returns what a queue has to send, as it goes on the wire.
+func drainAll(t *testing.T, q *queue, compressed bool) *bytes.Buffer {
+	t.Helper()
+	b, wire := newBatch(), new(bytes.Buffer)
+	if compressed {
+		b.compressor = newCompressor()
+	}
+	for q.bytes() > 0 {
+		takeBatch(t, q, b, wire)
+	}
+	return wire
+}
+
+func takeBatch(t *testing.T, q *queue, b *batch, wire *bytes.Buffer) {
+	t.Helper()
+	q.take(b)
+	if b.compressor != nil {
+		b.compressor.flush(b)
+	}
+	_, err := b.writeTo(wire)
+	require.NoError(t, err)
+}
+
+func TestAMessageAboveTheUsualSizeArrivesBesideTheOthers(t *testing.T) {
+	a, b := pair(t)
+	snapshot := bytes.Repeat([]byte("0123456789abcde\n"), MaxMessage/16+1)
+	require.True(t, a.Send(2, 7, 9, false, net.Buffers{snapshot[:5], snapshot[5:]}))
+	for i := range byte(8) {
+		require.True(t, a.Send(2, 8, 1, false, net.Buffers{{i}}))
+	}
+	others := byte(0)
+	for range 9 {
+		switch got := next(t, b.delivered); got.log {
+		case 7:
+			require.EqualValues(t, 9, got.replica)
+			require.True(t, bytes.Equal(snapshot, got.message))
+		default:
+			require.Equal(t, delivery{1, 8, 1, []byte{others}}, got)
+			others++
+		}
+	}
+	require.EqualValues(t, 8, others)
+}
+
+func TestALargeMessageTakesTheLesserPartOfABusyLink(t *testing.T) {
+	q, b := newQueue(unbounded{}), newBatch()
+	require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, net.Buffers{make([]byte, 8<<20)}))
+	for range 32 {
+		require.True(t, q.put(header{kind: messageFrame, log: 2}, net.Buffers{make([]byte, 1<<20)}))
+	}
+	sent := map[uint64]int{}
+	for sent[2] < 32 {
+		logs, _ := drain(t, q, b)
+		for _, l := range logs {
+			sent[l]++
+		}
+	}
+	require.Equal(t, 32, sent[1], "one part with each batch of the others, and each part is a quarter")
+}
+
+// A snapshot that is sent again because it has not arrived yet does not begin anew each time: it would never
+// arrive. Another one takes its place at once.
+func TestALargeMessageIsReplacedByAnotherOneAndNotByItself(t *testing.T) {
+	for _, compressed := range []bool{false, true} {
+		q, b, wire := newQueue(unbounded{}), newBatch(), new(bytes.Buffer)
+		if compressed {
+			b.compressor = newCompressor()
+		}
+		older, newer, other := bytes.Repeat([]byte("old."), 1<<20), bytes.Repeat([]byte("new."), 1<<19), bytes.Repeat([]byte("other"), 1<<18)
+		require.True(t, q.putLarge(header{kind: messageFrame, log: 1, replica: 3}, net.Buffers{older}))
+		require.True(t, q.putLarge(header{kind: messageFrame, log: 2, replica: 3}, net.Buffers{other}))
+		takeBatch(t, q, b, wire)
+		before := q.bytes()
+		require.True(t, q.putLarge(header{kind: messageFrame, log: 1, replica: 3}, net.Buffers{older[:1000], older[1000:]}))
+		require.Equal(t, before, q.bytes(), "the one that is under way continues")
+		require.True(t, q.putLarge(header{kind: messageFrame, log: 1, replica: 3}, net.Buffers{newer}))
+		_, err := wire.ReadFrom(drainAll(t, q, compressed))
+		require.NoError(t, err)
+
+		r := frameReader{from: bufio.NewReader(wire)}
+		for _, want := range []struct {
+			log     uint64
+			message []byte
+		}{{1, newer}, {2, other}} {
+			h, payload, err := r.next()
+			require.NoError(t, err)
+			require.Equal(t, want.log, h.log)
+			require.True(t, bytes.Equal(want.message, payload))
+		}
+		require.Zero(t, wire.Len())
+		require.Zero(t, q.bytes())
+	}
+}
+
+func TestALargeMessageThatArrivesDamagedEndsTheConnection(t *testing.T) {
+	whole := func() *bytes.Buffer {
+		q := newQueue(unbounded{})
+		require.True(t, q.putLarge(header{kind: messageFrame}, net.Buffers{make([]byte, 3*largePart)}))
+		return drainAll(t, q, false)
+	}
+	for name, damage := range map[string]func([]byte) []byte{
+		"a bit that flipped": func(b []byte) []byte { b[headerSize+largePart/2] ^= 1; return b },
+		"no beginning":       func(b []byte) []byte { return b[headerSize+largePart:] },
+		"a call":             func([]byte) []byte { return header{kind: callFrame, lane: large, first: true}.append(nil) },
+		"of another lane":    func([]byte) []byte { return header{kind: messageFrame, first: true}.append(nil) },
+		"without a CRC":      func([]byte) []byte { return header{kind: messageFrame, lane: large, first: true}.append(nil) },
+		"above the limit": func([]byte) []byte {
+			return header{kind: messageFrame, lane: large, first: true, length: 1, rest: MaxLargeMessage + sumSize}.append(nil)
+		},
+	} {
+		r := frameReader{from: bufio.NewReader(bytes.NewReader(damage(whole().Bytes())))}
+		_, _, err := r.next()
+		require.ErrorIs(t, err, errBadFrame, name)
+	}
+}
+
+// A node of an earlier release would end the connection over a lane that it does not know.
+func TestAMessageThatTheOtherNodeDoesNotTakeIsReportedAndCounted(t *testing.T) {
+	var logged bytes.Buffer
+	var counted atomic.Int32
+	a := newMember(t, 1, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		o.TooLarge = func() { counted.Add(1) }
+	})
+	b := newMember(t, 2, func(o *Options) { o.noLarge = true })
+	join(a, b)
+	next(t, a.changes)
+	next(t, b.changes)
+	message := make([]byte, MaxMessage+1)
+	for range 3 {
+		require.False(t, a.Send(2, 7, 9, false, net.Buffers{message}))
+	}
+	require.False(t, a.Send(2, 8, 9, true, net.Buffers{message}), "there is no lane for it")
+	require.EqualValues(t, 4, counted.Load())
+	require.Equal(t, 1, bytes.Count(logged.Bytes(), []byte("upgrade it")), logged.String())
+	require.Equal(t, 2, bytes.Count(logged.Bytes(), []byte("too large")), "once for each log: %s", logged.String())
+	require.True(t, a.Send(2, 7, 9, false, net.Buffers{message[1:]}))
+	require.Len(t, next(t, b.delivered).message, MaxMessage)
+}
