@@ -19,8 +19,40 @@ type Drawing struct {
 // Drawings makes the charts that the results allow, of the newest of everything.
 func (r Results) Drawings() []Drawing { return drawer{r.newest()}.all() }
 
-// drawer draws results.
+// drawer draws results. A system has one colour in all charts: its place among the systems
+// of all rows.
 type drawer struct{ Results }
+
+// styled gives the series of one chart their looks: the colour is that of the system with
+// which the name begins, and those of one system differ by their lines.
+func (r drawer) styled(names []string) []chart.Style {
+	systems := distinctBy(slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return row.Text("system") == "" }),
+		func(row Row) string { return row.Text("system") })
+	members := make([]int, len(systems)+len(names))
+	styles := make([]chart.Style, len(names))
+	for i, name := range names {
+		family, length := len(systems)+i, -1 // of no system: a colour of its own
+		for k, system := range systems {
+			if (name == system || strings.HasPrefix(name, system+", ")) && len(system) > length {
+				family, length = k, len(system)
+			}
+		}
+		styles[i] = chart.Style{Family: family, Member: members[family]}
+		members[family]++
+	}
+	return styles
+}
+
+func (r drawer) style(series []chart.Series) []chart.Series {
+	names := make([]string, len(series))
+	for i, s := range series {
+		names[i] = s.Name
+	}
+	for i, style := range r.styled(names) {
+		series[i].Style = style
+	}
+	return series
+}
 
 func (r drawer) all() []Drawing {
 	var all []Drawing
@@ -31,7 +63,7 @@ func (r drawer) all() []Drawing {
 		if series := r.lines(rows, "connections", "appends_per_s", "system", "client", "durability"); len(series) > 0 {
 			l := chart.Lines{
 				Title:    "Appends against connections, " + place,
-				Subtitle: "The same workers spread over more connections, one request outstanding on each; bars: the runs' spread",
+				Subtitle: "The same workers spread over more connections, one request outstanding on each; bars: the spread of several runs",
 				X:        "connections", Y: "appends/s", XScale: chart.Log, YScale: chart.Log,
 				XTicks: ticks(series), Series: series,
 			}
@@ -53,7 +85,7 @@ func (r drawer) all() []Drawing {
 	if series := r.lines(r.of("pipeline"), "round_trip_ms", "records_per_s", "system", "client", "durability", "in_flight"); len(series) > 0 {
 		l := chart.Lines{
 			Title:    "Throughput against round trip",
-			Subtitle: "One producer, one connection, through a proxy that delays; the last part of a name is the limit in flight; bars: the runs' spread",
+			Subtitle: "One producer, one connection, through a proxy that delays; the last part of a name is the limit in flight; bars: the spread of several runs",
 			X:        "round trip, ms", Y: "records/s", YScale: chart.Log, XTicks: ticks(series), Series: series,
 		}
 		add("pipeline", l.Title, l.SVG())
@@ -177,7 +209,7 @@ func (r drawer) lines(rows []Row, x, y string, names ...string) []chart.Series {
 	for _, s := range all {
 		slices.SortFunc(s.Points, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
 	}
-	return all
+	return r.style(all)
 }
 
 // spread finds the single runs behind a row, and the lowest and the highest of
@@ -212,6 +244,20 @@ func (r drawer) bars(rows []Row, figure string, group, series []string) []chart.
 		}
 		low, high := r.spread(row, figure)
 		all[i].Values = append(all[i].Values, chart.Value{Series: joined(row, series), Size: size, Low: low, High: high})
+	}
+	var names []string
+	for _, g := range all {
+		for _, v := range g.Values {
+			if !slices.Contains(names, v.Series) {
+				names = append(names, v.Series)
+			}
+		}
+	}
+	styles := r.styled(names)
+	for _, g := range all {
+		for i := range g.Values {
+			g.Values[i].Style = styles[slices.Index(names, g.Values[i].Series)]
+		}
 	}
 	return all
 }
@@ -254,7 +300,7 @@ func (r drawer) curves(benchmark string, kind CurveKind, group string) []chart.S
 		}
 		all = append(all, s)
 	}
-	return all
+	return r.style(all)
 }
 
 // ticks are the places that the lines have points at.

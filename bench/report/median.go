@@ -7,7 +7,7 @@ import (
 // Median makes one row of several runs of the same thing: each figure is the
 // median of its column. It adds how many runs there were and how far the main
 // figure spread: the difference between the highest and the lowest, in percent
-// of the median. Columns that are no figures must be the same in all.
+// of the median, and nothing of a single run. Columns that are no figures must be the same in all.
 func Median(runs []Row, figure string) Row {
 	if len(runs) == 0 {
 		return nil
@@ -23,8 +23,8 @@ func Median(runs []Row, figure string) Row {
 		middle = append(middle, f)
 	}
 	all := numbers(runs, figure)
-	spread := 0.0
-	if m := median(all); m > 0 {
+	var spread any = ""
+	if m := median(all); m > 0 && len(runs) > 1 {
 		spread = (slices.Max(all) - slices.Min(all)) / m * 100
 	}
 	return append(middle, Field{"runs", len(runs)}, Field{"spread_percent", spread})

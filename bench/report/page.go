@@ -75,7 +75,7 @@ func (r Results) HTML(out io.Writer) error {
 		drawings = append(drawings, drawing{d.Title, template.HTML(d.SVG)}) // made by us, every text in it escaped
 	}
 	return page.Execute(out, map[string]any{
-		"Environments": r.environments(), "Failures": r.failures(), "Drawings": drawings, "Tables": r.tables(), "Runs": len(r.Runs),
+		"Verdict": r.verdict(), "Environments": r.environments(), "Failures": r.failures(), "Drawings": drawings, "Tables": r.tables(), "Runs": len(r.Runs), "VerdictNote": verdictNote,
 	})
 }
 
@@ -110,19 +110,31 @@ func (r Results) Markdown(out io.Writer, introduction, charts string) error {
 	for _, line := range r.failures() {
 		fmt.Fprintf(&b, "- failed: %s\n", line)
 	}
+	if v := r.verdict(); len(v.Cells) > 0 {
+		b.WriteString("\n## Verdict\n\n" + verdictNote + "\n")
+		v.markdown(&b)
+	}
 	b.WriteString("\n## Charts\n\n")
 	for _, d := range r.Drawings() {
 		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", d.Title, charts, d.File)
 	}
 	b.WriteString("## Tables\n")
 	for _, t := range r.tables() {
-		fmt.Fprintf(&b, "\n### %s\n\n| %s |\n|%s\n", t.Title, strings.Join(t.Names, " | "), strings.Repeat("---|", len(t.Names)))
-		for _, cells := range t.Cells {
-			fmt.Fprintf(&b, "| %s |\n", strings.ReplaceAll(strings.Join(cells, " | "), "\n", " "))
-		}
+		fmt.Fprintf(&b, "\n### %s\n", t.Title)
+		t.markdown(&b)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// verdictNote says how the verdict is to be read.
+const verdictNote = "Each system with the client that reached most. \"failed\": the measurement gave no figure; \"-\": not measured. A figure of one run is that run, of several their median."
+
+func (t table) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(t.Names, " | "), strings.Repeat("---|", len(t.Names)))
+	for _, cells := range t.Cells {
+		fmt.Fprintf(b, "| %s |\n", strings.ReplaceAll(strings.Join(cells, " | "), "\n", " "))
+	}
 }
 
 // Summarize reads a directory of results and writes into it what people and

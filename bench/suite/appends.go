@@ -54,6 +54,9 @@ func (a Appends) over(ctx context.Context, s *Suite, target workload.Target, gro
 		bar := s.Bar(label("appends", d, setting, i, s.repeats()), (a.Warmup + a.Duration).Milliseconds(), Milliseconds)
 		result, err := a.Run(ctx, target, connections, bar)
 		bar.Close()
+		if err == nil && result.Count == 0 {
+			err = fmt.Errorf("no append was acknowledged in %v", a.Duration)
+		}
 		if worthARow(ctx, err, result.Count) {
 			rows = append(rows, report.Appends(d, result))
 			if result.Explained != nil {

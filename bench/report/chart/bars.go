@@ -20,9 +20,11 @@ type Group struct {
 	Values []Value
 }
 
-// Value is one bar, and how far its runs were apart, if that is known.
+// Value is one bar, and how far its runs were apart, if that is known. A Size of 0 is
+// marked as failed.
 type Value struct {
 	Series    string
+	Style     Style
 	Size      float64
 	Low, High float64
 }
@@ -36,13 +38,14 @@ const (
 // SVG draws.
 func (b Bars) SVG() string {
 	var names []string
+	var styles []Style
 	var sizes []float64
 	plot := 0
 	for _, g := range b.Groups {
 		plot += groupGap + nameLine + barHeight*len(g.Values)
 		for _, v := range g.Values {
 			if !contains(names, v.Series) {
-				names = append(names, v.Series)
+				names, styles = append(names, v.Series), append(styles, v.Style)
 			}
 			sizes = append(sizes, v.Size, v.High)
 		}
@@ -61,21 +64,24 @@ func (b Bars) SVG() string {
 		y += groupGap + nameLine
 		c.text(left, y-4, "start", "#222222", g.Name, "")
 		for _, v := range g.Values {
-			i := slices.Index(names, v.Series)
-			fmt.Fprintf(c, `<rect x="%d" y="%.1f" width="%.1f" height="%d" fill="%s"><title>%s: %s</title></rect>`+"\n",
-				left, y, max(x.pixel(v.Size)-left, 1), barHeight-2, colour(i), escape(v.Series), short(v.Size))
+			fmt.Fprintf(c, `<rect x="%d" y="%.1f" width="%.1f" height="%d" fill="%s" opacity="%s"><title>%s: %s</title></rect>`+"\n",
+				left, y, max(x.pixel(v.Size)-left, 1), barHeight-2, v.Style.colour(), v.Style.opacity(), escape(v.Series), short(v.Size))
 			end := x.pixel(v.Size)
 			if v.High > v.Low {
 				middle := y + barHeight/2 - 1
 				c.line(x.pixel(v.Low), middle, x.pixel(v.High), middle, "#111111", `stroke-width="1"`)
 				end = max(end, x.pixel(v.High))
 			}
-			c.text(end+6, y+11, "start", "#333333", short(v.Size), `font-size="11"`)
+			number := short(v.Size)
+			if v.Size <= 0 {
+				number = "failed"
+			}
+			c.text(end+6, y+11, "start", "#333333", number, `font-size="11"`)
 			y += barHeight
 		}
 	}
 	c.legend(float64(top+plot+axisRoom+14), names, func(i int, at float64) {
-		fmt.Fprintf(c, `<rect x="%d" y="%.1f" width="26" height="10" fill="%s"/>`+"\n", left, at-5, colour(i))
+		fmt.Fprintf(c, `<rect x="%d" y="%.1f" width="26" height="10" fill="%s" opacity="%s"/>`+"\n", left, at-5, styles[i].colour(), styles[i].opacity())
 	})
 	return c.finish()
 }

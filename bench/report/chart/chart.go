@@ -22,15 +22,21 @@ const (
 	legendLine = 18
 )
 
-// colours differ also for those who see red and green alike; they come
-// round again with other dashes.
+// colours differ also for those who see red and green alike; they come round again.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5d4a8a", "#555555"}
 
 var dashes = []string{"", "6 3", "2 3", "9 3 2 3"}
 
-func colour(i int) string { return colours[i%len(colours)] }
+// Style is how what belongs to a series looks: series of one Family share a colour, and
+// differ by their Member.
+type Style struct{ Family, Member int }
 
-func dash(i int) string { return dashes[i/len(colours)%len(dashes)] }
+func (s Style) colour() string { return colours[s.Family%len(colours)] }
+
+// opacity tells the bars of a family apart.
+func (s Style) opacity() string { return []string{"1", "0.65", "0.4", "0.25"}[s.Member%4] }
+
+func (s Style) dash() string { return dashes[s.Member%len(dashes)] }
 
 // canvas gathers the elements of a drawing.
 type canvas struct {

@@ -19,6 +19,7 @@ type Lines struct {
 // Series is one line. Points are in the order of x.
 type Series struct {
 	Name   string
+	Style  Style
 	Points []Point
 }
 
@@ -50,8 +51,8 @@ func (l Lines) SVG() string {
 	c.text((left+width-right)/2, top+plotHeight+36, "middle", "#333333", l.X, "")
 	c.text(left-8, top-8, "end", "#333333", l.Y, "")
 	l.marks(c, x)
-	for i, s := range l.Series {
-		s.draw(c, i, x, y)
+	for _, s := range l.Series {
+		s.draw(c, x, y)
 	}
 	legend := float64(top + plotHeight + axisRoom + 14)
 	names := make([]string, len(l.Series))
@@ -59,7 +60,8 @@ func (l Lines) SVG() string {
 		names[i] = s.Name
 	}
 	c.legend(legend, names, func(i int, at float64) {
-		c.line(left, at, left+26, at, colour(i), fmt.Sprintf(`stroke-width="2.5" stroke-dasharray="%s"`, dash(i)))
+		style := l.Series[i].Style
+		c.line(left, at, left+26, at, style.colour(), fmt.Sprintf(`stroke-width="2.5" stroke-dasharray="%s"`, style.dash()))
 	})
 	c.legend(legend+float64(len(names)*legendLine), l.markNames(), func(i int, at float64) {
 		c.line(left+13, at-6, left+13, at+6, markColours[i%len(markColours)], markStyle)
@@ -85,7 +87,9 @@ func grid(c *canvas, x, y axis) {
 	c.line(left, top+plotHeight, width-right, top+plotHeight, "#888888", "")
 }
 
-func (s Series) draw(c *canvas, i int, x, y axis) {
+// draw joins the points by a line. Two of them are marks alone: a line would claim what
+// lies between them.
+func (s Series) draw(c *canvas, x, y axis) {
 	var path strings.Builder
 	for _, p := range s.Points {
 		if !x.scale.has(p.X) || !y.scale.has(p.Y) {
@@ -93,18 +97,20 @@ func (s Series) draw(c *canvas, i int, x, y axis) {
 		}
 		fmt.Fprintf(&path, "%.1f,%.1f ", x.pixel(p.X), y.pixel(p.Y))
 	}
-	fmt.Fprintf(c, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`+"\n",
-		strings.TrimSpace(path.String()), colour(i), dash(i))
+	if len(s.Points) > 2 {
+		fmt.Fprintf(c, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`+"\n",
+			strings.TrimSpace(path.String()), s.Style.colour(), s.Style.dash())
+	}
 	const many = 40 // above, dots would hide the line
 	for _, p := range s.Points {
 		if !x.scale.has(p.X) || !y.scale.has(p.Y) || len(s.Points) > many {
 			continue
 		}
 		if p.High > p.Low && y.scale.has(p.Low) {
-			c.line(x.pixel(p.X), y.pixel(p.Low), x.pixel(p.X), y.pixel(p.High), colour(i), `stroke-width="1" opacity="0.6"`)
+			c.line(x.pixel(p.X), y.pixel(p.Low), x.pixel(p.X), y.pixel(p.High), s.Style.colour(), `stroke-width="1" opacity="0.6"`)
 		}
 		fmt.Fprintf(c, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"><title>%s: %s at %s</title></circle>`+"\n",
-			x.pixel(p.X), y.pixel(p.Y), colour(i), escape(s.Name), short(p.Y), short(p.X))
+			x.pixel(p.X), y.pixel(p.Y), s.Style.colour(), escape(s.Name), short(p.Y), short(p.X))
 	}
 }
 
