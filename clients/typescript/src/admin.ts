@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { type Bound, type Calls, methods, ToLeader } from "./calls.js";
+import { type Bound, type Calls, catalogLog as catalog, methods, ToLeader } from "./calls.js";
+import { decimal, placed, span, whole } from "./check.js";
 import type { Position, StrandlineError } from "./errors.js";
 import {
   ConfigureLogRequest,
@@ -23,6 +24,7 @@ import {
   OpenSessionRequest,
   ResolveRequest,
 } from "./generated/strandline/v1/session.js";
+import type { Peer } from "./peers.js";
 import {
   configToWire,
   duration,
@@ -36,8 +38,6 @@ import {
   type ResolveState,
   type Session,
 } from "./records.js";
-
-const catalog = ""; // stands for the log of logs where a call names none
 
 const states: (ResolveState | undefined)[] = [undefined, "committed", "pending", "not now", "never", "forgotten"];
 
@@ -101,31 +101,49 @@ export class Admin {
 
   /** Describes a log. */
   async info(log: string, { logId = 0, signal }: Bound & { logId?: number } = {}): Promise<LogInfo> {
+    whole("logId", logId);
     const request = GetInfoRequest.fromPartial({ log, logId });
     return infoFromWire((await this.calls.toLeader(log, methods.getInfo, request, signal)).info);
   }
 
   /**
    * Yields the log's description now and after changes, at most once per interval (1 s). A broken
-   * connection ends it with an error.
+   * connection, or a node that stands still, ends it with an error.
    */
   async *watchInfo(
     log: string,
     { intervalMs, signal }: Bound & { intervalMs?: number | undefined } = {},
   ): AsyncGenerator<LogInfo> {
+    span("intervalMs", intervalMs);
+    const { calls } = this;
     const request = WatchInfoRequest.fromPartial({ log, minInterval: duration(intervalMs) });
-    const { client } = await this.calls.by(new ToLeader(this.calls, log), async (peer) => peer, signal);
     const { path, write, read } = methods.watchInfo;
-    const call = this.calls.track(client.makeServerStreamRequest(path, write, read, request, this.calls.metadata));
-    const cancel = () => call.cancel();
-    signal?.addEventListener("abort", cancel);
+    let cancel = () => {};
+    const abort = () => cancel();
+    signal?.addEventListener("abort", abort);
     try {
-      for await (const { info } of call) yield infoFromWire(info);
+      // The first answer is a part of finding a node that answers.
+      const open = async (peer: Peer) => {
+        const call = calls.track(peer.client.makeServerStreamRequest(path, write, read, request, calls.metadata));
+        call.on("error", () => {}); // the iterator has it, unless nobody asks any more
+        cancel = () => call.cancel();
+        const answers = call[Symbol.asyncIterator]();
+        try {
+          return { peer, answers, first: await calls.attend(peer, log, answers.next(), true) };
+        } catch (error) {
+          cancel();
+          throw error;
+        }
+      };
+      const { peer, answers, first } = await calls.by(new ToLeader(calls, log), open, signal);
+      for (let { done, value } = first; !done; { done, value } = await calls.attend(peer, log, answers.next(), true)) {
+        yield infoFromWire(value.info);
+      }
     } catch (error) {
-      throw this.calls.failure(error);
+      throw calls.failure(error);
     } finally {
-      signal?.removeEventListener("abort", cancel);
-      call.cancel();
+      signal?.removeEventListener("abort", abort);
+      cancel();
     }
   }
 
@@ -138,6 +156,7 @@ export class Admin {
     before: number,
     { fastForward = false, signal }: Bound & { fastForward?: boolean } = {},
   ): Promise<{ start: number; end: number }> {
+    whole("before", before);
     const request = TrimRequest.fromPartial({ log, before, fastForward });
     const answer = await this.calls.toLeader(log, methods.trim, request, signal);
     return { start: answer.startOffset, end: answer.endOffset };
@@ -190,6 +209,8 @@ export class Admin {
     log: string,
     { leaseMs, logId = 0, signal }: Bound & { leaseMs?: number | undefined; logId?: number } = {},
   ): Promise<Session> {
+    whole("logId", logId);
+    span("leaseMs", leaseMs);
     const request = OpenSessionRequest.fromPartial({ log, logId, lease: duration(leaseMs) });
     const answer = await this.calls.toLeader(log, methods.openSession, request, signal);
     const { sessionId: id, epoch, lease } = answer;
@@ -198,12 +219,14 @@ export class Admin {
 
   /** Renews the lease of a session. Every append does so too. */
   async keepSession(log: string, session: { id: string; logId?: number }, { signal }: Bound = {}): Promise<void> {
+    decimal("id of the session", session.id);
     const request = KeepSessionRequest.fromPartial({ log, sessionId: session.id, logId: session.logId ?? 0 });
     await this.calls.toLeader(log, methods.keepSession, request, signal);
   }
 
   /** Ends a session: its appends are refused from then on. */
   async closeSession(log: string, session: { id: string; logId?: number }, { signal }: Bound = {}): Promise<void> {
+    decimal("id of the session", session.id);
     const request = CloseSessionRequest.fromPartial({ log, sessionId: session.id, logId: session.logId ?? 0 });
     await this.calls.toLeader(log, methods.closeSession, request, signal);
   }
@@ -217,6 +240,7 @@ export class Admin {
     at: Position,
     { final = false, signal }: Bound & { final?: boolean } = {},
   ): Promise<Resolution> {
+    placed(at);
     const { logId, session: sessionId, epoch, next: sequence } = at;
     const request = ResolveRequest.fromPartial({ log, logId, sessionId: sessionId || "0", epoch, sequence, final });
     const answer = await this.calls.toLeader(log, methods.resolve, request, signal);

@@ -1,5 +1,7 @@
+import { placed, span, whole } from "./check.js";
 import { behind, closed, invalid, type Position, StrandlineError } from "./errors.js";
 import type { Record as WireRecord } from "./generated/strandline/v1/log.js";
+import { Queue } from "./queue.js";
 import { maxRecordBytes, payload, type Session, sizeOf } from "./records.js";
 import { Request, type Waiter, Window } from "./window.js";
 
@@ -14,7 +16,10 @@ export interface ProducerOptions {
   maxInFlightBytes?: number | undefined;
   /** Closes a request when the next record would make it larger (1 MiB). */
   maxRequestBytes?: number | undefined;
-  /** Records that have been accepted and have no answer (64 MiB); beyond, appends wait. */
+  /**
+   * Records that have been accepted and have no answer (64 MiB). Beyond, appends wait, four times as much at
+   * most; then they fail with BUSY.
+   */
   bufferBytes?: number | undefined;
   /** Holds a request that is not full back for so long, for more records to join it (0). */
   lingerMs?: number | undefined;
@@ -49,7 +54,10 @@ export function complete(given: ProducerOptions) {
     endOnFailure: given.endOnFailure ?? false,
     recordTimeoutMs: given.recordTimeoutMs ?? 30_000,
   };
-  const positive = [o.maxInFlight ?? 1, o.maxInFlightBytes ?? 1, o.maxRequestBytes, o.bufferBytes, o.leaseMs];
+  span("leaseMs", o.leaseMs);
+  whole("writerTerm", o.writerTerm);
+  if (o.resume) placed(o.resume);
+  const positive = [o.maxInFlight ?? 1, o.maxInFlightBytes ?? 1, o.maxRequestBytes, o.bufferBytes];
   if (!(Math.min(...positive) > 0 && o.lingerMs >= 0 && o.recordTimeoutMs >= 0)) {
     throw invalid("a limit of the producer is not positive");
   }
@@ -64,6 +72,16 @@ export interface Interruption {
   refused?: Request;
 }
 
+/** Who waits for room. */
+interface Waiting {
+  size: number;
+  end: (error?: StrandlineError) => void;
+  signal: AbortSignal | undefined;
+}
+
+/** How many times bufferBytes may wait for room. */
+const waitingBuffers = 4;
+
 /** Where a record is: in which request, and its index there. */
 export type Placed = [request: Request, index: number];
 
@@ -73,7 +91,7 @@ export class Backlog {
   /** Takes records. */
   forming: Request | undefined;
   /** Full, not sent yet; oldest first. */
-  readonly queue: Request[] = [];
+  readonly queue = new Queue<Request>();
   /** Why nothing is accepted any more. */
   ended: StrandlineError | undefined;
   session: Session | undefined;
@@ -86,7 +104,9 @@ export class Backlog {
   onChange = () => {};
   #buffered = 0;
   /** Those who wait for room: first come, first served. */
-  readonly #waiting: { size: number; end: (error?: StrandlineError) => void; signal: AbortSignal | undefined }[] = [];
+  readonly #waiting = new Queue<Waiting>();
+  #waitingBytes = 0;
+  #closing = false;
   readonly #requestBytes: number;
 
   constructor(readonly options: Options) {
@@ -151,18 +171,42 @@ export class Backlog {
   }
 
   #whenRoom(size: number, signal: AbortSignal | undefined, end: (error?: StrandlineError) => void): void {
-    if (this.ended) end(this.ended.but({}));
+    if (this.ended || this.#closing) end(this.ended?.but({}) ?? closed("producer"));
     else if (this.#waiting.length === 0 && this.#hasRoom(size)) end();
-    else this.#waiting.push({ size, end, signal });
+    else if (this.#waitingBytes > 0 && this.#waitingBytes + size > waitingBuffers * this.options.bufferBytes) {
+      const message = "as many records wait for room as may: await ready() now and then";
+      end(new StrandlineError("BUSY", message, { retryable: true }));
+    } else this.#wait({ size, end, signal });
+  }
+
+  #wait(one: Waiting): void {
+    this.#waiting.push(one);
+    this.#waitingBytes += one.size;
   }
 
   #admit(): void {
-    for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
+    for (let first = this.#waiting.first; first; first = this.#waiting.first) {
       const gaveUp = first.signal?.aborted;
       if (!gaveUp && !this.ended && !this.#hasRoom(first.size)) return;
       this.#waiting.shift();
+      this.#waitingBytes -= first.size;
       if (!gaveUp) first.end(this.ended?.but({}));
     }
+  }
+
+  /** Calls back when all that was given before has its answer, good or bad; it does not linger. */
+  flush(done: () => void): void {
+    const admitted = () => {
+      const last = this.newest();
+      if (!last) return done();
+      last.urgent = true;
+      last.settled.push(done);
+      this.onChange();
+    };
+    if (this.#waiting.length === 0) return admitted();
+    if (this.forming) this.forming.urgent = true;
+    this.#wait({ size: 0, end: admitted, signal: undefined });
+    this.onChange();
   }
 
   #release(r: Request): void {
@@ -172,12 +216,12 @@ export class Backlog {
 
   /** The oldest request that is not in the window. */
   candidate(): Request | undefined {
-    return this.queue[0] ?? this.forming;
+    return this.queue.first ?? this.forming;
   }
 
   /** The request that was accepted last and has not been settled. */
   newest(): Request | undefined {
-    return this.forming ?? this.queue.at(-1) ?? this.window.waiting().at(-1);
+    return this.forming ?? this.queue.last ?? this.window.waiting().at(-1);
   }
 
   /** The request that has waited longest for its answer. */
@@ -241,7 +285,7 @@ export class Backlog {
   }
 
   #unsealed(): Request[] {
-    return this.forming ? [...this.queue, this.forming] : this.queue;
+    return this.forming ? [...this.queue, this.forming] : [...this.queue];
   }
 
   /**
@@ -262,7 +306,7 @@ export class Backlog {
    */
   fail({ error, refused }: Interruption): void {
     const failed = [...this.window.fail(), ...this.#unsealed()];
-    this.queue.length = 0;
+    this.queue.clear();
     this.forming = undefined;
     if (this.options.endOnFailure || error.reason === "LOG_REPLACED" || error.reason === "CLOSED") this.stop(error);
     this.#beginEpoch(error.epoch);
@@ -285,8 +329,9 @@ export class Backlog {
     this.#admit();
   }
 
+  /** Accepts nothing more but what waits for room already. */
   close(): void {
-    this.stop(closed("producer"));
+    this.#closing = true;
   }
 }
 

@@ -1,10 +1,26 @@
 import { type CallOptions, type ClientUnaryCall, Metadata, type ServiceError } from "@grpc/grpc-js";
-import { cancelled, closed, fromRpc, type Outcome, type StrandlineError, unreachable, worst } from "./errors.js";
+import {
+  cancelled,
+  closed,
+  fromRpc,
+  type Outcome,
+  type StrandlineError,
+  silent,
+  unreachable,
+  worst,
+} from "./errors.js";
 import * as catalog from "./generated/strandline/v1/catalog.js";
 import * as log from "./generated/strandline/v1/log.js";
 import * as session from "./generated/strandline/v1/session.js";
 import { Near } from "./near.js";
 import { connectPatience, Pauses, type Peer, type Peers, wrongAddress } from "./peers.js";
+import { within } from "./wait.js";
+
+/** Stands for the log of logs where a call names none. */
+export const catalogLog = "";
+
+/** How long, in milliseconds, a node may be without any answer before it is suspected to stand still. */
+export const suspectAfter = 1000;
 
 /** Bounds a call: `{ signal: AbortSignal.timeout(1000) }`. */
 export interface Bound {
@@ -264,6 +280,7 @@ export class Calls {
     /** How long, in milliseconds, calls keep looking for a node that can answer. */
     readonly retryTime: number,
     token?: string,
+    private readonly onTrouble?: (log: string, error: StrandlineError | undefined) => void,
   ) {
     if (token) this.metadata.set("authorization", `Bearer ${token}`);
   }
@@ -277,6 +294,17 @@ export class Calls {
   track<C extends ClientUnaryCall>(call: C): C {
     this.open.add(call);
     return call.once("status", () => this.open.delete(call));
+  }
+
+  /** Tells the application that a producer or reader of a log tries again, or continues. */
+  trouble(log: string, error?: StrandlineError): void {
+    if (!this.onTrouble || this.peers.closed) return;
+    try {
+      this.onTrouble(log, error);
+    } catch (thrown) {
+      // A handler that fails must end neither the producer nor the reader.
+      process.emitWarning(thrown instanceof Error ? thrown : String(thrown));
+    }
   }
 
   /** What an error means to a user. A call that ends because the client was closed says so. */
@@ -322,7 +350,85 @@ export class Calls {
    * it is made twice, or the node recognises it.
    */
   toLeader<Q, A>(name: string, m: Method<Q, A>, request: Q, signal?: AbortSignal): Promise<A> {
-    return this.by(new ToLeader(this, name), (peer) => this.on(peer, m, request, signal), signal);
+    const leads = name !== catalogLog;
+    const once = (peer: Peer) => this.answered(peer, name, m, request, leads, signal);
+    return this.by(new ToLeader(this, name), once, signal);
+  }
+
+  /** Makes a call once, and leaves a node that stands still: see {@link attend}. */
+  async answered<Q, A>(peer: Peer, name: string, m: Method<Q, A>, request: Q, leads: boolean, signal?: AbortSignal) {
+    const left = new AbortController();
+    const both = signal ? AbortSignal.any([signal, left.signal]) : left.signal;
+    try {
+      return await this.attend(peer, name, this.on(peer, m, request, both), leads);
+    } finally {
+      left.abort();
+    }
+  }
+
+  /**
+   * Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off, keeps
+   * its connections. Whenever it has been silent for a second it is asked whether it is there, and, if it is
+   * to be the leader, others are asked who is. What was sent may have been done.
+   */
+  async attend<T>(peer: Peer, name: string, doing: Promise<T>, leads = false): Promise<T> {
+    let done = false;
+    const ended = doing.then(
+      () => {
+        done = true;
+      },
+      () => {
+        done = true;
+      },
+    );
+    for (;;) {
+      await within(ended, suspectAfter);
+      if (done) return doing;
+      const failure = await Promise.race([ended, this.#suspect(peer, name, leads)]);
+      if (done) return doing;
+      if (failure) throw failure;
+    }
+  }
+
+  /** Why it is of no use to wait any longer for a node that is silent; undefined: it is. */
+  async #suspect(peer: Peer, name: string, leads: boolean): Promise<StrandlineError | undefined> {
+    if (this.peers.closed || this.peers.others(peer.address).length === 0) return undefined; // keep-alive finds out
+    const newer = leads ? this.newerLeader(name, peer.address) : undefined;
+    const [there, leader] = await Promise.all([this.alive(peer, name), newer]);
+    if (leader !== undefined) return silent(leader);
+    return there ? undefined : unreachable("maybe_done", `${peer.address} does not answer for now`);
+  }
+
+  /** Whether a node answers at all. Those who wait for the same node ask it together. */
+  alive(peer: Peer, name: string): Promise<boolean> {
+    peer.asked ??= this.knownInfo(peer, name)
+      .then(
+        () => true,
+        (error: StrandlineError) => {
+          // Another error is an answer, too; a connection that broke ends the call that waits.
+          const silent = error.outcome === "not_done" && error.reason === "UNREACHABLE";
+          if (silent) peer.noteSilence();
+          return !silent;
+        },
+      )
+      .finally(() => {
+        peer.asked = undefined;
+      });
+    return peer.asked;
+  }
+
+  /** Asks the other nodes who leads a log. undefined: the one that is believed to, or nobody knows. */
+  async newerLeader(name: string, believed: string): Promise<string | undefined> {
+    let newest: log.LogInfo | undefined;
+    const ask = async (address: string) => {
+      const peer = this.peers.at(address);
+      await peer.connect(connectPatience);
+      const info = await this.knownInfo(peer, name);
+      if (info.leader && (!newest || info.leaderTerm > newest.leaderTerm)) newest = info;
+    };
+    const others = this.peers.others(believed).map(ask);
+    await within(Promise.allSettled(others), connectPatience);
+    return newest && newest.leader !== believed ? newest.leader : undefined;
   }
 
   async by<T>(route: Route, act: (peer: Peer) => Promise<T>, signal?: AbortSignal): Promise<T> {
@@ -342,7 +448,7 @@ export class Calls {
         route.elsewhere(failure);
         width = route.width(failure);
       }
-      if (count >= width && performance.now() + pauses.delay > until) throw tries.verdict(failure);
+      if (count >= width && (failure.lasting || performance.now() + pauses.delay > until)) throw tries.verdict(failure);
       await pauses.between(route.tried, width, signal);
       if (signal?.aborted) throw tries.failed(cancelled("maybe_done"));
     }

@@ -1,8 +1,10 @@
-import { credentials } from "@grpc/grpc-js";
+import { X509Certificate } from "node:crypto";
+import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
 import { Admin } from "./admin.js";
 import type { ProducerOptions } from "./backlog.js";
 import { type Bound, Calls } from "./calls.js";
-import { invalid } from "./errors.js";
+import { header } from "./check.js";
+import { invalid, type StrandlineError } from "./errors.js";
 import { Peers, wrongAddress } from "./peers.js";
 import { Producer } from "./producer.js";
 import { Reader, type ReaderOptions } from "./reader.js";
@@ -10,10 +12,10 @@ import { Reader, type ReaderOptions } from "./reader.js";
 /** Encrypts every connection. The values are what PEM files hold, as in node:tls. */
 export interface TLS {
   /** The authorities by whose certificates nodes are believed; the default: those of the system. */
-  ca?: Buffer;
+  ca?: Buffer | undefined;
   /** With key: shows who the client is. */
-  cert?: Buffer;
-  key?: Buffer;
+  cert?: Buffer | undefined;
+  key?: Buffer | undefined;
 }
 
 /** How to connect. */
@@ -28,6 +30,22 @@ export interface ClientOptions {
    * answer (5 s); 0 tries every address once.
    */
   retryTimeMs?: number | undefined;
+  /**
+   * Is called with a log and an error whenever a producer or reader of it cannot continue and tries again, and
+   * without an error when it continues. It must return soon.
+   */
+  onTrouble?: ((log: string, error: StrandlineError | undefined) => void) | undefined;
+}
+
+function encrypted({ ca, cert, key }: TLS): ChannelCredentials {
+  if (!cert !== !key) throw invalid("a certificate needs its key, and a key its certificate");
+  try {
+    if (ca) new X509Certificate(ca); // garbage would be taken, and nobody believed
+    return credentials.createSsl(ca ?? null, key ?? null, cert ?? null);
+  } catch (error) {
+    const { message } = error as Error;
+    throw invalid(`the certificates cannot be used: they are not PEM, or the key does not match (${message})`);
+  }
 }
 
 /**
@@ -41,7 +59,10 @@ export class Client {
   readonly admin: Admin;
   readonly #calls: Calls;
 
-  constructor(addresses: string | readonly string[], { tls, insecure, token, retryTimeMs }: ClientOptions = {}) {
+  constructor(
+    addresses: string | readonly string[],
+    { tls, insecure, token, retryTimeMs, onTrouble }: ClientOptions = {},
+  ) {
     const all = typeof addresses === "string" ? [addresses] : [...addresses];
     if (all.length === 0) throw invalid("a client without an address");
     const anywhere = insecure || tls !== undefined;
@@ -49,10 +70,10 @@ export class Client {
       const wrong = wrongAddress(address, anywhere);
       if (wrong) throw wrong;
     }
-    const { ca, key, cert } = tls ?? {};
-    const shown = tls ? credentials.createSsl(ca ?? null, key ?? null, cert ?? null) : credentials.createInsecure();
+    header(token);
+    const shown = tls ? encrypted(tls) : credentials.createInsecure();
     const peers = new Peers(all, shown, anywhere);
-    this.#calls = new Calls(peers, retryTimeMs ?? 5000, token);
+    this.#calls = new Calls(peers, retryTimeMs ?? 5000, token, onTrouble);
     this.admin = new Admin(this.#calls);
   }
 

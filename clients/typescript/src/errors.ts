@@ -74,6 +74,7 @@ interface Facts {
   position?: Position | undefined;
   hold?: Hold | undefined;
   cause?: unknown;
+  lasting?: boolean;
 }
 
 /** The error of a call that reached, or tried to reach, a log. */
@@ -97,6 +98,9 @@ export class StrandlineError extends Error {
   /** What else the server said, by name. */
   readonly facts: Readonly<Record<string, string>>;
 
+  /** A node that cannot be reached will not be later either: its certificate is wrong. @internal */
+  readonly lasting: boolean;
+
   /** @internal */
   constructor(reason: Reason, message: string, of: Facts = {}) {
     super(message, of.cause === undefined ? {} : { cause: of.cause });
@@ -107,6 +111,7 @@ export class StrandlineError extends Error {
     this.position = of.position;
     this.hold = of.hold;
     this.facts = of.facts ?? {};
+    this.lasting = of.lasting ?? false;
   }
 
   /** OFFSET_TRIMMED, DATA_LOST: the start of the log. */
@@ -165,14 +170,14 @@ export class StrandlineError extends Error {
 
   /** A copy with another outcome or position. @internal */
   but(changes: Facts): StrandlineError {
-    const { retryable, outcome, facts, position, hold, cause } = this;
-    const same = { retryable, outcome, facts, position, hold, cause };
+    const { retryable, outcome, facts, position, hold, cause, lasting } = this;
+    const same = { retryable, outcome, facts, position, hold, cause, lasting };
     return new StrandlineError(this.reason, this.message, { ...same, ...changes });
   }
 
   /** Whether a producer repeats what was refused. FULL is for the application: only a trim helps. @internal */
   get again(): boolean {
-    return this.retryable && this.reason !== "FULL";
+    return (this.retryable || this.lasting) && this.reason !== "FULL";
   }
 
   /** Whether another node, or another connection, may do better. @internal */
@@ -192,6 +197,12 @@ export function invalid(message: string): StrandlineError {
 
 export function unreachable(outcome: Outcome, message: string): StrandlineError {
   return new StrandlineError("UNREACHABLE", message, { retryable: true, outcome });
+}
+
+/** Says that a leader does not answer, and another one is there by now. */
+export function silent(leader: string): StrandlineError {
+  const message = `the leader is silent, and ${leader} leads now`;
+  return new StrandlineError("NOT_LEADER", message, { retryable: true, outcome: "maybe_done", facts: { leader } });
 }
 
 export function closed(what: string, outcome: Outcome = "not_done"): StrandlineError {
@@ -226,6 +237,8 @@ export function fromRpc(error: unknown): StrandlineError {
   if (error instanceof StrandlineError) return error;
   const { code, details = "", metadata } = error as { code?: codes; details?: string; metadata?: Metadata };
   if (typeof code !== "number") return unreachable("maybe_done", String(error));
+  // A message that cannot be encoded: nothing was sent, and it will not be another time.
+  if (details.startsWith("Request message serialization failure")) return invalid(details);
   for (const value of metadata?.get("grpc-status-details-bin") ?? []) {
     const found = fromDetails(value, details);
     if (found) return found;

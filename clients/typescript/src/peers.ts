@@ -1,6 +1,13 @@
 import { BlockList, isIPv6, SocketAddress } from "node:net";
-import { type ChannelCredentials, type ChannelOptions, Client, connectivityState } from "@grpc/grpc-js";
-import { cancelled, closed, invalid, type StrandlineError, unreachable } from "./errors.js";
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  Client,
+  connectivityState,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
+import { cancelled, closed, invalid, StrandlineError, unreachable } from "./errors.js";
 import { sleep } from "./wait.js";
 
 const channelOptions: ChannelOptions = {
@@ -16,12 +23,29 @@ const channelOptions: ChannelOptions = {
   "grpc-node.flow_control_window": 4 << 20,
 };
 
+const check = "/strandline.v1.LogService/GetInfo";
+
 /** How long, in milliseconds, a node may take to take a connection while there are others to try. */
 export const connectPatience = 1000;
+
+/** For so long, in milliseconds, hints to a node that did not answer are not followed. */
+const silenceRemembered = 1000;
+
+const causePatience = 500;
+
+/**
+ * What Node says where trying again cannot help: a node's certificate is not believed, does not name the node,
+ * or the node does not encrypt.
+ */
+const lastingCauses =
+  /self-signed certificate|unable to (get|verify)|certificate (has expired|is not yet valid)|ALTNAME|wrong version/;
 
 /** One node. */
 export class Peer {
   readonly client: Client;
+  /** Whether it is there, while it is asked: see {@link Calls.alive}. */
+  asked: Promise<boolean> | undefined;
+  #silentUntil = 0;
 
   constructor(
     readonly address: string,
@@ -43,12 +67,42 @@ export class Peer {
       if (state === connectivityState.READY) return;
       if (state === connectivityState.SHUTDOWN) throw closed("client");
       if (state === connectivityState.TRANSIENT_FAILURE) {
-        throw unreachable("not_done", `no connection to ${this.address}`);
+        const cause = await this.#cause();
+        if (cause) throw cause;
+        continue;
       }
       const left = until - performance.now();
       if (left <= 0) throw unreachable("not_done", `${this.address} takes no connection for now`);
       await this.change(state, left, signal);
     }
+  }
+
+  /**
+   * Why there is no connection. Only a call says so; it fails at once, and if the connection is up by then,
+   * the node refuses it, as it names no log: undefined.
+   */
+  #cause(): Promise<StrandlineError | undefined> {
+    return new Promise((resolve) => {
+      const same = (bytes: Buffer) => bytes;
+      const ended = (error: ServiceError | null) => {
+        if (error?.code !== status.UNAVAILABLE && error?.code !== status.DEADLINE_EXCEEDED) return resolve(undefined);
+        const words = error.code === status.UNAVAILABLE ? error.details : "";
+        const [, why = words] = /Last error: (?:Error: )?(.*?)(?:\. Resolution note: .*)?$/s.exec(words) ?? [];
+        const message = `no connection to ${this.address}${why && `: ${why.trim()}`}`;
+        const lasting = lastingCauses.test(words);
+        resolve(new StrandlineError("UNREACHABLE", message, { retryable: !lasting, lasting }));
+      };
+      const deadline = Date.now() + causePatience;
+      this.client.makeUnaryRequest(check, same, same, Buffer.alloc(0), { deadline }, ended);
+    });
+  }
+
+  noteSilence(): void {
+    this.#silentUntil = performance.now() + silenceRemembered;
+  }
+
+  get silent(): boolean {
+    return performance.now() < this.#silentUntil;
   }
 
   /** Waits, so long and a second at most, for the state of the connection to change. */
@@ -143,7 +197,13 @@ export class Peers {
     if (wrongAddress(hint, this.anywhere)) return false;
     const host = split(hint)[0];
     if (host === "" || host === "0.0.0.0" || host === "::") return false;
-    return !this.closed && !this.#known.get(hint)?.failing;
+    const known = this.#known.get(hint);
+    return !this.closed && !known?.failing && !known?.silent;
+  }
+
+  /** All nodes that are known, but for one. */
+  others(address: string): string[] {
+    return [...new Set([...this.addresses, ...this.#known.keys()])].filter((other) => other !== address);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { Backlog, complete, type Placed, type ProducerOptions } from "./backlog.js";
 import type { Bound, Calls } from "./calls.js";
+import { whole } from "./check.js";
 import { cancelled, invalid, type Position } from "./errors.js";
 import { type Appendable, type Session, toWire } from "./records.js";
 import { Rounds } from "./rounds.js";
@@ -48,7 +49,7 @@ export class Producer {
   /**
    * Appends a record. The promise is of its offset, and is resolved when the record is durable; records
    * are accepted in the order of the calls, whether they are awaited or not. It is accepted at once unless
-   * as much as bufferBytes is without answers: see {@link ready}. When the signal is aborted first the
+   * as much as bufferBytes is without answers: see {@link ready}. It is copied; the caller may change it. When the signal is aborted first the
    * record is on its way all the same, unless the error says not_done.
    */
   append(record: Appendable, { signal }: Bound = {}): Promise<number> {
@@ -70,6 +71,7 @@ export class Producer {
     { expectedEnd, atomic = false, signal }: Bound & { expectedEnd?: number | undefined; atomic?: boolean } = {},
   ): Promise<number[]> {
     if (records.length === 0) throw invalid("a batch without records");
+    whole("expectedEnd", expectedEnd);
     const request = new Request();
     Object.assign(request, { expectedEnd, atomic });
     const offsets = records.map((record) => {
@@ -98,13 +100,9 @@ export class Producer {
     return this.#backlog.ready();
   }
 
-  /** Waits until every record accepted before has its answer, good or bad, without lingering. */
+  /** Waits until every record given before has its answer, good or bad, without lingering. */
   async flush({ signal }: Bound = {}): Promise<void> {
-    const last = this.#backlog.newest();
-    if (!last) return;
-    last.urgent = true;
-    const settled = new Promise<void>((resolve) => last.settled.push(resolve));
-    this.#backlog.onChange();
+    const settled = new Promise<void>((resolve) => this.#backlog.flush(resolve));
     await abortable(settled, signal, () => cancelled("maybe_done"));
   }
 

@@ -1,5 +1,6 @@
 import type { ClientReadableStream } from "@grpc/grpc-js";
 import { type Bound, type Calls, methods, type Route, ToDialled, ToLeader, ToReplica } from "./calls.js";
+import { span, whole } from "./check.js";
 import { cancelled, closed, fromRpc, invalid, StrandlineError, unreachable } from "./errors.js";
 import { type Filter, filterToWire, type Projection, projectionToWire } from "./filters.js";
 import {
@@ -11,7 +12,7 @@ import {
   type ReadResponse,
   type Record as WireRecord,
 } from "./generated/strandline/v1/log.js";
-import { Pauses } from "./peers.js";
+import { Pauses, type Peer } from "./peers.js";
 import { duration, fromWire, milliseconds, type Record, sizeOf, timestampOf } from "./records.js";
 import { abortable, timed } from "./wait.js";
 
@@ -95,7 +96,8 @@ class Trouble {
     if (reached && !(failure.retryable && failure.reason !== "UNREACHABLE")) this.#broken++;
     const patient = placed && failure.reason !== "STALE";
     const inTime = performance.now() - this.#began < retryTime;
-    return this.#broken <= maxBrokenStreams && (patient || this.count < width || inTime);
+    const worth = patient || this.count < width || (inTime && !failure.lasting);
+    return this.#broken <= maxBrokenStreams && worth;
   }
 }
 
@@ -128,6 +130,7 @@ export class Reader implements AsyncIterableIterator<Record> {
   #records: Record[] = []; // of the newest frame, from #at on
   #at = 0;
   #stream: ClientReadableStream<ReadResponse> | undefined;
+  #peer: Peer | undefined; // that it comes from
   #frames: AsyncIterator<ReadResponse> | undefined; // of the stream
   #trouble = new Trouble();
   #failure: StrandlineError | undefined; // final
@@ -146,9 +149,13 @@ export class Reader implements AsyncIterableIterator<Record> {
     if (preferFollower && nearest) {
       throw invalid("a read is from the nearest replica or prefers followers: one of them");
     }
-    if ((offset ?? 0) < 0 || (atLeast ?? 0) < 0 || (maxStalenessMs ?? 1) <= 0) {
-      throw invalid("an offset or a bound of the read is negative, or no staleness at all is allowed");
+    for (const name of ["offset", "atLeast", "maxRecords", "maxBytes", "untilOffset", "logId"] as const) {
+      whole(name, options[name]);
     }
+    span("maxStalenessMs", maxStalenessMs);
+    span("heartbeatMs", options.heartbeatMs);
+    timestampOf(time);
+    timestampOf(options.untilTime);
     this.logId = options.logId ?? 0;
     this.#next = offset;
     const linearizable = !anyReplica && atLeast === undefined && maxStalenessMs === undefined;
@@ -174,7 +181,11 @@ export class Reader implements AsyncIterableIterator<Record> {
     const request = GetInfoRequest.fromPartial({ log, logId, allowStale });
     try {
       const { info } = allowStale
-        ? await calls.by(this.#route, (peer) => calls.on(peer, methods.getInfo, request, signal), signal)
+        ? await calls.by(
+            this.#route,
+            (peer) => calls.answered(peer, log, methods.getInfo, request, false, signal),
+            signal,
+          )
         : await calls.toLeader(log, methods.getInfo, request, signal);
       this.logId = info?.id ?? 0;
       this.#next = this.end = info?.endOffset ?? 0;
@@ -261,8 +272,10 @@ export class Reader implements AsyncIterableIterator<Record> {
     let frame: ReadResponse | undefined;
     try {
       if (!this.#frames) {
-        const { client } = await this.#route.connect(signal);
+        const peer = await this.#route.connect(signal);
         if (this.#failure) return; // closed meanwhile
+        const { client } = peer;
+        this.#peer = peer;
         reached = true;
         const { path, write, read } = methods.read;
         const { calls } = this;
@@ -282,6 +295,7 @@ export class Reader implements AsyncIterableIterator<Record> {
     const { follow, maxRecords, maxBytes, untilOffset, untilTime } = this.options;
     const limited = [maxRecords, maxBytes, untilOffset, untilTime].some((limit) => limit !== undefined);
     if (frame) {
+      if (this.#trouble.count > 0) this.calls.trouble(this.log);
       this.#trouble = new Trouble();
       this.#take(frame);
     } else if (!follow || limited) {
@@ -293,13 +307,14 @@ export class Reader implements AsyncIterableIterator<Record> {
 
   /**
    * A frame; undefined at the end of the stream. One that follows may not be silent for long; one that does
-   * not relies on the keep-alive of the connection.
+   * not relies on the keep-alive of the connection. Either leaves a node that stands still.
    */
   async #receive(frames: AsyncIterator<ReadResponse>, signal?: AbortSignal): Promise<ReadResponse | undefined> {
     const silence = this.options.follow ? 3 * (this.options.heartbeatMs ?? 5000) : undefined;
     const late = new AbortController();
     const timer = silence && setTimeout(() => late.abort(), timed(silence));
-    const frame = abortable(frames.next(), signal, () => cancelled("not_done"));
+    const next = this.calls.attend(this.#peer as Peer, this.log, frames.next());
+    const frame = abortable(next, signal, () => cancelled("not_done"));
     try {
       const silent = () => unreachable("not_done", `the server was silent for ${silence} ms`);
       const { done, value } = await abortable(frame, silence ? late.signal : undefined, silent);
@@ -321,7 +336,10 @@ export class Reader implements AsyncIterableIterator<Record> {
       !trouble.worthAnother(failure, reached, this.#placed, width, this.calls.retryTime)
     ) {
       this.#failure = failure;
-    } else if (trouble.count > 1) {
+      return;
+    }
+    this.calls.trouble(this.log, failure);
+    if (trouble.count > 1) {
       await trouble.pauses.between(this.#route.tried, width, signal);
     }
   }
@@ -347,6 +365,10 @@ export class Reader implements AsyncIterableIterator<Record> {
     if (logId !== this.logId) {
       const message = `log ${this.log} with id ${this.logId} was deleted; another one has its name`;
       return this.#fail(new StrandlineError("LOG_REPLACED", message, { facts: { log_id: String(logId) } }));
+    }
+    if (!Number.isSafeInteger(firstOffset + recordCount) || !Number.isSafeInteger(frame.nextOffset ?? 0)) {
+      const message = "an offset is above 2^53, more than a number holds exactly";
+      return this.#fail(new StrandlineError("UNSUPPORTED", message));
     }
     this.#next ??= firstOffset;
     const next = this.#next;

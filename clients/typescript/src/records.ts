@@ -1,3 +1,4 @@
+import { span, whole } from "./check.js";
 import { invalid } from "./errors.js";
 import type { Duration } from "./generated/google/protobuf/duration.js";
 import type { Timestamp } from "./generated/google/protobuf/timestamp.js";
@@ -43,16 +44,27 @@ export interface Record extends NewRecord {
 /** What an append takes: a record, or only its value. */
 export type Appendable = NewRecord | Uint8Array | string;
 
+/** A copy: what is given belongs to the caller, who may change it before it is sent. */
 function buffer(bytes: Uint8Array | undefined): Buffer | undefined {
-  return bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes === undefined || bytes === null) return undefined;
+  if (!(bytes instanceof Uint8Array)) throw invalid(`a key, value or pointer is a Uint8Array, not a ${typeof bytes}`);
+  return Buffer.from(bytes);
 }
 
 export function toWire(record: Appendable): WireRecord {
   if (typeof record === "string") record = { value: Buffer.from(record) };
   else if (record instanceof Uint8Array) record = { value: record };
+  else if (typeof record !== "object" || record === null || Array.isArray(record)) {
+    throw invalid(`a record is an object, a Uint8Array or a string, not ${record === null ? "null" : typeof record}`);
+  }
   const { key, value, headers = [], timestamp } = record;
-  const named = headers.length > 0 ? headers.map((h) => ({ key: h.key, value: buffer(h.value) })) : [];
+  const named = headers.length > 0 ? headers.map(headerToWire) : [];
   return { offset: 0, key: buffer(key), value: buffer(value), headers: named, timestamp: timestampOf(timestamp) };
+}
+
+function headerToWire({ key, value }: Header): { key: string; value: Buffer | undefined } {
+  if (typeof key !== "string") throw invalid(`the name of a header is a string, not a ${typeof key}`);
+  return { key, value: buffer(value) };
 }
 
 /** Turns a received record into what users get, in place: reads are faster without a copy of each. */
@@ -161,6 +173,11 @@ export interface Hold {
 }
 
 export function holdToWire({ leaseMs, maxAgeMs, pointer, ...same }: Partial<Hold>): WireHold {
+  whole("offset of the hold", same.offset);
+  whole("maxBytes of the hold", same.maxBytes);
+  whole("keptBytes of the hold", same.keptBytes);
+  span("leaseMs of the hold", leaseMs);
+  span("maxAgeMs of the hold", maxAgeMs);
   const bytes = buffer(pointer) ?? Buffer.alloc(0);
   return WireHold.fromPartial({ ...same, pointer: bytes, lease: duration(leaseMs), maxAge: duration(maxAgeMs) });
 }
@@ -169,7 +186,10 @@ export function holdFromWire({ lease, maxAge, ...same }: WireHold): Hold {
   return { ...same, leaseMs: milliseconds(lease), maxAgeMs: milliseconds(maxAge) };
 }
 
-/** A log as the node that answered knows it. Offsets in [start, end) can be read. */
+/**
+ * A log as the node that answered knows it. Offsets in [start, end) can be read. A number above 2^53 is the
+ * nearest one that a number can be.
+ */
 export interface LogInfo {
   name: string;
   id: number;
@@ -210,6 +230,7 @@ const lastTime = Date.parse("9999-12-31T23:59:59.999Z");
 /** Refuses what servers refuse: with a record, they would refuse all that share its request. */
 export function timestampOf(date: Date | undefined): Timestamp | undefined {
   if (date === undefined) return undefined;
+  if (!(date instanceof Date)) throw invalid(`a time is a Date, not a ${typeof date}`);
   const ms = date.getTime();
   if (!(ms >= firstTime && ms <= lastTime)) throw invalid("a time that is no date of the years 1 to 9999");
   const seconds = Math.floor(ms / 1000);
@@ -222,6 +243,9 @@ function dateOf(t: Timestamp | undefined): Date | undefined {
 
 export function configToWire(config: Partial<LogConfig>): WireConfig {
   const { durability, retentionMs, ...same } = config;
+  span("retentionMs", retentionMs);
+  for (const name of ["retentionBytes", "replicas", "revision"] as const) whole(name, same[name]);
+  for (const { count } of same.rule?.readReplicas ?? []) whole("count of the read replicas", count);
   return WireConfig.fromPartial({
     ...same,
     durability: durability === "memory" ? WireDurability.DURABILITY_MEMORY : WireDurability.DURABILITY_DISK,

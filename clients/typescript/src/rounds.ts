@@ -1,20 +1,14 @@
 import type { ClientDuplexStream } from "@grpc/grpc-js";
 import { Admin } from "./admin.js";
 import type { Backlog, Interruption } from "./backlog.js";
-import { type Calls, methods, ToLeader } from "./calls.js";
-import { closed, fromRefusal, type Position, StrandlineError, unreachable, worst } from "./errors.js";
-import { type Appended, AppendRequest, type AppendResponse, type LogInfo } from "./generated/strandline/v1/log.js";
+import { type Calls, methods, suspectAfter, ToLeader } from "./calls.js";
+import { closed, fromRefusal, type Position, StrandlineError, silent, unreachable, worst } from "./errors.js";
+import { type Appended, AppendRequest, type AppendResponse } from "./generated/strandline/v1/log.js";
 import { Pauses, type Peer } from "./peers.js";
 import type { Resolution } from "./records.js";
 import type { ProducerSession } from "./session.js";
 import { aborted, timed } from "./wait.js";
 import type { Request } from "./window.js";
-
-/**
- * How long, in milliseconds, requests may be without any answer before others are asked who leads: a
- * leader that was paused, or cut off one way, keeps its connections.
- */
-const suspectAfter = 1000;
 
 /** The log is asked for so long, in milliseconds, even if the oldest record has hardly any time left. */
 const resolveAtLeast = 1000;
@@ -34,6 +28,7 @@ export class Rounds {
   #stream: Stream | undefined;
   #named = false; // the stream has named its log
   #appended = 0; // requests
+  #troubled = false; // the application was told so
   #scheduled = false; // a look at what can be sent
   #lingering: NodeJS.Timeout | undefined;
   #woken = () => {}; // from idling
@@ -74,11 +69,25 @@ export class Rounds {
       this.#interruption = undefined;
       this.#over = new AbortController();
       width = i.error.elsewhere ? this.#route.width(i.error) : 1;
+      if (i.error.again && i.error.reason !== "TIMED_OUT" && !this.#end.signal.aborted) {
+        this.#troubled = true;
+        this.calls.trouble(this.log, i.error);
+      }
       await this.#repair(i);
+      if (this.#interrupted()?.error.reason === "TIMED_OUT") {
+        // What it was about may be settled by now; else the watch interrupts again.
+        this.#interruption = undefined;
+        this.#over = new AbortController();
+      }
     }
     this.calls.open.delete(withClient);
     for (const clock of this.#clocks) clearInterval(clock);
     this.backlog.fail({ error: this.#end.signal.reason });
+  }
+
+  /** What #interrupt has noted: the compiler does not see that it may have come while something was awaited. */
+  #interrupted(): Interruption | undefined {
+    return this.#interruption;
   }
 
   /** Ends the producer: what has no answer fails. */
@@ -219,7 +228,15 @@ export class Rounds {
       const message = "the answer does not fit the request";
       return this.#settleError(r, new StrandlineError("OUTCOME_FORGOTTEN", message, { outcome: "done" }));
     }
+    if (!Number.isSafeInteger(offsets.at(-1))) {
+      const message = "the offset is above 2^53, more than a number holds exactly";
+      return this.#settleError(r, new StrandlineError("OUTCOME_FORGOTTEN", message, { outcome: "done" }));
+    }
     this.#appended++;
+    if (this.#troubled) {
+      this.#troubled = false;
+      this.calls.trouble(this.log);
+    }
     this.backlog.settle(r, offsets);
     this.backlog.leave();
   }
@@ -358,25 +375,9 @@ export class Rounds {
    * be wrong, that one says so, and what was sent again is recognised.
    */
   async #suspect(): Promise<void> {
-    const { peers } = this.calls;
     const { signal } = this.#over;
-    const believed = peers.leader(this.log);
-    const others = peers.addresses.filter((address) => address !== believed);
-    const ask = async (address: string) => this.calls.knownInfo(await peers.connect(address, signal), this.log, signal);
-    let newest: LogInfo | undefined;
-    for (const answer of await Promise.allSettled(others.map(ask))) {
-      if (answer.status === "rejected" || !answer.value.leader) continue;
-      if (!newest || answer.value.leaderTerm > newest.leaderTerm) newest = answer.value;
-    }
-    if (!newest || newest.leader === believed) return;
-    const { leader } = newest;
-    const message = `the leader is silent, and ${leader} leads now`;
-    const error = new StrandlineError("NOT_LEADER", message, {
-      retryable: true,
-      outcome: "maybe_done",
-      facts: { leader },
-    });
-    if (!signal.aborted) this.#interrupt({ error });
+    const leader = await this.calls.newerLeader(this.log, this.calls.peers.leader(this.log));
+    if (leader !== undefined && !signal.aborted) this.#interrupt({ error: silent(leader) });
   }
 
   /** Keeps the lease of a session that is idle. */

@@ -1,7 +1,12 @@
 // What needs no server. Everything else is in the scenarios, which the runner beside this plays.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import {
   Metadata,
   Server,
@@ -14,10 +19,28 @@ import {
 import { Backlog, complete } from "../src/backlog.js";
 import { fromRefusal, fromRpc } from "../src/errors.js";
 import { ErrorInfo, Status } from "../src/generated/status.js";
-import { AppendResponse, GetInfoResponse } from "../src/generated/strandline/v1/log.js";
-import { OpenSessionResponse, ResolveResponse, ResolveState } from "../src/generated/strandline/v1/session.js";
+import { CreateLogResponse, ListLogsResponse } from "../src/generated/strandline/v1/catalog.js";
+import {
+  AcquireWriterResponse,
+  AppendRequest,
+  AppendResponse,
+  GetInfoResponse,
+  KeepHoldResponse,
+  LogInfo,
+  ReadResponse,
+  SetHoldResponse,
+  TrimResponse,
+  WatchInfoResponse,
+} from "../src/generated/strandline/v1/log.js";
+import {
+  KeepSessionResponse,
+  OpenSessionResponse,
+  ResolveResponse,
+  ResolveState,
+} from "../src/generated/strandline/v1/session.js";
 import { Client, StrandlineError } from "../src/index.js";
 import { Pauses } from "../src/peers.js";
+import { Queue } from "../src/queue.js";
 import { toWire } from "../src/records.js";
 import { sleep, within } from "../src/wait.js";
 import { Request, Window } from "../src/window.js";
@@ -44,7 +67,11 @@ type Unary = (call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffe
 type Stream = (call: ServerDuplexStream<Buffer, Buffer>) => void;
 
 /** A server with these methods, which take and give bytes. */
-async function serving(unary: { [method: string]: Unary }, streams: { [method: string]: Stream } = {}) {
+async function serving(
+  unary: { [method: string]: Unary },
+  streams: { [method: string]: Stream } = {},
+  shown = ServerCredentials.createInsecure(),
+) {
   const server = new Server();
   const same = (bytes: Buffer) => bytes;
   for (const [name, does] of Object.entries(unary)) {
@@ -54,9 +81,7 @@ async function serving(unary: { [method: string]: Unary }, streams: { [method: s
     server.register(`/strandline.v1.${name}`, does, same, same, "bidi");
   }
   const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, port) =>
-      error ? reject(error) : resolve(port),
-    );
+    server.bindAsync("127.0.0.1:0", shown, (error, port) => (error ? reject(error) : resolve(port)));
   });
   return { address: `127.0.0.1:${port}`, [Symbol.dispose]: () => server.forceShutdown() };
 }
@@ -163,7 +188,7 @@ function rpcStatus(reason: string, domain = "strandline.dev") {
 
 /**
  * A server that loses the first request of a producer and refuses the second, as the session has ended. It says
- * that the record is in the log at offset 7, once it may.
+ * that the record is in the log at offset 7, once it may. What comes later is appended at 8.
  */
 function losing(may: Promise<unknown>, others: { [method: string]: Unary } = {}) {
   const opened = bytes(OpenSessionResponse, OpenSessionResponse.fromPartial({ sessionId: "1", logId: 1 }));
@@ -171,12 +196,14 @@ function losing(may: Promise<unknown>, others: { [method: string]: Unary } = {})
   const resolved = bytes(ResolveResponse, ResolveResponse.fromPartial({ state, offset: 7 }));
   const refusal = { reason: "SESSION_EXPIRED", metadata: { outcome: "not_done" } };
   const refused = bytes(AppendResponse, AppendResponse.fromPartial({ refused: refusal }));
+  const appended = { firstOffset: 8, endOffset: 9, ranges: [] };
   let count = 0;
   const append: Stream = (call) => {
-    const lost = count++ === 0;
+    const stream = count++;
     call.on("data", () => {
-      if (lost) call.emit("error", { code: status.UNAVAILABLE });
-      else call.write(refused);
+      if (stream === 0) call.emit("error", { code: status.UNAVAILABLE });
+      else if (stream === 1) call.write(refused);
+      else call.write(bytes(AppendResponse, AppendResponse.fromPartial({ appended })));
     });
   };
   const unary: { [method: string]: Unary } = {
@@ -309,4 +336,349 @@ test("pauses grow, to a bound", async () => {
   const pauses = new Pauses();
   for (let n = 0; n < 5; n++) await pauses.wait();
   assert.equal(pauses.delay, 100);
+});
+
+test("the sizes of a queue stay right however it is used", () => {
+  const queue = new Queue<number>();
+  const plain: number[] = [];
+  for (let n = 0; n < 5000; n++) {
+    queue.push(n);
+    plain.push(n);
+    if (n % 3 === 0) continue;
+    assert.equal(queue.shift(), plain.shift());
+    assert.deepEqual([queue.length, queue.first, queue.last], [plain.length, plain[0], plain.at(-1)]);
+  }
+  assert.deepEqual([...queue], plain);
+  for (let n = 0; n < 5000; n++) assert.equal(queue.shift(), plain.shift());
+  assert.deepEqual([queue.length, queue.first, queue.last], [0, undefined, undefined]);
+});
+
+const badNumbers: unknown[] = [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, "1", null];
+const badTimes: unknown[] = [0, -1, Number.NaN, Number.POSITIVE_INFINITY, "1", 1e13];
+
+test("values that cannot be right reach no node", async () => {
+  const reached: string[] = [];
+  const note = (name: string) => (_: unknown, answer: sendUnaryData<Buffer>) => {
+    reached.push(name);
+    answer(rpcStatus("FENCED"));
+  };
+  const unary = ["GetInfo", "Trim", "SetHold"].map((name) => [`LogService/${name}`, note(name)]);
+  using server = await serving(Object.fromEntries(unary));
+  using client = new Client(server.address);
+  const { admin } = client;
+  const position = { logId: 1, session: "1", epoch: 0, next: 0 };
+  const calls: [(bad: never) => unknown, unknown[]][] = [
+    [(writerTerm) => client.producer("orders", { writerTerm }), badNumbers.slice(0, -1)],
+    [(leaseMs) => client.producer("orders", { leaseMs }), badTimes],
+    [(logId) => client.producer("orders", { resume: { ...position, logId } }), badNumbers],
+    [(epoch) => client.producer("orders", { resume: { ...position, epoch } }), [...badNumbers, 2 ** 32]],
+    [(next) => client.producer("orders", { resume: { ...position, next } }), badNumbers],
+    [(session) => client.producer("orders", { resume: { ...position, session } }), ["-1", "x", 1, "9".repeat(20)]],
+    [(offset) => client.read("orders", { offset }), badNumbers],
+    [(maxRecords) => client.read("orders", { maxRecords }), badNumbers],
+    [(heartbeatMs) => client.read("orders", { heartbeatMs }), badTimes],
+    [(maxStalenessMs) => client.read("orders", { maxStalenessMs }), badTimes],
+    [(time) => client.read("orders", { time }), [new Date("garbage"), 5]],
+    [(logId) => admin.info("orders", { logId }), badNumbers],
+    [(before) => admin.trim("orders", before), badNumbers],
+    [(offset) => admin.setHold("orders", { name: "backup", offset }), badNumbers],
+    [(maxBytes) => admin.setHold("orders", { name: "backup", maxBytes }), badNumbers],
+    [(leaseMs) => admin.setHold("orders", { name: "backup", leaseMs }), badTimes],
+    [(leaseMs) => admin.openSession("orders", { leaseMs }), badTimes],
+    [(next) => admin.resolve("orders", { ...position, next }), badNumbers],
+    [(replicas) => admin.createLog("orders", { replicas }), badNumbers],
+  ];
+  for (const [call, values] of calls) {
+    for (const bad of values) {
+      await assert.rejects(async () => call(bad as never), reason("INVALID"), `${call} with ${String(bad)}`);
+    }
+  }
+  assert.deepEqual(reached, []);
+});
+
+/** A server of one log that appends, and what it was given. */
+async function appending() {
+  const values: string[] = [];
+  let held: (() => void)[] | undefined;
+  const append: Stream = (call) => {
+    call.on("data", (request: Buffer) => {
+      const { records } = AppendRequest.decode(request);
+      const firstOffset = values.length;
+      for (const { value } of records) values.push(String(value));
+      const appended = { firstOffset, endOffset: values.length, ranges: [] };
+      const answer = () => call.write(bytes(AppendResponse, AppendResponse.fromPartial({ appended })));
+      if (held) held.push(answer);
+      else answer();
+    });
+  };
+  const opened = bytes(OpenSessionResponse, OpenSessionResponse.fromPartial({ sessionId: "1", logId: 1 }));
+  const server = await serving(
+    {
+      "LogService/GetInfo": known,
+      "SessionService/OpenSession": (_, answer) => answer(null, opened),
+      "SessionService/CloseSession": (_, answer) => answer(null, Buffer.alloc(0)),
+    },
+    { "LogService/Append": append },
+  );
+  const hold = () => {
+    held = [];
+  };
+  const release = () => {
+    for (const answer of held ?? []) answer();
+    held = undefined;
+  };
+  return Object.assign(server, { values, hold, release });
+}
+
+test("a record that cannot be right fails alone", async () => {
+  using server = await appending();
+  using client = new Client(server.address);
+  await using producer = await client.producer("orders");
+  const before = producer.append("before");
+  const bad = [5, null, undefined, true, ["a"], { value: 5 }, { key: "text" }, { value: "a", headers: [{ key: 5 }] }];
+  for (const record of bad as never[]) {
+    await assert.rejects(producer.append(record), reason("INVALID"), JSON.stringify(record));
+    await assert.rejects(producer.appendBatch(["a", record]), reason("INVALID"), JSON.stringify(record));
+  }
+  for (const expectedEnd of badNumbers.slice(0, -1) as number[]) {
+    await assert.rejects(producer.appendBatch(["a"], { expectedEnd }), reason("INVALID"), String(expectedEnd));
+  }
+  assert.deepEqual([await before, await producer.append("after")], [0, 1]);
+  assert.deepEqual(server.values, ["before", "after"]);
+});
+
+test("bytes that the caller changes afterwards are appended as they were", async () => {
+  using server = await appending();
+  using client = new Client(server.address);
+  await using producer = await client.producer("orders");
+  const value = Buffer.from("before");
+  const appended = producer.append(value);
+  const batch = producer.appendBatch([{ value }]);
+  value.write("after!");
+  await Promise.all([appended, batch]);
+  assert.deepEqual(server.values, ["before", "before"]);
+});
+
+for (const end of ["flush", "close"] as const) {
+  test(`a ${end} waits for appends that wait for room`, async () => {
+    using server = await appending();
+    using client = new Client(server.address);
+    const producer = await client.producer("orders", { bufferBytes: 100, maxRequestBytes: 50 });
+    server.hold();
+    const appends = Array.from({ length: 10 }, (_, n) => producer.append(`${n}`));
+    const ended = producer[end]();
+    if (end === "close") await assert.rejects(producer.append("late"), reason("CLOSED"));
+    server.release();
+    await ended;
+    assert.equal(server.values.length, 10);
+    assert.deepEqual(await Promise.all(appends), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    if (end === "flush") await producer.close();
+  });
+}
+
+test("as many appends as may wait for room, and no more", async () => {
+  using server = await appending();
+  using client = new Client(server.address);
+  const producer = await client.producer("orders", { bufferBytes: 1000 });
+  server.hold();
+  const appends = Array.from({ length: 300 }, () => producer.append("x").catch((error: StrandlineError) => error));
+  server.release();
+  const answers = await Promise.all(appends);
+  const refused = answers.filter((answer) => answer instanceof StrandlineError);
+  assert.equal(refused.length, 300 - 1000 / 25 - 4 * (1000 / 25));
+  assert.ok(
+    refused.every(({ reason, retryable, outcome }) => reason === "BUSY" && retryable && outcome === "not_done"),
+  );
+  assert.equal(server.values.length, 200);
+  await producer.close();
+});
+
+test("a token that no header can carry is refused and not shown", () => {
+  for (const token of ["secret\n", "secret\r\n", " secret", "sec ret", "secr\u00e9t", ""]) {
+    assert.throws(
+      () => new Client("127.0.0.1:1", { token }),
+      (error: StrandlineError) => error.reason === "INVALID" && !error.message.includes("secr"),
+    );
+  }
+});
+
+test("numbers that are larger than a number holds exactly keep nobody from the rest", async () => {
+  // By hand, as an encoder refuses what is not exact: bytesUsed of 2^63 - 1, and an end offset of 2^53 + 1.
+  const large = (tag: number, value: bigint) => {
+    const out = [tag];
+    for (let left = value; ; left >>= 7n) {
+      if (left < 128n) return Buffer.from([...out, Number(left)]);
+      out.push(Number(left & 127n) | 128);
+    }
+  };
+  const info = Buffer.concat([large(7 << 3, 2n ** 63n - 1n), large(6 << 3, 2n ** 53n + 1n)]);
+  const answer = Buffer.concat([Buffer.from([10, info.length]), info]);
+  const appended = Buffer.concat([large(8, 2n ** 53n + 1n), large(16, 2n ** 53n + 2n)]);
+  const append: Stream = (call) => {
+    call.on("data", () => call.write(Buffer.concat([Buffer.from([10, appended.length]), appended])));
+  };
+  using server = await serving(
+    { "LogService/GetInfo": (_, give) => give(null, answer) },
+    { "LogService/Append": append },
+  );
+  using client = new Client(server.address);
+  const { end, bytesUsed } = await client.admin.info("orders");
+  assert.deepEqual([end, bytesUsed], [2 ** 53, 2 ** 63]);
+  await using producer = await client.producer("orders", { session: false });
+  await assert.rejects(producer.append("a"), (error: StrandlineError) => {
+    return error.reason === "OUTCOME_FORGOTTEN" && error.outcome === "done";
+  });
+});
+
+test("a record that times out while the log is asked for it fails no other", async () => {
+  using server = await losing(sleep(800));
+  using client = new Client(server.address);
+  await using producer = await client.producer("orders", { recordTimeoutMs: 500 });
+  assert.equal(await producer.append("a"), 7);
+  assert.equal(await producer.append("b"), 8);
+});
+
+/** Certificates of servers, with their keys, made for an address or a name. */
+function certificate(of: string) {
+  const directory = mkdtempSync(join(tmpdir(), "strandline-"));
+  const [key, cert] = ["key", "cert"].map((name) => join(directory, name)) as [string, string];
+  const make = "req -x509 -newkey rsa:2048 -nodes -days 9 -subj /CN=x -addext";
+  execFileSync("openssl", [...make.split(" "), `subjectAltName=${of}`, "-keyout", key, "-out", cert], {
+    stdio: "ignore",
+  });
+  return { key: readFileSync(key), cert: readFileSync(cert) };
+}
+
+test("why there is no connection is said, and what will not change is not tried again", async () => {
+  const [right, other, elsewhere] = ["IP:127.0.0.1", "IP:127.0.0.1", "DNS:elsewhere"].map(certificate);
+  assert.ok(right && other && elsewhere);
+  for (const wrong of [
+    { cert: right.cert },
+    { key: right.key },
+    { cert: right.cert, key: other.key },
+    { ca: Buffer.from("garbage") },
+    { cert: Buffer.from("garbage"), key: right.key },
+  ]) {
+    assert.throws(() => new Client("127.0.0.1:1", { tls: wrong }), reason("INVALID"));
+  }
+  const shows = ({ key, cert }: { key: Buffer; cert: Buffer }) =>
+    serving(
+      { "LogService/GetInfo": known },
+      {},
+      ServerCredentials.createSsl(null, [{ private_key: key, cert_chain: cert }]),
+    );
+  using good = await shows(right);
+  using wrong = await shows(other);
+  using named = await shows(elsewhere);
+  using plain = await serving({ "LogService/GetInfo": known });
+  using nobody = await silent(false);
+  const causes: [string, { ca: Buffer } | undefined, RegExp, boolean][] = [
+    [nobody.address, undefined, /ECONNREFUSED/, true],
+    ["no-such-host.invalid:7171", undefined, /: .*no-such-host.invalid/, true],
+    [wrong.address, { ca: right.cert }, /self-signed certificate/, false],
+    [named.address, { ca: elsewhere.cert }, /altnames/, false],
+    [plain.address, { ca: right.cert }, /wrong version/, false],
+  ];
+  for (const [address, tls, message, retryable] of causes) {
+    // What will not change would be tried for as long as that, otherwise.
+    using client = new Client(address, { tls, insecure: !tls, retryTimeMs: retryable ? 0 : 1e9 });
+    await assert.rejects(client.admin.info("orders"), (error: StrandlineError) => {
+      assert.match(error.message, message);
+      assert.deepEqual([error.reason, error.outcome, error.retryable], ["UNREACHABLE", "not_done", retryable]);
+      return true;
+    });
+  }
+  using client = new Client([wrong.address, good.address], { tls: { ca: right.cert } });
+  assert.equal((await client.admin.info("orders")).id, 1);
+});
+
+test("a node that stands still is left", async () => {
+  const still = () => {};
+  const unary = "GetInfo Trim SetHold KeepHold AcquireWriter".split(" ").map((name) => [`LogService/${name}`, still]);
+  const others = ["SessionService/OpenSession", "SessionService/KeepSession", "CatalogService/ListLogs"];
+  const streams = { "LogService/Read": still, "LogService/WatchInfo": still };
+  using stopped = await serving(
+    Object.fromEntries([...unary, ...[...others, "CatalogService/CreateLog"].map((name) => [name, still])]),
+    streams,
+  );
+  const give = (message: Buffer) => (_: unknown, answer: sendUnaryData<Buffer>) => answer(null, message);
+  const info = LogInfo.fromPartial({ id: 1, leaderTerm: 2 });
+  const describe: Unary = (_, answer) => {
+    info.leader = leader.address;
+    answer(null, bytes(GetInfoResponse, GetInfoResponse.fromPartial({ info })));
+  };
+  const frame = ReadResponse.fromPartial({
+    logId: 1,
+    endOffset: 1,
+    recordCount: 1,
+    records: [{ value: Buffer.of(1) }],
+  });
+  using leader: Awaited<ReturnType<typeof serving>> = await serving(
+    {
+      "LogService/GetInfo": describe,
+      "LogService/Trim": give(bytes(TrimResponse, TrimResponse.fromPartial({}))),
+      "LogService/SetHold": give(bytes(SetHoldResponse, SetHoldResponse.fromPartial({}))),
+      "LogService/KeepHold": give(bytes(KeepHoldResponse, KeepHoldResponse.fromPartial({}))),
+      "LogService/AcquireWriter": give(bytes(AcquireWriterResponse, AcquireWriterResponse.fromPartial({}))),
+      "SessionService/OpenSession": give(bytes(OpenSessionResponse, OpenSessionResponse.fromPartial({ logId: 1 }))),
+      "SessionService/KeepSession": give(bytes(KeepSessionResponse, KeepSessionResponse.fromPartial({}))),
+      "CatalogService/ListLogs": give(bytes(ListLogsResponse, ListLogsResponse.fromPartial({}))),
+      "CatalogService/CreateLog": give(bytes(CreateLogResponse, CreateLogResponse.fromPartial({}))),
+    },
+    {
+      "LogService/Read": (call) => call.write(bytes(ReadResponse, frame)),
+      "LogService/WatchInfo": (call) => call.write(bytes(WatchInfoResponse, WatchInfoResponse.fromPartial({ info }))),
+    },
+  );
+  const calls: { [name: string]: (client: Client) => Promise<unknown> } = {
+    acquireWriter: ({ admin }) => admin.acquireWriter("orders"),
+    openSession: ({ admin }) => admin.openSession("orders"),
+    keepSession: ({ admin }) => admin.keepSession("orders", { id: "1" }),
+    producer: (client) => client.producer("orders"),
+    info: ({ admin }) => admin.info("orders"),
+    trim: ({ admin }) => admin.trim("orders", 1),
+    setHold: ({ admin }) => admin.setHold("orders", { name: "backup" }),
+    keepHold: ({ admin }) => admin.keepHold("orders", "backup"),
+    listLogs: ({ admin }) => admin.listLogs(),
+    createLog: ({ admin }) => admin.createLog("orders"),
+    watchInfo: ({ admin }) => admin.watchInfo("orders").next(),
+    read: (client) => client.read("orders", { offset: 0 }).next(),
+    readFollowing: (client) => client.read("orders", { offset: 0, follow: true }).next(),
+    readAnyReplica: (client) => client.read("orders", { offset: 0, anyReplica: true }).next(),
+    tail: (client) => client.read("orders", { tail: true, anyReplica: true }).open(),
+  };
+  const waited: string[] = [];
+  const call = async (name: string) => {
+    // Each with a client of its own: none profits from what another has found out.
+    using client = new Client([stopped.address, leader.address], { retryTimeMs: 60_000 });
+    const called = calls[name]?.(client).then(() => true);
+    if (!(await Promise.race([called, delay(30_000, false, { ref: false })]))) waited.push(name);
+  };
+  await Promise.all(Object.keys(calls).map(call));
+  assert.deepEqual(waited, []);
+});
+
+test("the application hears of trouble and of its end", async () => {
+  const heard: (string | undefined)[] = [];
+  let reads = 0;
+  const frame = ReadResponse.fromPartial({
+    logId: 1,
+    endOffset: 1,
+    recordCount: 1,
+    records: [{ value: Buffer.of(1) }],
+  });
+  const read: Stream = (call) => {
+    if (reads++ > 0) call.write(bytes(ReadResponse, frame));
+    else call.emit("error", { code: status.UNAVAILABLE });
+  };
+  using server = await serving({ "LogService/GetInfo": known }, { "LogService/Read": read });
+  using client = new Client(server.address, {
+    onTrouble: (log, error) => {
+      heard.push(log, error?.reason);
+      throw new Error("of the application, which ends nothing");
+    },
+  });
+  process.once("warning", () => {});
+  assert.equal((await client.read("orders", { offset: 0, anyReplica: true }).next()).value?.offset, 0);
+  assert.deepEqual(heard, ["orders", "UNREACHABLE", "orders", undefined]);
 });
