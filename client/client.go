@@ -51,11 +51,14 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
+	if !bearer(o.token).valid() {
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "the token has a character that no header can carry, such as a line break"}
+	}
 	security, err := o.security()
 	if err != nil {
 		return nil, err
 	}
-	return &Client{options: o, peers: newPeers(addresses, o.anywhere(), o.onlyGRPC, security, o.token, o.dial)}, nil
+	return &Client{options: o, peers: newPeers(addresses, o.anywhere(), o.onlyGRPC, security, o.token, o.dial, o.waits)}, nil
 }
 
 // Close ends every connection. Close Producers first: what they have in flight
@@ -91,7 +94,7 @@ func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(
 	for count := 1; ; count++ {
 		peer, err := on.connect(ctx)
 		if err == nil {
-			if err = do(ctx, peer.conn); err == nil {
+			if err = attend(ctx, a.client.peers, on, peer, again, do); err == nil {
 				if count > 1 {
 					a.trouble(nil)
 				}
@@ -155,12 +158,13 @@ type clientOptions struct {
 	dial      dialFunc // nil: directly
 	onlyGRPC  bool
 	onTrouble func(log string, err error)
+	waits     waits
 }
 
 type dialFunc func(ctx context.Context, address string) (net.Conn, error)
 
 func defaultClientOptions() clientOptions {
-	return clientOptions{retryTime: 5 * time.Second, onTrouble: func(string, error) {}}
+	return clientOptions{retryTime: 5 * time.Second, onTrouble: func(string, error) {}, waits: defaultWaits()}
 }
 
 // WithInsecure allows connections without TLS to addresses other than loopback.
@@ -182,8 +186,9 @@ func WithCertificates(authority, certificate, key string) Option {
 // host of the address. It must not be changed afterwards. Default off.
 func WithTLS(config *tls.Config) Option { return func(o *clientOptions) { o.tls = config } }
 
-// WithToken shows a token of Admin.CreateAccessToken with every call and stream. Without
-// certificates or WithTLS it can be read on the way. Default none.
+// WithToken shows a token of Admin.CreateAccessToken with every call and stream. Dial refuses
+// one with a space or a line break, which no header can carry. Without certificates or WithTLS it
+// can be read on the way. Default none.
 func WithToken(token string) Option { return func(o *clientOptions) { o.token = token } }
 
 // WithRetryTime sets how long calls of Admin, and the opening of a Producer or

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -94,6 +95,11 @@ type bearer string
 const authorization = "authorization"
 
 func (b bearer) header() string { return "Bearer " + string(b) }
+
+// valid reports whether a header can carry the token.
+func (b bearer) valid() bool {
+	return !strings.ContainsFunc(string(b), func(r rune) bool { return r <= ' ' || r > '~' })
+}
 
 // showIn is ctx for a stream on a connection of its own.
 func (b bearer) showIn(ctx context.Context) context.Context {

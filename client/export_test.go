@@ -3,4 +3,9 @@ package client
 import "time"
 
 // No test waits for it to pass, and a busy machine may take longer than a second.
-func init() { connectPatience = 30 * time.Second }
+func init() { connectPatience, answerPatience = 30*time.Second, 30*time.Second }
+
+// WithWaits sets how long a node may be silent before others are asked, and take to answer then.
+func WithWaits(silent, answer time.Duration) Option {
+	return func(o *clientOptions) { o.waits = waits{silent, silent, silent, answer} }
+}

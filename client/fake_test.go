@@ -74,6 +74,7 @@ type fakeServer struct {
 	idAfterDelete uint64
 
 	refuseKeep record.Reason // what KeepHold answers
+	keptHold   func()        // called by KeepHold where it does not refuse; may be nil
 	moves      chan struct{} // SetHold answers after the first when it is closed
 	sets       atomic.Int64
 

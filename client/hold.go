@@ -237,7 +237,8 @@ func (h *Hold) keep(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		limited, cancel := context.WithTimeout(ctx, every)
+		// A node may have to be left for its silence, and another one asked, within the lease.
+		limited, cancel := context.WithTimeout(ctx, 2*every)
 		err := h.holds.keep(limited, h.Info().Name)
 		cancel()
 		for _, ended := range []*Error{ErrHoldNotFound, ErrLogNotFound, ErrLogReplaced, ErrPermissionDenied, ErrUnauthenticated, ErrClosed} {

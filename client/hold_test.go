@@ -107,6 +107,12 @@ func (f *fakeServer) SetHold(context.Context, *strandlinev1.SetHoldRequest) (*st
 }
 
 func (f *fakeServer) KeepHold(context.Context, *strandlinev1.KeepHoldRequest) (*strandlinev1.KeepHoldResponse, error) {
+	if f.refuseKeep == 0 {
+		if f.keptHold != nil {
+			f.keptHold()
+		}
+		return &strandlinev1.KeepHoldResponse{}, nil
+	}
 	return nil, refuse(f.refuseKeep)
 }
 

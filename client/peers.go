@@ -29,6 +29,7 @@ type peers struct {
 	security  credentials.TransportCredentials
 	token     bearer
 	dial      dialFunc // never nil
+	waits     waits
 	near      near
 
 	mu     sync.Mutex
@@ -69,18 +70,24 @@ type peer struct {
 	// server that knows only gRPC may be followed by a newer one.
 	leanFrom atomic.Int64
 
+	// avoidUntil is when hints to it are followed again, in unix ns: it was left for its silence.
+	avoidUntil atomic.Int64
+
 	close func() // ends all calls and streams
+
+	hearing sync.Mutex // held while one reader asks whether the node is there
+	heard   time.Time  // when it last answered that
 
 	mu        sync.Mutex
 	dialError error // why the newest attempt to connect failed
 }
 
-func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token string, dial dialFunc) *peers {
+func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token string, dial dialFunc, waits waits) *peers {
 	if dial == nil {
 		dial = dialDirectly
 	}
 	return &peers{
-		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, token: bearer(token), dial: dial,
+		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, token: bearer(token), dial: dial, waits: waits,
 		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
 }
@@ -199,7 +206,7 @@ func (p *peers) prefer(log, address string) {
 }
 
 // usable reports whether a hint is worth following: a node that just could not
-// be reached is not, nor is "here" of a node that knows no address of its own.
+// be reached, or did not answer, is not, nor is "here" of a node that knows no address of its own.
 // The mutex is held.
 func (p *peers) usable(hint string) bool {
 	if hint == "" || checkAddress(hint, p.anywhere) != nil {
@@ -209,7 +216,7 @@ func (p *peers) usable(hint string) bool {
 		return false
 	}
 	known, ok := p.known[hint]
-	return !ok || known.conn.GetState() != connectivity.TransientFailure
+	return !ok || known.conn.GetState() != connectivity.TransientFailure && !known.isAvoided()
 }
 
 // lookElsewhere notes that the node tried last does not serve log. The next

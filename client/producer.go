@@ -61,7 +61,7 @@ func (c *Client) Producer(ctx context.Context, log string, opts ...ProducerOptio
 	if o.withoutSession && o.resume.Session != 0 {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a producer without a session resumes none"}
 	}
-	if o.requests < 0 || o.bytes < 0 || o.requestBytes <= 0 || o.bufferBytes <= 0 || o.linger < 0 || o.timeout < 0 {
+	if o.requests < 0 || o.bytes < 0 || o.requestBytes <= 0 || o.bufferBytes <= 0 || o.linger < 0 || o.timeout < 0 || o.lease <= 0 {
 		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a limit of the producer is not positive"}
 	}
 	o.requestBytes = min(o.requestBytes, o.bufferBytes, record.MaxBatchBytes)
@@ -144,6 +144,9 @@ func (p *Producer) AppendBatch(ctx context.Context, records []Record, opts ...Ap
 	}
 	if len(records) == 0 {
 		return 0, &Error{Reason: ErrInvalid.Reason, Message: "batch without records"}
+	}
+	if o.hasExpectedEnd && o.expectedEnd < 0 {
+		return 0, &Error{Reason: ErrInvalid.Reason, Message: "append with an expected end that is negative"}
 	}
 	q, err := p.acceptBatch(ctx, records, o)
 	if err != nil {

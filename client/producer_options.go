@@ -80,7 +80,8 @@ func WithLinger(d time.Duration) ProducerOption {
 }
 
 // WithLease sets how long the session outlives the last request of this producer. An
-// idle producer renews it three times in a lease. Default 60 s; 1 s to 24 h.
+// idle producer renews it three times in a lease. Default 60 s; 1 s to 24 h, and what is not
+// positive is refused with ErrInvalid.
 func WithLease(d time.Duration) ProducerOption {
 	return func(o *producerOptions) { o.lease = d }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,32 +18,47 @@ import (
 type readStream struct {
 	grpc.ClientStream
 	peer    *peer
-	cancel  context.CancelFunc
-	silence time.Duration // without a frame after which the server counts as lost; 0: for ever
-	over    bool          // given up, perhaps while a frame came
+	peers   *peers
+	leads   string // the log whose leader is read from; empty: another node may serve as well
+	life    context.Context
+	leave   context.CancelCauseFunc // ends life, with the reason why the node is left or nil
+	silence time.Duration           // without a frame after which the server counts as lost; 0: for ever
+	over    bool                    // given up, perhaps while a frame came
+	placed  bool                    // a frame has come
+
+	watch *time.Timer   // looks after the node while a frame is waited for; nil: there is no other
+	waits atomic.Uint64 // odd while a frame is waited for; it changes with each
 }
 
 // openReadStream opens a stream that outlives ctx, which bounds the opening: a
 // connection takes only so many streams at a time.
-func openReadStream(ctx context.Context, peer *peer, request *strandlinev1.ReadRequest, silence time.Duration) (*readStream, error) {
-	life, cancel := context.WithCancel(context.Background())
-	stop := context.AfterFunc(ctx, cancel)
-	stream, err := peer.stream(life, &grpc.StreamDesc{ServerStreams: true}, strandlinev1.LogService_Read_FullMethodName)
-	if err == nil {
-		err = stream.SendMsg(request)
+func openReadStream(ctx context.Context, p *peers, on route, peer *peer, request *strandlinev1.ReadRequest, silence time.Duration) (*readStream, error) {
+	life, leave := context.WithCancelCause(context.Background())
+	s := &readStream{peer: peer, peers: p, leads: on.leads(), life: life, leave: leave, silence: silence}
+	if others(p, peer.address) {
+		s.watch = time.AfterFunc(time.Hour, s.look)
+	}
+	stop := context.AfterFunc(ctx, s.cancel)
+	attended := s.attend()
+	var err error
+	if s.ClientStream, err = peer.stream(life, &grpc.StreamDesc{ServerStreams: true}, strandlinev1.LogService_Read_FullMethodName); err == nil {
+		err = s.SendMsg(request)
 	}
 	if err == nil {
-		err = stream.CloseSend()
+		err = s.CloseSend()
 	}
+	attended()
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // with EOF, RecvMsg returns the reason
-		cancel()
-		return nil, err
+		defer leave(nil)
+		return nil, s.why(ctx, err)
 	}
-	return &readStream{ClientStream: stream, peer: peer, cancel: cancel, silence: silence}, nil
+	return s, nil
 }
+
+func (s *readStream) cancel() { s.leave(nil) }
 
 // receive waits for a frame. The stream ends when ctx ends or the server has
 // been silent for too long.
@@ -51,6 +67,18 @@ func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
 		stop := context.AfterFunc(ctx, s.cancel)
 		defer func() { s.over = !stop() || s.over }()
 	}
+	attended := s.attend()
+	err := s.await(ctx, f)
+	attended()
+	if err != nil {
+		return s.why(ctx, err)
+	}
+	s.placed = true
+	return nil
+}
+
+// await is receive within the time that a server may be silent.
+func (s *readStream) await(ctx context.Context, f *wire.ReadFrame) error {
 	if s.silence == 0 {
 		return s.RecvMsg(f)
 	}

@@ -66,8 +66,8 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if o.freshness == atLeast && o.atLeast < 0 || o.freshness == bounded && o.maxAge <= 0 {
-		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a bound of a read's freshness is negative, or no staleness at all is allowed"}
+	if o.freshness == atLeast && o.atLeast < 0 || o.freshness == bounded && o.maxAge < minStaleness {
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a bound of a read's freshness is negative, or a staleness of less than 100 ms is asked for"}
 	}
 	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), id: o.log, next: unplaced, looked: unplaced, trouble: noTrouble()}
 	switch o.from {
@@ -342,7 +342,7 @@ func (r *Reader) receive(ctx context.Context) (*peer, error) {
 		if err != nil {
 			return peer, err
 		}
-		if r.stream, err = openReadStream(ctx, peer, r.request(), r.options.silence()); err != nil {
+		if r.stream, err = openReadStream(ctx, r.client.peers, r.route, peer, r.request(), r.options.silence()); err != nil {
 			return peer, err
 		}
 	}

@@ -124,7 +124,10 @@ func WithAtLeast(offset int64) ReaderOption {
 	return func(o *readerOptions) { o.freshness, o.atLeast = atLeast, offset }
 }
 
-// WithMaxStaleness reads from a node whose knowledge is at most d old, at the
+// minStaleness is the least bound that a node takes: a leader tells the others how far it is about as often.
+const minStaleness = 100 * time.Millisecond
+
+// WithMaxStaleness reads from a node whose knowledge is at most d old, 100 ms or more, at the
 // beginning and for as long as the read continues. When none keeps that bound for
 // WithRetryTime, Next fails with ErrStale. Nodes are chosen as for WithAnyReplica.
 func WithMaxStaleness(d time.Duration) ReaderOption {

@@ -24,6 +24,8 @@ type route interface {
 	// width is how many nodes may be tried, after a failure, before it is time
 	// to pause: at least 1.
 	width(failure *Error) int
+	// leads is the log whose leader is looked for; empty: other nodes answer as well.
+	leads() string
 }
 
 // toLeader is the way to the node that leads a log. All who use it share what
@@ -46,6 +48,8 @@ func (t toLeader) width(failure *Error) int {
 	}
 	return width
 }
+
+func (t toLeader) leads() string { return t.log }
 
 // readLeader is toLeader for those who are not turned away by a node that does
 // not lead, and so have to ask first.
@@ -78,6 +82,8 @@ func (t *toDialled) connect(ctx context.Context) (*peer, error) {
 func (t *toDialled) elsewhere(*peer, *Error) { t.turn = (t.turn + 1) % len(t.peers.addresses) }
 
 func (t *toDialled) width(*Error) int { return len(t.peers.addresses) }
+
+func (t *toDialled) leads() string { return "" }
 
 // toReplica is the way to the replicas of a log in an order. Who they are is asked again when
 // all have been tried.
@@ -161,6 +167,8 @@ func (t *toReplica) elsewhere(tried *peer, _ *Error) {
 }
 
 func (t *toReplica) width(*Error) int { return max(t.found, len(t.peers.addresses)) }
+
+func (t *toReplica) leads() string { return "" }
 
 // knownInfo asks a node what it knows of a log, without its asking others. That
 // takes no longer than connecting may.

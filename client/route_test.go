@@ -248,7 +248,7 @@ func TestAReaderReportsHowOldItsKnowledgeIs(t *testing.T) {
 
 func TestABoundThatMakesNoSenseIsRefused(t *testing.T) {
 	f := newFakeServer(t)
-	for _, o := range []client.ReaderOption{client.WithAtLeast(-1), client.WithMaxStaleness(0)} {
+	for _, o := range []client.ReaderOption{client.WithAtLeast(-1), client.WithMaxStaleness(0), client.WithMaxStaleness(99 * time.Millisecond)} {
 		_, err := f.client(t).Reader(t.Context(), "orders", o)
 		require.ErrorIs(t, err, client.ErrInvalid)
 	}

@@ -68,13 +68,15 @@ func (a *Admin) OpenSession(ctx context.Context, log string, lease time.Duration
 }
 
 // openSession begins a session on the log with an id; 0: whichever has the name.
-func (a *Admin) openSession(ctx context.Context, log string, id uint64, lease time.Duration) (Session, error) {
+func (a *Admin) openSession(ctx context.Context, log string, id uint64, lease time.Duration) (session Session, err error) {
+	if lease < 0 {
+		return Session{}, &Error{Reason: ErrInvalid.Reason, Message: "open a session with a lease that is negative"}
+	}
 	request := &strandlinev1.OpenSessionRequest{Log: log, LogId: id}
 	if lease > 0 {
 		request.Lease = durationpb.New(lease)
 	}
-	var session Session
-	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err = a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewSessionServiceClient(conn).OpenSession(ctx, request)
 		session = Session{ID: answer.GetSessionId(), Epoch: answer.GetEpoch(), Lease: answer.GetLease().AsDuration(), LogID: answer.GetLogId()}
 		return err

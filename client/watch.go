@@ -4,6 +4,11 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
 // watch is the producer's clock: it ends rounds that take too long, leaves a leader
@@ -67,11 +72,6 @@ func (w *watch) timeOut(now time.Time) {
 	}
 }
 
-// suspectAfter is how long requests may be without any answer before others are
-// asked who leads. A leader that was paused, or cut off one way, keeps its
-// connections; the transport would take 15 s to notice.
-const suspectAfter = time.Second
-
 // suspect ends the round if the node that has our requests is silent and
 // another leads by now. Should the others be wrong, that node's successor says
 // so, and what was sent again is recognised.
@@ -125,3 +125,210 @@ func (p *peers) anotherLeader(ctx context.Context, log string) string {
 	}
 	return leader
 }
+
+// suspectAfter is how long a node may be without any answer before others are asked. One that
+// was paused, or cut off one way, keeps its connections; the transport would take 15 s to notice.
+const suspectAfter = time.Second
+
+// suspectAgain is how long a call waits on where nobody could say that another node does better.
+const suspectAgain = 500 * time.Millisecond
+
+// quietAfter is how long a stream that has had a frame may be without another before its node is
+// asked whether it is there: at the end of a log that takes no appends, frames are rare.
+const quietAfter = 2 * time.Second
+
+// answerPatience is how long a node may take for the answer to a question that costs nothing.
+var answerPatience = time.Second
+
+// avoided is how long hints to a node that was left for its silence are not followed.
+const avoided = 2 * time.Second
+
+// waits is how long a client bears a node that does not answer.
+type waits struct{ suspect, again, quiet, answer time.Duration }
+
+func defaultWaits() waits {
+	return waits{suspectAfter, suspectAgain, quietAfter, answerPatience}
+}
+
+// attend makes a try of a call, and gives it up when the node is silent and another one may
+// answer: see forsake. The call may have had its effect then, so one that must not be made twice
+// waits for its node alone.
+func attend(ctx context.Context, p *peers, on route, tried *peer, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
+	if again == once || !others(p, tried.address) {
+		return do(ctx, tried.conn)
+	}
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	suspect := time.AfterFunc(p.waits.suspect, func() {
+		for ctx.Err() == nil {
+			if why := forsake(ctx, p, tried, on.leads()); why != nil {
+				leave(why)
+			}
+			pause(ctx, p.waits.again)
+		}
+	})
+	defer suspect.Stop()
+	err := do(ctx, tried.conn)
+	if why, left := context.Cause(ctx).(*Error); left && err != nil {
+		return why
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// others reports whether there is a dialled node beside the one at an address.
+func others(p *peers, than string) bool {
+	return len(p.addresses) > 1 || p.addresses[0] != than
+}
+
+// forsake is why a call to a node that has not answered for a while is to be made elsewhere: the
+// node does not even answer a question that costs nothing, while another one does; or another node
+// leads the log in a newer term than it knows of. nil: nothing speaks for that. log is empty where
+// any node will do.
+func forsake(ctx context.Context, p *peers, tried *peer, log string) *Error {
+	ctx, cancel := context.WithTimeout(ctx, p.waits.answer)
+	defer cancel()
+	var (
+		asking sync.WaitGroup
+		mu     sync.Mutex
+		own    sign
+		beside sign
+	)
+	asking.Go(func() { own = tried.sign(ctx, log) })
+	for _, address := range p.addresses {
+		if address == tried.address {
+			continue
+		}
+		asking.Go(func() {
+			peer, err := p.connectTo(ctx, address)
+			if err != nil {
+				return
+			}
+			found := peer.sign(ctx, log)
+			mu.Lock()
+			defer mu.Unlock()
+			if beside.alive = beside.alive || found.alive; found.leader != "" && found.term >= beside.term {
+				beside.leader, beside.term = found.leader, found.term
+			}
+		})
+	}
+	asking.Wait()
+	another := beside.leader != "" && beside.leader != tried.address
+	switch {
+	case another && (!own.alive || own.leader != "" && beside.term > own.term):
+		if !own.alive {
+			tried.avoid()
+		}
+		return &Error{
+			Reason: ErrNotLeader.Reason, Message: tried.address + " does not answer, and " + beside.leader + " leads now",
+			Retryable: true, Outcome: MaybeDone, Leader: beside.leader,
+		}
+	case own.alive, !beside.alive, beside.leader != "":
+		return nil // the next look may find more
+	}
+	tried.avoid()
+	return unreachable(MaybeDone, tried.address+" does not answer for now, and other nodes do")
+}
+
+// sign is what a node answers to a question that costs nothing.
+type sign struct {
+	alive  bool
+	leader string // of the log, as far as the node knows
+	term   uint64
+}
+
+// sign asks a node who leads a log; with an empty name, whether it is there. Whatever it answers,
+// it is.
+func (p *peer) sign(ctx context.Context, log string) sign {
+	if log == "" {
+		return sign{alive: p.answers(ctx)}
+	}
+	answer, err := strandlinev1.NewLogServiceClient(p.conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: log, AllowStale: true})
+	if err != nil {
+		return sign{alive: answered(err)}
+	}
+	return sign{true, answer.GetInfo().GetLeader(), answer.GetInfo().GetLeaderTerm()}
+}
+
+// answers reports whether a node answers: also that it does not know the question.
+func (p *peer) answers(ctx context.Context) bool {
+	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	return err == nil || answered(err)
+}
+
+// isHeard is answers for those who wait for frames, of whom there may be many: one asks for all,
+// and what was found out less than a second ago is not asked again.
+func (p *peer) isHeard(ctx context.Context, patience time.Duration) bool {
+	p.hearing.Lock()
+	defer p.hearing.Unlock()
+	if time.Since(p.heard) < suspectAfter {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if !p.answers(ctx) {
+		return false
+	}
+	p.heard = time.Now()
+	return true
+}
+
+// attend has the node looked after until its result is called: while it is waited for.
+func (s *readStream) attend() (done func()) {
+	if s.watch == nil {
+		return func() {}
+	}
+	wait := s.peers.waits.suspect
+	if s.placed {
+		wait = s.peers.waits.quiet
+	}
+	s.waits.Add(1)
+	s.watch.Reset(wait)
+	return s.attended
+}
+
+func (s *readStream) attended() {
+	s.watch.Stop()
+	s.waits.Add(1)
+}
+
+// why is the reason why the node was left, if that is what a stream has failed with.
+func (s *readStream) why(ctx context.Context, err error) error {
+	if why, left := context.Cause(s.life).(*Error); left && ctx.Err() == nil {
+		return why
+	}
+	return err
+}
+
+// look leaves the node, while a frame is waited for, if it is silent and another one is not.
+func (s *readStream) look() {
+	of := s.waits.Load()
+	for of%2 == 1 && s.waits.Load() == of && s.life.Err() == nil {
+		heard := s.placed && s.peer.isHeard(s.life, s.peers.waits.answer/2)
+		if !heard {
+			if why := forsake(s.life, s.peers, s.peer, s.leads); why != nil && s.waits.Load() == of {
+				s.leave(why)
+			}
+		}
+		pause(s.life, s.peers.waits.suspect)
+	}
+}
+
+// answered reports whether an error is the answer of a node.
+func answered(err error) bool {
+	switch fromRPC(err).Reason {
+	case ErrUnreachable.Reason, ErrCancelled.Reason, ErrClosed.Reason:
+		return false
+	}
+	return true
+}
+
+// avoid notes that the node was left for its silence.
+func (p *peer) avoid() { p.avoidUntil.Store(time.Now().Add(avoided).UnixNano()) }
+
+func (p *peer) isAvoided() bool { return time.Now().UnixNano() < p.avoidUntil.Load() }

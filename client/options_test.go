@@ -1,0 +1,52 @@
+package client_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+)
+
+// What cannot be right is refused before anything is sent.
+func TestOptionsThatCannotBeRightAreRefused(t *testing.T) {
+	f := newFakeServer(t)
+	c := f.client(t)
+	for name, ask := range map[string]func() error{
+		"a lease of 0": func() error {
+			_, err := c.Producer(t.Context(), "orders", client.WithLease(0))
+			return err
+		},
+		"a negative lease": func() error {
+			_, err := c.Producer(t.Context(), "orders", client.WithLease(-time.Second))
+			return err
+		},
+		"a negative lease of a session": func() error {
+			_, err := c.Admin().OpenSession(t.Context(), "orders", -time.Second)
+			return err
+		},
+		"a negative expected end": func() error {
+			p := f.producer(t)
+			_, err := p.AppendBatch(t.Context(), []client.Record{{}}, client.WithExpectedEnd(-1))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := ask()
+			require.ErrorIs(t, err, client.ErrInvalid)
+			require.Equal(t, client.NotDone, outcomeOf(t, err))
+		})
+	}
+	require.EqualValues(t, 1, f.opened, "the session of the producer that asks for an expected end")
+	require.Zero(t, f.requests)
+}
+
+// A token that was read from a file ends with the file's line break. No header can carry it.
+func TestATokenThatNoHeaderCanCarryIsRefusedAndNotShown(t *testing.T) {
+	for _, token := range []string{"secret\n", "sec ret", "secret\r\n", "sécret"} {
+		_, err := client.Dial([]string{"127.0.0.1:1"}, client.WithToken(token))
+		require.ErrorIs(t, err, client.ErrInvalid)
+		require.NotContains(t, err.Error(), "ret")
+	}
+}
