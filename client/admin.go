@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -211,6 +212,70 @@ func (a *Admin) info(ctx context.Context, log string, id uint64) (LogInfo, error
 		return err
 	})
 	return fromLogInfo(info), err
+}
+
+// End is where a log ends, by its leader and a majority of its replicas: every record that was
+// acknowledged before End was called lies below. Callers share calls: those who come while one is
+// under way are answered together by the next.
+func (c *Client) End(ctx context.Context, log string) (end int64, err error) {
+	a := c.ends.join(log, func() (int64, error) {
+		info, err := c.Admin().Info(context.Background(), log)
+		return info.End, err
+	})
+	select {
+	case <-a.done:
+		return a.end, a.err
+	case <-ctx.Done():
+		return 0, cancelled(ctx, NotDone)
+	}
+}
+
+// ends are the ends of logs that are being asked for.
+type ends struct {
+	mu    sync.Mutex
+	asked map[string]*endAnswer // by log: who comes while a call is under way; nil: nobody has
+}
+
+type endAnswer struct {
+	done chan struct{} // closed when the rest is there
+	end  int64
+	err  error
+}
+
+// join returns the answer to a call of ask that begins after join was called.
+func (e *ends) join(log string, ask func() (int64, error)) *endAnswer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next, busy := e.asked[log]
+	if next != nil {
+		return next
+	}
+	a := &endAnswer{done: make(chan struct{})}
+	if busy {
+		e.asked[log] = a
+		return a
+	}
+	if e.asked == nil {
+		e.asked = map[string]*endAnswer{}
+	}
+	e.asked[log] = nil
+	go e.run(log, a, ask)
+	return a
+}
+
+// run asks for a and then for those who have come meanwhile, until nobody has.
+func (e *ends) run(log string, a *endAnswer, ask func() (int64, error)) {
+	for a != nil {
+		a.end, a.err = ask()
+		close(a.done)
+		e.mu.Lock()
+		if a = e.asked[log]; a == nil {
+			delete(e.asked, log)
+		} else {
+			e.asked[log] = nil
+		}
+		e.mu.Unlock()
+	}
 }
 
 // WatchInfo yields the log's description now and after changes, at most once

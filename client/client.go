@@ -32,6 +32,7 @@ import (
 type Client struct {
 	options clientOptions
 	peers   *peers
+	ends    ends
 }
 
 // Dial prepares a client of the nodes at addresses (host:port), of which one

@@ -9,3 +9,10 @@ func init() { connectPatience, answerPatience = 30*time.Second, 30*time.Second }
 func WithWaits(silent, answer time.Duration) Option {
 	return func(o *clientOptions) { o.waits = waits{silent, silent, silent, answer} }
 }
+
+// Waits reports whether callers of End wait for a call that has not begun.
+func Waits(c *Client, log string) bool {
+	c.ends.mu.Lock()
+	defer c.ends.mu.Unlock()
+	return c.ends.asked[log] != nil
+}

@@ -1,11 +1,13 @@
 package client_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 )
 
@@ -49,4 +51,46 @@ func TestATokenThatNoHeaderCanCarryIsRefusedAndNotShown(t *testing.T) {
 		require.ErrorIs(t, err, client.ErrInvalid)
 		require.NotContains(t, err.Error(), "ret")
 	}
+}
+
+// An answer that was asked for before a caller came may lack what was acknowledged to it since.
+func TestCallersOfEndShareCallsThatBeginAfterTheyCame(t *testing.T) {
+	f := newFakeServer(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	f.describe = func(_ *strandlinev1.GetInfoRequest, info *strandlinev1.LogInfo) error {
+		end := info.EndOffset
+		f.mu.Unlock()
+		asked <- struct{}{}
+		<-answer
+		f.mu.Lock()
+		info.EndOffset = end
+		return nil
+	}
+	c := f.client(t)
+	var callers sync.WaitGroup
+	ask := func(want int64) {
+		callers.Go(func() {
+			end, err := c.End(t.Context(), "orders")
+			require.NoError(t, err)
+			require.Equal(t, want, end)
+		})
+	}
+	ask(0)
+	<-asked
+	f.mu.Lock()
+	f.end = 7
+	f.mu.Unlock()
+	for range 20 {
+		ask(7)
+	}
+	require.Eventually(t, func() bool { return client.Waits(c, "orders") }, time.Minute, time.Millisecond)
+	answer <- struct{}{}
+	<-asked
+	close(answer)
+	go func() { // callers that were late
+		for range asked {
+		}
+	}()
+	callers.Wait()
+	close(asked)
 }
