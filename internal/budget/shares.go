@@ -40,6 +40,14 @@ func (s *Shares) Tight() bool { return s.used.Load() > s.size/2 }
 // Full reports whether there is no room at all, for what can be refused after all.
 func (s *Shares) Full() bool { return s.used.Load() >= s.size }
 
+// Crowds reports whether a holder that would have so many bytes would have more than is left
+// for all others, or nothing is left: what would make it larger is refused, and others still
+// have room. One may fill half of the part, two a third each.
+func (s *Shares) Crowds(own int64) bool {
+	left := s.size - s.used.Load() // of which own may be a part already
+	return left <= 0 || own > left
+}
+
 // Used is what all hold, Size what they should hold at most.
 func (s *Shares) Used() int64 { return s.used.Load() }
 func (s *Shares) Size() int64 { return s.size }

@@ -78,12 +78,13 @@ func (m *sessionMemory) count(bytes int64) {
 	}
 }
 
-// left is how much there is for more.
+// left is how much there is for more: for a log that takes more than all others could still have,
+// nothing. Its writers would keep those of other logs from opening sessions.
 func (m *sessionMemory) left() sequence.MemoryLeft {
 	switch {
-	case m.all.Full():
+	case m.all.Crowds(m.counted):
 		return sequence.MemoryUsedUp
-	case m.all.Used() > m.all.Size()/8*7:
+	case m.all.Used() > m.all.Size()/8*7, m.all.Crowds(m.counted / 7 * 8):
 		return sequence.MemoryTight
 	}
 	return sequence.MemoryAmple

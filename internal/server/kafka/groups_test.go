@@ -318,6 +318,24 @@ func TestGroupsAreRefusedWhereTheNodesMemoryIsUsedUp(t *testing.T) {
 	c.join("other")
 }
 
+func TestAGroupThatFillsItsShareLeavesRoomForOthers(t *testing.T) {
+	memory := budget.New(budget.Least)
+	d := open(t, t.TempDir(), Options{Memory: memory})
+	c := d.raw()
+	c.coordinated()
+	join := joinRequest("greedy")
+	join.Protocols[0].Metadata = make([]byte, 300<<10)
+	for i := range 3 { // all but the first wait for the others to come again
+		d.raw().send(join)
+		require.Eventually(t, func() bool { return memory.Groups.Used() > int64((i+1)*300<<10) }, time.Minute, time.Millisecond)
+	}
+	c.send(join)
+	r, _ := c.receive(join)
+	require.Equal(t, kerr.GroupMaxSizeReached.Code, r.(*kmsg.JoinGroupResponse).ErrorCode)
+	require.Less(t, memory.Groups.Used(), memory.Groups.Size()*2/3)
+	c.join("billing")
+}
+
 // interrupted is a node that calls a function once, at one moment.
 type interrupted struct {
 	backend.Node

@@ -96,7 +96,7 @@ func JoinGroup(c *Coordinator, q *backend.Call, m *kmsg.JoinGroupRequest) *kmsg.
 	err := q.MayGroup("join-group", access.Read, m.Group)
 	if err == nil {
 		_, err = c.with(q.Ctx, m.Group, true, func(g *group.Group, now int64) {
-			if c.memory.Full() && g.Grows(&j) {
+			if more := g.Grows(&j); more > 0 && c.memory.Crowds(int64(g.Bytes()+more)) {
 				answers <- group.Joined{Err: kerr.GroupMaxSizeReached, MemberID: m.MemberID}
 				return
 			}
@@ -155,13 +155,10 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 		MemberID: m.MemberID, Instance: protocol.Text(m.InstanceID), Generation: m.Generation,
 		ProtocolType: protocol.Text(m.ProtocolType), Protocol: protocol.Text(m.Protocol), Shares: make(map[string][]byte, len(m.GroupAssignment)),
 	}
+	more := 0
 	for _, a := range m.GroupAssignment {
 		s.Shares[a.MemberID] = slices.Clone(a.MemberAssignment)
-	}
-	if len(s.Shares) > 0 && c.memory.Full() {
-		r := kmsg.NewPtrSyncGroupResponse()
-		r.ErrorCode, r.MemberAssignment = kerr.GroupMaxSizeReached.Code, []byte{}
-		return r
+		more += len(a.MemberAssignment)
 	}
 	answers := make(chan group.Synced, 1)
 	err := q.MayGroup("join-group", access.Read, m.Group)
@@ -169,6 +166,10 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 		_, err = c.with(q.Ctx, m.Group, false, func(g *group.Group, now int64) {
 			if g == nil {
 				answers <- group.Synced{Err: kerr.UnknownMemberID}
+				return
+			}
+			if len(s.Shares) > 0 && c.memory.Crowds(int64(g.Bytes()+more)) {
+				answers <- group.Synced{Err: kerr.GroupMaxSizeReached}
 				return
 			}
 			g.Sync(now, s, func(a group.Synced) { answers <- a })

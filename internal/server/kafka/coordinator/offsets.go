@@ -119,11 +119,14 @@ func (o *offsets) write(ctx context.Context, term uint64, changes ...offsetChang
 func (o *offsets) enqueue(term uint64, changes []offsetChange, done chan error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	more := 0
+	more, largest := 0, 0
 	for _, c := range changes {
 		more += o.state.more(&c)
+		if g := o.state.groups[c.Group]; g != nil {
+			largest = max(largest, g.memory(c.Group))
+		}
 	}
-	if more > 0 && (o.state.count+more > maxCommitted || o.memory.Full()) {
+	if more > 0 && (o.state.count+more > maxCommitted || o.memory.Crowds(int64(largest))) {
 		return kerr.InvalidCommitOffsetSize
 	}
 	for _, c := range changes {

@@ -37,13 +37,16 @@ func (r *roster) Bytes() int {
 	return n
 }
 
-// Grows reports whether the group takes more memory after a join than before.
-func (r *roster) Grows(j *Join) bool {
+// Grows returns how many bytes of memory the group takes more after a join than before.
+func (r *roster) Grows(j *Join) int {
 	m := r.findInstance(j.Instance)
 	if m == nil {
 		m = r.find(j.MemberID)
 	}
-	return m == nil || len(m.id)+j.bytes() > m.bytes
+	if m == nil {
+		return len(j.NewID) + j.bytes()
+	}
+	return max(0, len(m.id)+j.bytes()-m.bytes)
 }
 
 func (r *roster) find(id string) *member {
