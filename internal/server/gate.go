@@ -19,7 +19,8 @@ func (o *Options) close(logger *slog.Logger, otherwise func() bool) *secure.Gate
 	}
 	if o.HTTP != nil {
 		// Probes of the system that runs the node have no certificate.
-		o.HTTP = gate.Listen(o.HTTP, secure.Port{Name: "http", Protocols: []string{"http/1.1"}, AnonymousToo: true, Most: httpserver.MaxConnections})
+		o.HTTP = gate.Listen(o.HTTP, secure.Port{Name: "http", Protocols: []string{"http/1.1"}, AnonymousToo: true,
+			Most: httpserver.MaxConnections, MostOfEach: httpserver.MaxConnectionsOfAddress, Yields: true})
 	}
 	o.Node.Dial, o.Node.Prove = gate.DialNode(o.Node.Dial), gate.Prove
 	return gate

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
@@ -40,6 +41,7 @@ func (o Options) needing(need access.Rights, verb string, next http.Handler) htt
 			return
 		}
 		text(w)
+		w.Header().Set("Connection", "close") // see once
 		status := http.StatusServiceUnavailable
 		switch {
 		case errors.Is(err, &record.Refusal{Reason: record.Denied}):
@@ -50,6 +52,41 @@ func (o Options) needing(need access.Rights, verb string, next http.Handler) htt
 		}
 		http.Error(w, record.RefusalOf(err).Detail, status)
 	})
+}
+
+// once ends the connection behind the answer: an idle one is for those who have shown that
+// they may ask for more than everybody, and until it has asked a client has readTimeout.
+func once(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, q)
+	})
+}
+
+// atHome refuses what a page in a browser asks by a name of its own that leads to this machine,
+// where nothing is asked of those who are here: a server for this machine is asked for by an
+// address or as localhost. Behind TLS the name is the certificate's.
+func atHome(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		at, _ := q.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if q.TLS == nil && at != nil && at.IP.IsLoopback() && !isHome(q.Host) {
+			text(w)
+			w.Header().Set("Connection", "close")
+			http.Error(w, "this port is for this machine: ask for it as localhost or by its address, not by another name", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, q)
+	})
+}
+
+// isHome reports whether the host of a request is localhost, an address, or not said.
+func isHome(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = strings.Trim(hostPort, "[]")
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil
 }
 
 // sees reports whether the caller of a page that is open to everybody is shown more than

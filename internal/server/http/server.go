@@ -45,8 +45,11 @@ type Options struct {
 }
 
 const (
-	// MaxConnections is for the listener: there is no other bound.
-	MaxConnections = 1000
+	// MaxConnections is for the listener: there is no other bound. One address holds a quarter,
+	// and where the port is full it yields to one that holds fewer: whoever asks whether
+	// the node lives is answered.
+	MaxConnections          = 1000
+	MaxConnectionsOfAddress = MaxConnections / 4
 
 	maxHeaderBytes = 64 << 10
 	readTimeout    = 10 * time.Second
@@ -71,14 +74,14 @@ func New(n Node, o Options) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	for _, p := range o.paths(n, metrics) {
-		handler := p.handler
+		handler := once(p.handler)
 		if p.need != access.None {
-			handler = o.needing(p.need, p.verb, handler)
+			handler = o.needing(p.need, p.verb, p.handler)
 		}
 		mux.Handle("GET "+p.pattern, handler)
 	}
 	return &Server{http: &http.Server{
-		Handler:           mux,
+		Handler:           atHome(mux),
 		ConnContext:       connected,
 		ReadHeaderTimeout: readTimeout,
 		ReadTimeout:       readTimeout,

@@ -157,3 +157,46 @@ func TestOversizedHeadersAreRefused(t *testing.T) {
 	s.Stop(context.Background())
 	require.NoError(t, <-served)
 }
+
+// asked returns the answer to a request for a path at a host, on a connection of its own.
+func asked(t *testing.T, path, host string) *http.Response {
+	t.Helper()
+	s, err := New(new(fakeNode), Options{})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	client := &http.Client{Transport: new(http.Transport)}
+	defer func() {
+		client.CloseIdleConnections()
+		s.Stop(context.Background())
+		require.NoError(t, <-served)
+	}()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+path, nil)
+	require.NoError(t, err)
+	q.Host = host
+	r, err := client.Do(q)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, r.Body)
+	require.NoError(t, err)
+	require.NoError(t, r.Body.Close())
+	return r
+}
+
+func TestWhatEverybodyMayAskEndsTheConnection(t *testing.T) {
+	for path, ends := range map[string]bool{"/livez": true, "/readyz": true, "/metrics": false} {
+		require.Equal(t, ends, asked(t, path, "").Close, path)
+	}
+}
+
+func TestAPageUnderAnotherNameIsNotAnswered(t *testing.T) {
+	for _, host := range []string{"", "localhost", "LocalHost:7271", "dev.localhost.", "127.0.0.1:7271", "[::1]:7271", "[::1]", "10.0.0.1"} {
+		require.Equal(t, http.StatusOK, asked(t, "/metrics", host).StatusCode, host)
+	}
+	for _, host := range []string{"attacker.example", "attacker.example:7271", "localhost.attacker.example", "127.0.0.1.attacker.example"} {
+		for _, path := range []string{"/metrics", "/livez", "/debug/pprof/", "/"} {
+			require.Equal(t, http.StatusMisdirectedRequest, asked(t, path, host).StatusCode, host)
+		}
+	}
+}

@@ -14,6 +14,9 @@ const (
 	// failingRate is how many handshakes of an address may fail in a second, on all ports
 	// together; as many may fail at once. Beyond that its handshakes are slowed down.
 	failingRate = 100
+	// failedLogin is how many of them a login counts as that failed: a password is guessed 10
+	// times in a second from one address.
+	failedLogin = 10
 	// failingWait is how long a handshake waits for that, unread. One that would wait longer
 	// is refused.
 	failingWait = time.Second
@@ -21,6 +24,9 @@ const (
 	// removed that need not be any more.
 	maxFailing = 4096
 	sweepEvery = time.Second
+
+	// failingOwed bounds how far an address can fall behind.
+	failingOwed = 5 * time.Second
 
 	failingToken = time.Second / failingRate // the time in which a token comes back
 	failingBurst = failingRate * failingToken
@@ -73,10 +79,18 @@ func (f *failing) ended(from netip.Prefix, taken, failed bool, now time.Time) {
 	case !failed && known:
 		f.full[from] = full.Add(-failingToken)
 	case failed && known && full.After(now):
-		f.full[from] = full.Add(failingToken)
+		// What an address owes ends within seconds after it has stopped to fail.
+		f.full[from] = minTime(full.Add(failingToken), now.Add(failingBurst+failingOwed))
 	case failed && (known || f.room(now)):
 		f.full[from] = now.Add(failingToken)
 	}
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // room reports whether one more address can be slowed down. The caller holds mu.

@@ -194,6 +194,29 @@ func TestAHandshakeThatIsSlowedDownWaitsForItsPaceAndPaysOnlyIfItBegins(t *testi
 	})
 }
 
+func TestLoginsThatFailSlowTheirAddressDown(t *testing.T) {
+	now := time.Now()
+	f := &failing{full: map[netip.Prefix]time.Time{}}
+	guesses := &conn{failing: f}
+	remote := addr{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 1}, guesses}
+	from := wherever(remote.Addr)
+	_, _, ok := f.delay(from, now)
+	require.True(t, ok)
+	for range 10 * failingRate / failedLogin {
+		Failed(remote)
+	}
+	_, _, ok = f.delay(from, now.Add(time.Second))
+	require.False(t, ok, "it has guessed ten seconds' worth at once")
+	_, _, ok = f.delay(wherever(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 8)}), now)
+	require.True(t, ok, "others are not concerned")
+	for range 100 * failingRate {
+		Failed(remote)
+	}
+	wait, _, ok := f.delay(from, time.Now().Add(failingOwed+failingBurst))
+	require.True(t, ok)
+	require.Zero(t, wait, "it is forgiven soon after it stopped")
+}
+
 func TestAClientThatGaveUpWhileOthersHadAllTurnsHasNotFailed(t *testing.T) {
 	files := newAuthority(t, "prod").node("a")
 	for held, known := range map[time.Duration]int{failingWait / 2: 1, 2 * failingWait: 0} {

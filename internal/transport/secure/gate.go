@@ -46,6 +46,11 @@ type Port struct {
 	AnonymousToo bool
 	// Most bounds the connections of all addresses; 0: any number.
 	Most int
+	// Yields: a port that has Most closes the oldest connection of the address with the most
+	// for one of an address with fewer, and no address holds more than MostOfEach, but for
+	// this machine.
+	Yields     bool
+	MostOfEach int
 }
 
 // NewGate makes a gate.
@@ -62,11 +67,19 @@ func NewGate(o GateOptions) *Gate {
 func (g *Gate) Listen(l net.Listener, port Port) net.Listener {
 	g.metrics.serve(port.Name)
 	counting := &countingListener{Listener: l, gate: g, port: port}
-	counting.open = addresses{most: port.Most, mostOfEach: g.o.PerAddress, ofEach: map[netip.Prefix]int{}}
+	counting.open = addresses{most: port.Most, mostOfEach: smaller(g.o.PerAddress, port.MostOfEach), yields: port.Yields, ofEach: map[netip.Prefix]int{}}
 	if g.o.Credentials == nil {
 		return counting
 	}
 	return newEncryptedListener(counting)
+}
+
+// smaller returns the smaller of two bounds, of which 0 is none.
+func smaller(a, b int) int {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // countingListener closes connections of addresses that have as many as they may.
@@ -88,7 +101,7 @@ func (l *countingListener) Accept() (net.Conn, error) {
 		if !ok || l.port.Most == 0 && !from.IsValid() {
 			return socket, nil
 		}
-		if leave, entered := l.open.enter(from); entered {
+		if leave, entered := l.open.enter(socket, from); entered {
 			return &counted{TCPConn: tcp, leave: leave}, nil
 		}
 		l.gate.metrics.refused.WithLabelValues(l.port.Name, tooManyConnections).Inc()

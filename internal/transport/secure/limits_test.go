@@ -103,7 +103,7 @@ func TestOneAddressDoesNotTakeTheHandshakesOfOthers(t *testing.T) {
 func TestAnAddressHoldsSoManyConnections(t *testing.T) {
 	a := addresses{most: 5, mostOfEach: 2, ofEach: map[netip.Prefix]int{}}
 	enter := func(address string) func() {
-		leave, ok := a.enter(prefixOf(&net.TCPAddr{IP: net.ParseIP(address), Port: 1}))
+		leave, ok := a.enter(nil, prefixOf(&net.TCPAddr{IP: net.ParseIP(address), Port: 1}))
 		require.Equal(t, ok, leave != nil)
 		return leave
 	}
@@ -155,4 +155,42 @@ func TestAPortClosesWhatAnAddressMayNotHold(t *testing.T) {
 	third := <-accepted
 	require.NotNil(t, third)
 	require.NoError(t, third.Close())
+}
+
+func TestAFullPortYieldsToAddressesWithFewerConnections(t *testing.T) {
+	a := addresses{most: 10, mostOfEach: 8, yields: true, ofEach: map[netip.Prefix]int{}}
+	enter := func(address string) (conn *named, leave func()) {
+		conn = &named{}
+		leave, _ = a.enter(conn, prefixOf(&net.TCPAddr{IP: net.ParseIP(address), Port: 1}))
+		return conn, leave
+	}
+	var greedy []*named
+	for range 8 {
+		conn, leave := enter("10.0.0.1")
+		require.NotNil(t, leave)
+		defer leave()
+		greedy = append(greedy, conn)
+	}
+	_, leave := enter("10.0.0.1")
+	require.Nil(t, leave, "it has its share")
+	var others []*named
+	for i := range 6 {
+		conn, leave := enter("10.0.1." + string(rune('1'+i)))
+		require.NotNil(t, leave, "an address that asks whether the node lives is let in")
+		defer leave()
+		others = append(others, conn)
+	}
+	for i, conn := range greedy {
+		require.Equal(t, i < 4, conn.closed, "the oldest ones go")
+	}
+	for _, conn := range others {
+		require.False(t, conn.closed)
+	}
+	require.Equal(t, 10, a.open)
+	machine, leave := enter("127.0.0.1")
+	require.NotNil(t, leave)
+	leave()
+	leave()
+	require.False(t, machine.closed)
+	require.Equal(t, 9, a.open, "what has gone is not counted again")
 }
