@@ -32,7 +32,7 @@ const firstLevel = 1
 //
 //	1  everything before there were levels
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
-//	3  digests of logs, and their stretch
+//	3  digests of logs, and their stretch; the secret of access.List
 //
 // What only a higher level allows is marked in Change, Node, Log and Config with the tag since; for
 // commands of logs see AllowCommand.
@@ -130,6 +130,9 @@ func allow(needed, level int) *record.Refusal {
 // needs is the level that allows everything in the change.
 func (c *Change) needs() int {
 	needed := neededLevel(*c)
+	if c.Access != nil {
+		needed = max(needed, neededLevel(*c.Access))
+	}
 	for _, n := range c.Node {
 		needed = max(needed, neededLevel(n))
 	}

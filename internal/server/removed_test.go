@@ -138,6 +138,8 @@ func TestAnOldPasswordEndsTheConnectionsThatProvedIt(t *testing.T) {
 	require.NoError(t, err)
 	may := client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append"}}
 	admin := enforced(t, alice, may)
+	rules, _ := n.node.Rules()
+	require.NotEmpty(t, rules.List().Secret, "all nodes say the same of users that there are not")
 	files, err := secure.OpenClient(secure.Files{Authority: filepath.Join(a.dir, "ca.crt")})
 	require.NoError(t, err)
 	removeAndAdd := func() {

@@ -358,7 +358,8 @@ func TestTheAuditLogHasWhatChangesAndWhatIsRefusedAndNoSecretIsAnywhere(t *testi
 		{Principal: "user/alice", Verb: "create-token", Object: "cluster", Outcome: "done"},
 		{Principal: "user/alice", Verb: "create-join-token", Object: "cluster", Outcome: "done"},
 		{Principal: "user/bob", Verb: "trim", Object: "log/orders", Outcome: "refused", Token: token.ID},
-		{Principal: "anonymous", Verb: "authenticate", Object: "cluster", Outcome: "refused"},
+		{Principal: "anonymous", Verb: "authenticate", Object: "user/carol", Outcome: "refused"},
+		{Principal: "anonymous", Verb: "authenticate", Object: "token/" + token.ID, Outcome: "refused"},
 	} {
 		require.True(t, find(first, want), "%v in %s", want, first)
 	}

@@ -180,7 +180,7 @@ func TestOnlyWhatMeansSomethingCanBeGranted(t *testing.T) {
 		{Principal: "user/" + strings.Repeat("a", maxName+1), On: on(t, "log/orders"), Rights: Read},
 		{Principal: "user/alice", On: Object{Kind: "disk"}, Rights: Read},
 		{Principal: "user/alice", On: Object{Kind: Log}, Rights: Read},
-		{Principal: "user/alice", On: Object{Kind: Log, Name: strings.Repeat("a", maxObjectName+1)}, Rights: Read},
+		{Principal: "user/alice", On: Object{Kind: Log, Name: strings.Repeat("a", MaxObjectName+1)}, Rights: Read},
 	} {
 		_, refusal := AddGrants(List{}, []Grant{g})
 		require.NotNil(t, refusal, "%v", g)

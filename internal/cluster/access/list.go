@@ -14,6 +14,9 @@ type List struct {
 	Grants map[string]Grant `json:"grants,omitempty"` // by Grant.key
 	// Enforced: what is not granted is refused.
 	Enforced bool `json:"enforced,omitempty"`
+	// Secret is random, made with the first change and the same on all nodes: what is said of
+	// users that there are not follows from it, so that no node gives another answer.
+	Secret []byte `json:"secret,omitempty"`
 	// Revision counts the changes.
 	Revision uint64          `json:"revision,omitempty"`
 	Unknown  unknown.Members `json:"-"`
@@ -83,8 +86,12 @@ type Change struct {
 	Revoke      []string        `json:"revoke,omitempty"`       // ids of tokens
 	Grants      []Grant         `json:"grants,omitempty"`       // as they are from now on; without rights: gone
 	Enforce     *bool           `json:"enforce,omitempty"`
+	Secret      []byte          `json:"secret,omitempty" since:"3"` // the list's, where it has none
 	Unknown     unknown.Members `json:"-"`
 }
+
+// SecretLevel is the feature level that allows a Secret.
+const SecretLevel = 3
 
 // Empty reports whether the change has no effect.
 func (c *Change) Empty() bool {
@@ -116,6 +123,9 @@ func (l List) With(c *Change) List {
 	}
 	if c.Enforce != nil {
 		l.Enforced = *c.Enforce
+	}
+	if len(l.Secret) == 0 {
+		l.Secret = c.Secret
 	}
 	l.Revision++
 	return l

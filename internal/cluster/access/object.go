@@ -42,8 +42,8 @@ func OfLog(name string) Object {
 // system reports whether the object is a log of the system.
 func (o Object) system() bool { return o.Kind == Log && record.IsSystemLog(o.Name) }
 
-// maxObjectName bounds the name of an object, in bytes.
-const maxObjectName = 255
+// MaxObjectName bounds the name of an object, in bytes.
+const MaxObjectName = 255
 
 // String is the object as people write it: cluster, log/orders, log/audit-*, group/*.
 func (o Object) String() string {
@@ -76,8 +76,8 @@ func (o Object) Check() error {
 		return errors.New("the cluster has no name in a grant")
 	case o.Kind != Cluster && o.Name == "" && !o.Prefix:
 		return fmt.Errorf("a %s without a name; all of them are %s/*", o.Kind, o.Kind)
-	case len(o.Name) > maxObjectName:
-		return fmt.Errorf("a name of %d bytes, at most %d are taken", len(o.Name), maxObjectName)
+	case len(o.Name) > MaxObjectName:
+		return fmt.Errorf("a name of %d bytes, at most %d are taken", len(o.Name), MaxObjectName)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"context"
+	"crypto/rand"
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
@@ -45,6 +46,9 @@ func (r *rights) ChangeAccess(ctx context.Context, decide func(l access.List, no
 		change, refusal := decide(s.Access, r.self.Now().UnixMilli())
 		if change.Empty() {
 			return catalog.Refusable(cluster.Change{}, refusal)
+		}
+		if len(s.Access.Secret) == 0 && s.FeatureLevel() >= access.SecretLevel {
+			change.Secret = []byte(rand.Text())
 		}
 		return catalog.Refusable(cluster.Change{Access: &change}, refusal)
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,18 +35,33 @@ type Entry struct {
 	Object    string    `json:"object"`
 	Outcome   Outcome   `json:"outcome"`
 	Reason    string    `json:"reason,omitempty"`
-	// Times is how often the same was refused since the line before that says so. A client
-	// that is refused again and again fills no disk.
+	// Times is how often the same was refused, failed or proved since the line before that says
+	// so; where the verb is Several, how many entries of the caller have no line of their own. A
+	// client that is refused again and again fills no disk.
 	Times int `json:"times,omitempty"`
 }
+
+// Verbs that are not those of a call.
+const (
+	// Authenticate is the proof of a password or token, right or wrong.
+	Authenticate = "authenticate"
+	// Several is that of an entry that stands for others.
+	Several = "several"
+)
 
 const (
 	// queued bounds the entries that are not written yet. Those beyond are counted.
 	queued = 4096
-	// gatherEvery is how often refusals of the same kind are written.
+	// gatherEvery is how often entries that are gathered are written.
 	gatherEvery = time.Second
-	// gathered bounds the kinds of refusals that are counted.
+	// gathered bounds the kinds of entries that are gathered, and ofCaller those of one
+	// principal at one address. What is beyond is one line for each caller, and one for those
+	// of all callers beyond gathered: others' entries have room.
 	gathered = 1024
+	ofCaller = 32
+	// maxText bounds each text of an entry, in bytes. A caller chooses some of them, and each byte
+	// may be six in JSON.
+	maxText = 300
 )
 
 // Log is an audit log in a file.
@@ -59,17 +75,24 @@ type Log struct {
 	lines   prometheus.Counter
 	dropped prometheus.Counter
 
+	mu sync.Mutex // guards what follows
+	// same is how often an entry was recorded since its line, by what is the same in them.
+	same    map[Entry]int
+	callers map[caller]int // entries in same of each
+
 	// What follows belongs to run.
 	file    *os.File
 	out     *bufio.Writer
-	refused map[Entry]int // by what is the same in them, how often since the last line
 	failing bool
 }
+
+// caller is who caused an entry.
+type caller struct{ principal, from string }
 
 // Open appends to a file, which is made if it is not there.
 func Open(path string, logger *slog.Logger) (*Log, error) {
 	l := &Log{
-		path: path, logger: logger, entries: make(chan Entry, queued), reopen: make(chan chan error), stop: make(chan struct{}), refused: map[Entry]int{},
+		path: path, logger: logger, entries: make(chan Entry, queued), reopen: make(chan chan error), stop: make(chan struct{}), same: map[Entry]int{}, callers: map[caller]int{},
 		lines:   prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_audit_entries_total", Help: "Entries that were written to the audit log."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_audit_entries_lost_total", Help: "Entries that are not in the audit log: its disk was too slow, or failed."}),
 	}
@@ -85,14 +108,53 @@ func (l *Log) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{l.lines, l.dropped}
 }
 
-// Record writes an entry soon, with the time of now. It does not wait.
+// Record writes an entry soon, with the time of now. It does not wait. Changes that are done
+// are written each; what else there is of the same kind within a second is one line.
 func (l *Log) Record(e Entry) {
+	for _, text := range []*string{&e.Principal, &e.Token, &e.From, &e.Verb, &e.Object, &e.Reason} {
+		*text = bounded(*text)
+	}
+	if (e.Outcome != Done || e.Verb == Authenticate) && !l.first(e) {
+		return
+	}
 	e.Time = time.Now().UTC()
 	select {
 	case l.entries <- e:
 	default:
 		l.dropped.Inc()
 	}
+}
+
+// bounded returns a text of at most maxText bytes, with a mark where it was cut.
+func bounded(text string) string {
+	const mark = "..."
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:maxText-len(mark)], "") + mark)
+}
+
+// first reports whether an entry has a line of its own, and counts it if not.
+func (l *Log) first(e Entry) bool {
+	e.Time, e.Times = time.Time{}, 0
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n, known := l.same[e]; known {
+		l.same[e] = n + 1
+		return false
+	}
+	by := caller{e.Principal, e.From}
+	switch {
+	case len(l.same) >= gathered:
+		l.same[Entry{Principal: Several, Verb: Several, Outcome: e.Outcome, Reason: "more callers than are told apart"}]++
+		return false
+	case l.callers[by] >= ofCaller:
+		l.same[Entry{Principal: e.Principal, From: e.From, Verb: Several, Outcome: e.Outcome, Reason: "more of this caller than have a line each"}]++
+		return false
+	}
+	l.same[e] = 0
+	l.callers[by]++
+	return true
 }
 
 // Reopen continues in a new file of the same name: the old one was renamed.
@@ -130,7 +192,7 @@ func (l *Log) run() {
 	for {
 		select {
 		case e := <-l.entries:
-			l.take(e)
+			l.write(e)
 			if len(l.entries) == 0 {
 				l.flush()
 			}
@@ -141,7 +203,7 @@ func (l *Log) run() {
 			done <- l.open()
 		case <-l.stop:
 			for len(l.entries) > 0 {
-				l.take(<-l.entries)
+				l.write(<-l.entries)
 			}
 			l.writeGathered()
 			_ = l.file.Close()
@@ -150,35 +212,18 @@ func (l *Log) run() {
 	}
 }
 
-// take writes an entry, or counts it with those that say the same.
-func (l *Log) take(e Entry) {
-	if e.Outcome != Refused {
-		l.write(e)
-		return
-	}
-	same := e
-	same.Time = time.Time{}
-	n, known := l.refused[same]
-	switch {
-	case known:
-		l.refused[same] = n + 1
-	case len(l.refused) < gathered:
-		l.refused[same] = 0
-		l.write(e)
-	default:
-		l.write(e)
-	}
-}
-
-// writeGathered writes how often the same was refused again.
+// writeGathered writes how often the same was recorded again.
 func (l *Log) writeGathered() {
-	for e, n := range l.refused {
+	l.mu.Lock()
+	again := l.same
+	l.same, l.callers = map[Entry]int{}, map[caller]int{}
+	l.mu.Unlock()
+	for e, n := range again {
 		if n > 0 {
 			e.Time, e.Times = time.Now().UTC(), n
 			l.write(e)
 		}
 	}
-	clear(l.refused)
 	l.flush()
 }
 

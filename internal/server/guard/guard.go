@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -68,7 +67,7 @@ type stream struct {
 func New(n *node.Node, o Options) *Guard {
 	c := &core{node: n, o: o, streams: map[*stream]struct{}{}}
 	c.stopping, c.stop = context.WithCancel(context.Background())
-	l := &logins{core: c, deriving: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	l := &logins{core: c, deriving: make(chan struct{}, 1)}
 	_, _ = rand.Read(l.secret[:]) // never fails
 	return &Guard{
 		c, l, &logVerbs{c}, &sessionVerbs{c}, &catalogVerbs{c}, &topicVerbs{c}, &clusterVerbs{c}, &publicVerbs{c}, &accessVerbs{c, l},
@@ -192,12 +191,12 @@ func (g *core) Identify(certified identity.Principal, from net.Addr, authorizati
 	h := newHolder("", from)
 	scheme, secret, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return nil, g.unauthenticated(h, "the Authorization header is not of the form `Bearer TOKEN`")
+		return nil, g.unauthenticated(h, "", "the Authorization header is not of the form `Bearer TOKEN`")
 	}
 	rules, _ := g.node.Rules()
 	t, ok := tokenOf(rules, strings.TrimSpace(secret))
 	if !ok {
-		return nil, g.unauthenticated(h, "the token is not valid: it was revoked, has expired, or is of another cluster")
+		return nil, g.unauthenticated(h, idOf(secret), "the token is not valid: it was revoked, has expired, or is of another cluster")
 	}
 	h = newHolder(t.Principal, from)
 	h.Token = t.ID
@@ -282,10 +281,19 @@ func (g *core) refused(h *Holder, verb string, need access.Rights, o access.Obje
 	return refusal
 }
 
-func (g *core) unauthenticated(h *Holder, why string) *record.Refusal {
+// unauthenticated refuses a proof. tried is the id of the token that was shown, or empty.
+func (g *core) unauthenticated(h *Holder, tried, why string) *record.Refusal {
 	refusal := record.Refuse(record.Unauthenticated, "%s", why)
-	g.record(&node.Caller{By: h}, "authenticate", access.OfCluster, refusal)
+	g.record(&node.Caller{By: h}, audit.Authenticate, triedAs("token", tried), refusal)
 	return refusal
+}
+
+// triedAs is the object of a proof in the audit log.
+func triedAs(kind access.Kind, name string) access.Object {
+	if name == "" {
+		return access.OfCluster
+	}
+	return access.Object{Kind: kind, Name: name}
 }
 
 // change calls a verb that changes something, if the caller may, and audits it.

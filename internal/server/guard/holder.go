@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -31,6 +32,7 @@ type Holder struct {
 	mu    sync.Mutex
 	rules *access.Rules // of all in of
 	of    map[access.Object]*held
+	named int // bytes of the names in of
 }
 
 // proof identifies one password of a user: each is kept with a salt of its own, the same
@@ -64,8 +66,13 @@ type held struct {
 	used atomic.Uint32
 }
 
-// maxDecisions bounds the decisions that are kept of one holder.
-const maxDecisions = 1024
+// maxDecisions bounds the decisions that are kept of one holder, maxNamed the bytes of the
+// names of their objects. A decision on a name that is longer than any object can have is
+// not kept: clients choose what they ask for.
+const (
+	maxDecisions = 1024
+	maxNamed     = 32 << 10
+)
 
 func newHolder(principal string, from net.Addr) *Holder {
 	h := &Holder{Principal: principal, From: from.String()}
@@ -94,13 +101,18 @@ func (h *Holder) on(rules *access.Rules, o access.Object, now func() int64) *hel
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.rules != rules || len(h.of) >= maxDecisions {
-		h.rules, h.of = rules, map[access.Object]*held{}
+	if h.rules != rules || len(h.of) >= maxDecisions || h.named > maxNamed {
+		h.rules, h.of, h.named = rules, map[access.Object]*held{}, 0
 	}
 	d := h.of[o]
 	if d == nil {
+		if len(o.Name) > access.MaxObjectName {
+			return h.decide(rules, o, now)
+		}
+		o.Name = strings.Clone(o.Name) // it may be a part of a request
 		d = h.decide(rules, o, now)
 		h.of[o] = d
+		h.named += len(o.Name)
 	}
 	h.last.Store(d)
 	return d

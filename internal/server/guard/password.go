@@ -14,7 +14,9 @@ import (
 	"github.com/xdg-go/scram"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/audit"
 	"strandline.dev/internal/transport/secure"
 )
 
@@ -83,9 +85,10 @@ func (g *logins) deriveWith(ctx context.Context, mechanism, password string, by 
 type logins struct {
 	*core
 	// secret makes what is said of users that there are not look like what is said of
-	// others.
+	// others, as long as the cluster has none that is the same on all nodes.
 	secret [32]byte
-	// deriving bounds the passwords that are derived from at once.
+	// deriving has a place for the one password that is derived from: whoever guesses takes
+	// one processor from the others, at most.
 	deriving chan struct{}
 }
 
@@ -153,13 +156,19 @@ func (l *Login) proved() *Holder {
 	h := newHolder(access.OfUser(l.user), l.from)
 	h.User, h.proof = l.user, proofBy(cmp.Or(verifierOf[l.mechanism], l.mechanism), l.verifier)
 	secure.Proved(l.from)
+	l.audit(h, nil)
 	return h
 }
 
 func (l *Login) failed() error {
-	h := newHolder("", l.from)
-	l.guard.unauthenticated(h, errLogin.Error())
+	secure.Failed(l.from)
+	l.audit(newHolder("", l.from), record.Refuse(record.Unauthenticated, "%s", errLogin))
 	return errLogin
+}
+
+// audit records the outcome with the name that was tried.
+func (l *Login) audit(h *Holder, err error) {
+	l.guard.record(&node.Caller{By: h}, audit.Authenticate, triedAs("user", l.user), err)
 }
 
 // credentials are what is kept of a user. Those that there are not get some that no
@@ -168,7 +177,8 @@ func (l *Login) credentials(user string) (scram.StoredCredentials, error) {
 	l.user = user
 	v, ok := l.kept(l.mechanism)
 	if !ok {
-		v = access.Verifier{Salt: l.guard.madeUp("salt", user)[:saltBytes], Iterations: passwordIterations, StoredKey: l.guard.madeUp("stored", user), ServerKey: l.guard.madeUp("server", user)}
+		rules, _ := l.guard.node.Rules()
+		v = access.Verifier{Salt: l.guard.madeUp(rules, "salt", user)[:saltBytes], Iterations: passwordIterations, StoredKey: l.guard.madeUp(rules, "stored", user), ServerKey: l.guard.madeUp(rules, "server", user)}
 	}
 	l.verifier = v
 	return scram.StoredCredentials{
@@ -184,8 +194,12 @@ func (l *Login) kept(mechanism string) (access.Verifier, bool) {
 	return v, ok
 }
 
-func (g *logins) madeUp(what, user string) []byte {
-	mac := hmac.New(sha256.New, g.secret[:])
+func (g *logins) madeUp(rules *access.Rules, what, user string) []byte {
+	key := rules.List().Secret
+	if len(key) == 0 {
+		key = g.secret[:]
+	}
+	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(what + "\x00" + user))
 	return mac.Sum(nil)
 }

@@ -28,6 +28,16 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// idOf returns the id in the text of a token, and nothing of its secret; empty: there is
+// none.
+func idOf(text string) string {
+	parts := strings.Split(strings.TrimSpace(text), "_")
+	if len(text) > maxToken || len(parts) != 3 || parts[0] != tokenPrefix {
+		return ""
+	}
+	return parts[1]
+}
+
 // tokenOf returns the token of a text, if it is valid now.
 func tokenOf(rules *access.Rules, text string) (access.Token, bool) {
 	parts := strings.Split(text, "_")

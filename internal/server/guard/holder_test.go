@@ -1,0 +1,42 @@
+package guard
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cluster/access"
+)
+
+func TestWhatAClientAsksForTakesLittleMemory(t *testing.T) {
+	rules := access.Compile(access.List{Enforced: true})
+	h := newHolder("user/bob", new(net.TCPAddr))
+	kept := func() (bytes int) {
+		for o := range h.of {
+			bytes += len(o.Name)
+		}
+		return bytes
+	}
+	for i := range 4 * maxDecisions {
+		require.NotNil(t, h.on(rules, access.OfLog(fmt.Sprintf("%d%s", i, strings.Repeat("x", 32<<10))), now))
+		h.on(rules, access.Object{Kind: access.Group, Name: fmt.Sprintf("%d%s", i, strings.Repeat("y", 200))}, now)
+		require.LessOrEqual(t, kept(), maxNamed+access.MaxObjectName)
+		require.Equal(t, kept(), h.named)
+		require.LessOrEqual(t, len(h.of), maxDecisions)
+	}
+	require.Positive(t, kept())
+}
+
+func TestAllNodesSayTheSameOfAUserThatThereIsNot(t *testing.T) {
+	one, two := &logins{core: &core{}}, &logins{core: &core{}}
+	one.secret[0], two.secret[0] = 1, 2
+	shared := access.Compile(access.List{Secret: []byte("of the cluster")})
+	require.Equal(t, one.madeUp(shared, "salt", "eve"), two.madeUp(shared, "salt", "eve"))
+	require.NotEqual(t, one.madeUp(shared, "salt", "eve"), one.madeUp(shared, "salt", "mallory"))
+	other := access.Compile(access.List{Secret: []byte("of another one")})
+	require.NotEqual(t, one.madeUp(shared, "salt", "eve"), one.madeUp(other, "salt", "eve"))
+	require.NotEqual(t, one.madeUp(access.Compile(access.List{}), "salt", "eve"), two.madeUp(access.Compile(access.List{}), "salt", "eve"))
+}
