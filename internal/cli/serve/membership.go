@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +39,11 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 	if len(n.Peers) > 0 && len(n.Join) > 0 {
 		return errors.New("--peers forms a new cluster and --join enters one that runs: give one of them")
 	}
-	if n.JoinToken != "" && len(n.Join) == 0 {
-		return errors.New("--join-token is for --join")
+	if (n.JoinToken != "" || s.joinTokenFile != "") && len(n.Join) == 0 {
+		return errors.New("--join-token and --join-token-file are for --join")
+	}
+	if err := s.readJoinToken(); err != nil {
+		return err
 	}
 	for _, address := range slices.Concat(slices.Sorted(maps.Values(n.Peers)), n.Join) {
 		if err := s.checkReachable(address); err != nil {
@@ -68,6 +72,24 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 	}
 	if host, _, err := net.SplitHostPort(s.grpc); err == nil && !s.alone() && transport.IsWildcard(host) {
 		return fmt.Errorf("--grpc %s is no address that other nodes can connect to: say with --advertise HOST:PORT where they reach this one", s.grpc)
+	}
+	return nil
+}
+
+// readJoinToken takes the token from its file.
+func (s *serveSettings) readJoinToken() error {
+	if s.joinTokenFile == "" {
+		return nil
+	}
+	if s.Node.JoinToken != "" {
+		return errors.New("--join-token and --join-token-file both name the token: give one of them")
+	}
+	text, err := os.ReadFile(s.joinTokenFile)
+	if err != nil {
+		return fmt.Errorf("--join-token-file: %w", err)
+	}
+	if s.Node.JoinToken = strings.TrimSpace(string(text)); s.Node.JoinToken == "" {
+		return fmt.Errorf("--join-token-file %s is empty", s.joinTokenFile)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package serve
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,4 +98,27 @@ func TestAListOfPeersIsRead(t *testing.T) {
 		var p peerFlag
 		require.ErrorContains(t, p.Set(text), want, text)
 	}
+}
+
+func TestATokenComesFromAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte(" the-token\n"), 0o600))
+	read := func(change func(*serveSettings)) error {
+		s := &serveSettings{joinTokenFile: path}
+		s.Node.Name, s.Node.Join, s.Node.GRPCAddress = "d", []string{"127.0.0.1:7171"}, "127.0.0.1:7174"
+		change(s)
+		return s.checkMembership(false)
+	}
+	s := &serveSettings{joinTokenFile: path}
+	require.NoError(t, s.readJoinToken())
+	require.Equal(t, "the-token", s.Node.JoinToken)
+	for text, change := range map[string]func(*serveSettings){
+		"both name the token": func(s *serveSettings) { s.Node.JoinToken = "another" },
+		"are for --join":      func(s *serveSettings) { s.Node.Join = nil },
+		"no such file":        func(s *serveSettings) { s.joinTokenFile = path + ".none" },
+		"is empty":            func(s *serveSettings) { s.joinTokenFile = os.DevNull },
+	} {
+		require.ErrorContains(t, read(change), text)
+	}
+	require.NoError(t, read(func(*serveSettings) {}))
 }

@@ -32,6 +32,7 @@ type serveSettings struct {
 	server.Options
 	grpc, http, kafka string // where to listen
 	administrator     string
+	joinTokenFile     string
 	spreadLeaders     bool
 	tracing           tracing
 	files             secure.Files
@@ -183,7 +184,8 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.Var((*labelFlag)(&s.Node.Labels), "label", "a `label` that says where the node is, such as dc=fra; given again for another key")
 	flags.StringVar(&s.Node.CompressBetween, "compress-between", "", "compress entries sent to nodes that have another label of this `key`, such as dc")
 	flags.StringSliceVar(&s.Node.Join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
-	flags.StringVar(&s.Node.JoinToken, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN")
+	flags.StringVar(&s.Node.JoinToken, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN or --join-token-file: other users of the machine see flags")
+	flags.StringVar(&s.joinTokenFile, "join-token-file", "", "the `file` with that token, read at the start")
 	flags.StringVar(&s.Node.GRPCAddress, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
 	flags.StringVar(&s.grpc, "grpc", terminal.DefaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
 	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")

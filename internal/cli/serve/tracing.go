@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	"golang.org/x/time/rate"
 
 	"strandline.dev/internal/node"
 )
@@ -59,7 +60,7 @@ func (t tracing) begin(o *node.Options) (end func(), err error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("spans were not delivered", "to", t.to, "error", err) }))
 	provider := trace.NewTracerProvider(
 		trace.WithBatcher(exporter),
-		trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(t.share))),
+		trace.WithSampler(sampler(t.share)),
 		trace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "strandline"), attribute.String("service.instance.id", o.Name), attribute.String("service.version", o.Version))),
 	)
@@ -72,3 +73,26 @@ func (t tracing) begin(o *node.Options) (end func(), err error) {
 		}
 	}, nil
 }
+
+// clientTraces is how many appends in a second are traced because their callers sample
+// them: what tracing costs is the operator's to say, not a caller's.
+const clientTraces = 100
+
+// sampler traces a share of the appends that belong to no trace, and those of callers that
+// sample theirs up to clientTraces.
+func sampler(share float64) trace.Sampler {
+	return trace.ParentBased(trace.TraceIDRatioBased(share),
+		trace.WithRemoteParentSampled(limited{rate.NewLimiter(clientTraces, clientTraces)}))
+}
+
+// limited samples as often as its limiter allows.
+type limited struct{ *rate.Limiter }
+
+func (l limited) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
+	if l.Allow() {
+		return trace.AlwaysSample().ShouldSample(p)
+	}
+	return trace.NeverSample().ShouldSample(p)
+}
+
+func (limited) Description() string { return "as the caller does, up to a rate" }
