@@ -104,3 +104,9 @@ type Directory interface {
 // Unreadable is the error of a disk that has lost bytes, as against a read that failed
 // for another reason.
 func Unreadable(err error) bool { return errors.Is(err, syscall.EIO) }
+
+// Exhausted reports whether an error says that the process or the machine lacked file
+// descriptors or memory. It says nothing of what is stored.
+func Exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}

@@ -114,17 +114,34 @@ func (f *Files) Create(owner segment.Owner, founders []uint64) error {
 
 // WasCreated reports whether a replica was created on this node once: the list says so,
 // or its files or its watermark are there. Any of them may be gone, or be an older
-// copy.
-func (f *Files) WasCreated(log, replica uint64) bool {
-	return f.Created.Has(replica) || f.HasLog(log, replica) || f.hasWatermark(log, replica)
+// copy. An error says that nobody could look.
+func (f *Files) WasCreated(log, replica uint64) (bool, error) {
+	if f.Created.Has(replica) {
+		return true, nil
+	}
+	files, err := f.disk.List(f.ReplicaDir(log, replica))
+	if vfs.Exhausted(err) {
+		return false, fmt.Errorf("look for the files of replica %d: %w", replica, err)
+	}
+	if err == nil && slices.ContainsFunc(files, isSegment) {
+		return true, nil
+	}
+	// A watermark that is there and cannot be read is one.
+	_, err = f.disk.ReadFile(WatermarkPath(f.Dir, log, replica))
+	if vfs.Exhausted(err) {
+		return false, fmt.Errorf("look for the watermark of replica %d: %w", replica, err)
+	}
+	return !errors.Is(err, fs.ErrNotExist), nil
 }
 
 // HasLog reports whether a replica has a segment, which is so from when its files
 // are complete.
 func (f *Files) HasLog(log, replica uint64) bool {
 	files, err := f.disk.List(f.ReplicaDir(log, replica))
-	return err == nil && slices.ContainsFunc(files, func(f vfs.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") })
+	return err == nil && slices.ContainsFunc(files, isSegment)
 }
+
+func isSegment(f vfs.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") }
 
 // LostMark is a file in the directory of a replica that has lost what it knew,
 // and reports why. Whatever else lies there is not to be opened any more.
@@ -136,16 +153,20 @@ func (f *Files) AsideDir(log, replica uint64) string {
 	return filepath.Join(f.Dir, "set-aside", fmt.Sprintf("%d-%d", log, replica))
 }
 
-// MarkedLost reports whether a replica was marked as lost, and why.
-func (f *Files) MarkedLost(log, replica uint64) (reason string, yes bool) {
+// MarkedLost reports whether a replica was marked as lost, and why. A mark that is there
+// and cannot be read is one; an error says that nobody could look.
+func (f *Files) MarkedLost(log, replica uint64) (reason string, yes bool, err error) {
 	text, err := f.disk.ReadFile(filepath.Join(f.ReplicaDir(log, replica), LostMark))
-	return string(text), !errors.Is(err, fs.ErrNotExist) // one that cannot be read is there
+	if vfs.Exhausted(err) {
+		return "", false, fmt.Errorf("look whether replica %d is marked as lost: %w", replica, err)
+	}
+	return string(text), !errors.Is(err, fs.ErrNotExist), nil
 }
 
 // MarkLost marks a replica as lost, for ever.
 func (f *Files) MarkLost(log, replica uint64, reason string) error {
-	if _, marked := f.MarkedLost(log, replica); marked {
-		return nil
+	if _, marked, err := f.MarkedLost(log, replica); marked || err != nil {
+		return err
 	}
 	path := filepath.Join(f.ReplicaDir(log, replica), LostMark)
 	if err := vfs.WriteFileDurably(f.disk, path, []byte(reason+"\n")); err != nil {
@@ -208,10 +229,4 @@ func (f *Files) RemoveWatermark(log, replica uint64) error {
 		return nil
 	}
 	return err
-}
-
-// hasWatermark reports whether a replica has one, readable or not.
-func (f *Files) hasWatermark(log, replica uint64) bool {
-	_, err := f.disk.ReadFile(WatermarkPath(f.Dir, log, replica))
-	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -209,7 +209,11 @@ func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 	}
 	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
 	// One that was given before may have been created here, and said something.
-	if !cr.files.HasLog(cluster.CatalogID, me.CatalogReplica) && (a.Fresh || !cr.files.WasCreated(cluster.CatalogID, me.CatalogReplica)) {
+	created, err := cr.files.WasCreated(cluster.CatalogID, me.CatalogReplica)
+	if err != nil {
+		return err
+	}
+	if !cr.files.HasLog(cluster.CatalogID, me.CatalogReplica) && (a.Fresh || !created) {
 		if err := cr.files.Create(cr.files.Owner(cluster.CatalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
 			return err
 		}

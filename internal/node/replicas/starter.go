@@ -106,7 +106,11 @@ func (s *starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (
 		h.Store = memory.New(b)
 		return b.HardState, s.created.Add(h.ReplicaID)
 	}
-	if !s.created.Has(h.ReplicaID) && s.files.WasCreated(l.ID, h.ReplicaID) {
+	created, err := s.files.WasCreated(l.ID, h.ReplicaID)
+	if err != nil {
+		return segment.HardState{}, err
+	}
+	if created && !s.created.Has(h.ReplicaID) {
 		if err := s.created.Add(h.ReplicaID); err != nil {
 			return segment.HardState{}, err
 		}
@@ -120,7 +124,11 @@ func (s *starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (
 			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
 		}
 	}
-	if reason, marked := s.files.MarkedLost(l.ID, h.ReplicaID); marked {
+	reason, marked, err := s.files.MarkedLost(l.ID, h.ReplicaID)
+	if err != nil {
+		return segment.HardState{}, err
+	}
+	if marked {
 		return segment.HardState{}, fmt.Errorf("%w: %s", errLost, strings.TrimSpace(reason))
 	}
 	store, err := repair.Open(s.disk, s.files.ReplicaDir(l.ID, h.ReplicaID), s.files.SegmentOptions(s.files.Owner(l.ID, h.ReplicaID), logger))

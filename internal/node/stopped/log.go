@@ -178,7 +178,11 @@ type directory struct {
 // open opens what a replica has.
 func (d *directory) open(r *Replica) (_ *Log, err error) {
 	files := datadir.NewFiles(vfs.ReadOnly(), nil, datadir.FilesOptions{Dir: d.data})
-	if reason, lost := files.MarkedLost(r.Log, r.ID); lost && d.data != "" {
+	reason, lost, err := files.MarkedLost(r.Log, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if lost && d.data != "" {
 		return nil, fmt.Errorf("the replica in %s is marked as lost: %s", r.Dir, reason)
 	}
 	o := r.Options(d.data, d.me.FilesOf())
