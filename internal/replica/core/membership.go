@@ -213,5 +213,16 @@ func (m *membership) proposeChange(change *raftpb.ConfChangeV2) {
 	// bound below which not to try again is all that is needed.
 	m.reshaping = m.proposals.nextIndex(m.storage.last)
 	m.stir()
-	m.logger.Info("changing the configuration", "change", change.String())
+	var voters, learners, removed []uint64
+	for _, s := range change.GetChanges() {
+		switch id := s.GetNodeId(); s.GetType() {
+		case raftpb.ConfChangeAddNode:
+			voters = append(voters, id)
+		case raftpb.ConfChangeAddLearnerNode:
+			learners = append(learners, id)
+		default:
+			removed = append(removed, id)
+		}
+	}
+	m.logger.Info("changing which replicas the log has", "begin_to_vote", voters, "become_learners", learners, "leave", removed)
 }

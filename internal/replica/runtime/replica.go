@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,25 +153,6 @@ func (r *Replica) PeerBack(other uint64) {
 	r.post(input{do: func(c *core.Core) { c.StirBy(other) }})
 }
 
-// SetRoom says what this replica's disk, and the disks of a majority of the
-// replicas, have room for, and which other voters have room for what a majority has.
-func (r *Replica) SetRoom(own, majority sequence.Room, heirs ...uint64) {
-	now := room{own, majority, heirs}
-	if before := r.room.Swap(&now); before == nil || before.own != own || before.majority != majority || !slices.Equal(before.heirs, heirs) {
-		// What was said last counts, in whatever order it is posted.
-		r.post(input{do: func(c *core.Core) {
-			now := r.room.Load()
-			c.SetRoom(now.own, now.majority, now.heirs...)
-		}})
-	}
-}
-
-// room is what SetRoom said last.
-type room struct {
-	own, majority sequence.Room
-	heirs         []uint64
-}
-
 // Step takes a message from another replica, which it may keep, if isSenders
 // says that the replica it is of is one of the node that it came from. A message
 // with an error is dropped, and so is one with entries where others wait already and
@@ -236,12 +216,6 @@ var (
 	errNoHeir   = record.Refuse(record.NotLeader, "no other replica can take over at the moment")
 	errNotTaken = record.Refuse(record.NotLeader, "no other replica took over in time; this one leads on")
 )
-
-// Full reports whether records are refused for lack of room: that of a majority.
-func (r *Replica) Full() bool {
-	now := r.room.Load()
-	return now != nil && now.majority != sequence.RoomForRecords
-}
 
 // AwaitReplay waits until this replica has applied all that it knew to be
 // committed when it began: from then on Status has its true configuration.
