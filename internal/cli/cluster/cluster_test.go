@@ -49,7 +49,7 @@ func TestAClusterAsJSON(t *testing.T) {
 		`{"id":2,"name":"b","address":"127.0.0.1:7172","alive":false,"version":"","bytes_free":null,"bytes_total":null,"memory_used":null,"memory_total":null,"oldest_level":null,"newest_level":null,"labels":[],"drained":true,"waits":["it leads 2 logs"]}],`+
 		`"logs":[{"name":"orders","id":3,"leader":"a","term":5,"start":0,"end":100,"healthy":false,"replicas":[`+
 		`{"replica":7,"node":"a","role":"voter","end":100,"lag":0,"state":"leader","problem":""},`+
-		`{"replica":8,"node":"b","role":"learner","end":40,"lag":60,"state":"unreachable","problem":"the disk failed"}],`+
+		`{"replica":8,"node":"b","role":"learner","end":40,"lag":null,"state":"unreachable","problem":"the disk failed"}],`+
 		`"rule":{"spread":"dc","voters_in":[],"voters_not_in":[],"leader_homes":["dc=fra"],"read_replicas":[{"label":"dc=syd","count":1}]},"unmet":["a datacenter","a home"]},`+
 		`{"name":"young","id":4,"leader":"","term":0,"start":null,"end":null,"healthy":false,"replicas":[`+
 		`{"replica":9,"node":"a","role":"voter","end":5,"lag":null,"state":"unknown","problem":""},`+
@@ -75,7 +75,7 @@ node b is drained: it leads 2 logs
 
 LOG     HEALTHY  LEADER   TERM     START    END      REPLICA ON  ROLE     END      LAG      STATE        PROBLEM
 orders  no       a        5        0        100      a           voter    100      0        leader       
-                                                     b           learner  40       60       unreachable  the disk failed
+                                                     b           learner  40       unknown  unreachable  the disk failed
 young   no       unknown  unknown  unknown  unknown  a           voter    5        unknown  unknown      
                                                      b           voter    unknown  unknown  unreachable  the node does not answer
                                                                  missing  unknown  unknown  unknown      
@@ -84,6 +84,37 @@ RULE OF  RULE                                                   MISSING
 eu.*     voters in dc=fra,dc=ams; voters not in rack=r1         
 orders   spread dc; leader home dc=fra; read replicas dc=syd:1  a datacenter; a home
 `, out.String())
+}
+
+func TestAStatusIsNarrowedDownToWhatWasAskedFor(t *testing.T) {
+	names := func(s statusFilter) (logs, nodes []string) {
+		narrowed := s.narrow(someCluster())
+		for _, l := range narrowed.Logs {
+			logs = append(logs, l.Name)
+		}
+		for _, n := range narrowed.Nodes {
+			nodes = append(nodes, n.Name)
+		}
+		return logs, nodes
+	}
+	for _, c := range []struct {
+		filter      statusFilter
+		logs, nodes []string
+	}{
+		{statusFilter{}, []string{"orders", "young"}, []string{"a", "b"}},
+		{statusFilter{logs: []string{"orders"}}, []string{"orders"}, []string{"a", "b"}},
+		{statusFilter{logs: []string{"you*", "none"}}, []string{"young"}, []string{"a", "b"}},
+		{statusFilter{nodes: []string{"b"}}, []string{"orders", "young"}, []string{"b"}},
+		{statusFilter{nodes: []string{"c"}}, nil, nil},
+		{statusFilter{unhealthy: true}, []string{"orders", "young"}, []string{"a", "b"}},
+	} {
+		logs, nodes := names(c.filter)
+		require.Equal(t, c.logs, logs, "%+v", c.filter)
+		require.Equal(t, c.nodes, nodes, "%+v", c.filter)
+	}
+	s := someCluster()
+	s.Logs[0].Healthy = true
+	require.Len(t, statusFilter{unhealthy: true}.narrow(s).Logs, 1)
 }
 
 func TestWhatIsNotHealthyIsNamed(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -21,7 +22,10 @@ import (
 const statusPause = 200 * time.Millisecond
 
 func newClusterStatus(c *terminal.Terminal) *cobra.Command {
-	var wait bool
+	var (
+		wait bool
+		only statusFilter
+	)
 	timeout := terminal.Duration(time.Minute)
 	command := &cobra.Command{
 		Use:   "status",
@@ -31,9 +35,14 @@ role, end, lag and state. A log is healthy when it has a leader, every replica v
 and keeps up, and its placement rule is kept; how read replicas are, which never vote,
 does not count. Rules are shown where there are any, with what is missing to keep them.
 
+--log, --node and --unhealthy show only what they name; together, what all of them
+name.
+
 --wait-healthy waits until every log is healthy, and ends with exit code 1 if
 that is not so in time.`,
 		Example: `  strandline cluster status
+  strandline cluster status --unhealthy
+  strandline cluster status --node b --log 'orders-*'
   strandline cluster status --wait-healthy --timeout 5m
   strandline cluster status --json | jq '.logs[] | select(.healthy | not)'`,
 		Args:              terminal.Named(),
@@ -48,19 +57,44 @@ that is not so in time.`,
 					if err != nil {
 						return err
 					}
-					return showCluster(c, status)
+					return showCluster(c, only.narrow(status))
 				}
 				status, err := waitHealthy(command.Context(), admin, time.Duration(timeout))
 				if len(status.Logs) > 0 {
-					err = errors.Join(err, showCluster(c, status))
+					err = errors.Join(err, showCluster(c, only.narrow(status)))
 				}
 				return err
 			})
 		},
 	}
+	command.Flags().StringSliceVar(&only.logs, "log", nil, "show only the log of this `name`, or those that begin with PREFIX*; may be repeated")
+	command.Flags().StringSliceVar(&only.nodes, "node", nil, "show only the node of this `name`, and the logs that it holds; may be repeated")
+	command.Flags().BoolVar(&only.unhealthy, "unhealthy", false, "show only logs that are not healthy")
 	command.Flags().BoolVar(&wait, "wait-healthy", false, "wait until every log is healthy")
 	command.Flags().Var(&timeout, "timeout", "how long to wait")
 	return command
+}
+
+// statusFilter is what of a status is shown; the empty one shows all.
+type statusFilter struct {
+	logs, nodes []string
+	unhealthy   bool
+}
+
+// narrow returns a status with what the filter shows.
+func (f statusFilter) narrow(s client.ClusterStatus) client.ClusterStatus {
+	named := func(names []string, name string) bool {
+		return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool {
+			prefix, some := strings.CutSuffix(n, "*")
+			return n == name || some && strings.HasPrefix(name, prefix)
+		})
+	}
+	s.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n client.NodeStatus) bool { return !named(f.nodes, n.Name) })
+	s.Logs = slices.DeleteFunc(slices.Clone(s.Logs), func(l client.LogStatus) bool {
+		here := slices.ContainsFunc(l.Replicas, func(r client.ReplicaStatus) bool { return named(f.nodes, r.Node) })
+		return !named(f.logs, l.Name) || len(f.nodes) > 0 && !here || f.unhealthy && l.Healthy
+	})
+	return s
 }
 
 // waitHealthy looks until every log is healthy. It returns what it saw last.
@@ -221,12 +255,16 @@ func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 // endKnown reports whether the end of a replica is known: from the leader of the
 // log or, without one, from the replica's own node.
 func endKnown(l client.LogStatus, r client.ReplicaStatus) bool {
-	return r.Role != client.Missing && (l.Leader != "" || r.State != client.Unreachable)
+	if r.State == client.Unreachable {
+		return r.End > 0 && l.Leader != "" // what the leader knew last
+	}
+	return r.Role != client.Missing
 }
 
-// lagKnown reports whether there is a leader that the replica can lag behind.
+// lagKnown reports whether there is a leader that the replica can lag behind, and which
+// hears how far it is.
 func lagKnown(l client.LogStatus, r client.ReplicaStatus) bool {
-	return r.Role != client.Missing && l.Leader != ""
+	return r.Role != client.Missing && l.Leader != "" && r.State != client.Unreachable
 }
 
 func showCluster(c *terminal.Terminal, s client.ClusterStatus) error {

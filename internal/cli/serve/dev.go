@@ -57,7 +57,7 @@ is one disk and one power cord: for data that matter, see "serve".`,
 			}
 			c.JSON = c.JSON || style == styleJSON
 			d.logger = func(name string) *slog.Logger {
-				return slog.New(warningsOnly{style.logger(c.Err).Handler()}).With("node", name)
+				return slog.New(warningsOnly{style.logger(c.Err, logLevel(slog.LevelWarn)).Handler()}).With("node", name)
 			}
 			return d.run(command.Context(), func(nodes []served, status client.ClusterStatus) error { return announceDev(c, nodes, status) })
 		},

@@ -44,7 +44,7 @@ func TestDevTakesNoKafkaPortsIfAskedTo(t *testing.T) {
 
 func TestOnlyWarningsOfTheNodesAreShown(t *testing.T) {
 	var out bytes.Buffer
-	logger := slog.New(warningsOnly{styleText.logger(&out).Handler()}).With("node", "a")
+	logger := slog.New(warningsOnly{styleText.logger(&out, logLevel(slog.LevelInfo)).Handler()}).With("node", "a")
 	logger.Info("serving")
 	logger.With("log", "orders").WithGroup("disk").Info("too")
 	require.Empty(t, out.String())
@@ -69,4 +69,34 @@ func TestDevSaysWhereItsNodesAreAndWhatToTry(t *testing.T) {
 	nodes[0].GRPC = terminal.DefaultGRPCAddress
 	require.NoError(t, announceDev(c, nodes, client.ClusterStatus{}))
 	require.NotContains(t, out.String(), "--server")
+}
+
+func TestTheBannerNamesTheAdvertisedAddressAndTheSchemeOfTheHTTPPort(t *testing.T) {
+	var out bytes.Buffer
+	c := &terminal.Terminal{Out: &out}
+	var s serveSettings
+	s.files.Certificate, s.Node.GRPCAddress = "node.crt", "node1.example:7171"
+	require.NoError(t, announce(c, served{Node: "a", GRPC: "[::]:7171", HTTP: "[::]:7271", Kafka: noKafka, Data: "x"}, s))
+	require.Contains(t, out.String(), "https://[::]:7271/metrics")
+	require.Contains(t, out.String(), "log create orders --server node1.example:7171\n")
+	out.Reset()
+	require.NoError(t, announce(c, served{Node: "a", GRPC: terminal.DefaultGRPCAddress, HTTP: "127.0.0.1:7271", Kafka: noKafka, Data: "x"}, serveSettings{}))
+	require.Contains(t, out.String(), "http://127.0.0.1:7271/metrics")
+	require.Contains(t, out.String(), "log create orders\n")
+}
+
+func TestTheLogHasTheLevelThatWasAskedFor(t *testing.T) {
+	var level logLevel
+	require.NoError(t, level.Set("WARN"))
+	require.Equal(t, "warn", level.String())
+	require.Error(t, level.Set("loud"))
+	for _, style := range []logStyle{styleText, styleJSON} {
+		var out bytes.Buffer
+		logger := style.logger(&out, level)
+		logger.Info("unheard")
+		logger.Warn("heard")
+		require.NotContains(t, out.String(), "unheard")
+		require.Contains(t, out.String(), "heard")
+		require.True(t, style.logger(&out, logLevel(slog.LevelDebug)).Enabled(t.Context(), slog.LevelDebug))
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -118,6 +119,7 @@ func New(c *terminal.Terminal) *cobra.Command {
 	var (
 		s     serveSettings
 		style = styleText
+		level = logLevel(slog.LevelInfo)
 	)
 	command := &cobra.Command{
 		Use:   "serve",
@@ -165,7 +167,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 			}
 			// A log collector reads both streams: then all of both is JSON.
 			c.JSON = c.JSON || style == styleJSON
-			s.Node.Logger = style.logger(c.Err)
+			s.Node.Logger = style.logger(c.Err, level)
 			if err := s.secure(); err != nil {
 				return err
 			}
@@ -207,6 +209,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.Float64Var(&s.tracing.share, "trace-share", 0.01, "the `share`, 0 to 1, of the appends that are traced unless they come with a trace of their own")
 	flags.BoolVar(&s.Profiles, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
 	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
+	flags.Var(&level, "log-level", "least `level` of what is logged: debug, info, warn or error; on debug, Raft says what it does")
 	flags.Var((*terminal.Size)(&s.Node.SegmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
 	flags.Var((*terminal.Duration)(&s.Node.SyncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
 	flags.DurationVar(&s.Node.ClockSkew, "clock-skew", 0, "add this to the time of day, to see what a clock that is wrong would do")
@@ -216,14 +219,16 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	}
 	_ = command.MarkFlagDirname("data")
 	terminal.CompleteWords(command, "log-format", "text", "json")
+	terminal.CompleteWords(command, "log-level", "debug", "info", "warn", "error")
 	return command
 }
 
 // announce reports where the node is and what to try first.
 func announce(c *terminal.Terminal, at served, s serveSettings) error {
 	return c.Show(at, func(out io.Writer) {
-		terminal.Fields(out, "node", at.Node, "gRPC", at.GRPC, "Kafka", at.Kafka, "HTTP", "http://"+at.HTTP+"/metrics", "data", at.Data)
-		me, server := terminal.Invocation(), terminal.ServerFlag(at.GRPC)
+		terminal.Fields(out, "node", at.Node, "gRPC", at.GRPC, "Kafka", at.Kafka, "HTTP", s.scheme()+"://"+at.HTTP+"/metrics", "data", at.Data)
+		// Clients reach it where it says it is, and its certificate is for that name.
+		me, server := terminal.Invocation(), terminal.ServerFlag(cmp.Or(s.Node.GRPCAddress, at.GRPC))
 		switch {
 		case at.Waiting && len(s.Node.Join) > 0:
 			fmt.Fprintf(out, `
@@ -251,6 +256,14 @@ Try, in another terminal:
 	})
 }
 
+// scheme is what the HTTP port speaks.
+func (s *serveSettings) scheme() string {
+	if s.files.Certificate != "" {
+		return "https"
+	}
+	return "http"
+}
+
 // logStyle is how the server's own log is written.
 type logStyle string
 
@@ -272,9 +285,27 @@ func (s logStyle) String() string { return string(s) }
 
 func (*logStyle) Type() string { return "format" }
 
-func (s logStyle) logger(out io.Writer) *slog.Logger {
+func (s logStyle) logger(out io.Writer, least logLevel) *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.Level(least)}
 	if s == styleJSON {
-		return slog.New(slog.NewJSONHandler(out, nil))
+		return slog.New(slog.NewJSONHandler(out, o))
 	}
-	return slog.New(slog.NewTextHandler(out, nil))
+	return slog.New(slog.NewTextHandler(out, o))
 }
+
+// logLevel is the least level of the lines of the server's own log.
+type logLevel slog.Level
+
+func (l *logLevel) Set(text string) error {
+	for _, known := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		if strings.EqualFold(text, known.String()) {
+			*l = logLevel(known)
+			return nil
+		}
+	}
+	return errors.New("debug, info, warn or error")
+}
+
+func (l logLevel) String() string { return strings.ToLower(slog.Level(l).String()) }
+
+func (*logLevel) Type() string { return "level" }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -18,14 +19,27 @@ func (v versionJSON) String() string {
 	return fmt.Sprintf("strandline %s, %s, %s", v.Version, v.Go, v.Platform)
 }
 
-// ReadVersion returns what the Go linker wrote into the program.
+// buildVersion and buildRevision are set where a program is built without version control:
+//
+//	go build -ldflags "-X strandline.dev/internal/cli/terminal.buildVersion=v1.2.3 -X strandline.dev/internal/cli/terminal.buildRevision=0123abc"
+var buildVersion, buildRevision string
+
+// unversioned is what Go calls a program that it built without version control.
+const unversioned = "(devel)"
+
+const unknownVersion = "unknown"
+
+// ReadVersion returns what the Go linker wrote into the program. The version is "unknown"
+// where it wrote none.
 func ReadVersion() versionJSON {
-	v := versionJSON{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionJSON{Version: cmp.Or(buildVersion, unknownVersion), Revision: buildRevision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	v.Version = info.Main.Version
+	if buildVersion == "" && info.Main.Version != "" && info.Main.Version != unversioned {
+		v.Version = info.Main.Version
+	}
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "vcs.revision":

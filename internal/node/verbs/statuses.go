@@ -270,7 +270,9 @@ func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hoste
 			s.State = Probing
 		}
 	}
-	s.Lag = max(0, int64(leader.End-s.End))
+	if s.State != Unreachable {
+		s.Lag = max(0, int64(leader.End-s.End))
+	}
 	return s
 }
 
@@ -324,6 +326,9 @@ func (st *Statuses) Followers(h *hosted.Log) Followers {
 		}
 		if p.Active && !p.Learner && p.State == "StateReplicate" {
 			well++
+		}
+		if !p.Active && p.Match == 0 {
+			continue // it has not answered this leader yet: how far it is, is not known
 		}
 		lag := max(0, int64(end-p.End))
 		if isReader := func(r cluster.Replica) bool { return r.ID == p.Replica }; placed && slices.ContainsFunc(l.Readers, isReader) {
