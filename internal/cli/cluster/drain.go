@@ -60,7 +60,7 @@ func newClusterUndrain(c *terminal.Terminal) *cobra.Command {
 				if err := admin.UndrainNode(command.Context(), args[0]); err != nil {
 					return terminal.Changing(err)
 				}
-				return showChange(c, drainJSON{args[0], false}, "node %s leads again", args[0])
+				return showChange(c, drainJSON{args[0], false}, "node %s may lead again: it is given its share within seconds", args[0])
 			})
 		},
 	}, "NODE")

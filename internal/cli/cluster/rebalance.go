@@ -23,7 +23,11 @@ with --wait when it is done. Run again, it prints how many replicas are left.`,
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return c.WithChange(func(admin *client.Admin) error {
+			with := c.WithChange
+			if wait {
+				with = c.WithAdmin // that it waits is no news
+			}
+			return with(func(admin *client.Admin) error {
 				left, err := rebalance(command.Context(), admin, wait)
 				if err != nil {
 					return terminal.Changing(err)

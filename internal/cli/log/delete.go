@@ -16,7 +16,10 @@ func newLogDelete(c *terminal.Terminal) *cobra.Command {
 		Use:   "delete LOG",
 		Short: "Delete a log with all its records",
 		Long: `Delete a log with all its records, for ever. On a terminal it asks first, unless
---yes is given.`,
+--yes is given.
+
+What was granted on its name stays, and counts for a log that is created with that name
+again: "strandline grant list" shows it, "strandline grant remove" takes it away.`,
 		Example: "  strandline log delete orders\n  strandline log delete orders --yes",
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := c.Confirm(command, yes, fmt.Sprintf("Delete log %s with all its records, for ever?", args[0])); err != nil {

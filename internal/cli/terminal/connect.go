@@ -98,7 +98,16 @@ const BeyondHint = "with certificates, of \"strandline certs\" or others: --tls-
 // Suggest is a command to type next, with what it needs to find the same
 // servers.
 func (c *Terminal) Suggest(command string) string {
-	return Invocation() + " " + command + ServerFlag(c.Servers...) + c.securityFlags()
+	return Invocation() + " " + command + c.serverFlag() + c.securityFlags()
+}
+
+// serverFlag is what a suggested command needs to find the same servers; nothing where the
+// environment names them.
+func (c *Terminal) serverFlag() string {
+	if len(c.Servers) == 0 || c.inEnvironment["server"] {
+		return ""
+	}
+	return ServerFlag(c.Servers...)
 }
 
 // securityFlags are what a suggested command needs to connect in the same way.
@@ -106,11 +115,11 @@ func (c *Terminal) securityFlags() (flags string) {
 	for _, f := range []struct{ name, value string }{
 		{"--tls-ca", c.Files.Authority}, {"--tls-cert", c.Files.Certificate}, {"--tls-key", c.Files.Key}, {"--token-file", c.TokenFile},
 	} {
-		if f.value != "" {
+		if f.value != "" && !c.inEnvironment[strings.TrimPrefix(f.name, "--")] {
 			flags += " " + f.name + " " + f.value
 		}
 	}
-	if c.Insecure {
+	if c.Insecure && !c.inEnvironment["insecure"] {
 		flags += " --insecure"
 	}
 	return flags

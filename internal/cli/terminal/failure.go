@@ -107,10 +107,7 @@ func (c *Terminal) askedOf(command *cobra.Command) asked {
 		host, _, _ := net.SplitHostPort(server)
 		a.away = a.away || !transport.IsLoopback(host)
 	}
-	if len(c.Servers) > 0 {
-		a.server = ServerFlag(c.Servers...)
-	}
-	a.server += c.securityFlags()
+	a.server = c.serverFlag() + c.securityFlags()
 	switch words := strings.Fields(command.Use); {
 	case len(words) > 1 && words[1] == "LOG":
 		a.log = command.Flags().Arg(0)

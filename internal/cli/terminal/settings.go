@@ -50,8 +50,18 @@ func (c *Terminal) ApplySettings(command *cobra.Command) error {
 		if err := command.Flags().Set(flag.Name, textOf(settings.Get(key))); err != nil {
 			failed = fmt.Errorf("setting %s: %w", key, err)
 		}
+		if _, there := environment[key]; there {
+			c.markInEnvironment(flag.Name)
+		}
 	})
 	return failed
+}
+
+func (c *Terminal) markInEnvironment(flag string) {
+	if c.inEnvironment == nil {
+		c.inEnvironment = map[string]bool{}
+	}
+	c.inEnvironment[flag] = true
 }
 
 func loadFile(settings *koanf.Koanf, file string, known map[string]bool) error {

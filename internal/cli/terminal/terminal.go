@@ -24,4 +24,8 @@ type Terminal struct {
 	// TokenFile holds the token that a client shows; empty: none.
 	TokenFile string
 	JSON      bool
+
+	// inEnvironment are the flags whose values came from there, by name: a command that is
+	// suggested finds them there again.
+	inEnvironment map[string]bool
 }

@@ -27,6 +27,7 @@ func Group(command *cobra.Command, members ...*cobra.Command) *cobra.Command {
 			return Misused(command, "which command of %s? %s", command.CommandPath(), strings.Join(names, ", "))
 		}
 		err := fmt.Errorf("%s has no command %q", command.CommandPath(), args[0])
+		command.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets elsewhere
 		if near := command.SuggestionsFor(args[0]); len(near) > 0 {
 			err = fmt.Errorf("%w, did you mean %s?", err, strings.Join(near, " or "))
 		}
