@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"encoding/json"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node/datadir"
-	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
@@ -24,21 +22,6 @@ import (
 	"strandline.dev/internal/transport/peer"
 	"strandline.dev/internal/vfs"
 )
-
-func TestAnEntryOfTheLargestBatchFitsIntoAnAnswer(t *testing.T) {
-	a := replicas.EntriesAnswer{Entries: []replicas.StoredEntry{{Index: 1 << 60, Payload: make([]byte, record.MaxBatchBytes+1<<10)}}}
-	for i := range a.Entries[0].Payload {
-		a.Entries[0].Payload[i] = 0xfb // becomes + and / in base64
-	}
-	answer, err := json.Marshal(a)
-	require.NoError(t, err)
-	reply, err := json.Marshal(peers.Envelope{Answer: answer})
-	require.NoError(t, err)
-	require.Less(t, len(reply), peer.MaxMessage)
-	var back replicas.EntriesAnswer
-	require.NoError(t, peers.Unwrap(reply, &back))
-	require.Equal(t, a, back)
-}
 
 func TestAnEntryThatIsNotWhatItSaysIsNotTaken(t *testing.T) {
 	batch := request(t, "one", "two").Batches[0]

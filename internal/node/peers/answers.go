@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"strandline.dev/internal/node/catalog"
@@ -20,7 +21,7 @@ type Answers struct {
 	ToAnybody, ToMembers map[string]Answer
 }
 
-// What nodes ask each other. Requests and answers are JSON.
+// What nodes ask each other. Requests and answers are JSON, and bytes may follow an answer.
 const (
 	AskWho           = "who"            // may be asked by anybody: is this node a member, and of what?
 	AskForm          = "form"           // by a node that waits, to the one that forms the cluster: do so
@@ -64,7 +65,11 @@ func (a *Answers) Answer(ctx context.Context, from peer.NodeID, kind string, req
 			return nil, err
 		}
 	}
-	return json.Marshal(e)
+	reply, err := json.Marshal(e)
+	if with, ok := result.(Attaching); ok && err == nil && e.Refusal == nil {
+		reply = slices.Concat(append([][]byte{reply}, with.Attached()...)...)
+	}
+	return reply, err
 }
 
 func (a *Answers) decide(ctx context.Context, from peer.NodeID, kind string, request []byte) (any, error) {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,11 +22,19 @@ type Caller struct {
 	Answers *Answers
 }
 
-// Envelope is how answers travel: a refusal stays one.
+// Envelope is how answers travel: a refusal stays one. Bytes that would be a third longer as JSON
+// follow it.
 type Envelope struct {
 	Refusal *record.Refusal `json:"refusal,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
 }
+
+// Attaching is an answer of which some bytes follow the JSON.
+type Attaching interface{ Attached() [][]byte }
+
+// Attachable is where such an answer is decoded to. Attach takes over the bytes; it is called once the
+// JSON is decoded, and checks their number.
+type Attachable interface{ Attach(attached []byte) error }
 
 // Call asks another node, or this one, and decodes the answer.
 func (c *Caller) Call(ctx context.Context, node uint64, kind string, request, answer any) error {
@@ -64,9 +73,11 @@ func (c *Caller) AskAddress(ctx context.Context, address, kind string, request, 
 // Unwrap decodes an answer, or returns the refusal that it is.
 func Unwrap(reply []byte, answer any) error {
 	var e Envelope
-	if err := json.Unmarshal(reply, &e); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(reply))
+	if err := decoder.Decode(&e); err != nil {
 		return fmt.Errorf("decode an answer of another node: %w", err)
 	}
+	attached := reply[decoder.InputOffset():]
 	if e.Refusal != nil {
 		return e.Refusal
 	}
@@ -75,6 +86,12 @@ func Unwrap(reply []byte, answer any) error {
 	}
 	if err := json.Unmarshal(e.Answer, answer); err != nil {
 		return fmt.Errorf("decode an answer of another node: %w", err)
+	}
+	if to, ok := answer.(Attachable); ok {
+		return to.Attach(attached)
+	}
+	if len(attached) > 0 {
+		return fmt.Errorf("decode an answer of another node: %d bytes follow it", len(attached))
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// entriesBytes is how much payload one answer holds, give or take an entry. As
-// base64 in JSON the largest entry fits into an answer of the mesh.
+// entriesBytes is how much payload one answer holds, give or take an entry. The largest entry fits
+// into an answer of the mesh as bytes, and not as base64 in JSON.
 const entriesBytes = 1 << 20
 
 // EntriesRequest asks for the entries [First, Last] of a log.
@@ -18,6 +18,9 @@ type EntriesRequest struct {
 	Log     uint64 `json:"log"`
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
+	// Bytes: payloads may follow the answer as bytes. Releases before that neither ask for it nor
+	// know it, and get or give base64.
+	Bytes bool `json:"bytes,omitempty"`
 }
 
 // EntriesAnswer is one piece of one replica's log without a gap: of what was
@@ -33,6 +36,38 @@ type EntriesAnswer struct {
 	BeginsTerm uint64 `json:"begins_term,omitempty"`
 	// Lacks: the entry First is not here whole. The log ends before it, or is damaged there.
 	Lacks bool `json:"lacks,omitempty"`
+
+	attached [][]byte // the payloads, in order
+}
+
+// detach moves the payloads out of the JSON.
+func (a *EntriesAnswer) detach() {
+	for i := range a.Entries {
+		if e := &a.Entries[i]; len(e.Payload) > 0 {
+			a.attached = append(a.attached, e.Payload)
+			e.Attached, e.Payload = uint32(len(e.Payload)), nil
+		}
+	}
+}
+
+// Attached implements peers.Attaching.
+func (a EntriesAnswer) Attached() [][]byte { return a.attached }
+
+// Attach implements peers.Attachable.
+func (a *EntriesAnswer) Attach(payloads []byte) error {
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		if n := uint64(e.Attached); n > uint64(len(payloads)) {
+			return fmt.Errorf("entry %d of another node has %d bytes, %d came", e.Index, n, len(payloads))
+		} else if n > 0 {
+			e.Payload, payloads = payloads[:n:n], payloads[n:]
+		}
+		e.Attached = 0
+	}
+	if len(payloads) > 0 {
+		return fmt.Errorf("%d bytes follow the entries of another node", len(payloads))
+	}
+	return nil
 }
 
 // StoredEntry is a segment.Entry on its way.
@@ -45,6 +80,8 @@ type StoredEntry struct {
 	Time    int64         `json:"m"`
 	CRC     uint32        `json:"c"`
 	Payload []byte        `json:"p,omitempty"`
+	// Attached bytes of payload follow the answer.
+	Attached uint32 `json:"a,omitempty"`
 }
 
 // Valid are the entries up to the first that is not what it says.

@@ -50,6 +50,9 @@ func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 			Index: f.Index, Term: f.Term, Type: f.Type, First: f.First, Count: f.Count, Time: f.Time, CRC: f.CRC, Payload: f.Payload,
 		})
 	}
+	if q.Bytes {
+		a.detach()
+	}
 	return a, nil
 }
 

@@ -113,7 +113,7 @@ func (f *fetcher) fetchFrom(ctx context.Context, o other, w repair.Want, heard *
 func (f *fetcher) askFor(ctx context.Context, o other, first, last uint64) (EntriesAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, entriesTime)
 	defer cancel()
-	return f.ask(ctx, o, EntriesRequest{Log: f.host.ID, First: first, Last: last})
+	return f.ask(ctx, o, EntriesRequest{Log: f.host.ID, First: first, Last: last, Bytes: true})
 }
 
 func (f *fetcher) askNode(ctx context.Context, o other, q EntriesRequest) (a EntriesAnswer, err error) {
