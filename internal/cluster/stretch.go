@@ -17,6 +17,9 @@ const (
 	stretchMillis = 100
 	// MaxStretch bounds it: with that a leader is missed after 4 to 8 s.
 	MaxStretch = 8
+	// stretchStep is the factor by which one change raises or lowers it: replicas learn of it one
+	// after the other, and core.SetStretch says how far apart they may be meanwhile.
+	stretchStep = 4
 	// stretchRises and stretchFalls are for how long, in ms, the round trips have to ask for
 	// another stretch. A higher one is needed, a lower one only better.
 	stretchRises = 10_000
@@ -115,6 +118,7 @@ func (t *Stretcher) due(now int64, before map[uint64]asked, log uint64, is int, 
 			return 0
 		}
 	}
+	to = min(max(to, (is+stretchStep-1)/stretchStep), is*stretchStep)
 	if to == is {
 		return 0
 	}
