@@ -250,7 +250,7 @@ func skippingOver(t *testing.T, look time.Duration, segments int) (*selecting, *
 	stored := &lackingLog{Log: memory.New(begin), look: look}
 	replica, err := runtime.OpenStepped(runtime.Options{ID: 1, Log: stored, HardState: begin.HardState, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	replica.Tail().Publish(0, record.Offset(10*segments))
+	replica.Tail().Publish(0, record.Offset(10*segments), nil)
 	f, err := filter.New(filter.Spec{Keys: [][]byte{[]byte("b")}})
 	require.NoError(t, err)
 	log, reads := &endingLog{}, budget.NewPool(1<<30)

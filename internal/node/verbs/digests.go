@@ -8,6 +8,7 @@ import (
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/tail"
 )
 
 // DigestRequest asks for the digest of a log.
@@ -47,7 +48,7 @@ func (rd *reads) Prove(ctx context.Context, c Caller, log string, offset record.
 		return digest.Proof{}, Digest{}, err
 	}
 	if offset < d.Start {
-		return digest.Proof{}, Digest{}, record.Trimmed(offset, d.Start, h.Replica.Status().Holds)
+		return digest.Proof{}, Digest{}, tail.RefuseTrimmed(h.Replica.Tail(), offset, d.Start)
 	}
 	p, tree, err := h.Replica.Prove(ctx, offset, d.At)
 	d, err = d.of(h, tree, err)
@@ -73,7 +74,7 @@ func (rd *reads) digestPlace(ctx context.Context, c Caller, log string, q Digest
 	case d.At < 0:
 		d.At = d.End
 	case d.At < d.Start:
-		return nil, d, record.Trimmed(d.At, d.Start, h.Replica.Status().Holds)
+		return nil, d, tail.RefuseTrimmed(h.Replica.Tail(), d.At, d.Start)
 	case d.At > d.End:
 		r := record.Refuse(record.OffsetBeyondEnd, "offset %d is beyond the end of the log, which is %d", d.At, d.End)
 		r.End = d.End

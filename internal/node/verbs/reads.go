@@ -9,6 +9,7 @@ import (
 	"strandline.dev/internal/node/metrics"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/tail"
 )
 
 // reads begins reads.
@@ -142,7 +143,7 @@ func (rd *reads) checkBegin(ctx context.Context, h *hosted.Log, o record.Offset)
 		r.Start = start
 		return 0, r
 	case o < start:
-		return 0, record.Trimmed(o, start, h.Replica.Status().Holds)
+		return 0, tail.RefuseTrimmed(h.Replica.Tail(), o, start)
 	case o > end:
 		r := record.Refuse(record.OffsetBeyondEnd, "offset %d is beyond the end of the log, which is %d", o, end)
 		r.End = end

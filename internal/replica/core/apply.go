@@ -43,7 +43,7 @@ func (a *applier) apply(m *raftpb.Message) {
 			a.logger.Debug("raft refused an apply response", "error", err)
 		}
 	}
-	a.storage.tail.Publish(a.storage.table.Start(), a.storage.table.End())
+	a.storage.tail.Publish(a.storage.table.Start(), a.storage.table.End(), a.storage.table.Holds())
 	a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
 	a.short.applied()
 	if now := a.disposable(); now > disposable {

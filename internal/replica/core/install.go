@@ -60,7 +60,7 @@ func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*In
 	s.storage.last, s.storage.lastTerm = meta.GetIndex(), meta.GetTerm()
 	s.storage.hard = hard
 	s.storage.durable = min(s.storage.durable, meta.GetIndex())
-	s.storage.tail.Reset(table.End())
+	s.storage.tail.Reset(table.End(), table.Holds())
 	return &Install{
 		Index: meta.GetIndex(), Term: meta.GetTerm(), Start: table.End(), Hard: hard,
 		conf: conf, table: encoded,

@@ -75,6 +75,7 @@ func New(o Config) (*Core, error) {
 		return nil, err
 	}
 	t := tail.New(o.Memory.Tails, max(table.Start(), log.StartOffset()), table.End())
+	t.Publish(0, 0, table.Holds())
 	g := &group{id: o.ID, logger: o.Logger, term: hard.Term, address: o.Address, storage: &storage{
 		tail: t, log: log, table: table, last: last, lastTerm: lastTerm, hard: hard, conf: conf, logger: o.Logger,
 		feed: lagging.Feed{Memory: o.Memory.Sending}, applied: index, appliedTerm: term, commit: hard.Commit, durable: last,

@@ -119,5 +119,5 @@ func (s *storer) commitTo(commit uint64) {
 		}
 		end = e.End
 	}
-	s.storage.tail.Publish(0, end)
+	s.storage.tail.Publish(0, end, s.storage.table.Holds())
 }

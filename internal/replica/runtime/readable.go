@@ -26,8 +26,7 @@ type Readable struct {
 type keeper interface {
 	damaged(err error)      // what a reader has found the log to be
 	readByKey(unknown bool) // see loop
-	Status() core.Status
-	appliedTo() uint64 // the index of an entry up to which all are committed, and stored
+	appliedTo() uint64      // the index of an entry up to which all are committed, and stored
 }
 
 func newReadable(log segment.Log, t *tail.Tail, reads *budget.Pool, logger *slog.Logger, k keeper) *Readable {
@@ -60,5 +59,4 @@ type nobody struct{ commit uint64 }
 
 func (nobody) damaged(error)       {}
 func (nobody) readByKey(bool)      {}
-func (nobody) Status() core.Status { return core.Status{} }
 func (n nobody) appliedTo() uint64 { return n.commit }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 )
 
@@ -231,5 +232,5 @@ func (r *Reader) refuse(err error, start record.Offset) error {
 }
 
 func (r *Reader) trimmed(start record.Offset) *record.Refusal {
-	return record.Trimmed(r.next, start, r.readable.keeper.Status().Holds)
+	return tail.RefuseTrimmed(r.readable.tail, r.next, start)
 }

@@ -38,6 +38,8 @@ type Tail struct {
 	bytes   int     // of payload in entries
 	// [start, end) is committed and not trimmed. Neither ever falls.
 	start, end record.Offset
+	// holds are those of the log, at least as new as start: they say where to begin behind it.
+	holds []record.Hold
 	// failed ends every read, with the reason.
 	failed error
 	// changed is closed at the next change of a bound; nil while nobody waits.
@@ -103,13 +105,13 @@ func (t *Tail) HasRoom(bytes int, below uint64) bool {
 }
 
 // Reset forgets all entries: the log continues at an offset, which nobody has
-// Read beyond.
-func (t *Tail) Reset(at record.Offset) {
+// Read beyond, with other holds.
+func (t *Tail) Reset(at record.Offset, holds []record.Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.count(t.bytes)
 	t.entries, t.bytes = nil, 0
-	t.start, t.end = max(t.start, at), max(t.end, at)
+	t.start, t.end, t.holds = max(t.start, at), max(t.end, at), holds
 	t.endWaits()
 	t.wake()
 }
@@ -129,10 +131,12 @@ func (t *Tail) count(before int) {
 	}
 }
 
-// Publish moves the bounds forward and wakes those who wait for it.
-func (t *Tail) Publish(start, end record.Offset) {
+// Publish moves the bounds forward and wakes those who wait for it. The holds are those of the log
+// at that point, which RefuseTrimmed names.
+func (t *Tail) Publish(start, end record.Offset, holds []record.Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.holds = holds
 	if start <= t.start && end <= t.end {
 		return
 	}
@@ -168,6 +172,14 @@ func (t *Tail) Bounds() (start, end record.Offset, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.start, t.end, t.failed
+}
+
+// RefuseTrimmed refuses a read of an offset below start, which Bounds has returned. A hold that was moved before
+// the log was trimmed to it is known with its new place.
+func RefuseTrimmed(t *Tail, asked, start record.Offset) *record.Refusal {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return record.Trimmed(asked, start, t.holds)
 }
 
 // Changed returns a channel that is closed when a bound differs from those
