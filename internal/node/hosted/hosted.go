@@ -279,7 +279,8 @@ func (h *Log) Stale(bound time.Duration) *record.Refusal {
 		"this replica has not heard from the leader of log %q within %v; read from another one, or allow more", h.Name, bound)
 }
 
-// Age is how old the knowledge of this replica may be.
+// Age is how old the knowledge of this replica may be. Time in which the machine was suspended counts: the
+// others went on meanwhile.
 func (h *Log) Age() time.Duration {
 	s := h.Replica.Status()
 	switch {
@@ -288,7 +289,7 @@ func (h *Log) Age() time.Duration {
 	case s.Known == 0:
 		return reading.UnknownAge
 	}
-	return time.Duration(h.Replica.Monotonic()-s.Known) * time.Millisecond
+	return time.Duration(h.Replica.Elapsed()-s.Known) * time.Millisecond
 }
 
 // RefreshAge asks the leader, if somebody reads and no question is under way.

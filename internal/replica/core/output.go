@@ -92,6 +92,7 @@ type round struct {
 type Now struct {
 	Monotonic int64 // ms, never goes back; leases
 	Unix      int64 // ms; stamps entries
+	Suspended int64 // ms that Monotonic has stood still, as the machine was suspended; the age of what is known counts them
 	Nano      int64 // ns of the same clock as Monotonic, to measure with; 0: nobody does
 }
 

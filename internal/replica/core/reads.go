@@ -21,11 +21,11 @@ type confirmations struct {
 	asked   []question  // resting on the ReadIndex called number
 	ready   []confirmed // answered by Raft, waiting to be applied
 	number  uint64
-	sent    int64 // monotonic ms when asked
+	sent    int64 // ms when asked, see known
 	ticks   int   // since asked; Raft forgets a ReadIndex without a word
 	// known is when the newest question was sent whose answer has been applied,
-	// in monotonic ms: then at the latest all that is known here was all there
-	// was. 0: never.
+	// in monotonic ms and those of suspensions: then at the latest all that is known here
+	// was all there was. 0: never.
 	known int64
 }
 
@@ -76,7 +76,7 @@ func (q *reads) askConfirmation() {
 	}
 	q.confirm.number++
 	q.confirm.ticks = 0
-	q.confirm.sent = q.now.Monotonic
+	q.confirm.sent = q.now.Monotonic + q.now.Suspended
 	// The leader distinguishes questions by these bytes only.
 	q.raft.ReadIndex(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, q.confirm.number), q.id))
 }

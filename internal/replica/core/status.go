@@ -17,7 +17,7 @@ type Status struct {
 	Fenced       bool          // appends without a writer term are refused, once one has been granted
 	Holds        []record.Hold // by name; never changed in place
 	Failed       *record.Refusal
-	// Known is when, in Replica.Monotonic, it was asked for the newest time
+	// Known is when, in Replica.Elapsed, it was asked for the newest time
 	// that turned out to be known here completely; 0: never.
 	Known     int64
 	SoleVoter bool // the only voter; true only once the log has been replayed

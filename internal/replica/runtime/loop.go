@@ -94,6 +94,8 @@ type loop struct {
 	again   *time.Timer // wakes the loop, see core.Output.Again
 	againAt int64
 	started time.Time
+	// suspended is how long the machine has been suspended since the replica began.
+	suspended func() time.Duration
 
 	status  atomic.Pointer[core.Status]
 	pace    atomic.Uint32  // core.Pace
@@ -106,6 +108,9 @@ func newLoop(o Options, c *core.Core) *loop {
 		disk: newDiskWriter(o.Log), arrived: arrivals{all: o.Memory.Received}, upkeep: upkeep{log: o.Log, tail: c.Tail(), reads: o.Memory.Reads},
 	}
 	l.Readable = newReadable(o.Log, c.Tail(), o.Memory.Reads, o.Logger, l)
+	if l.suspended = o.Suspended; l.suspended == nil {
+		l.suspended = countSuspensions(suspensionClock())
+	}
 	l.hasher, l.upkeep.covered = hasher{loop: l}, &l.applied.covered
 	l.again = time.AfterFunc(time.Hour, l.nudge)
 	l.again.Stop()
@@ -127,7 +132,7 @@ func (l *loop) run(c *core.Core) {
 		inputs = l.takeAll(inputs[:0])
 		now := time.Now()
 		since := now.Sub(l.started)
-		c.SetNow(core.Now{Monotonic: since.Milliseconds(), Unix: now.Add(l.options.ClockSkew).UnixMilli(), Nano: int64(since)})
+		c.SetNow(core.Now{Monotonic: since.Milliseconds(), Suspended: l.suspended().Milliseconds(), Unix: now.Add(l.options.ClockSkew).UnixMilli(), Nano: int64(since)})
 		for i := range inputs {
 			l.take(c, &inputs[i])
 		}
@@ -255,25 +260,6 @@ func (l *loop) writeFailed(err error) {
 	l.Do(func(c *core.Core) { c.Fail(refusal) })
 }
 
-// maintain begins upkeep, unless it is under way.
-func (l *loop) maintain(snapshots []core.Snapshot) {
-	if l.upkeep.add(snapshots) && !l.stepped {
-		l.running.Go(func() { l.upkeep.run(l.disk.quit, l.upkeepFailed) })
-	}
-}
-
-// readByKey notes that somebody reads by key, in a segment whose summary is there or unknown.
-func (l *loop) readByKey(unknown bool) {
-	if l.upkeep.readByKey(unknown) {
-		l.post(input{do: func(*core.Core) { l.maintain(nil) }})
-	}
-}
-
-func (l *loop) upkeepFailed(err error) {
-	l.logger.Error("could not save a snapshot, remove trimmed segments or summarize keys; trying again with the next segment or trim", "error", err)
-	l.damaged(err)
-}
-
 func (l *loop) publish(c *core.Core) {
 	now := c.Status()
 	before := l.status.Load()
@@ -286,9 +272,6 @@ func (l *loop) publish(c *core.Core) {
 	l.pace.Store(uint32(c.Pace()))
 	l.applied.publish(c)
 }
-
-// Monotonic is the time on this replica's own clock, in ms.
-func (l *loop) Monotonic() int64 { return time.Since(l.started).Milliseconds() }
 
 // Status as of the loop's last round.
 func (l *loop) Status() core.Status { return *l.status.Load() }

@@ -41,6 +41,9 @@ type Options struct {
 	// Memory is the node's, which the log shares with others. Default: its own, and
 	// ample.
 	Memory *budget.Memory
+	// Suspended is how long the machine has been suspended since the replica was started.
+	// Default: what the machine says.
+	Suspended func() time.Duration
 	// FirstLeader lets this replica of a new log start an election without waiting for an
 	// election timeout.
 	FirstLeader bool

@@ -207,3 +207,22 @@ func (u *upkeep) run(quit <-chan struct{}, failed func(error)) {
 		rest()
 	}
 }
+
+// maintain begins upkeep, unless it is under way.
+func (l *loop) maintain(snapshots []core.Snapshot) {
+	if l.upkeep.add(snapshots) && !l.stepped {
+		l.running.Go(func() { l.upkeep.run(l.disk.quit, l.upkeepFailed) })
+	}
+}
+
+// readByKey notes that somebody reads by key, in a segment whose summary is there or unknown.
+func (l *loop) readByKey(unknown bool) {
+	if l.upkeep.readByKey(unknown) {
+		l.post(input{do: func(*core.Core) { l.maintain(nil) }})
+	}
+}
+
+func (l *loop) upkeepFailed(err error) {
+	l.logger.Error("could not save a snapshot, remove trimmed segments or summarize keys; trying again with the next segment or trim", "error", err)
+	l.damaged(err)
+}
