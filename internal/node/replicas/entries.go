@@ -40,8 +40,8 @@ type EntriesAnswer struct {
 	attached [][]byte // the payloads, in order
 }
 
-// detach moves the payloads out of the JSON.
-func (a *EntriesAnswer) detach() {
+// Detach moves the payloads out of the JSON.
+func (a *EntriesAnswer) Detach() {
 	for i := range a.Entries {
 		if e := &a.Entries[i]; len(e.Payload) > 0 {
 			a.attached = append(a.attached, e.Payload)

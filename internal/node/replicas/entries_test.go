@@ -20,7 +20,7 @@ func reply(t *testing.T, q EntriesRequest, entries ...StoredEntry) []byte {
 		peers.AskEntries: peers.AnswerTo(func(_ context.Context, q EntriesRequest) (any, error) {
 			a := EntriesAnswer{Entries: entries, Settled: 9}
 			if q.Bytes {
-				a.detach()
+				a.Detach()
 			}
 			return a, nil
 		}),

@@ -51,7 +51,7 @@ func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 		})
 	}
 	if q.Bytes {
-		a.detach()
+		a.Detach()
 	}
 	return a, nil
 }

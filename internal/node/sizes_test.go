@@ -1,0 +1,118 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/format"
+	"strandline.dev/internal/segment/store"
+	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/transport/peer"
+	"strandline.dev/test/disk/faultdisk"
+)
+
+// The largest of what a log may have to carry passes everything that may have to carry it. Each limit of
+// what is carried is a row, each carrier a column: a limit that is raised, and a carrier that is not,
+// would only be noticed by whoever has so much.
+func TestTheLargestOfEverythingPassesWhatCarriesIt(t *testing.T) {
+	entry := func(bytes int) segment.Entry {
+		payload := slices.Repeat([]byte{0xfb}, bytes) // becomes + and / in base64
+		return segment.Entry{Index: 2, Term: 1, Payload: payload, CRC: record.Checksum(payload)}
+	}
+	carriers := map[string]func(*testing.T, segment.Entry) []byte{
+		"a message to a follower":       throughMessage,
+		"a segment file":                throughSegment,
+		"an answer to a node's repairs": throughRepair,
+	}
+	for what, bytes := range map[string]int{
+		"record":                               record.MaxRecordBytes,
+		"batch":                                record.MaxBatchBytes,
+		"entry":                                record.MaxEntryBytes,
+		"configuration of a log, in a command": sequence.MaxConfigBytes,
+		"hold, in a command":                   record.MaxHoldBytes,
+	} {
+		e := entry(bytes)
+		for carrier, carry := range carriers {
+			require.True(t, slices.Equal(e.Payload, carry(t, e)), "the largest %s through %s", what, carrier)
+		}
+	}
+
+	// A snapshot of the largest size takes more memory than a test should: its bound is compared, and one
+	// that no usual message has room for passes.
+	require.Less(t, sequence.MaxSnapshotBytes+1<<20, peer.MaxLargeMessage)
+	state := bytes.Repeat([]byte("state of a log: "), peer.MaxMessage/16+1)
+	parts := encoded(t, &raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: &raftpb.Snapshot{
+		Data: state, Metadata: &raftpb.SnapshotMetadata{Index: new(uint64(9)), Term: new(uint64(2)), ConfState: &raftpb.ConfState{Voters: []uint64{1}}},
+	}})
+	m, err := core.DecodeMessage(parts)
+	require.NoError(t, err)
+	require.NoError(t, core.CheckMessage(m))
+	require.True(t, bytes.Equal(state, m.GetSnapshot().GetData()))
+	_, kept, err := format.ParseSnapshot(format.EncodeSnapshot(segment.Owner{}, 9, 2, state), segment.Owner{}, 9)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(state, kept))
+}
+
+func encoded(t *testing.T, m *raftpb.Message) []byte {
+	t.Helper()
+	m.From, m.To, m.Term = new(uint64(2)), new(uint64(1)), new(uint64(3))
+	parts, err := core.EncodeMessage(m, func(e *raftpb.Entry) uint32 { return record.Checksum(e.Data) })
+	require.NoError(t, err)
+	return slices.Concat(parts...)
+}
+
+func throughMessage(t *testing.T, e segment.Entry) []byte {
+	sent := encoded(t, &raftpb.Message{Type: raftpb.MsgApp.Enum(), LogTerm: new(e.Term), Index: new(e.Index - 1), Entries: []*raftpb.Entry{
+		{Index: new(e.Index), Term: new(e.Term), Type: raftpb.EntryNormal.Enum(), Data: e.Payload},
+	}})
+	require.LessOrEqual(t, len(sent), peer.MaxMessage)
+	m, err := core.DecodeMessage(sent)
+	require.NoError(t, err)
+	require.NoError(t, core.CheckMessage(m))
+	return m.Entries[0].Data
+}
+
+func throughSegment(t *testing.T, e segment.Entry) []byte {
+	disk := faultdisk.New(1)
+	begin, err := core.Bootstrap([]uint64{1})
+	require.NoError(t, err)
+	log, err := store.Create(disk, "log", store.Options{Manual: true, Logger: slog.New(slog.DiscardHandler)}, begin)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, log.Close()) }()
+	e.Index = log.LastIndex() + 1
+	_, err = log.Write([]segment.Write{{Entries: []segment.Entry{e}, MustSync: true}})
+	require.NoError(t, err)
+	read, err := log.Entries(e.Index, e.Index+1, 0)
+	require.NoError(t, err)
+	return read[0].Payload
+}
+
+func throughRepair(t *testing.T, e segment.Entry) []byte {
+	answers := peers.Answers{ToAnybody: map[string]peers.Answer{
+		peers.AskEntries: peers.AnswerTo(func(_ context.Context, q replicas.EntriesRequest) (any, error) {
+			a := replicas.EntriesAnswer{Entries: []replicas.StoredEntry{{Index: e.Index, Term: e.Term, CRC: e.CRC, Payload: e.Payload}}}
+			a.Detach()
+			return a, nil
+		}),
+	}}
+	request, err := json.Marshal(replicas.EntriesRequest{Bytes: true})
+	require.NoError(t, err)
+	answered, err := answers.Answer(t.Context(), 2, peers.AskEntries, request)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(answered), peer.MaxMessage)
+	var a replicas.EntriesAnswer
+	require.NoError(t, peers.Unwrap(answered, &a))
+	return a.Entries[0].Payload
+}
