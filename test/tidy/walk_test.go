@@ -14,15 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// walks are the sections of ARCHITECTURE.md that follow something through the
-// program, with the most files and lines that somebody should have to read for it.
-var walks = []struct {
-	section      string
-	files, lines int
-}{
-	{"Life of an append", 20, 4000},
-	{"Life of a read", 10, 2500},
-}
+// walks are the sections of ARCHITECTURE.md that follow something through the program.
+// How long they are is a figure (docs/decisions/0012-one-house.md) and no bound, which
+// would only decide what is left out of them.
+var walks = []string{"Life of an append", "Life of a read"}
 
 // hop is `file: function`, with an arrow if the function calls the next one.
 var hop = regexp.MustCompile("`([\\w/]+\\.go): ([\\w.]+)`(\\s+→)?")
@@ -31,11 +26,11 @@ func TestTheWalksOfARCHITECTUREAreThoseOfTheCode(t *testing.T) {
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	require.NoError(t, err)
 	for _, w := range walks {
-		_, section, found := strings.Cut(string(text), "## "+w.section+"\n")
-		require.True(t, found, w.section)
+		_, section, found := strings.Cut(string(text), "## "+w+"\n")
+		require.True(t, found, w)
 		section, _, _ = strings.Cut(section, "\n## ")
 		hops := hop.FindAllStringSubmatch(section, -1)
-		require.Greater(t, len(hops), 10, w.section)
+		require.Greater(t, len(hops), 10, w)
 
 		functions, files, lines := map[string]bool{}, map[string]bool{}, 0
 		for i, h := range hops {
@@ -55,9 +50,7 @@ func TestTheWalksOfARCHITECTUREAreThoseOfTheCode(t *testing.T) {
 				lines += bytes.Count(source, []byte("\n"))
 			}
 		}
-		t.Logf("%s: %d functions in %d files of %d lines", w.section, len(functions), len(files), lines)
-		require.LessOrEqual(t, len(files), w.files, w.section)
-		require.LessOrEqual(t, lines, w.lines, w.section)
+		t.Logf("%s: %d functions in %d files of %d lines", w, len(functions), len(files), lines)
 	}
 }
 
