@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,13 +99,13 @@ const BeyondHint = "with certificates, of \"strandline certs\" or others: --tls-
 // Suggest is a command to type next, with what it needs to find the same
 // servers.
 func (c *Terminal) Suggest(command string) string {
-	return Invocation() + " " + command + c.serverFlag() + c.securityFlags()
+	return Invocation() + " " + command + serverFlagOf(c) + c.securityFlags()
 }
 
-// serverFlag is what a suggested command needs to find the same servers; nothing where the
+// serverFlagOf is what a suggested command needs to find the same servers; nothing where the
 // environment names them.
-func (c *Terminal) serverFlag() string {
-	if len(c.Servers) == 0 || c.inEnvironment["server"] {
+func serverFlagOf(c *Terminal) string {
+	if len(c.Servers) == 0 || slices.Contains(c.inEnvironment, "server") {
 		return ""
 	}
 	return ServerFlag(c.Servers...)
@@ -115,11 +116,11 @@ func (c *Terminal) securityFlags() (flags string) {
 	for _, f := range []struct{ name, value string }{
 		{"--tls-ca", c.Files.Authority}, {"--tls-cert", c.Files.Certificate}, {"--tls-key", c.Files.Key}, {"--token-file", c.TokenFile},
 	} {
-		if f.value != "" && !c.inEnvironment[strings.TrimPrefix(f.name, "--")] {
+		if f.value != "" && !slices.Contains(c.inEnvironment, strings.TrimPrefix(f.name, "--")) {
 			flags += " " + f.name + " " + f.value
 		}
 	}
-	if c.Insecure && !c.inEnvironment["insecure"] {
+	if c.Insecure && !slices.Contains(c.inEnvironment, "insecure") {
 		flags += " --insecure"
 	}
 	return flags

@@ -107,7 +107,7 @@ func (c *Terminal) askedOf(command *cobra.Command) asked {
 		host, _, _ := net.SplitHostPort(server)
 		a.away = a.away || !transport.IsLoopback(host)
 	}
-	a.server = c.serverFlag() + c.securityFlags()
+	a.server = serverFlagOf(c) + c.securityFlags()
 	switch words := strings.Fields(command.Use); {
 	case len(words) > 1 && words[1] == "LOG":
 		a.log = command.Flags().Arg(0)

@@ -51,17 +51,10 @@ func (c *Terminal) ApplySettings(command *cobra.Command) error {
 			failed = fmt.Errorf("setting %s: %w", key, err)
 		}
 		if _, there := environment[key]; there {
-			c.markInEnvironment(flag.Name)
+			c.inEnvironment = append(c.inEnvironment, flag.Name)
 		}
 	})
 	return failed
-}
-
-func (c *Terminal) markInEnvironment(flag string) {
-	if c.inEnvironment == nil {
-		c.inEnvironment = map[string]bool{}
-	}
-	c.inEnvironment[flag] = true
 }
 
 func loadFile(settings *koanf.Koanf, file string, known map[string]bool) error {

@@ -10,9 +10,7 @@ import (
 func TestASuggestedCommandDoesNotRepeatTheEnvironment(t *testing.T) {
 	c := &Terminal{Servers: []string{"10.0.0.1:7171"}, TokenFile: "token", Insecure: true}
 	require.Contains(t, c.Suggest("log list"), "log list --server 10.0.0.1:7171 --token-file token --insecure")
-	for _, flag := range []string{"server", "token-file"} {
-		c.markInEnvironment(flag)
-	}
+	c.inEnvironment = []string{"server", "token-file"}
 	require.Regexp(t, "log list --insecure$", c.Suggest("log list"))
 }
 

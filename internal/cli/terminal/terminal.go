@@ -27,5 +27,5 @@ type Terminal struct {
 
 	// inEnvironment are the flags whose values came from there, by name: a command that is
 	// suggested finds them there again.
-	inEnvironment map[string]bool
+	inEnvironment []string
 }
