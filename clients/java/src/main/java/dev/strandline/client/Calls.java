@@ -22,6 +22,12 @@ final class Calls {
 
   final Near near = new Near(this);
 
+  /** How long a node may be without any answer before it is asked whether it is there. */
+  Duration suspectAfter = Duration.ofSeconds(1);
+
+  /** How long it may take to answer that. */
+  Duration answerPatience = Duration.ofSeconds(1);
+
   /** How long calls go on looking for a node that can answer. */
   final Duration retryTime;
 
@@ -39,6 +45,12 @@ final class Calls {
 
   /** Makes a call once, on one node. */
   <Q, A> A on(Peer peer, MethodDescriptor<Q, A> method, Q request, Bound bound) {
+    return on(peer, method, request, bound, null);
+  }
+
+  /** The same; with a silence, the node is left where another one may do better. */
+  private <Q, A> A on(
+      Peer peer, MethodDescriptor<Q, A> method, Q request, Bound bound, Silence silence) {
     ClientCall<Q, A> call = peer.channel.newCall(method, CallOptions.DEFAULT);
     CompletableFuture<A> answer = new CompletableFuture<>();
     Signal answered = new Signal();
@@ -64,9 +76,15 @@ final class Calls {
             answer.complete(value);
           }
         });
-    if (!bound.await(answered, answer::isDone)) {
+    StrandlineException left = null;
+    if (silence == null) {
+      bound.await(answered, answer::isDone);
+    } else {
+      left = silence.await(bound, answered, answer::isDone);
+    }
+    if (!answer.isDone()) {
       call.cancel("the caller does not wait any more", null);
-      throw StrandlineException.cancelled(Outcome.MAYBE_DONE);
+      throw left != null ? left : StrandlineException.cancelled(Outcome.MAYBE_DONE);
     }
     try {
       return answer.join();
@@ -94,7 +112,9 @@ final class Calls {
    * when it is made twice, or the node recognises it.
    */
   <Q, A> A toLeader(String log, MethodDescriptor<Q, A> method, Q request, Bound bound) {
-    return by(new ToLeader(this, log, false), bound, peer -> on(peer, method, request, bound));
+    Route route = new ToLeader(this, log, false);
+    return by(
+        route, bound, peer -> on(peer, method, request, bound, Silence.ofCall(this, peer, route)));
   }
 
   <T> T by(Route route, Bound bound, Function<Peer, T> act) {

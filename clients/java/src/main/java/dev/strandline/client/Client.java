@@ -45,6 +45,10 @@ public final class Client implements AutoCloseable {
         throw wrong;
       }
     }
+    if (options.token != null && !options.token.chars().allMatch(c -> c > ' ' && c <= '~')) {
+      throw StrandlineException.invalid(
+          "the token has a character that no header can carry, such as a line break");
+    }
     SslContext context = options.tls == null ? null : options.tls.context();
     Metadata headers = new Metadata();
     if (options.token != null) {
@@ -147,6 +151,10 @@ public final class Client implements AutoCloseable {
     calls.peers.close();
     calls.life.end();
     threads.close();
+  }
+
+  Calls calls() {
+    return calls;
   }
 
   /** Whether all connections are gone. */

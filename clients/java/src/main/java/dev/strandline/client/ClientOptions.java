@@ -23,7 +23,10 @@ public final class ClientOptions {
     return this;
   }
 
-  /** Is sent with every call, as {@code authorization: Bearer}. */
+  /**
+   * Is sent with every call, as {@code authorization: Bearer}. One with a space or a line break,
+   * which no header can carry, is refused with INVALID.
+   */
   public ClientOptions token(String secret) {
     token = secret;
     return this;

@@ -1,6 +1,9 @@
 package dev.strandline.client;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
+import java.util.Objects;
 import java.util.Optional;
 
 /**
@@ -15,7 +18,7 @@ import java.util.Optional;
  * @param maxBytes once what it keeps takes more, the log's leader breaks it; 0: no bound
  * @param maxAge once the oldest record that it keeps is older, the log's leader breaks it
  * @param pointer where the state lies that the records below offset have made, for readers that
- *     come too late: up to 4 KiB that the log does not look at
+ *     come too late: up to 4 KiB that the log does not look at, and that need be no text
  * @param keptBytes what the records from offset on take; only {@link Admin#info} gives it
  */
 public record Hold(
@@ -25,7 +28,7 @@ public record Hold(
     Optional<Duration> lease,
     long maxBytes,
     Optional<Duration> maxAge,
-    String pointer,
+    byte[] pointer,
     long keptBytes) {
   /** The offset where the log starts. */
   public static final long FROM_START = -2;
@@ -33,9 +36,20 @@ public record Hold(
   /** The offset where the log ends. */
   public static final long FROM_END = -1;
 
+  /** The pointer is copied. */
+  public Hold {
+    pointer = pointer.clone();
+  }
+
+  /** A copy of the pointer. */
+  @Override
+  public byte[] pointer() {
+    return pointer.clone();
+  }
+
   /** A hold without owner, lease, bounds and pointer. */
   public static Hold at(String name, long offset) {
-    return new Hold(name, offset, "", Optional.empty(), 0, Optional.empty(), "", 0);
+    return new Hold(name, offset, "", Optional.empty(), 0, Optional.empty(), new byte[0], 0);
   }
 
   /** The same with an owner. */
@@ -61,7 +75,32 @@ public record Hold(
   }
 
   /** The same with a pointer. */
+  public Hold withPointer(byte[] bytes) {
+    return new Hold(name, offset, owner, lease, maxBytes, maxAge, bytes, keptBytes);
+  }
+
+  /** The same with a pointer that is a text in UTF-8. */
   public Hold withPointer(String text) {
-    return new Hold(name, offset, owner, lease, maxBytes, maxAge, text, keptBytes);
+    return withPointer(text.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** Whether all is equal, the bytes of the pointer too. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Hold h
+        && name.equals(h.name)
+        && offset == h.offset
+        && owner.equals(h.owner)
+        && lease.equals(h.lease)
+        && maxBytes == h.maxBytes
+        && maxAge.equals(h.maxAge)
+        && Arrays.equals(pointer, h.pointer)
+        && keptBytes == h.keptBytes;
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(
+        name, offset, owner, lease, maxBytes, maxAge, Arrays.hashCode(pointer), keptBytes);
   }
 }

@@ -1,5 +1,6 @@
 package dev.strandline.client;
 
+import com.google.protobuf.Empty;
 import com.google.protobuf.Message;
 import dev.strandline.v1.AcquireWriterRequest;
 import dev.strandline.v1.AcquireWriterResponse;
@@ -126,6 +127,15 @@ final class Methods {
           "LogService/WatchInfo",
           WatchInfoRequest.getDefaultInstance(),
           WatchInfoResponse.getDefaultInstance());
+
+  /** Asks whether a node is there: whatever it answers, also that it does not know this, it is. */
+  static final MethodDescriptor<Empty, Empty> HEALTH =
+      MethodDescriptor.newBuilder(
+              ProtoUtils.marshaller(Empty.getDefaultInstance()),
+              ProtoUtils.marshaller(Empty.getDefaultInstance()))
+          .setType(MethodType.UNARY)
+          .setFullMethodName("grpc.health.v1.Health/Check")
+          .build();
 
   private Methods() {}
 

@@ -47,7 +47,10 @@ public final class NewRecord {
     return this;
   }
 
-  /** Sets the producer's time; the server's stands where it is left out. */
+  /**
+   * Sets the producer's time, of the years 1 to 9999; the server's stands where it is left out. One
+   * of another year is refused with INVALID.
+   */
   public NewRecord timestamp(Instant time) {
     wire.setTimestamp(Wire.timestamp(time));
     return this;

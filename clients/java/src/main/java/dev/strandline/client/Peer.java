@@ -1,19 +1,32 @@
 package dev.strandline.client;
 
+import com.google.protobuf.Empty;
+import io.grpc.CallOptions;
 import io.grpc.Channel;
+import io.grpc.ClientCall;
 import io.grpc.ClientInterceptors;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
+import io.grpc.Status;
 import io.grpc.stub.MetadataUtils;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /** One node. */
 final class Peer {
   private static final long FIRST_RECONNECT = 100_000_000; // nanoseconds
   private static final long LAST_RECONNECT = 250_000_000;
+
+  /** The library knows by then why it has failed. */
+  private static final Duration WHY_PATIENCE = Duration.ofMillis(200);
+
+  private static final long AVOIDED = 2_000_000_000;
 
   final String address;
 
@@ -23,6 +36,8 @@ final class Peer {
   private final ManagedChannel connection;
   private final Threads threads;
   private final Signal changed = new Signal();
+  private final AtomicBoolean resolving = new AtomicBoolean();
+  private volatile long left = System.nanoTime() - AVOIDED;
 
   Peer(String address, ManagedChannel connection, Metadata headers, Threads threads) {
     this.address = address;
@@ -55,16 +70,50 @@ final class Peer {
     threads.later(
         () -> {
           if (failing()) {
-            connection.resetConnectBackoff();
+            retry();
             reconnect(Math.min(2 * delay, LAST_RECONNECT));
           }
         },
         delay / 2 + ThreadLocalRandom.current().nextLong(delay / 2));
   }
 
+  /**
+   * Has the library connect again at once, if the name of the node is known by now. If it is not,
+   * the library would log that with a stack trace each time.
+   */
+  private void retry() {
+    if (!resolving.compareAndSet(false, true)) {
+      return;
+    }
+    try {
+      threads.start(
+          () -> {
+            try {
+              InetAddress.getByName(Address.parse(address).host());
+              connection.resetConnectBackoff();
+            } catch (UnknownHostException e) {
+              // The library asks for the name again by itself, ever more rarely.
+            } finally {
+              resolving.set(false);
+            }
+          });
+    } catch (StrandlineException e) {
+      resolving.set(false); // the client is closed
+    }
+  }
+
   /** Whether the newest attempt to connect failed. */
   boolean failing() {
     return connection.getState(false) == ConnectivityState.TRANSIENT_FAILURE;
+  }
+
+  /** Notes that the node was left for its silence: hints to it are not followed for a while. */
+  void avoid() {
+    left = System.nanoTime();
+  }
+
+  boolean avoided() {
+    return System.nanoTime() - left < AVOIDED;
   }
 
   /** Waits until the connection is up. With an error nothing has been sent. */
@@ -78,7 +127,8 @@ final class Peer {
         }
         case SHUTDOWN -> throw StrandlineException.closed("client");
         case TRANSIENT_FAILURE ->
-            throw StrandlineException.unreachable(Outcome.NOT_DONE, "no connection to " + address);
+            throw StrandlineException.unreachable(
+                Outcome.NOT_DONE, "no connection to " + address + why(bound));
         default -> {
           if (patient.await(changed, () -> connection.getState(false) != state)) {
             continue;
@@ -91,6 +141,45 @@ final class Peer {
         }
       }
     }
+  }
+
+  /**
+   * Why there is no connection: what a call fails with that does not wait for one. Should there be
+   * one by now, the node is asked whether it is there, and nothing comes of that.
+   */
+  private String why(Bound bound) {
+    CompletableFuture<Status> failed = new CompletableFuture<>();
+    Signal signal = new Signal();
+    ClientCall<Empty, Empty> call = connection.newCall(Methods.HEALTH, CallOptions.DEFAULT);
+    call.start(
+        new ClientCall.Listener<>() {
+          @Override
+          public void onClose(Status status, Metadata trailers) {
+            failed.complete(status);
+            signal.fire();
+          }
+        },
+        new Metadata());
+    call.sendMessage(Empty.getDefaultInstance());
+    call.halfClose();
+    call.request(1);
+    boolean known = new Bound(bound, WHY_PATIENCE).await(signal, failed::isDone);
+    call.cancel("no longer of interest", null);
+    return known ? cause(failed.join()) : "";
+  }
+
+  /** The innermost cause of a status: the outer ones say that there is no connection. */
+  private static String cause(Status status) {
+    Throwable innermost = status.getCause();
+    if (innermost == null) {
+      return status.isOk() || status.getDescription() == null ? "" : ": " + status.getDescription();
+    }
+    while (innermost.getCause() != null) {
+      innermost = innermost.getCause();
+    }
+    return innermost instanceof UnknownHostException
+        ? ": the name is not known: " + innermost.getMessage()
+        : ": " + innermost.getMessage();
   }
 
   /** Waits so many nanoseconds at most for a connection that failed to be there. */

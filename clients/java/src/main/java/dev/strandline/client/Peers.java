@@ -110,7 +110,7 @@ final class Peers {
       return false;
     }
     Peer peer = known.get(hint);
-    return peer == null || !peer.failing();
+    return peer == null || !peer.failing() && !peer.avoided();
   }
 
   /**

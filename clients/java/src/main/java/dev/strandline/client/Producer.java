@@ -139,6 +139,9 @@ public final class Producer implements AutoCloseable {
     }
     BatchOptions options = new BatchOptions();
     configure.accept(options);
+    if (options.expectedEnd.orElse(0) < 0) {
+      throw StrandlineException.invalid("an append with an expected end that is negative");
+    }
     Request r = new Request();
     r.expectedEnd = options.expectedEnd;
     r.atomic = options.atomic;

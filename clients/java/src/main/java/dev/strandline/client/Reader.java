@@ -288,7 +288,13 @@ public final class Reader implements Iterable<LogRecord>, AutoCloseable {
       throw StrandlineException.closed("reader");
     }
     Duration silence = options.follow ? options.heartbeat.multipliedBy(3) : null;
-    if (!from.await(new Bound(bound, silence))) {
+    Bound patient = new Bound(bound, silence);
+    StrandlineException left =
+        from.await(patient, Silence.ofReader(calls, route.tried(), route, placed));
+    if (left != null) {
+      throw left;
+    }
+    if (!from.await(patient)) {
       throw StrandlineException.unreachable(Outcome.NOT_DONE, "the server was silent");
     }
     return from.take();

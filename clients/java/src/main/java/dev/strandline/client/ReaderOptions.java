@@ -16,6 +16,9 @@ import java.util.function.Consumer;
  * #preferFollower} or {@link #nearest} is there.
  */
 public final class ReaderOptions {
+  /** Leaders tell followers how far they are about as often. */
+  private static final Duration LEAST_STALENESS = Duration.ofMillis(100);
+
   Long offset;
   Instant time;
   boolean tail;
@@ -103,7 +106,7 @@ public final class ReaderOptions {
     return this;
   }
 
-  /** Bounds the age of what the answering node knows. */
+  /** Bounds the age of what the answering node knows: 100 ms or more. */
   public ReaderOptions maxStaleness(Duration age) {
     maxStaleness = age;
     return this;
@@ -177,11 +180,11 @@ public final class ReaderOptions {
       throw StrandlineException.invalid(
           "a read begins at an offset, a time or the tail: at one of them");
     }
-    boolean stale = maxStaleness != null && maxStaleness.compareTo(Duration.ZERO) <= 0;
+    boolean stale = maxStaleness != null && maxStaleness.compareTo(LEAST_STALENESS) < 0;
     boolean negative = offset != null && offset < 0 || atLeast != null && atLeast < 0;
     if (negative || stale || heartbeat.compareTo(Duration.ZERO) <= 0) {
       throw StrandlineException.invalid(
-          "a bound of the read is negative, or no staleness at all is allowed");
+          "a bound of the read is negative, or a staleness of less than 100 ms is asked for");
     }
   }
 

@@ -11,6 +11,9 @@ interface Route {
   /** Notes that the node tried does not serve, and moves on. */
   void elsewhere(StrandlineException failure);
 
+  /** The log whose leader is looked for; empty: other nodes answer as well. */
+  String leads();
+
   /** How many nodes may be tried, after a failure, before it is time to pause. */
   int width(StrandlineException failure);
 }

@@ -62,6 +62,11 @@ final class ServerStream<Q, A> {
     return any() || bound.await(arrived, this::any);
   }
 
+  /** The same, until the node is to be left for its silence: the error says why; else null. */
+  StrandlineException await(Bound bound, Silence silence) {
+    return any() ? null : silence.await(bound, arrived, this::any);
+  }
+
   /** Takes the next answer; null: there are no more. */
   A take() {
     synchronized (this) {

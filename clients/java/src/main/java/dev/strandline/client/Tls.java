@@ -20,16 +20,20 @@ public record Tls(Path authorities, Path certificate, Path key) {
   }
 
   SslContext context() {
+    if ((certificate == null) != (key == null)) {
+      throw StrandlineException.invalid(
+          "a certificate and its key belong together: both files are needed");
+    }
     SslContextBuilder builder = GrpcSslContexts.forClient();
-    if (authorities != null) {
-      builder.trustManager(authorities.toFile());
-    }
-    if (certificate != null) {
-      builder.keyManager(certificate.toFile(), key.toFile());
-    }
     try {
+      if (authorities != null) {
+        builder.trustManager(authorities.toFile());
+      }
+      if (certificate != null) {
+        builder.keyManager(certificate.toFile(), key.toFile());
+      }
       return builder.build();
-    } catch (SSLException e) {
+    } catch (SSLException | IllegalArgumentException e) { // the latter: not PEM, or no file
       throw StrandlineException.invalid("certificates: " + e.getMessage());
     }
   }

@@ -32,6 +32,11 @@ final class ToDialled implements Route {
   }
 
   @Override
+  public String leads() {
+    return "";
+  }
+
+  @Override
   public int width(StrandlineException failure) {
     return peers.addresses.size();
   }

@@ -46,6 +46,11 @@ final class ToLeader implements Route {
   }
 
   @Override
+  public String leads() {
+    return log;
+  }
+
+  @Override
   public int width(StrandlineException failure) {
     return calls.peers.addresses.size() + (failure.leader().isEmpty() ? 0 : 1);
   }

@@ -125,6 +125,11 @@ final class ToReplica implements Route {
   }
 
   @Override
+  public String leads() {
+    return "";
+  }
+
+  @Override
   public int width(StrandlineException failure) {
     return Math.max(found, calls.peers.addresses.size());
   }

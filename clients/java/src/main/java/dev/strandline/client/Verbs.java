@@ -138,6 +138,9 @@ final class Verbs {
   }
 
   Session openSession(String log, long logId, Duration lease, Bound bound) {
+    if (lease != null && lease.isNegative()) {
+      throw StrandlineException.invalid("a session with a lease that is negative");
+    }
     OpenSessionRequest.Builder request =
         OpenSessionRequest.newBuilder().setLog(log).setLogId(logId);
     if (lease != null) {

@@ -40,7 +40,15 @@ final class Wire {
     return new Header(wire.getKey(), wire.hasValue() ? wire.getValue().toByteArray() : null);
   }
 
+  /** The times that a message can hold: those of the years 1 to 9999. */
+  private static final Instant FIRST = Instant.parse("0001-01-01T00:00:00Z");
+
+  private static final Instant LAST = Instant.parse("9999-12-31T23:59:59.999999999Z");
+
   static Timestamp timestamp(Instant time) {
+    if (time.isBefore(FIRST) || time.isAfter(LAST)) {
+      throw StrandlineException.invalid("time " + time + ": it is not in the years 1 to 9999");
+    }
     return Timestamp.newBuilder()
         .setSeconds(time.getEpochSecond())
         .setNanos(time.getNano())
@@ -151,7 +159,7 @@ final class Wire {
             .setOffset(Math.max(hold.offset(), 0))
             .setOwner(hold.owner())
             .setMaxBytes(hold.maxBytes())
-            .setPointer(ByteString.copyFromUtf8(hold.pointer()));
+            .setPointer(ByteString.copyFrom(hold.pointer()));
     hold.lease().ifPresent(d -> wire.setLease(duration(d)));
     hold.maxAge().ifPresent(d -> wire.setMaxAge(duration(d)));
     return wire.build();
@@ -165,7 +173,7 @@ final class Wire {
         duration(wire.hasLease(), wire.getLease()),
         wire.getMaxBytes(),
         duration(wire.hasMaxAge(), wire.getMaxAge()),
-        wire.getPointer().toStringUtf8(),
+        wire.getPointer().toByteArray(),
         wire.getKeptBytes());
   }
 

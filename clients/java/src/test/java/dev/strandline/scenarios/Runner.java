@@ -135,7 +135,7 @@ public final class Runner {
         "lease_ms", h.lease().map(Duration::toMillis).orElse(0L),
         "max_bytes", h.maxBytes(),
         "max_age_ms", h.maxAge().map(Duration::toMillis).orElse(0L),
-        "pointer", h.pointer());
+        "pointer", new String(h.pointer(), UTF_8));
   }
 
   private static Map<String, Object> shown(Position p) {
@@ -234,15 +234,16 @@ public final class Runner {
           c.number("retry_ms", n -> o.retryTime(Duration.ofMillis(n)));
           if (c.json.has("authority")) {
             Path authority = Path.of(c.text("authority"));
-            o.tls(
-                c.json.has("certificate")
-                    ? new Tls(authority, Path.of(c.text("certificate")), Path.of(c.text("key")))
-                    : new Tls(authority));
+            o.tls(new Tls(authority, path(c, "certificate"), path(c, "key")));
           }
           if (c.json.has("token")) {
             o.token(c.text("token"));
           }
         });
+  }
+
+  private static Path path(Command c, String name) {
+    return c.json.has(name) ? Path.of(c.text(name)) : null;
   }
 
   private static void configure(Command c, dev.strandline.client.ProducerOptions o) {

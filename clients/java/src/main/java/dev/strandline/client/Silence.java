@@ -1,0 +1,156 @@
+package dev.strandline.client;
+
+import dev.strandline.v1.GetInfoRequest;
+import dev.strandline.v1.LogInfo;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
+
+/**
+ * Waits for a node, and leaves it when it is silent while another one answers. A node that was
+ * paused, or cut off one way, keeps its connections, and the transport takes 15 s to notice.
+ */
+final class Silence {
+  private static final Duration AGAIN = Duration.ofMillis(500);
+
+  private final Calls calls;
+  private final Peer peer;
+  private final String log; // whose leader is asked; empty: other nodes answer as well
+  private final Duration first;
+  private final Duration again;
+  private final boolean quiet; // it may have nothing to say
+
+  /** What a node answers to a question that costs nothing. */
+  private record Sign(boolean alive, String leader, long term) {}
+
+  private static final Sign NONE = new Sign(false, "", 0);
+
+  private Silence(
+      Calls calls, Peer peer, String log, Duration first, Duration again, boolean quiet) {
+    this.calls = calls;
+    this.peer = peer;
+    this.log = log;
+    this.first = first;
+    this.again = again;
+    this.quiet = quiet;
+  }
+
+  /** That of a call that may be made twice. */
+  static Silence ofCall(Calls calls, Peer peer, Route route) {
+    return new Silence(calls, peer, route.leads(), calls.suspectAfter, AGAIN, false);
+  }
+
+  /** That of a reader, which at the end of a log that takes no appends rarely gets a frame. */
+  static Silence ofReader(Calls calls, Peer peer, Route route, boolean placed) {
+    Duration twice = calls.suspectAfter.multipliedBy(2);
+    Duration first = placed ? twice : calls.suspectAfter;
+    return new Silence(calls, peer, route.leads(), first, twice, placed);
+  }
+
+  /** Waits until something is so, or the bound ends, or there is a reason to leave the node. */
+  StrandlineException await(Bound bound, Signal fired, BooleanSupplier so) {
+    if (!others()) {
+      bound.await(fired, so);
+      return null;
+    }
+    for (Duration time = first; !new Bound(bound, time).await(fired, so); time = again) {
+      if (bound.over()) {
+        return null;
+      }
+      if (quiet && sign(peer, "", new Bound(bound, calls.answerPatience)).alive) {
+        continue;
+      }
+      StrandlineException why = leave(new Bound(bound, calls.answerPatience));
+      if (why != null && !so.getAsBoolean()) {
+        return why;
+      }
+    }
+    return null;
+  }
+
+  private boolean others() {
+    List<String> all = calls.peers.addresses;
+    return peer != null && (all.size() > 1 || !all.get(0).equals(peer.address));
+  }
+
+  /**
+   * Why the node is to be left: another one leads the log in a newer term than it knows of, or it
+   * does not even answer a question that costs nothing while another one does. Null: nothing speaks
+   * for that.
+   */
+  private StrandlineException leave(Bound bound) {
+    CompletableFuture<Sign> own = ask(peer.address, bound);
+    List<CompletableFuture<Sign>> asked =
+        calls.peers.addresses.stream()
+            .filter(address -> !address.equals(peer.address))
+            .map(address -> ask(address, bound))
+            .toList();
+    boolean alive = false;
+    String leader = "";
+    long term = 0;
+    for (CompletableFuture<Sign> answer : asked) {
+      Sign sign = answer.join();
+      alive |= sign.alive;
+      if (!sign.leader.isEmpty() && sign.term >= term) {
+        leader = sign.leader;
+        term = sign.term;
+      }
+    }
+    Sign of = own.join();
+    boolean another = !leader.isEmpty() && !leader.equals(peer.address);
+    if (another && (!of.alive || !of.leader.isEmpty() && term > of.term)) {
+      if (!of.alive) {
+        peer.avoid();
+      }
+      return StrandlineException.again(
+          Reason.NOT_LEADER,
+          peer.address + " does not answer, and " + leader + " leads now",
+          Outcome.MAYBE_DONE,
+          Map.of("leader", leader));
+    }
+    if (of.alive || !alive || !leader.isEmpty()) {
+      return null; // the next look may find more
+    }
+    peer.avoid();
+    return StrandlineException.unreachable(
+        Outcome.MAYBE_DONE, peer.address + " does not answer for now, and other nodes do");
+  }
+
+  private CompletableFuture<Sign> ask(String address, Bound bound) {
+    CompletableFuture<Sign> answer = new CompletableFuture<>();
+    try {
+      calls.threads.start(
+          () -> {
+            Sign sign = NONE;
+            try {
+              sign = sign(calls.peers.connect(calls.peers.at(address), bound), log, bound);
+            } catch (StrandlineException e) {
+              // There is no connection.
+            } finally {
+              answer.complete(sign);
+            }
+          });
+    } catch (StrandlineException e) {
+      answer.complete(NONE); // the client is closed
+    }
+    return answer;
+  }
+
+  /** Whatever a node answers, it is there. */
+  private Sign sign(Peer of, String log, Bound bound) {
+    try {
+      if (log.isEmpty()) {
+        calls.on(of, Methods.HEALTH, com.google.protobuf.Empty.getDefaultInstance(), bound);
+        return new Sign(true, "", 0);
+      }
+      GetInfoRequest request = GetInfoRequest.newBuilder().setLog(log).setAllowStale(true).build();
+      LogInfo info = calls.on(of, Methods.GET_INFO, request, bound).getInfo();
+      return new Sign(true, info.getLeader(), info.getLeaderTerm());
+    } catch (StrandlineException e) {
+      boolean none = e.is(Reason.UNREACHABLE) || e.is(Reason.CANCELLED) || e.is(Reason.CLOSED);
+      return none ? NONE : new Sign(true, "", 0);
+    }
+  }
+}

@@ -1,0 +1,98 @@
+package dev.strandline.client;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.protobuf.ByteString;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What cannot be right is refused where it is given, and what is right is not changed. */
+class OptionsTest {
+  private static final List<String> NOBODY = List.of("127.0.0.1:1");
+
+  private static StrandlineException invalid(org.junit.jupiter.api.function.Executable doing) {
+    StrandlineException e = assertThrows(StrandlineException.class, doing);
+    assertEquals(Reason.INVALID, e.reason());
+    assertEquals(Outcome.NOT_DONE, e.outcome());
+    return e;
+  }
+
+  @Test
+  void aTokenThatNoHeaderCanCarryIsRefusedAndNotShown() {
+    for (String token : List.of("secret\n", "sec ret", "secret\r\n", "s\u00e9cret")) {
+      StrandlineException e = invalid(() -> new Client(NOBODY, o -> o.token(token)));
+      assertFalse(e.getMessage().contains("ret"), e.getMessage());
+    }
+  }
+
+  @Test
+  void filesThatAreNoCertificatesAreRefused(@TempDir Path directory) throws Exception {
+    Path text = Files.writeString(directory.resolve("text"), "no PEM");
+    for (Tls tls :
+        List.of(
+            new Tls(text),
+            new Tls(directory.resolve("missing")),
+            new Tls(null, text, null),
+            new Tls(null, null, text),
+            new Tls(null, text, text))) {
+      invalid(() -> new Client(NOBODY, o -> o.tls(tls)));
+    }
+  }
+
+  @Test
+  void timesThatNoMessageHoldsAreRefused() {
+    for (Instant time :
+        List.of(
+            Instant.MAX,
+            Instant.MIN,
+            Instant.parse("+10000-01-01T00:00:00Z"),
+            Instant.parse("0000-12-31T23:59:59Z"))) {
+      invalid(() -> new NewRecord("v").timestamp(time));
+    }
+    new NewRecord("v").timestamp(Instant.parse("9999-12-31T23:59:59Z"));
+    new NewRecord("v").timestamp(Instant.EPOCH.minusSeconds(1));
+  }
+
+  @Test
+  void aStalenessThatNoNodeTakesIsRefused() {
+    try (Client client = new Client(NOBODY, o -> {})) {
+      invalid(() -> client.read("orders", o -> o.maxStaleness(Duration.ofMillis(99))));
+      client.read("orders", o -> o.maxStaleness(Duration.ofMillis(100))).close();
+    }
+  }
+
+  @Test
+  void aPointerIsBytes() {
+    byte[] bytes = {(byte) 0xff, (byte) 0xfe, 0, (byte) 0x80, 0x41};
+    dev.strandline.v1.Hold wire =
+        dev.strandline.v1.Hold.newBuilder().setPointer(ByteString.copyFrom(bytes)).build();
+    assertArrayEquals(bytes, Wire.hold(wire).pointer());
+    assertEquals(wire.getPointer(), Wire.hold(Wire.hold(wire)).getPointer());
+    assertEquals(Wire.hold(wire), Wire.hold(wire));
+    assertEquals(Wire.hold(wire).hashCode(), Wire.hold(wire).hashCode());
+  }
+
+  /** The name of the second is none that a resolver may know. */
+  @Test
+  void anErrorNamesWhyThereIsNoConnection() {
+    for (List<String> c :
+        List.of(List.of("127.0.0.1:1", "refused"), List.of("no.invalid:1", "name is not known"))) {
+      try (Client client =
+          new Client(List.of(c.get(0)), o -> o.insecure().retryTime(Duration.ZERO))) {
+        Throwable failed =
+            assertThrows(Exception.class, () -> client.admin().info("orders").join()).getCause();
+        assertEquals(Reason.UNREACHABLE, ((StrandlineException) failed).reason());
+        assertTrue(failed.getMessage().contains(c.get(1)), failed.getMessage());
+      }
+    }
+  }
+}
