@@ -76,7 +76,8 @@ type peer struct {
 	close func() // ends all calls and streams
 
 	hearing sync.Mutex // held while one reader asks whether the node is there
-	heard   time.Time  // when it last answered that
+	asked   time.Time  // when that was
+	heard   bool       // it answered
 
 	mu        sync.Mutex
 	dialError error // why the newest attempt to connect failed

@@ -266,16 +266,14 @@ func (p *peer) answers(ctx context.Context) bool {
 func (p *peer) isHeard(ctx context.Context, patience time.Duration) bool {
 	p.hearing.Lock()
 	defer p.hearing.Unlock()
-	if time.Since(p.heard) < suspectAfter {
-		return true
+	if time.Since(p.asked) < suspectAfter {
+		return p.heard
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if !p.answers(ctx) {
-		return false
-	}
-	p.heard = time.Now()
-	return true
+	p.heard = p.answers(ctx)
+	p.asked = time.Now()
+	return p.heard
 }
 
 // attend has the node looked after until its result is called: while it is waited for.
