@@ -21,6 +21,7 @@ use crate::pauses::Pauses;
 use crate::peers::{CONNECT_PATIENCE, Peers};
 use crate::reason::Reason;
 use crate::route::{Route, ToLeader};
+use crate::silence::{self, Waiting};
 use crate::wire;
 
 /// What a server answers at most: a frame of a read.
@@ -180,10 +181,20 @@ impl Calls {
     }
 
     /// Asks a node what it knows of a log, without its asking others.
-    pub async fn known_info(&self, channel: Channel, log: &str) -> Result<wire::LogInfo, Error> {
+    pub async fn known(&self, channel: Channel, log: &str) -> Result<wire::LogInfo, Error> {
         let request = wire::GetInfoRequest { log: log.to_string(), allow_stale: true, ..Default::default() };
-        match timeout(CONNECT_PATIENCE, self.on(channel, &GET_INFO, request)).await {
-            Ok(answer) => Ok(answer?.info.unwrap_or_default()),
+        Ok(self.on(channel, &GET_INFO, request).await?.info.unwrap_or_default())
+    }
+
+    /// Asks a node whether it is there. A node that does not know the question is.
+    pub async fn health(&self, channel: Channel) -> Result<(), Error> {
+        self.unary(channel, "/grpc.health.v1.Health/Check", Bytes::new()).await.map(drop)
+    }
+
+    /// The same as known, for as long as a connection may take.
+    pub async fn known_info(&self, channel: Channel, log: &str) -> Result<wire::LogInfo, Error> {
+        match timeout(CONNECT_PATIENCE, self.known(channel, log)).await {
+            Ok(answer) => answer,
             Err(_) => Err(Error::unreachable(Outcome::NotDone, "a node does not answer for now")),
         }
     }
@@ -228,10 +239,13 @@ impl Calls {
         for count in 1.. {
             let failure = match deadline.bound(Outcome::NotDone, route.connect(self)).await {
                 Err(failure) => failure,
-                Ok(channel) => match deadline.bound(Outcome::MaybeDone, act(channel)).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(failure) => failure,
-                },
+                Ok(channel) => {
+                    let acting = silence::attend(self, route.asked(self), Waiting::Answer, act(channel));
+                    match deadline.bound(Outcome::MaybeDone, acting).await {
+                        Ok(answer) => return Ok(answer),
+                        Err(failure) => failure,
+                    }
+                }
             };
             let failure = tries.failed(failure);
             if !failure.again() {

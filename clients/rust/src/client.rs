@@ -107,6 +107,11 @@ impl Client {
         if authorities.is_some_and(|pem| !pem.windows(CERTIFICATE.len()).any(|at| at == CERTIFICATE)) {
             return Err(Error::invalid("the authorities hold no certificate in PEM"));
         }
+        if let Some(Identity { certificate, key }) = options.tls.as_ref().and_then(|tls| tls.identity.as_ref())
+            && (certificate.is_empty() || key.is_empty())
+        {
+            return Err(Error::invalid("a certificate and its key belong together: both are needed"));
+        }
         let anywhere = options.insecure || options.tls.is_some();
         let addresses = addresses.into_iter().map(Into::into).collect();
         let peers = Peers::new(addresses, anywhere, options.tls.map(Into::into))?;

@@ -55,6 +55,7 @@ mod request;
 mod rounds;
 mod route;
 mod shared;
+mod silence;
 mod watch;
 mod window;
 mod wire;

@@ -11,7 +11,7 @@ use crate::logs::Session;
 use crate::pending::Pending;
 use crate::producer_options::{Batch, ProducerOptions};
 use crate::producer_session::ProducerSession;
-use crate::records::{NewRecord, check_size};
+use crate::records::{NewRecord, check_size, check_time};
 use crate::rounds::Rounds;
 use crate::shared::Shared;
 use crate::wire;
@@ -65,6 +65,7 @@ impl Producer {
     /// # Errors
     ///
     /// Nothing is in the log: [`Reason::TooLarge`](crate::Reason::TooLarge),
+    /// [`Reason::Invalid`](crate::Reason::Invalid) of a timestamp beyond the year 9999,
     /// [`Reason::Closed`](crate::Reason::Closed), or the error that has ended the producer.
     pub async fn send(&self, record: impl Into<NewRecord>) -> Result<Pending, Error> {
         let record = record.into();
@@ -74,6 +75,7 @@ impl Producer {
 
     async fn accept(&self, record: NewRecord) -> Result<Pending, Error> {
         let record = wire::Record::from(record);
+        check_time(&record)?;
         let size = record.size();
         check_size(size, 1)?;
         let permits = self.shared.reserve(size).await?;
@@ -104,6 +106,10 @@ impl Producer {
             if records.is_empty() {
                 return Err(Error::invalid("a batch without records"));
             }
+            if conditions.0.is_some_and(|end| end < 0) {
+                return Err(Error::invalid("an append with an expected end that is negative"));
+            }
+            records.iter().try_for_each(check_time)?;
             let size = records.iter().map(wire::Record::size).sum();
             check_size(size, records.len())?;
             let permits = deadline.bound(Outcome::NotDone, self.shared.reserve(size)).await?;

@@ -144,17 +144,20 @@ impl Default for ReadOptions {
     }
 }
 
+/// The least bound that a node takes: a leader tells the others how far it is about as often.
+const LEAST_STALENESS: Duration = Duration::from_millis(100);
+
 impl ReadOptions {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let place = matches!(self.start, Start::Offset(offset) if offset < 0);
         let bound = match self.freshness {
             Freshness::AtLeast(offset) => offset < 0,
-            Freshness::Within(age) => age.is_zero(),
+            Freshness::Within(age) => age < LEAST_STALENESS,
             Freshness::Linearizable | Freshness::Any => false,
         };
         if place || bound || self.heartbeat.is_zero() {
             return Err(Error::invalid(
-                "an offset of the read is negative, or no staleness or no silence at all is allowed",
+                "an offset of the read is negative, no silence at all is allowed, or a staleness below 100 ms",
             ));
         }
         Ok(())

@@ -43,6 +43,7 @@ pub(crate) struct Reached {
     pub age: Option<Duration>,
     pub log_id: u64,
     pub failed: Vec<FailedRecord>,
+    pub failures: u64,
 }
 
 impl Progress {
@@ -61,11 +62,29 @@ impl Progress {
         self.get(|reached| reached.end)
     }
 
+    /// On how many records the expression of the filter has failed, with `skip_failed`.
+    pub fn failed(&self) -> u64 {
+        self.get(|reached| reached.failures)
+    }
+
     /// How old the knowledge of the end was when the newest frame was made; from a leader, how
     /// long ago a majority followed it. None before the first frame, and while the node read from
     /// has not heard from a leader.
     pub fn age(&self) -> Option<Duration> {
         self.get(|reached| reached.age)
+    }
+}
+
+/// How many failed records are kept for who takes them.
+const MAX_FAILED: usize = 10_000;
+
+impl Reached {
+    /// Keeps the newest, and counts all.
+    pub fn note_failed(&mut self, failed: Vec<FailedRecord>) {
+        self.failures += failed.len() as u64;
+        self.failed.extend(failed);
+        let many = self.failed.len().saturating_sub(MAX_FAILED);
+        self.failed.drain(..many);
     }
 }
 
@@ -116,7 +135,7 @@ impl Reader {
     }
 
     /// The records that the expression of the filter failed on since the last call, with
-    /// `skip_failed`. After the reader had to connect anew one may come again.
+    /// `skip_failed`: the newest 10,000 of them, see [`Progress::failed`]. After the reader had to connect anew one may come again.
     pub fn take_failed(&mut self) -> Vec<FailedRecord> {
         self.progress.get(|reached| std::mem::take(&mut reached.failed))
     }

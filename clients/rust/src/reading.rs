@@ -15,6 +15,7 @@ use crate::reader::Progress;
 use crate::reason::Reason;
 use crate::records::Record;
 use crate::route::{Route, ToDialled, ToLeader, ToReplica};
+use crate::silence::{Waiting, attend};
 use crate::wire;
 use crate::wire::read_request;
 
@@ -111,7 +112,7 @@ impl Reading {
         self.progress.get(|reached| {
             (reached.next, reached.end, reached.log_id) = (self.next, self.end, self.log_id);
             reached.age = self.age;
-            reached.failed.extend(failed);
+            reached.note_failed(failed);
         });
     }
 
@@ -174,10 +175,17 @@ impl Reading {
         if self.stream.is_none() {
             let channel = self.route.connect(&self.calls).await?;
             *reached = true;
-            self.stream = Some(unless_silent(silence, self.calls.stream(channel, &calls::READ, self.request())).await?);
+            let opening = self.calls.stream(channel, &calls::READ, self.request());
+            let attended = attend(&self.calls, self.route.asked(&self.calls), Waiting::Answer, opening);
+            self.stream = Some(unless_silent(silence, attended).await?);
         }
+        let waiting = if self.placed { Waiting::Frame } else { Waiting::Answer };
         match &mut self.stream {
-            Some(stream) => unless_silent(silence, self.calls.answer(stream.message())).await,
+            Some(stream) => {
+                let message = self.calls.answer(stream.message());
+                let attended = attend(&self.calls, self.route.asked(&self.calls), waiting, message);
+                unless_silent(silence, attended).await
+            }
             None => Ok(None),
         }
     }
@@ -372,6 +380,11 @@ mod tests {
         assert_eq!(offsets(reading.take(selected).unwrap()), []);
         assert_eq!(reading.progress.offset(), Some(40));
         assert_eq!(reading.progress.get(|reached| reached.failed.len()), 1);
+        let many = (0..20_000).map(|offset| FailedRecord { offset, message: String::new() }).collect();
+        reading.report(many);
+        assert_eq!(reading.progress.get(|reached| reached.failed.len()), 10_000, "nobody has taken them");
+        assert_eq!(reading.progress.get(|reached| reached.failed[9_999].offset), 19_999);
+        assert_eq!(reading.progress.failed(), 20_001);
         assert_eq!(reading.take(frame(40..41)).unwrap_err().reason(), &Reason::Unsupported);
     }
 }

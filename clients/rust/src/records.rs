@@ -1,3 +1,4 @@
+use std::ops::RangeInclusive;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -31,7 +32,7 @@ pub struct NewRecord {
     pub key: Option<Bytes>,
     /// In the order in which they are kept.
     pub headers: Vec<Header>,
-    /// The producer's time, to the millisecond; none: the server's.
+    /// The producer's time, to the millisecond, of the years 1 to 9999; none: the server's.
     pub timestamp: Option<SystemTime>,
 }
 
@@ -90,6 +91,20 @@ pub(crate) fn check_size(size: usize, records: usize) -> Result<(), Error> {
     Err(Error::new(Reason::TooLarge, message).with_fact("limit", MAX_RECORD_BYTES))
 }
 
+/// The seconds since 1970 that a message can hold as a time: those of the years 1 to 9999.
+const SECONDS: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+
+/// Fails if a record has a time that no message can hold: a server would refuse what travels
+/// with it, too.
+pub(crate) fn check_time(record: &wire::Record) -> Result<(), Error> {
+    match &record.timestamp {
+        Some(time) if !SECONDS.contains(&time.seconds) => {
+            Err(Error::invalid("the timestamp of a record is not in the years 1 to 9999"))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl From<NewRecord> for wire::Record {
     fn from(record: NewRecord) -> wire::Record {
         wire::Record {
@@ -117,5 +132,23 @@ impl From<wire::Record> for Record {
 impl From<Header> for wire::Header {
     fn from(header: Header) -> wire::Header {
         wire::Header { key: header.key, value: header.value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn times_that_no_message_holds_are_refused() {
+        let at = |timestamp| wire::Record::from(NewRecord { timestamp: Some(timestamp), ..NewRecord::default() });
+        let last = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+        check_time(&at(last)).unwrap();
+        check_time(&at(UNIX_EPOCH - Duration::from_secs(1))).unwrap();
+        check_time(&NewRecord::default().into()).unwrap();
+        let error = check_time(&at(last + Duration::from_secs(1))).unwrap_err();
+        assert_eq!((error.reason(), error.retryable()), (&Reason::Invalid, false));
     }
 }

@@ -25,6 +25,16 @@ impl Route {
         }
     }
 
+    /// The address of the node that was connected to, and the log whose leader is looked for;
+    /// empty: other nodes answer as well.
+    pub fn asked<'a>(&'a self, calls: &'a Calls) -> (&'a str, &'a str) {
+        match self {
+            Route::Leader(route) => (&route.tried, &route.log),
+            Route::Dialled(route) => (route.address(calls), ""),
+            Route::Replica(route) => (route.holders.last().map_or("", String::as_str), ""),
+        }
+    }
+
     /// Notes that the node tried does not serve, and moves on.
     pub fn elsewhere(&mut self, calls: &Calls, failure: &Error) {
         match self {

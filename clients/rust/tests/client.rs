@@ -3,7 +3,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use strandline::{
-    Client, ClientOptions, Error, Outcome, Position, ProducerOptions, ReadOptions, Reason, Sessions, Start, Tls,
+    Client, ClientOptions, Error, Freshness, Identity, Outcome, Position, ProducerOptions, ReadOptions, Reason,
+    Sessions, Start, Tls,
 };
 
 /// An address where nobody is.
@@ -99,4 +100,36 @@ async fn options_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(client.producer_with("orders", wrong).await.unwrap_err().reason(), &Reason::Invalid);
     }
+}
+
+#[test]
+fn every_reason_of_the_table_of_errors_is_known() {
+    let page = include_str!("../../../docs/errors.md");
+    let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(name, _)| name);
+    let reasons: Vec<_> = names.filter(|name| name.chars().all(|c| c.is_ascii_uppercase() || c == '_')).collect();
+    assert!(reasons.len() > 30, "{reasons:?}");
+    for name in reasons {
+        let reason = Reason::from(name.to_string());
+        assert!(!matches!(reason, Reason::Other(_)), "{name}");
+        assert_eq!(reason.as_str(), name);
+    }
+}
+
+#[tokio::test]
+async fn values_that_cannot_be_right_are_refused() {
+    let invalid = (Reason::Invalid, Outcome::NotDone, false);
+    let client = Client::with_options([nobody()], options(200)).unwrap();
+    let within = |ms| ReadOptions { freshness: Freshness::Within(Duration::from_millis(ms)), ..Default::default() };
+    assert_eq!(seen(client.read("orders", within(99)).unwrap_err()), invalid);
+    client.read("orders", within(100)).unwrap();
+    for (certificate, key) in [("certificate", ""), ("", "key")] {
+        let identity = Some(Identity { certificate: certificate.into(), key: key.into() });
+        let tls = Some(Tls { authorities: None, identity });
+        let refused = Client::with_options([nobody()], ClientOptions { tls, ..options(200) }).unwrap_err();
+        assert_eq!(seen(refused), invalid);
+    }
+    let token = Some("secret\n".to_string());
+    let refused = Client::with_options([nobody()], ClientOptions { token, ..options(200) }).unwrap_err();
+    assert!(!refused.to_string().contains("secret"));
+    assert_eq!(seen(refused), invalid);
 }

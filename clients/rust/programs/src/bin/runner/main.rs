@@ -114,8 +114,10 @@ impl Runner {
 
 fn dial(c: &Command) -> Result<Client, Error> {
     let file = |name: &str| c.get(name).as_str().map(|path| std::fs::read(path).expect("the file can be read"));
-    let shown = file("certificate").zip(file("key"));
-    let identity = shown.map(|(certificate, key)| Identity { certificate, key });
+    let (certificate, key) = (file("certificate"), file("key"));
+    let shown = certificate.is_some() || key.is_some();
+    let identity =
+        shown.then(|| Identity { certificate: certificate.unwrap_or_default(), key: key.unwrap_or_default() });
     let mut options = ClientOptions {
         tls: file("authority").map(|pem| Tls { authorities: Some(pem), identity }),
         token: c.get("token").as_str().map(String::from),
