@@ -23,7 +23,8 @@ type StoredCursor interface {
 type Stored struct {
 	File    io.ReaderAt
 	Batches []StoredBatch
-	// Release ends the use of the file, which stays as it is until then.
+	// Release ends the use of the file. The bytes of Batches are never written again, for a
+	// socket may hold them by reference long after that.
 	Release func()
 	// Distrust has what was verified in the file verified again when it is next read: it
 	// could not be sent.

@@ -3,7 +3,10 @@ package store
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -213,4 +216,52 @@ func BenchmarkEntries(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkRoll is one durable write of a log that is trimmed as fast as it is written:
+// a segment of 8 MiB fills every few dozen writes. With recycling, and with files that
+// bytes were sent of, which are removed: the reason for recycling.
+func BenchmarkRoll(b *testing.B) {
+	for _, size := range []int{16 << 10, 128 << 10} {
+		for _, files := range []string{"recycled", "sent"} {
+			b.Run(fmt.Sprint(size>>10, "KiB/", files), func(b *testing.B) { benchmarkRoll(b, size, files == "sent") })
+		}
+	}
+}
+
+func benchmarkRoll(b *testing.B, size int, sent bool) {
+	s, err := Create(vfs.OS(), b.TempDir()+"/log", Options{SegmentBytes: 8 << 20}, segment.Bootstrap{Index: 1, Term: 1})
+	require.NoError(b, err)
+	payload := make([]byte, size)
+	frames := []segment.Entry{{Term: 1, Count: 1, Payload: payload, CRC: record.Checksum(payload)}}
+	rolled := make(chan uint64, 1)
+	var upkeep sync.WaitGroup
+	upkeep.Go(func() {
+		for i := range rolled {
+			for _, seg := range s.all() {
+				seg.sent.Store(sent)
+			}
+			trim(b, s, i)
+		}
+	})
+	var took []time.Duration
+	b.SetBytes(int64(size))
+	for i := uint64(2); b.Loop(); i++ {
+		frames[0].Index, frames[0].First = i, record.Offset(i)
+		begin := time.Now()
+		result, err := s.Write([]segment.Write{{Entries: frames, MustSync: true}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(begin))
+		for _, first := range result.Rolled {
+			rolled <- first
+		}
+	}
+	close(rolled)
+	upkeep.Wait()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+	require.NoError(b, s.Close())
 }

@@ -58,6 +58,12 @@ type Segment struct {
 	summarized atomic.Bool // a file with its key summary is there, which may be wrong
 
 	verified verified
+	// begun: it was begun since the log was opened. sent: stored bytes of it were given out to
+	// be sent by reference, see NextStored. Which of another are still in a socket, perhaps of
+	// a process before this one, nobody knows; so only a segment that was begun and not sent
+	// is recycled, see spares.of.
+	begun bool
+	sent  atomic.Bool
 
 	durable atomic.Int64 // position in front of which everything is, of the active segment
 	filled  atomic.Int64 // blocks up to here are allocated: writing there does not grow the file

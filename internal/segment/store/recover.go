@@ -226,7 +226,8 @@ func (r *recovery) recoverActive() error {
 // cache only, and from here on everyone relies on them. After a failed fsync the cache can
 // hold pages that are not on the disk and will never be written again, because
 // the kernel believes they were. So everything that no frame vouches for is
-// written once more, as it is, and synced.
+// written once more, as it is, and synced: a socket that still holds these pages sends
+// the same bytes.
 func (r *recovery) makeDurable() error {
 	active := r.active
 	for at := r.scan.vouched; at < r.writer.position; {

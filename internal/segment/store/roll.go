@@ -132,7 +132,7 @@ func (w *writer) begin(h *format.Header, suffix string) (*Segment, error) {
 	}
 	seg := &Segment{
 		Ordinal: h.Ordinal, First: h.First, Path: path, header: h, index: format.NewIndex(h),
-		file: spare.file, users: 1, end: h.First, Size: max(spare.filled, format.HeaderSize),
+		file: spare.file, users: 1, end: h.First, Size: max(spare.filled, format.HeaderSize), begun: true,
 	}
 	seg.filled.Store(seg.Size)
 	return seg, nil

@@ -1,15 +1,18 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"strandline.dev/internal/segment/format"
 	"strandline.dev/internal/vfs"
 )
 
@@ -159,13 +162,18 @@ func (p *spares) close() error {
 	return err
 }
 
-// adopt keeps the spares that were there.
+// adopt keeps the spares that were there, but for recycled ones: versions before this one
+// recycled segments of which bytes may still be in sockets.
 func (p *spares) adopt(infos []vfs.FileInfo) error {
 	for _, info := range infos {
 		path := filepath.Join(p.Path, info.Name)
 		number, _ := parseNumber(strings.TrimSuffix(info.Name, ".spare"))
 		p.number = max(p.number, number)
-		if len(p.kept) == sparesMax {
+		unused, err := p.unused(path)
+		if err != nil {
+			return fmt.Errorf("look at a spare segment: %w", err)
+		}
+		if !unused || len(p.kept) == sparesMax {
 			if err := p.FS.Remove(path); err != nil {
 				return fmt.Errorf("remove a spare segment: %w", err)
 			}
@@ -174,6 +182,22 @@ func (p *spares) adopt(infos []vfs.FileInfo) error {
 		p.kept = append(p.kept, &spare{path: path, filled: info.Size, named: true})
 	}
 	return nil
+}
+
+// unused reports whether no segment was ever begun in the file at path: it holds zeros
+// where a header would be.
+func (p *spares) unused(path string) (bool, error) {
+	file, err := p.FS.Open(path)
+	if err != nil {
+		return false, err
+	}
+	b := make([]byte, format.HeaderSize)
+	n, err := file.ReadAt(b, 0)
+	unreadable := vfs.Unreadable(err)
+	if err == io.EOF || unreadable {
+		err = nil
+	}
+	return !unreadable && bytes.Equal(b[:n], zeros[:n]), errors.Join(err, file.Close())
 }
 
 // retire makes spares of the files of segments, or removes them. They are in
@@ -220,8 +244,15 @@ func (p *spares) retire(segments []*Segment) error {
 }
 
 // of returns the spare that seg is to become, beside so many others; nil
-// if there are enough, or the log is too idle to want one.
+// if there are enough, if the log is too idle to want one, or if bytes of seg may still be
+// on their way to a client. A socket that was given bytes of a file by reference holds
+// pages of the page cache, and sends what is in them then: it may do so long after the
+// call has returned, and after the process has ended. The pages of a file that was
+// removed stay as they are.
 func (p *spares) of(seg *Segment, others int) *spare {
+	if !seg.begun || seg.sent.Load() {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	enough := p.Options.SegmentBytes / 2

@@ -93,6 +93,7 @@ func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stor
 	if len(run.Batches) == 0 || c.reader.useSegment(seg) != nil {
 		return run, false
 	}
+	seg.sent.Store(true) // before anything is: it is not recycled any more
 	c.index, c.position = index, position
 	run.File, run.Distrust = b.file, seg.verified.clear
 	run.Release = func() { _ = c.reader.release(seg) } // see Close
