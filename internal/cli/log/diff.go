@@ -144,7 +144,8 @@ func compare(ctx context.Context, a, b side) (*difference, error) {
 		if err == nil && at == d.To {
 			d.Digest = both[0].String()
 		}
-		return both[0].Hash == both[1].Hash, both[0].Covered, err
+		// Offsets that were skipped are in no hash, and in what it covers.
+		return both[0].Hash == both[1].Hash && both[0].Covered == both[1].Covered, both[0].Covered, err
 	})
 	switch {
 	case err != nil:

@@ -111,6 +111,42 @@ func TestLogsOfBeforeThereWereDigestsAreComparedFromWhereTheyBegin(t *testing.T)
 	require.EqualValues(t, []int64{3, 5}, []int64{d.From, d.To})
 }
 
+// A hash says nothing of offsets that no record has: of two logs with the same batches below
+// an offset one may have skipped what the other has in a batch that reaches beyond.
+func TestALogThatSkippedOffsetsDiffersFromOneWithRecordsThere(t *testing.T) {
+	n, err := embed.Open(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	defer n.Close()
+	c, err := n.Client()
+	require.NoError(t, err)
+	defer c.Close()
+	for log, batch := range map[string]int{"skipped": 0, "also skipped": 0, "filled": 5} {
+		_, err := c.Admin().CreateLog(t.Context(), strings.ReplaceAll(log, " ", "-"), client.LogConfig{})
+		require.NoError(t, err)
+		p, err := c.Producer(t.Context(), strings.ReplaceAll(log, " ", "-"))
+		require.NoError(t, err)
+		at := time.UnixMilli(1)
+		_, err = p.AppendRecord(t.Context(), client.Record{Timestamp: at, Value: []byte("first")})
+		require.NoError(t, err)
+		if batch > 0 {
+			_, err = p.AppendBatch(t.Context(), slices.Repeat([]client.Record{{Timestamp: at, Value: []byte("more")}}, batch))
+		} else {
+			_, _, err = c.Admin().Trim(t.Context(), strings.ReplaceAll(log, " ", "-"), 3, true)
+		}
+		require.NoError(t, err)
+		require.NoError(t, p.Close(t.Context()))
+	}
+	of := func(log string) side { return &servedSide{name: log, connection: c, log: log} }
+	for _, pair := range [][2]string{{"skipped", "filled"}, {"filled", "skipped"}} {
+		d, err := compare(t.Context(), of(pair[0]), of(pair[1]))
+		require.NoError(t, err)
+		require.False(t, d.Equal, "%+v", d)
+	}
+	d, err := compare(t.Context(), of("skipped"), of("also-skipped"))
+	require.NoError(t, err)
+	require.True(t, d.Equal, "%+v", d)
+}
+
 // The leader's digests and records are of one replica, also where another one leads meanwhile.
 func TestEachReplicaOfALogIsASideOfItsOwn(t *testing.T) {
 	const anyPort = "127.0.0.1:0"
