@@ -1,11 +1,14 @@
 package runtime
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/segment"
 )
 
 // pauseBytes are hashed before others get the processor, some 40 us.
@@ -23,25 +26,44 @@ func (r hasher) hash(h core.HashRange) {
 	r.loop.post(input{do: func(c *core.Core) { c.Hashed(h.From, batches, err) }})
 }
 
+// errDamagedBatch: bytes do not match the checksum that their producer gave them.
+var errDamagedBatch = errors.New("the bytes of the batch do not match its checksum")
+
 // batches returns the contents of the batches of about pieceBytes from h.From on. They are applied, so they
 // are in memory or stored.
-func (r hasher) batches(h core.HashRange) (batches []record.HashedBatch, err error) {
-	frames, ok := r.loop.tail.Read(nil, h.From, h.Until, pieceBytes)
-	if !ok {
-		cursor, err := r.loop.log.NewCursor(h.From)
+//
+// What is damaged is not hashed: its content would count as right for good, and every whole copy of the
+// batch as forged. Bytes that were damaged in memory may be whole on disk.
+func (r hasher) batches(h core.HashRange) ([]record.HashedBatch, error) {
+	if frames, ok := r.loop.tail.Read(nil, h.From, h.Until, pieceBytes); ok {
+		batches, err := contents(frames, h.From)
+		if !errors.Is(err, errDamagedBatch) {
+			return batches, err
+		}
+		r.loop.options.Logger.Error("a batch is damaged in memory; what is stored of it is hashed for the digest", "error", err)
+	}
+	cursor, err := r.loop.log.NewCursor(h.From)
+	if err != nil {
+		return nil, err
+	}
+	defer cursor.Close()
+	for {
+		frames, err := cursor.Next(h.Until, pieceBytes)
 		if err != nil {
 			return nil, err
 		}
-		defer cursor.Close()
-		for len(frames) == 0 || frames[len(frames)-1].End() <= h.From { // entries without records may come first
-			if frames, err = cursor.Next(h.Until, pieceBytes); err != nil {
-				return nil, err
-			}
-			if len(frames) == 0 {
-				return nil, errCommittedMissing
-			}
+		if len(frames) == 0 {
+			return nil, errCommittedMissing
+		}
+		if frames[len(frames)-1].End() > h.From { // entries without records may come first
+			return contents(frames, h.From)
 		}
 	}
+}
+
+// contents returns those of the batches of entries that end behind an offset. Before an error it
+// returns none. The checksum adds a tenth to what hashing costs, see BenchmarkContents.
+func contents(frames []segment.Entry, from record.Offset) (batches []record.HashedBatch, err error) {
 	bytes := 0
 	for i := range frames {
 		if frames[i].Count == 0 {
@@ -53,7 +75,10 @@ func (r hasher) batches(h core.HashRange) (batches []record.HashedBatch, err err
 		}
 		first, k := e.First, 0
 		for p, b := range e.All {
-			if p.End > h.From {
+			if p.End > from {
+				if b.Damaged() {
+					return nil, fmt.Errorf("entry %d, offset %d: %w", frames[i].Index, first, errDamagedBatch)
+				}
 				batches = append(batches, record.HashedBatch{First: first, Count: e.Meta(k).Count, Size: uint32(p.Size), Content: b.Content()})
 				if bytes += p.Size; bytes >= pauseBytes {
 					bytes = 0
