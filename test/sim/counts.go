@@ -33,6 +33,8 @@ type Counts struct {
 	OnlyTrims int `about:"rounds"` // nor for other commands than trims
 	LeftFull  int `about:"rounds"` // looks of a leader whose own disk lacked room that a majority had
 	Stalled   int `about:"rounds"` // ticks of a leader whose disk hung
+	Torn      int `about:"rounds"` // power cuts between two frames
+	TornMoves int `about:"rounds"` // of those, of a group with a change of the configuration
 	Paused    int `about:"rounds"` // writes, between what was written and its sync
 	Unsynced  int `about:"rounds"` // processes that ended then
 	Gathered  int `about:"rounds"` // rounds with several inputs
@@ -59,6 +61,7 @@ type Counts struct {
 	ReadersRead  int `about:"changes"` // reads that one answered
 	Settled      int `about:"changes"` // times that the log had reached the replicas that it should have
 	IdleMoves    int `about:"changes"` // of an idle log, with a power cut of all at the end
+	Silent       int `about:"changes"` // runs that have settled without an append at the end
 
 	// What happened to files of nodes that were down.
 	Flips     int `about:"damage"` // of a bit
@@ -100,10 +103,15 @@ func (c *Counts) Lines() (lines []string) {
 }
 
 // Again is the command that repeats a seed.
-func Again(seed uint64, holds bool) string {
+func Again(seed uint64, o Options) string {
 	again := fmt.Sprintf("go test ./test/sim -run TestNoSeedBreaksARule -v -sim.seed=%d", seed)
-	if holds {
-		again += " -sim.holds"
+	for _, of := range []struct {
+		set  bool
+		flag string
+	}{{o.Holds, " -sim.holds"}, {o.Digests, " -sim.digests"}, {o.Torn, " -sim.torn"}} {
+		if of.set {
+			again += of.flag
+		}
 	}
 	return again
 }

@@ -242,6 +242,9 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 	n.abandonWrite()
 	if powerless {
 		w.counts.PowerCuts++
+		if w.torn && n.replicaID != 0 && remains == faultdisk.Some && n.tear() {
+			remains = faultdisk.Nothing
+		}
 		n.disk.PowerCut(remains)
 	} else {
 		w.counts.Kills++

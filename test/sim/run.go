@@ -48,6 +48,11 @@ type Options struct {
 	// histories of seeds are others with it than without.
 	ReadReplicas bool
 
+	// Torn has power go between the frames of a group, rather around changes of the configuration,
+	// cuts leaders off while the log moves, which it does often, and ends half of the runs without
+	// an append. The histories of seeds are others with it than without.
+	Torn bool
+
 	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
 
@@ -89,7 +94,7 @@ func Run(seed uint64, o Options) *Result { return run(seed, o, func(w *world) { 
 func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
-	w := &world{folded: map[uint64]folded{}, roots: map[record.Offset][32]byte{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, readReplicas: o.ReadReplicas, digests: o.Digests, aged: o.Silent, traced: o.Trace}
+	w := &world{folded: map[uint64]folded{}, roots: map[record.Offset][32]byte{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, readReplicas: o.ReadReplicas, digests: o.Digests, torn: o.Torn, aged: o.Silent, traced: o.Trace}
 	w.network.world, w.faults.world, w.operator.world = w, w, w
 	w.catalog.trace = w.trace
 	before := rand.Reader
@@ -169,6 +174,9 @@ func (w ending) live(o Options, story func(*world)) {
 	w.network.cut = map[way]bool{}
 	story(w.world)
 	w.faults.heal()
+	if w.quietEnd {
+		w.settleSilently()
+	}
 	w.run(w.now + 4*second)
 	w.quiet = true
 	w.run(w.now + 3*second)
@@ -182,6 +190,10 @@ func (w ending) live(o Options, story func(*world)) {
 // suffer lets faults of all kinds come.
 func (w ending) suffer() {
 	w.faults.beginFaults()
+	if w.torn {
+		w.silence()
+		w.faults.disturbMoves()
+	}
 	w.run(w.now + w.time)
 }
 

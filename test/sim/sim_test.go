@@ -16,6 +16,8 @@ var (
 	oneSeed  = flag.Int64("sim.seed", -1, "run just this seed and keep its history")
 	seeds    = flag.Uint64("sim.seeds", seedsUsually, "how many seeds TestNoSeedBreaksARule runs")
 	holds    = flag.Bool("sim.holds", false, "have holds set, moved and released as well")
+	digests  = flag.Bool("sim.digests", false, "have most requests hashed as well")
+	torn     = flag.Bool("sim.torn", false, "tear groups of frames, cut leaders off in moves, and end without appends as well")
 	fromSeed = flag.Uint64("sim.from", 0, "the first of them")
 )
 
@@ -28,7 +30,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 	var virtual time.Duration
 	acked, readBack := 0, 0
 	for seed := from; seed < from+count; seed++ {
-		options := Options{Holds: *holds}
+		options := Options{Holds: *holds, Digests: *digests, Torn: *torn}
 		if *oneSeed >= 0 {
 			options.Trace = os.Stderr
 		}
@@ -39,7 +41,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, r.History, 0o600))
 			t.Logf("%s\nhistory: strandline check %s", r, path)
 		}
-		require.NoError(t, r.Err(), "again: %s", Again(seed, *holds))
+		require.NoError(t, r.Err(), "again: %s", Again(seed, options))
 		acked += r.Report.Acked
 		readBack += r.Report.ReadBack
 		if done := seed - from + 1; done%500 == 0 {
@@ -56,10 +58,28 @@ func TestNothingGoesThatAHoldKeeps(t *testing.T) {
 	var all Counts
 	for seed := uint64(0); seed < 24; seed += sparse {
 		r := Run(seed, Options{Holds: true})
-		require.NoError(t, r.Err(), "again: %s", Again(seed, true))
+		require.NoError(t, r.Err(), "again: %s", Again(seed, Options{Holds: true}))
 		all.Add(r.Counts)
 	}
 	require.NotZero(t, all.HoldsSeen, "holds have kept something")
+}
+
+// Power goes between the frames of a group, rather around changes of the configuration, leaders
+// are cut off while the log moves, and half of the worlds have to heal without an append. Holds
+// and digests come along.
+func TestGroupsTornBetweenFramesWhileTheLogMoves(t *testing.T) {
+	var all Counts
+	for seed := uint64(0); seed < 12; seed += sparse {
+		o := Options{Torn: true, Holds: seed%2 == 0, Digests: seed%4 < 2}
+		r := Run(seed, o)
+		require.NoError(t, r.Err(), "again: %s", Again(seed, o))
+		all.Add(r.Counts)
+	}
+	require.NotZero(t, all.Torn, "groups were torn between frames")
+	if sparse == 1 {
+		require.NotZero(t, all.TornMoves, "with a change of the configuration among them")
+	}
+	require.NotZero(t, all.Silent, "and logs have settled without an append")
 }
 
 // Every replica has the same digest, whatever it was given: entries as they came, those of a

@@ -33,6 +33,8 @@ type world struct {
 	time     int64 // us that faults continue
 	silent   bool  // as in Options
 	digests  bool  // as in Options
+	torn     bool  // as in Options
+	quietEnd bool  // no client begins anything in the last seconds of faults
 	// readReplicas is as in Options.
 	readReplicas bool
 	aged         bool // all damage is an older copy of a newest segment

@@ -93,6 +93,7 @@ func (n *writer) awaitSync() {
 			}
 		})
 	}
+	n.tearChange(took)
 	if n.hung != forever {
 		w.after(took, func() { n.act(life, n.write) })
 	}

@@ -84,3 +84,36 @@ func (d *Disk) syncing(n *inode) error {
 	}
 	return f(name)
 }
+
+// Unsynced returns the lowest position of a file at which something was written and not
+// synced, if there is any.
+func (d *Disk) Unsynced(name string) (position int64, any bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.names[name]
+	if n == nil {
+		return 0, false
+	}
+	for _, e := range n.cached {
+		if !any || e.position < position {
+			position, any = e.position, true
+		}
+	}
+	return position, any
+}
+
+// WriteBack makes durable what was written to a file below a position, as the kernel may do at
+// any time without a sync. What was written from there on is not.
+func (d *Disk) WriteBack(name string, below int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.names[name]
+	if n == nil {
+		return
+	}
+	for _, e := range n.cached {
+		if size := min(below-e.position, int64(len(e.data))); size > 0 {
+			n.platter = overwrite(n.platter, e.position, e.data[:size])
+		}
+	}
+}

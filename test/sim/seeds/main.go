@@ -30,7 +30,7 @@ type plan struct {
 	limit       time.Duration // real time that a seed may take
 	failures    int           // after so many nothing new is begun
 	silent      bool
-	holds       bool
+	options     sim.Options
 }
 
 func main() {
@@ -43,10 +43,13 @@ func main() {
 	flag.DurationVar(&p.limit, "limit", 2*time.Minute, "real time that one seed may take")
 	flag.IntVar(&p.failures, "failures", 10, "stop after so many")
 	flag.BoolVar(&p.silent, "silent", false, "put old copies of newest segments back, lose the durable watermark with them, and let those replicas continue; some seeds fail")
-	flag.BoolVar(&p.holds, "holds", false, "have holds set, moved and released as well; what a seed does otherwise changes with it")
+	flag.BoolVar(&p.options.Holds, "holds", false, "have holds set, moved and released as well; what a seed does otherwise changes with it")
+	flag.BoolVar(&p.options.Digests, "digests", false, "have most requests hashed as well; what a seed does otherwise changes with it")
+	flag.BoolVar(&p.options.Torn, "torn", false, "tear groups of frames, cut leaders off in moves, and end without appends as well; what a seed does otherwise changes with it")
 	flag.Parse()
+	p.options.Time, p.options.Silent = p.time, p.silent
 	if *worker {
-		work(os.Stdin, os.Stdout, sim.Options{Time: p.time, Silent: p.silent, Holds: p.holds})
+		work(os.Stdin, os.Stdout, p.options)
 		return
 	}
 	if err := p.check(); err != nil {

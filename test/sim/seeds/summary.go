@@ -34,7 +34,7 @@ func (s *summary) take(o outcome) {
 	if o.Problem != "" {
 		s.failed++
 		s.clear()
-		fmt.Fprintf(s.out, "seed %d: %s\n  again: %s\n", o.Seed, firstLines(o.Problem, 10), sim.Again(o.Seed, s.plan.holds))
+		fmt.Fprintf(s.out, "seed %d: %s\n  again: %s\n", o.Seed, firstLines(o.Problem, 10), sim.Again(o.Seed, s.plan.options))
 	}
 	s.progress()
 }
