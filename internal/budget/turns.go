@@ -86,9 +86,9 @@ func (t *Turns) Waiting() bool {
 	return len(t.next) > 0
 }
 
-// Taken reports whether no turn is free.
-func (t *Turns) Taken() bool {
+// Free is how many turns nobody has.
+func (t *Turns) Free() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.free == 0
+	return t.free
 }

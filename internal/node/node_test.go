@@ -281,7 +281,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 
 	n = open(t, dir)
-	logs, err := n.ListLogs(t.Context(), anyone, false)
+	logs, err := n.ListLogs(t.Context(), anyone, false, nil)
 	require.NoError(t, err)
 	require.Len(t, logs, 2)
 	require.Equal(t, "a", logs[0].Name)

@@ -50,7 +50,7 @@ func TestChangesThatWaitShareOneAppend(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.LessOrEqual(t, log.LastIndex(), before+2, "one entry for all, beside one of the leader's own")
-	infos, err := n.ListLogs(t.Context(), anyone, false)
+	infos, err := n.ListLogs(t.Context(), anyone, false, nil)
 	require.NoError(t, err)
 	require.Len(t, infos, 50)
 	seen := map[uint64]bool{}

@@ -105,7 +105,7 @@ func TestANodeListsLogsThatItDoesNotHold(t *testing.T) {
 	}
 	without := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(name string) bool { return slices.Contains(holders, name) })[0]
 	list := func() verbs.Info {
-		infos, err := c.nodes[without].ListLogs(t.Context(), anyone, false)
+		infos, err := c.nodes[without].ListLogs(t.Context(), anyone, false, nil)
 		require.NoError(t, err)
 		require.Len(t, infos, 1)
 		return infos[0]
@@ -135,6 +135,6 @@ func TestANodeThatCannotAskDoesNotListNothing(t *testing.T) {
 	c.healthy()
 	c.stop("a")
 	c.stop("b")
-	_, err := c.nodes["c"].ListLogs(t.Context(), anyone, false)
+	_, err := c.nodes["c"].ListLogs(t.Context(), anyone, false, nil)
 	requireReason(t, record.NotLeader, err)
 }

@@ -30,10 +30,15 @@ func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 	require.NoError(t, n.Close(t.Context()))
 
 	n = open(t, dir)
-	topics, err := n.Topics(t.Context(), anyone)
+	topics, err := n.Topics(t.Context(), anyone, nil)
 	require.NoError(t, err)
 	require.Len(t, topics, 1)
 	require.Len(t, topics[0].Partitions, 4)
+	for hides, want := range map[string]int{"orders": 0, "orders/3": 3, "": 4} {
+		infos, err := n.ListLogs(t.Context(), anyone, false, func(log string) bool { return log != hides && (hides != "orders" || log == "") })
+		require.NoError(t, err)
+		require.Len(t, infos, want, "what is hidden is not described")
+	}
 	for i, l := range topics[0].Partitions {
 		require.Equal(t, cluster.PartitionLog("orders", int32(i)), l.Name)
 		require.Equal(t, time.Hour, l.Config.Retention)
@@ -50,7 +55,7 @@ func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 	require.NoError(t, n.DeleteTopic(t.Context(), anyone, "orders"))
 	_, err = n.Topic(t.Context(), anyone, "orders")
 	requireReason(t, record.LogNotFound, err)
-	infos, err := n.ListLogs(t.Context(), anyone, false)
+	infos, err := n.ListLogs(t.Context(), anyone, false, nil)
 	require.NoError(t, err)
 	require.Empty(t, infos)
 }

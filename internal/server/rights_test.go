@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -150,6 +151,57 @@ func TestASessionBelongsToWhoOpenedIt(t *testing.T) {
 	require.ErrorIs(t, bob.KeepSession(t.Context(), "orders", hers), client.ErrPermissionDenied)
 	require.NoError(t, bob.KeepSession(t.Context(), "orders", before), "one of the time before belongs to nobody")
 	require.NoError(t, admin.CloseSession(t.Context(), "orders", hers))
+}
+
+// A connection takes little from a client before it has proved who it is; the token is looked
+// at before the rest of its call is received.
+func TestTheFirstCallWithATokenMayBeLarge(t *testing.T) {
+	a := newAuthority(t)
+	o := alone(t, t.TempDir())
+	o.Node.Name, o.Credentials = "a", a.credentials("a")
+	n, err := Start(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	alice := a.dial(t, n.GRPC())
+	defer alice.Close()
+	admin := enforced(t, alice, client.Grant{Principal: "user/bob", Object: "cluster", Rights: []string{"administer"}})
+	text, _, err := admin.Access().CreateAccessToken(t.Context(), "bob", time.Hour)
+	require.NoError(t, err)
+	large := make([]client.Grant, 500)
+	for i := range large {
+		large[i] = client.Grant{Principal: "user/carol", Object: fmt.Sprintf("log/%0250d", i), Rights: []string{"read"}}
+	}
+	require.NoError(t, a.withToken(t, text, n.GRPC()).Admin().Access().AddGrants(t.Context(), large...))
+}
+
+func TestThePointerOfAHoldIsForThoseWhoReadOrTrim(t *testing.T) {
+	o := alone(t, t.TempDir())
+	n, err := Start(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	open, err := client.Dial([]string{n.GRPC()})
+	require.NoError(t, err)
+	defer open.Close()
+	_, err = open.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	_, _, err = open.Admin().SetHold(t.Context(), "orders", client.HoldInfo{Name: "a", Pointer: []byte("s3://secret")})
+	require.NoError(t, err)
+	tokens := map[string]string{}
+	for _, right := range []string{"append", "observe", "read", "trim"} {
+		require.NoError(t, open.Admin().Access().AddGrants(t.Context(), client.Grant{Principal: "user/" + right, Object: "log/orders", Rights: []string{right}}))
+		tokens[right], _, err = open.Admin().Access().CreateAccessToken(t.Context(), right, time.Hour)
+		require.NoError(t, err)
+	}
+	require.NoError(t, open.Admin().Access().EnforceRights(t.Context(), true, "user/alice"))
+	for right, token := range tokens {
+		c, err := client.Dial([]string{n.GRPC()}, client.WithToken(token))
+		require.NoError(t, err)
+		info, err := c.Admin().Info(t.Context(), "orders")
+		require.NoError(t, err)
+		require.Len(t, info.Holds, 1)
+		require.Equal(t, right == "read" || right == "trim", len(info.Holds[0].Pointer) > 0, right)
+		require.NoError(t, c.Close())
+	}
 }
 
 func TestAFilterIsLookedAtOnlyForThoseWhoMayRead(t *testing.T) {

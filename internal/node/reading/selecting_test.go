@@ -89,7 +89,7 @@ func TestAPassBeginsWhenItHasItsTurn(t *testing.T) {
 			where string
 			codec record.Codec
 		}{"an expression": {`key == "b"`, record.None}, "a compressed batch": {"", record.Snappy}} {
-			turns := &Turns{free: make(chan struct{}, 1)}
+			turns := &Turns{all: budget.NewTurns(1)}
 			s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}, Where: c.where}, c.codec, 20)
 			var other turn
 			require.NoError(t, other.begin(t.Context(), turns))
@@ -108,7 +108,7 @@ func TestAPassBeginsWhenItHasItsTurn(t *testing.T) {
 
 func TestWhatAFilterHasInflatedIsCountedWhileItWaitsForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := &Turns{free: make(chan struct{}, 1)}
+		turns := &Turns{all: budget.NewTurns(1)}
 		s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
 		reads := s.reader.slow.keeping
 		before := reads.Used()
@@ -134,7 +134,7 @@ func TestWhatAFilterHasInflatedIsCountedWhileItWaitsForATurn(t *testing.T) {
 }
 
 func TestAFilterWithoutMemoryDoesNotWaitWithWhatItHasInflated(t *testing.T) {
-	turns := &Turns{free: make(chan struct{}, 1)}
+	turns := &Turns{all: budget.NewTurns(1)}
 	s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
 	reads := s.reader.slow.keeping
 	require.True(t, reads.TryAcquire(reads.Size()-reads.Used()))
@@ -144,11 +144,11 @@ func TestAFilterWithoutMemoryDoesNotWaitWithWhatItHasInflated(t *testing.T) {
 	require.NoError(t, p.run(t.Context()))
 	require.True(t, p.divided, "it is inflated again when it has its turn")
 	require.Positive(t, s.at)
-	require.Empty(t, turns.free, "the turn is over")
+	require.Equal(t, 1, turns.all.Free(), "the turn is over")
 }
 
 func TestAFilteredReadEndsWithItsContextWhileItWaitsForATurn(t *testing.T) {
-	turns := &Turns{free: make(chan struct{}, 1)}
+	turns := &Turns{all: budget.NewTurns(1)}
 	var other turn
 	require.NoError(t, other.begin(t.Context(), turns))
 	s, log, _ := selectingOver(t, turns, filter.Spec{Where: `key == "a"`}, record.None, 20)
@@ -163,7 +163,7 @@ func TestAFilteredReadEndsWithItsContextWhileItWaitsForATurn(t *testing.T) {
 
 func TestAReadShowsItsProgressWhileItWaitsForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := &Turns{free: make(chan struct{}, 1)}
+		turns := &Turns{all: budget.NewTurns(1)}
 		s, _, c := selectingOver(t, turns, filter.Spec{Where: `size > 100`}, record.None, 2000)
 		again := slices.Clone(record.Batch(c.Parts[0])) // two are more than a slice
 		again.SetBaseOffset(2000)
@@ -213,7 +213,7 @@ func TestAReadThatIsRefusedShowsFirstHowFarItHasCome(t *testing.T) {
 }
 
 func TestAnExpressionIsCompiledInATurn(t *testing.T) {
-	turns := &Turns{free: make(chan struct{}, 1)}
+	turns := &Turns{all: budget.NewTurns(1)}
 	var other turn
 	require.NoError(t, other.begin(t.Context(), turns))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -223,7 +223,7 @@ func TestAnExpressionIsCompiledInATurn(t *testing.T) {
 	other.end()
 	_, err = turns.Filter(t.Context(), &filter.Spec{Where: `key ==`})
 	require.Equal(t, record.FilterInvalid, record.RefusalOf(err).Reason)
-	require.Empty(t, turns.free, "the turn is over")
+	require.Equal(t, 1, turns.all.Free(), "the turn is over")
 }
 
 // lackingLog is a log of sealed segments of ten records each, without the key. It takes a while to

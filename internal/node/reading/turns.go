@@ -5,21 +5,29 @@ import (
 	"runtime"
 	"time"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/filter"
 )
 
 // Turns bound how many readers of a node evaluate expressions, or inflate batches to look
 // into them, at a time: half its cores at most, so that however slow an expression is,
-// appends and other reads have the others.
-type Turns struct{ free chan struct{} }
+// appends and other reads have the others. Holders who wait are served one after the other,
+// however many readers each has.
+type Turns struct {
+	all    *budget.Turns
+	holder string
+}
 
 // turnTime is how long a turn is if others may want it; one record may make it longer.
 const turnTime = time.Millisecond
 
 // NewTurns makes the turns of a node.
 func NewTurns() *Turns {
-	return &Turns{free: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2))}
 }
+
+// For returns the turns as one holder takes them.
+func (t *Turns) For(holder string) *Turns { return &Turns{t.all, holder} }
 
 // turn is one reader's. The zero value is that of a reader without one.
 type turn struct {
@@ -30,10 +38,8 @@ type turn struct {
 
 // begin waits for a turn.
 func (t *turn) begin(ctx context.Context, all *Turns) error {
-	select {
-	case all.free <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := all.all.Acquire(ctx, all.holder); err != nil {
+		return err
 	}
 	t.turns, t.held, t.begun = all, true, time.Now()
 	return nil
@@ -58,6 +64,6 @@ func (t *Turns) Filter(ctx context.Context, s *filter.Spec) (*filter.Filter, err
 func (t *turn) end() {
 	if t.held {
 		t.held = false
-		<-t.turns.free
+		t.turns.all.Release()
 	}
 }

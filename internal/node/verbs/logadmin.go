@@ -100,11 +100,11 @@ func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 	return a.awaiter.created(ctx, name), nil
 }
 
-// ListLogs describes all logs of the cluster, by name; with internal the
-// system's too. A log without a leader has that as its Problem, and so has one of
+// ListLogs describes the logs of the cluster, by name; with internal the
+// system's too. Unless shown is nil it reports which of them are wanted. A log without a leader has that as its Problem, and so has one of
 // which no node that holds it answers.
-func (a *logAdmin) ListLogs(ctx context.Context, caller Caller, internal bool) ([]Info, error) {
-	infos, confirmed, err := a.listLogs(ctx, caller, internal)
+func (a *logAdmin) ListLogs(ctx context.Context, _ Caller, internal bool, shown func(log string) bool) ([]Info, error) {
+	infos, confirmed, err := a.listLogs(ctx, internal, shown)
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +126,9 @@ func (a *logAdmin) ListLogs(ctx context.Context, caller Caller, internal bool) (
 	return infos, nil
 }
 
-// listLogs describes all logs as far as this node knows. Confirmed is nil if it
+// listLogs describes the logs that are shown as far as this node knows. Confirmed is nil if it
 // knows all that there are, or why not.
-func (a *logAdmin) listLogs(ctx context.Context, _ Caller, internal bool) (infos []Info, confirmed, err error) {
+func (a *logAdmin) listLogs(ctx context.Context, internal bool, shown func(log string) bool) (infos []Info, confirmed, err error) {
 	c := a.catalog.Load()
 	if c == nil {
 		return nil, nil, a.self.NotMember()
@@ -139,13 +139,15 @@ func (a *logAdmin) listLogs(ctx context.Context, _ Caller, internal bool) (infos
 		a.opener.Rehost()
 	}
 	state, hosted := c.Shown.Load(), a.logs.All()
-	infos = make([]Info, 0, len(state.Logs)+1)
-	if internal {
+	if shown == nil {
+		shown = func(string) bool { return true }
+	}
+	if internal && shown(cluster.CatalogName) {
 		infos = append(infos, a.describer.Describe(c.Host()))
 	}
 	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
 		switch h := hosted[name]; {
-		case IsSystem(name) && !internal:
+		case IsSystem(name) && !internal, !shown(name):
 		case h != nil:
 			infos = append(infos, a.describer.Describe(h))
 		default:

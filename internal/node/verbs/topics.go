@@ -173,8 +173,8 @@ func (tp *topics) Topic(ctx context.Context, _ Caller, name string) (Topic, erro
 }
 
 // Topics describes all topics, by name.
-func (tp *topics) Topics(ctx context.Context, c Caller) ([]Topic, error) {
-	logs, _, err := tp.admin.listLogs(ctx, c, false)
+func (tp *topics) Topics(ctx context.Context, _ Caller, shown func(log string) bool) ([]Topic, error) {
+	logs, _, err := tp.admin.listLogs(ctx, false, shown)
 	if err != nil {
 		return nil, err
 	}

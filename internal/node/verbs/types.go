@@ -32,6 +32,14 @@ type Caller struct {
 	Request string
 }
 
+// name is what the servers call the caller; empty: nothing.
+func (c Caller) name() string {
+	if c.By == nil {
+		return ""
+	}
+	return c.By.String()
+}
+
 // identify refuses a log that has the name that the caller asks for, but is not
 // the log that the caller knows by that name.
 func (c Caller) identify(name string, id uint64) *record.Refusal {

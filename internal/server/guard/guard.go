@@ -30,6 +30,7 @@ type Guard struct {
 	*clusterVerbs
 	*publicVerbs
 	*accessVerbs
+	*callers
 }
 
 // core knows who calls, and what callers may.
@@ -70,7 +71,7 @@ func New(n *node.Node, o Options) *Guard {
 	l := &logins{core: c, deriving: make(chan struct{}, 1)}
 	_, _ = rand.Read(l.secret[:]) // never fails
 	return &Guard{
-		c, l, &logVerbs{c}, &sessionVerbs{c}, &catalogVerbs{c}, &topicVerbs{c}, &clusterVerbs{c}, &publicVerbs{c}, &accessVerbs{c, l},
+		c, l, &logVerbs{c}, &sessionVerbs{c}, &catalogVerbs{c}, &topicVerbs{c}, &clusterVerbs{c}, &publicVerbs{c}, &accessVerbs{c, l}, &callers{c},
 	}
 }
 
@@ -145,36 +146,6 @@ func CallerOf(ctx context.Context) node.Caller {
 		return node.Caller{}
 	}
 	return node.Caller{By: h}
-}
-
-// Call returns the context of a call that came from an address, with an Authorization
-// header or without.
-func (g *core) Call(ctx context.Context, from net.Addr, authorization string) (context.Context, error) {
-	h, refusal := g.Identify(secure.PrincipalAt(from), from, authorization)
-	if refusal != nil {
-		return nil, refusal
-	}
-	return With(ctx, h), nil
-}
-
-// Stream is Call for one that lasts: the context ends when the caller loses a right to
-// read or observe that the call relies on. end has to be called after it.
-func (g *core) Stream(ctx context.Context, from net.Addr, authorization string) (_ context.Context, end func(), err error) {
-	h, refusal := g.Identify(secure.PrincipalAt(from), from, authorization)
-	if refusal != nil {
-		return nil, nil, refusal
-	}
-	ctx, cancel := context.WithCancelCause(With(ctx, h))
-	s := &stream{h, cancel}
-	g.mu.Lock()
-	g.streams[s] = struct{}{}
-	g.mu.Unlock()
-	return ctx, func() {
-		g.mu.Lock()
-		delete(g.streams, s)
-		g.mu.Unlock()
-		cancel(nil)
-	}, nil
 }
 
 // Identify returns who calls: the principal of the token in an Authorization header, or

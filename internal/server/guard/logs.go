@@ -66,26 +66,6 @@ func (g *logVerbs) Trim(ctx context.Context, c node.Caller, log string, before r
 	return start, end, err
 }
 
-func (g *logVerbs) SetHold(ctx context.Context, c node.Caller, log string, hold record.Hold, at reading.FromKind) (place node.HoldPlace, err error) {
-	err = g.change(&c, "set-hold", access.Trim, access.OfLog(log), func() (err error) {
-		place, err = g.node.SetHold(ctx, c, log, hold, at)
-		return err
-	})
-	return place, err
-}
-
-// KeepHold is not audited: it changes nothing, and comes often.
-func (g *logVerbs) KeepHold(ctx context.Context, c node.Caller, log, name string) error {
-	if refusal := g.may(&c, "keep-hold", access.Trim, access.OfLog(log)); refusal != nil {
-		return refusal
-	}
-	return g.node.KeepHold(ctx, c, log, name)
-}
-
-func (g *logVerbs) ReleaseHold(ctx context.Context, c node.Caller, log, name string) error {
-	return g.change(&c, "release-hold", access.Trim, access.OfLog(log), func() error { return g.node.ReleaseHold(ctx, c, log, name) })
-}
-
 func (g *logVerbs) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
 	if refusal := g.may(&c, "observe", access.Observe, access.OfLog(log)); refusal != nil {
 		return node.Info{}, refusal
@@ -98,13 +78,6 @@ func (g *logVerbs) KnownInfo(c node.Caller, log string) (node.Info, error) {
 		return node.Info{}, refusal
 	}
 	return g.node.KnownInfo(c, log)
-}
-
-func (g *logVerbs) KnownHolds(c node.Caller, log string) ([]node.Hold, error) {
-	if refusal := g.may(&c, "observe", access.Observe, access.OfLog(log)); refusal != nil {
-		return nil, refusal
-	}
-	return g.node.KnownHolds(c, log)
 }
 
 func (g *logVerbs) WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error) {

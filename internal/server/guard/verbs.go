@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -89,8 +88,7 @@ func (g *catalogVerbs) ListLogs(ctx context.Context, c node.Caller, internal boo
 	if refusal := g.mayList(&c); refusal != nil {
 		return nil, refusal
 	}
-	all, err := g.node.ListLogs(ctx, c, internal)
-	return slices.DeleteFunc(all, func(i node.Info) bool { return !g.Sees(c, access.OfLog(i.Name)) }), err
+	return g.node.ListLogs(ctx, c, internal, g.shownTo(c))
 }
 
 // mayList refuses those who have not proved who they are: others get a list of what they
@@ -109,7 +107,10 @@ func (g *core) mayList(c *node.Caller) *record.Refusal {
 }
 
 // Sees reports whether the caller may observe an object. It is not audited.
-func (g *core) Sees(c node.Caller, o access.Object) bool {
+func (g *core) Sees(c node.Caller, o access.Object) bool { return g.has(c, access.Observe, o) }
+
+// has reports whether the caller has a right. It is not audited.
+func (g *core) has(c node.Caller, right access.Rights, o access.Object) bool {
 	rules, known := g.node.Rules()
 	if !rules.Enforced && (known || !g.o.Careful) || c.System {
 		return true
@@ -119,7 +120,12 @@ func (g *core) Sees(c node.Caller, o access.Object) bool {
 		return false
 	}
 	d := h.on(rules, o, now)
-	return d.valid && d.rights&access.Observe != 0
+	return d.valid && d.rights&right != 0
+}
+
+// shownTo reports which logs the caller may observe: others are not even described.
+func (g *core) shownTo(c node.Caller) func(log string) bool {
+	return func(log string) bool { return g.Sees(c, access.OfLog(log)) }
 }
 
 // The verbs of topics.
@@ -136,8 +142,7 @@ func (g *topicVerbs) Topics(ctx context.Context, c node.Caller) ([]node.Topic, e
 	if refusal := g.mayList(&c); refusal != nil {
 		return nil, refusal
 	}
-	all, err := g.node.Topics(ctx, c)
-	return slices.DeleteFunc(all, func(t node.Topic) bool { return !g.Sees(c, access.OfLog(t.Name)) }), err
+	return g.node.Topics(ctx, c, g.shownTo(c))
 }
 
 func (g *topicVerbs) CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config, on [][]uint64) (t node.Topic, err error) {

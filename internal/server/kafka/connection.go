@@ -103,16 +103,26 @@ func (c *connection) logEnd(err error) {
 		return
 	}
 	c.server.metrics.misbehaved.Inc()
-	c.server.logger.Info("a Kafka connection was closed", "client", c.conn.RemoteAddr(), "id", c.client, "reason", err)
+	c.log("a Kafka connection was closed", "client", c.conn.RemoteAddr(), "id", c.client, "reason", err)
 }
 
 // logUnserved logs a request that is not served, the first of a connection.
 func (c *connection) logUnserved(key, version int16) {
 	if !c.unserved {
 		c.unserved = true
-		c.server.logger.Info("a Kafka client asks for what is not served", "client", c.conn.RemoteAddr(), "id", c.client,
+		c.log("a Kafka client asks for what is not served", "client", c.conn.RemoteAddr(), "id", c.client,
 			"request", kmsg.NameForKey(key), "version", version)
 	}
+}
+
+// log logs what a client does wrong; of those that have to prove who they are, and have not,
+// one line in logUnprovedEvery.
+func (c *connection) log(message string, args ...any) {
+	if !c.mustProve() {
+		c.server.logger.Info(message, args...)
+		return
+	}
+	c.server.unprovedLog.Do(func() { c.server.logger.Info(message+", perhaps not the only one", args...) })
 }
 
 // finish lets no more requests in.

@@ -75,6 +75,10 @@ const (
 	sendTime  = time.Minute
 	sendPiece = 1 << 20
 
+	// logUnprovedEvery is the least time between two lines about clients that have not
+	// proved who they are: whoever connects must not fill the disk.
+	logUnprovedEvery = time.Second
+
 	// touchTime is how long a follower waits for its leader before it sends consumers
 	// away that wait for more.
 	touchTime = 2 * time.Second

@@ -1,9 +1,13 @@
 package kafkaserver
 
 import (
+	"context"
+	"log/slog"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,6 +19,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // needs are all kinds of requests that are served, each with the right that it needs, and on
@@ -238,7 +243,7 @@ func TestABatchThatAClientMayNotAppendIsNotInflated(t *testing.T) {
 	password, _, err := g.PutUser(t.Context(), node.Caller{}, "bob", "")
 	require.NoError(t, err)
 	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
-	for !memory.Inflate.Taken() {
+	for memory.Inflate.Free() > 0 {
 		require.NoError(t, memory.Inflate.Acquire(t.Context(), "somebody else"))
 		t.Cleanup(memory.Inflate.Release)
 	}
@@ -252,6 +257,68 @@ func TestABatchThatAClientMayNotAppendIsNotInflated(t *testing.T) {
 	c.send(q)
 	r, _ := c.receive(q)
 	require.Equal(t, kerr.TopicAuthorizationFailed.Code, r.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode)
+}
+
+// Who may not observe a group, or asks for all that there are, creates no log.
+func TestTheLogOfOffsetsIsCreatedForThoseWhoMayUseIt(t *testing.T) {
+	d := openNew(t)
+	g := guard.New(d.node, guard.Options{})
+	require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{{Principal: "user/bob", On: access.Object{Kind: access.Group, Name: "billing"}, Rights: access.Observe}}))
+	password, _, err := g.PutUser(t.Context(), node.Caller{}, "bob", "")
+	require.NoError(t, err)
+	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	c := d.raw()
+	c.login("bob", password)
+	find := func(groups ...string) *kmsg.FindCoordinatorResponse {
+		q := kmsg.NewPtrFindCoordinatorRequest()
+		q.Version, q.CoordinatorKeys = 4, groups
+		c.send(q)
+		r, _ := c.receive(q)
+		return r.(*kmsg.FindCoordinatorResponse)
+	}
+	require.Equal(t, kerr.GroupAuthorizationFailed.Code, find("payroll").Coordinators[0].ErrorCode)
+	q := kmsg.NewPtrListGroupsRequest()
+	q.Version = 4
+	c.send(q)
+	r, _ := c.receive(q)
+	require.Zero(t, r.(*kmsg.ListGroupsResponse).ErrorCode)
+	_, err = d.node.KnownInfo(backend.System, backend.OffsetsLog)
+	require.Equal(t, record.LogNotFound, record.RefusalOf(err).Reason)
+
+	both := find("payroll", "billing")
+	require.Equal(t, kerr.GroupAuthorizationFailed.Code, both.Coordinators[0].ErrorCode)
+	require.Zero(t, both.Coordinators[1].ErrorCode)
+	_, err = d.node.KnownInfo(backend.System, backend.OffsetsLog)
+	require.NoError(t, err)
+}
+
+// lines counts what is logged.
+type lines struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *lines) Handle(context.Context, slog.Record) error {
+	l.n.Add(1)
+	return nil
+}
+
+func TestClientsThatProveNothingFillNoLog(t *testing.T) {
+	logged := &lines{Handler: slog.DiscardHandler}
+	d := open(t, t.TempDir(), Options{Logger: slog.New(logged)})
+	g := guard.New(d.node, guard.Options{})
+	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	began := time.Now()
+	for range 20 {
+		c := d.raw()
+		c.send(kmsg.NewPtrMetadataRequest())
+		c.closed()
+	}
+	most := 1 + int64(time.Since(began)/logUnprovedEvery)
+	require.LessOrEqual(t, logged.n.Load(), most)
+	require.Positive(t, logged.n.Load())
 }
 
 // A client that has to log in first has so many bytes for it, and its connection ends when

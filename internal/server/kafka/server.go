@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/server/kafka/backend"
@@ -33,6 +35,8 @@ type Server struct {
 	topics                          topics.Topics
 	metrics                         *metrics
 	answers                         rpc.Flusher
+	// unprovedLog limits the lines about clients that have not proved who they are.
+	unprovedLog rate.Sometimes
 
 	stopping context.Context
 	stop     context.CancelFunc
@@ -74,9 +78,10 @@ func New(n backend.Node, o Options) *Server {
 	s := &Server{
 		node: n, options: o, logger: o.Logger,
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
-		inflating: rpc.NewInflating(o.Memory),
-		readers:   readers.NewPool(n),
-		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
+		inflating:   rpc.NewInflating(o.Memory),
+		readers:     readers.NewPool(n),
+		unprovedLog: rate.Sometimes{Interval: logUnprovedEvery},
+		listeners:   map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)

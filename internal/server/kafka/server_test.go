@@ -1,6 +1,7 @@
 package kafkaserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
@@ -45,7 +46,7 @@ func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 	quiet := slog.New(slog.DiscardHandler)
 	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
-	o.Logger = quiet
+	o.Logger = cmp.Or(o.Logger, quiet)
 	d := &testServer{T: t, node: n, server: New(backend.Verbs(guard.New(n, guard.Options{})), o)}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)

@@ -152,7 +152,7 @@ func TestADeletedTopicIsGoneAndItsNameFree(t *testing.T) {
 	d.appendDirectly("orders", batchOf(t, record.None, "old"))
 	require.Zero(t, remove())
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, remove())
-	logs, err := d.node.ListLogs(t.Context(), node.Caller{}, false)
+	logs, err := d.node.ListLogs(t.Context(), node.Caller{}, false, nil)
 	require.NoError(t, err)
 	require.Empty(t, logs)
 	d.create("orders", 1)

@@ -3,22 +3,30 @@ package rpc
 import (
 	"context"
 	"net"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
 
 	"strandline.dev/internal/transport/lean"
 )
 
-// Callers finds out who calls, before a service is called. from is the address of the
-// client, and authorization what it says of itself, or nothing.
+// Callers finds out who calls, before a service is called or a request is decoded. from is
+// the address of the client, and authorization what it says of itself, or nothing.
 type Callers interface {
-	// Call returns the context of a call.
+	// Call returns the context of a call or a stream, which knows who calls.
 	Call(ctx context.Context, from net.Addr, authorization string) (context.Context, error)
+	// Proved reports whether the caller of a context from Call has proved who it is, and
+	// Enforced whether it has to.
+	Proved(ctx context.Context) bool
+	Enforced() bool
+	// Admit refuses a caller that may not call a method, whatever the call is about.
+	Admit(ctx context.Context, method string) error
 	// Stream returns the context of a stream, which may end with the caller's rights. end
 	// is called after it.
-	Stream(ctx context.Context, from net.Addr, authorization string) (c context.Context, end func(), err error)
+	Stream(ctx context.Context) (c context.Context, end func())
 }
 
 // authorizationKey is the metadata that has a token, as HTTP's header of that name.
@@ -42,29 +50,79 @@ type nowhere struct{}
 func (nowhere) Network() string { return "" }
 func (nowhere) String() string  { return "" }
 
-// identifyCall is an interceptor: the handler's context knows who calls.
-func (s *Server) identifyCall(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if s.options.Callers != nil {
-		from, authorization := shown(ctx)
-		known, err := s.options.Callers.Call(ctx, from, authorization)
-		if err != nil {
-			return nil, StatusOf(ctx, err)
-		}
-		ctx = known
+// identification is what came of Callers.Call for a context.
+type identification struct{ refusal error }
+
+type identificationKey struct{}
+
+// identify returns a context that knows who calls, or why that is not believed.
+func (s *Server) identify(ctx context.Context) context.Context {
+	if s.options.Callers == nil {
+		return ctx
 	}
-	return handler(ctx, request)
+	from, authorization := shown(ctx)
+	known, err := s.options.Callers.Call(ctx, from, authorization)
+	if err != nil {
+		return context.WithValue(ctx, identificationKey{}, identification{err})
+	}
+	if a, ok := from.(connAddr); ok && s.options.Callers.Proved(known) {
+		a.conn.proved.Store(true)
+	}
+	return context.WithValue(known, identificationKey{}, identification{})
+}
+
+// tap is called with the headers of a call of gRPC, before more of it is received: what one
+// who has not proved who it is may send would not do for a large request with a token.
+func (s *Server) tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	return s.identify(ctx), nil
+}
+
+// admit refuses a call of a method if its caller may not make any, before it is decoded.
+func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
+	if s.options.Callers == nil {
+		return ctx, nil
+	}
+	found, ok := ctx.Value(identificationKey{}).(identification)
+	if !ok { // a stream without HTTP/2
+		ctx = s.identify(ctx)
+		found, _ = ctx.Value(identificationKey{}).(identification)
+	}
+	if found.refusal != nil {
+		return ctx, StatusOf(ctx, found.refusal)
+	}
+	if err := s.options.Callers.Admit(ctx, method); err != nil {
+		return ctx, StatusOf(ctx, err)
+	}
+	return ctx, nil
+}
+
+// admitting is a service whose calls are admitted before they are decoded. Its streams are by an interceptor.
+func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
+	out := *service
+	out.Methods = slices.Clone(service.Methods)
+	for i := range out.Methods {
+		handle, method := out.Methods[i].Handler, "/"+service.ServiceName+"/"+out.Methods[i].MethodName
+		out.Methods[i].Handler = func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			ctx, err := s.admit(ctx, method)
+			if err != nil {
+				return nil, err
+			}
+			return handle(srv, ctx, decode, interceptor)
+		}
+	}
+	return &out
 }
 
 // identified calls a handler with a stream whose context knows who calls.
-func (s *Server) identified(srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
+func (s *Server) identified(srv any, stream grpc.ServerStream, method string, handler grpc.StreamHandler) error {
 	if s.options.Callers == nil {
 		return handler(srv, stream)
 	}
-	from, authorization := shown(stream.Context())
-	ctx, end, err := s.options.Callers.Stream(stream.Context(), from, authorization)
+	ctx, err := s.admit(stream.Context(), method)
 	if err != nil {
-		return StatusOf(stream.Context(), err)
+		return err
 	}
+	ctx, end := s.options.Callers.Stream(ctx)
 	defer end()
 	return StatusOf(ctx, handler(srv, identifiedStream{stream, ctx}))
 }

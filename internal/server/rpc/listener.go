@@ -27,6 +27,7 @@ type limitedListener struct {
 	inflow   *budget.Inflow
 	atMax    atomic.Bool
 	logger   *slog.Logger
+	callers  Callers // nil: nobody asks who calls
 
 	mu sync.Mutex
 	// kept are the reserved connections that are open, the oldest first.
@@ -42,6 +43,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		counted := &countedConn{Conn: conn, listener: l, inflow: newInflow(l.inflow)}
 		switch open := l.open.Add(1); {
 		case open <= l.limit-l.reserved:
+			counted.awaitProof()
 			return counted, nil
 		case l.reserved > 0:
 			l.warn()
@@ -104,6 +106,35 @@ type countedConn struct {
 	inflow   *inflow
 	ready    *readyReader // nil until it is used, or if it cannot be
 	closing  sync.Once
+	proved   atomic.Bool // a call has proved who the client is
+	late     atomic.Pointer[time.Timer]
+}
+
+// proveTime is how long a client may keep a connection on which it has not proved who it is,
+// where it has to. gRPC's own services, such as that for health, answer it meanwhile.
+const proveTime = 10 * time.Second
+
+// awaitProof closes the connection when its client has had proveTime to prove who it is, and
+// has to.
+func (c *countedConn) awaitProof() {
+	callers := c.listener.callers
+	if callers == nil {
+		return
+	}
+	if known, err := callers.Call(context.Background(), c.RemoteAddr(), ""); err == nil && callers.Proved(known) {
+		return
+	}
+	c.late.Store(time.AfterFunc(proveTime, func() {
+		switch {
+		case c.proved.Load():
+		case callers.Enforced():
+			_ = c.Close()
+		default: // it may have to later
+			if late := c.late.Load(); late != nil {
+				late.Reset(proveTime)
+			}
+		}
+	}))
 }
 
 func (c *countedConn) Read(into []byte) (int, error) {
@@ -120,6 +151,9 @@ func (c *countedConn) Close() error {
 	c.closing.Do(func() {
 		c.listener.leave()
 		c.inflow.close()
+		if late := c.late.Swap(nil); late != nil {
+			late.Stop() // it would keep the connection in memory
+		}
 	})
 	return c.Conn.Close()
 }
@@ -172,12 +206,12 @@ func (c *reservedConn) Close() error {
 }
 
 // admitStream refuses streams on reserved connections, and finds out whose the others are.
-func (s *Server) admitStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *Server) admitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if from, ok := peer.FromContext(stream.Context()); ok {
 		if _, reserved := from.Addr.(reservedAddr); reserved {
 			return StatusOf(stream.Context(), record.Refuse(record.Busy,
 				"all %d connections that this node takes are taken; the last ones are for calls only, not for streams", s.options.MaxConnections))
 		}
 	}
-	return s.identified(srv, stream, handler)
+	return s.identified(srv, stream, info.FullMethod, handler)
 }

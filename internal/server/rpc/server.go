@@ -100,7 +100,7 @@ func New(o Options) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true),
 		grpc.StreamInterceptor(s.admitStream),
-		grpc.UnaryInterceptor(s.identifyCall),
+		grpc.InTapHandle(s.tap),
 	)
 	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter, SendFile: FileSender})
 	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})
@@ -111,7 +111,7 @@ func New(o Options) *Server {
 // RegisterService implements grpc.ServiceRegistrar. The streams of the service are also
 // served on connections of their own.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
-	s.Server.RegisterService(desc, service)
+	s.Server.RegisterService(s.admitting(desc), service)
 	s.streams.RegisterService(desc, service)
 }
 
@@ -129,7 +129,7 @@ func (s *Server) ServeStreams(l net.Listener) error { return s.streams.Serve(s.l
 
 func (s *Server) limited(l net.Listener) net.Listener {
 	return &limitedListener{
-		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, inflow: s.options.Inflow, logger: s.options.Logger,
+		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, inflow: s.options.Inflow, logger: s.options.Logger, callers: s.options.Callers,
 	}
 }
 

@@ -71,10 +71,7 @@ func notNil(b []byte) []byte {
 // ListGroups lists the groups that this node coordinates.
 func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 	r := kmsg.NewPtrListGroupsResponse()
-	if err := c.found(q.Ctx); err != nil {
-		r.ErrorCode = protocol.CodeOf(err)
-		return r
-	}
+	// Without a log of offsets nobody coordinates, and there is no group.
 	if _, err := c.ready(q.Ctx); err != nil {
 		if err != kerr.NotCoordinator {
 			r.ErrorCode = protocol.CodeOf(err)
@@ -87,10 +84,11 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 		ids = append(ids, id)
 	}
 	c.mu.Unlock()
+	ids = slices.DeleteFunc(ids, func(id string) bool { return !q.Node.Sees(q.Caller, access.Object{Kind: access.Group, Name: id}) })
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		d, _, err := describe(c, q, id)
-		if err != nil || !q.Node.Sees(q.Caller, access.Object{Kind: access.Group, Name: id}) || d.State == group.Dead || !passes(m.StatesFilter, string(d.State)) || !passes(m.TypesFilter, groupType) {
+		if err != nil || d.State == group.Dead || !passes(m.StatesFilter, string(d.State)) || !passes(m.TypesFilter, groupType) {
 			continue
 		}
 		out := kmsg.NewListGroupsResponseGroup()

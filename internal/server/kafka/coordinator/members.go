@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,12 +29,13 @@ func FindCoordinator(c *Coordinator, q *backend.Call, m *kmsg.FindCoordinatorReq
 	if m.Version < 4 {
 		keys = []string{m.CoordinatorKey}
 	}
-	found, refused := find(c, q, m.CoordinatorType)
+	// It is found once, for the first key that the client may observe: that may create a log.
+	find := sync.OnceValues(func() (backend.Broker, error) { return find(c, q, m.CoordinatorType) })
 	var b backend.Broker
 	var err error
 	for _, key := range keys {
-		if b, err = found, refused; err == nil {
-			err = q.MayGroup("observe", access.Observe, key)
+		if err = q.MayGroup("observe", access.Observe, key); err == nil || m.CoordinatorType != CoordinatesGroups {
+			b, err = find()
 		}
 		if err != nil {
 			b = backend.Broker{ID: backend.NoBroker, Port: backend.NoBroker}

@@ -1,0 +1,115 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
+)
+
+// fakeCallers believe whoever says anything of itself.
+type fakeCallers struct{ open bool }
+
+type fakeKey struct{}
+
+func (fakeCallers) Call(ctx context.Context, _ net.Addr, authorization string) (context.Context, error) {
+	if authorization == "forged" {
+		return nil, record.Refuse(record.Unauthenticated, "forged")
+	}
+	return context.WithValue(ctx, fakeKey{}, authorization), nil
+}
+
+func (fakeCallers) Proved(ctx context.Context) bool {
+	said, _ := ctx.Value(fakeKey{}).(string)
+	return said != ""
+}
+
+func (f fakeCallers) Enforced() bool { return !f.open }
+
+func (f fakeCallers) Admit(ctx context.Context, _ string) error {
+	if f.open || f.Proved(ctx) {
+		return nil
+	}
+	return record.Refuse(record.Unauthenticated, "nobody")
+}
+
+func (fakeCallers) Stream(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+
+func says(authorization string) context.Context {
+	if authorization == "" {
+		return context.Background()
+	}
+	return metadata.NewIncomingContext(context.Background(), metadata.Pairs(authorizationKey, authorization))
+}
+
+func TestARequestIsDecodedForThoseWhoAreAdmitted(t *testing.T) {
+	s := New(Options{Callers: fakeCallers{}})
+	defer s.Stop(context.Background())
+	decoded := 0
+	service := s.admitting(&grpc.ServiceDesc{ServiceName: "a.Service", Methods: []grpc.MethodDesc{{MethodName: "Call", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		return nil, decode(nil)
+	}}}})
+	call := func(authorization string) error {
+		ctx, err := s.tap(says(authorization), nil)
+		require.NoError(t, err)
+		_, err = service.Methods[0].Handler(nil, ctx, func(any) error { decoded++; return nil }, nil)
+		return err
+	}
+	for _, unknown := range []string{"", "forged"} {
+		require.Equal(t, codes.Unauthenticated, status.Code(call(unknown)))
+	}
+	require.Zero(t, decoded)
+	require.NoError(t, call("alice"))
+	require.Equal(t, 1, decoded)
+}
+
+// oneConn is a listener of one connection.
+type oneConn struct {
+	net.Listener
+	conn net.Conn
+}
+
+func (l oneConn) Accept() (net.Conn, error) { return l.conn, nil }
+
+func TestAConnectionWhoseClientProvesNothingEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		callers       fakeCallers
+		authorization string
+		ends          bool
+	}{
+		"nobody": {ends: true}, "forged": {authorization: "forged", ends: true},
+		"alice": {authorization: "alice"}, "no rights are enforced": {callers: fakeCallers{open: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := net.Pipe()
+				defer client.Close()
+				l := &limitedListener{
+					Listener: oneConn{conn: server}, limit: 10, open: new(atomic.Int64), inflow: budget.NewInflow(1 << 20), logger: slog.New(slog.DiscardHandler), callers: c.callers,
+				}
+				conn, err := l.Accept()
+				require.NoError(t, err)
+				s := &Server{options: Options{Callers: c.callers}}
+				time.Sleep(proveTime / 2)
+				s.identify(peer.NewContext(says(c.authorization), &peer.Peer{Addr: conn.RemoteAddr()}))
+				time.Sleep(proveTime)
+				synctest.Wait()
+				require.Equal(t, c.ends, l.open.Load() == 0)
+				require.NoError(t, conn.Close())
+			})
+		})
+	}
+}
