@@ -94,7 +94,9 @@ _catalog  node a, replica 1   2 of 5       0          1    changes that only the
 orders    node a, replica 11  2 of 5       0          2    records from offset 2 on that only the lost nodes had acknowledged
 
 Of a log that continues from a node, records from COMMITTED to END are kept, acknowledged or not. Offsets from END on
-are given again: a reader that had read further has to begin anew.
+are given again: a reader that had read further has to begin anew. Writer terms are not given again: the newest rises by
+2^32, so every writer that had acquired one is refused with FENCED and acquires another. A log with --fenced takes
+no append without a term from then on.
 not used, and set aside: replica 72 of log 7: it is no member of its log any more
 not used, and set aside: replica 71 of log 7: the catalog that survives has no such log
 `

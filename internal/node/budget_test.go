@@ -64,11 +64,12 @@ func TestSessionsOfAllLogsShareTheNodesMemory(t *testing.T) {
 	waiting.Wait()
 	t.Logf("%d sessions taken, %d refused, %d KiB of %d", taken.Load(), refused.Load(), sessions.Used()>>10, sessions.Size()>>10)
 	require.Positive(t, refused.Load())
-	require.GreaterOrEqual(t, sessions.Used(), sessions.Size())
-	require.Less(t, sessions.Used(), sessions.Size()*5/4)
+	// Each of two logs may have as much as is left for others: a third.
+	require.Greater(t, sessions.Used(), sessions.Size()*3/5)
+	require.Less(t, sessions.Used(), sessions.Size()*3/4)
 
 	require.NoError(t, n.DeleteLog(t.Context(), anyone, "a"))
-	require.Eventually(t, func() bool { return sessions.Used() < sessions.Size()*3/4 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return sessions.Used() < sessions.Size()/2 }, time.Minute, 10*time.Millisecond)
 	answer := make(chan *record.Refusal, 1)
 	begin("b", 1<<20, func(r *record.Refusal) { answer <- r })
 	require.Nil(t, <-answer)

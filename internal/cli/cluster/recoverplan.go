@@ -188,7 +188,7 @@ func (r *recoverCommand) printPlan(out io.Writer, plan *cluster.RecoveryPlan) {
 		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, from, left, committed, end, lossOf(l))
 	}
 	columns.Flush()
-	fmt.Fprint(out, "\nOf a log that continues from a node, records from COMMITTED to END are kept, acknowledged or not. Offsets from END on\nare given again: a reader that had read further has to begin anew.\n")
+	fmt.Fprint(out, "\nOf a log that continues from a node, records from COMMITTED to END are kept, acknowledged or not. Offsets from END on\nare given again: a reader that had read further has to begin anew. Writer terms are not given again: the newest rises by\n2^32, so every writer that had acquired one is refused with FENCED and acquires another. A log with --fenced takes\nno append without a term from then on.\n")
 	for _, u := range plan.Unused {
 		fmt.Fprintf(out, "not used, and set aside: replica %d of log %d: %s\n", u.ID, u.Log, u.Problem)
 	}

@@ -203,6 +203,7 @@ func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
 		passwords[client], _, err = g.PutUser(t.Context(), node.Caller{}, user, "")
 		require.NoError(t, err)
 	}
+	d.raw().coordinated() // who may not do so does not create the log of the offsets
 	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, ""))
 
 	for key, need := range needs {
