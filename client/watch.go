@@ -130,8 +130,13 @@ func (p *peers) anotherLeader(ctx context.Context, log string) string {
 // was paused, or cut off one way, keeps its connections; the transport would take 15 s to notice.
 const suspectAfter = time.Second
 
-// suspectAgain is how long a call waits on where nobody could say that another node does better.
-const suspectAgain = 500 * time.Millisecond
+// suspectAgain is how long a call waits on where nobody could say that another node does better,
+// and twice as long each time, to suspectLooks times as long: where many clients wait for a node
+// that has too much to do, their questions must not be what it has to do.
+const (
+	suspectAgain = 500 * time.Millisecond
+	suspectLooks = 16
+)
 
 // quietAfter is how long a stream that has had a frame may be without another before its node is
 // asked whether it is there: at the end of a log that takes no appends, frames are rare.
@@ -160,11 +165,11 @@ func attend(ctx context.Context, p *peers, on route, tried *peer, again repetiti
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	suspect := time.AfterFunc(p.waits.suspect, func() {
-		for ctx.Err() == nil {
+		for wait := p.waits.again; ctx.Err() == nil; wait = min(2*wait, suspectLooks*p.waits.again) {
 			if why := forsake(ctx, p, tried, on.leads()); why != nil {
 				leave(why)
 			}
-			pause(ctx, p.waits.again)
+			pause(ctx, wait)
 		}
 	})
 	defer suspect.Stop()
