@@ -24,7 +24,7 @@ type readStream struct {
 	leave   context.CancelCauseFunc // ends life, with the reason why the node is left or nil
 	silence time.Duration           // without a frame after which the server counts as lost; 0: for ever
 	over    bool                    // given up, perhaps while a frame came
-	placed  bool                    // a frame has come
+	placed  atomic.Bool             // a frame has come
 
 	watch *time.Timer   // looks after the node while a frame is waited for; nil: there is no other
 	waits atomic.Uint64 // odd while a frame is waited for; it changes with each
@@ -73,7 +73,7 @@ func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
 	if err != nil {
 		return s.why(ctx, err)
 	}
-	s.placed = true
+	s.placed.Store(true)
 	return nil
 }
 

@@ -287,7 +287,7 @@ func (s *readStream) attend() (done func()) {
 		return func() {}
 	}
 	wait := s.peers.waits.suspect
-	if s.placed {
+	if s.placed.Load() {
 		wait = s.peers.waits.quiet
 	}
 	s.waits.Add(1)
@@ -312,7 +312,7 @@ func (s *readStream) why(ctx context.Context, err error) error {
 func (s *readStream) look() {
 	of := s.waits.Load()
 	for of%2 == 1 && s.waits.Load() == of && s.life.Err() == nil {
-		heard := s.placed && s.peer.isHeard(s.life, s.peers.waits.answer/2)
+		heard := s.placed.Load() && s.peer.isHeard(s.life, s.peers.waits.answer/2)
 		if !heard {
 			if why := forsake(s.life, s.peers, s.peer, s.leads); why != nil && s.waits.Load() == of {
 				s.leave(why)
