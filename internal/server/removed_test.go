@@ -102,9 +102,12 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 		s, err := admin.ClusterStatus(t.Context())
 		return err == nil && len(s.Nodes) == 1
 	}, time.Minute, 10*time.Millisecond)
-	gone := time.Now()
-	require.ErrorIs(t, <-ended, client.ErrUnauthenticated, "a stream that is open ends")
-	require.Less(t, time.Since(gone), 10*time.Second)
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, client.ErrUnauthenticated)
+	case <-time.After(time.Minute):
+		require.Fail(t, "a stream that is open does not end")
+	}
 	_, err = former.Admin().ClusterStatus(t.Context())
 	require.ErrorIs(t, err, client.ErrUnauthenticated)
 	require.ErrorIs(t, former.Admin().Access().EnforceRights(t.Context(), false, ""), client.ErrUnauthenticated)
@@ -165,7 +168,7 @@ func TestAnOldPasswordEndsTheConnectionsThatProvedIt(t *testing.T) {
 			began := time.Now()
 			require.Eventually(t, func() bool { // it connects again, and cannot prove the new one
 				return errors.Is(c.Ping(t.Context()), kerr.SaslAuthenticationFailed)
-			}, 10*time.Second, time.Millisecond, name)
+			}, time.Minute, time.Millisecond, name)
 			t.Logf("%s: evicted after %v", name, time.Since(began))
 			_, _, err = admin.Access().PutUser(t.Context(), "bob", password)
 			require.NoError(t, err)
