@@ -73,9 +73,10 @@ type fakeServer struct {
 	id            uint64            // of the log; 0 in tests that do not care
 	idAfterDelete uint64
 
-	refuseKeep record.Reason // what KeepHold answers
-	keptHold   func()        // called by KeepHold where it does not refuse; may be nil
-	moves      chan struct{} // SetHold answers after the first when it is closed
+	refuseKeep record.Reason                      // what KeepHold answers
+	setHold    func(*strandlinev1.SetHoldRequest) // called by SetHold; may be nil
+	keptHold   func()                             // called by KeepHold where it does not refuse; may be nil
+	moves      chan struct{}                      // SetHold answers after the first when it is closed
 	sets       atomic.Int64
 
 	mu          sync.Mutex

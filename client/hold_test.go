@@ -99,7 +99,10 @@ func TestAHoldThatEndedSaysSo(t *testing.T) {
 	require.ErrorIs(t, h.Move(t.Context(), 0, nil), client.ErrClosed)
 }
 
-func (f *fakeServer) SetHold(context.Context, *strandlinev1.SetHoldRequest) (*strandlinev1.SetHoldResponse, error) {
+func (f *fakeServer) SetHold(_ context.Context, q *strandlinev1.SetHoldRequest) (*strandlinev1.SetHoldResponse, error) {
+	if f.setHold != nil {
+		f.setHold(q)
+	}
 	if f.sets.Add(1) > 1 {
 		<-f.moves
 	}

@@ -60,9 +60,17 @@ func TestCallersOfEndShareCallsThatBeginAfterTheyCame(t *testing.T) {
 	f.describe = func(_ *strandlinev1.GetInfoRequest, info *strandlinev1.LogInfo) error {
 		end := info.EndOffset
 		f.mu.Unlock()
-		asked <- struct{}{}
-		<-answer
-		f.mu.Lock()
+		defer f.mu.Lock()
+		select {
+		case asked <- struct{}{}:
+		case <-t.Context().Done():
+			return t.Context().Err()
+		}
+		select {
+		case <-answer:
+		case <-t.Context().Done():
+			return t.Context().Err()
+		}
 		info.EndOffset = end
 		return nil
 	}

@@ -144,9 +144,10 @@ func TestACallLeavesALeaderThatStandsStill(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _, _, stop := pausedCluster(t, 200*time.Millisecond)
+			t.Parallel() // they mostly wait
+			c, _, _, stop := pausedCluster(t, time.Second)
 			stop()
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			require.NoError(t, call(ctx, c))
 		})
@@ -154,7 +155,7 @@ func TestACallLeavesALeaderThatStandsStill(t *testing.T) {
 }
 
 func TestAFollowingReaderLeavesANodeThatStandsStill(t *testing.T) {
-	c, leader, next, stop := pausedCluster(t, 200*time.Millisecond)
+	c, leader, next, stop := pausedCluster(t, time.Second)
 	follow := func(f *fakeServer) func(int, *strandlinev1.ReadRequest, grpc.ServerStream) error {
 		return func(_ int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
 			if err := f.serve(q, s, func() error { return nil }); err != nil {
@@ -171,7 +172,7 @@ func TestAFollowingReaderLeavesANodeThatStandsStill(t *testing.T) {
 	next.fill(t, 60)
 	next.mu.Unlock()
 	stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	rec, err := r.Next(ctx)
 	require.NoError(t, err)
@@ -209,16 +210,18 @@ func TestACallThatTakesLongIsLeftWithItsNode(t *testing.T) {
 }
 
 func TestAHoldIsKeptWhileItsLeaderStandsStill(t *testing.T) {
-	c, _, next, stop := pausedCluster(t, 200*time.Millisecond)
-	kept := make(chan struct{}, 100)
-	next.keptHold = func() { kept <- struct{}{} }
-	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: 6 * time.Second})
+	c, leader, next, stop := pausedCluster(t, time.Second)
+	ends, kept := make(chan time.Time, 100), make(chan time.Time, 100)
+	leader.setHold = func(q *strandlinev1.SetHoldRequest) { ends <- time.Now().Add(q.Hold.Lease.AsDuration()) }
+	next.keptHold = func() { kept <- time.Now() }
+	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: 12 * time.Second})
 	require.NoError(t, err)
 	defer h.Close()
 	stop()
 	select {
-	case <-kept:
-	case <-time.After(6 * time.Second):
-		t.Fatal("the lease has ended")
+	case at := <-kept:
+		require.True(t, at.Before(<-ends), "the lease has not ended")
+	case <-time.After(time.Minute):
+		t.Fatal("nobody keeps the hold")
 	}
 }
