@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -127,9 +129,27 @@ func TestALargeMessageThatArrivesDamagedEndsTheConnection(t *testing.T) {
 	}
 }
 
+// written is what links log while a test reads it.
+type written struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.Write(b)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.String()
+}
+
 // A node of an earlier release would end the connection over a lane that it does not know.
 func TestAMessageThatTheOtherNodeDoesNotTakeIsReportedAndCounted(t *testing.T) {
-	var logged bytes.Buffer
+	var logged written
 	var counted atomic.Int32
 	a := newMember(t, 1, func(o *Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -145,8 +165,9 @@ func TestAMessageThatTheOtherNodeDoesNotTakeIsReportedAndCounted(t *testing.T) {
 	}
 	require.False(t, a.Send(2, 8, 9, true, net.Buffers{message}), "there is no lane for it")
 	require.EqualValues(t, 4, counted.Load())
-	require.Equal(t, 1, bytes.Count(logged.Bytes(), []byte("upgrade it")), logged.String())
-	require.Equal(t, 2, bytes.Count(logged.Bytes(), []byte("too large")), "once for each log: %s", logged.String())
+	said := logged.String()
+	require.Equal(t, 1, strings.Count(said, "upgrade it"), said)
+	require.Equal(t, 2, strings.Count(said, "too large"), "once for each log: %s", said)
 	require.True(t, a.Send(2, 7, 9, false, net.Buffers{message[1:]}))
 	require.Len(t, next(t, b.delivered).message, MaxMessage)
 }
