@@ -34,7 +34,7 @@ type Counts struct {
 	LeftFull  int `about:"rounds"` // looks of a leader whose own disk lacked room that a majority had
 	Stalled   int `about:"rounds"` // ticks of a leader whose disk hung
 	Torn      int `about:"rounds"` // power cuts between two frames
-	TornMoves int `about:"rounds"` // of those, of a group with a change of the configuration
+	TornMoves int `about:"rounds"` // of those, right behind a change of the configuration
 	Paused    int `about:"rounds"` // writes, between what was written and its sync
 	Unsynced  int `about:"rounds"` // processes that ended then
 	Gathered  int `about:"rounds"` // rounds with several inputs

@@ -29,9 +29,10 @@ func (n *writer) tear() bool {
 	if len(changes) > 0 && !n.world.chance(4) {
 		ends = changes
 	}
-	n.disk.WriteBack(name, ends[n.world.random.IntN(len(ends))])
+	end := ends[n.world.random.IntN(len(ends))]
+	n.disk.WriteBack(name, end)
 	n.world.counts.Torn++
-	if len(changes) > 0 {
+	if slices.Contains(changes, end) {
 		n.world.counts.TornMoves++
 	}
 	return true
