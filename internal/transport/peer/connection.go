@@ -31,7 +31,6 @@ type connection struct {
 	conn    net.Conn
 	from    NodeID // the other node; 0 if it is in no cluster
 	dialled string // the address, if this side dialled
-	asking  bool   // only calls are allowed
 	version uint32 // of the protocol, that both sides speak
 	// compresses: messages to the other side may be compressed.
 	compresses bool
@@ -52,9 +51,10 @@ type connection struct {
 // traffic counts bytes with their frames.
 type traffic struct{ sent, received, dropped atomic.Uint64 }
 
+// newConnection: one that is asking may carry calls only.
 func newConnection(m *Mesh, timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking bool) *connection {
-	c := &connection{mesh: m, conn: timed.conn, from: from, asking: asking, queue: newQueue(m.options.Memory), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
-	c.frames.from = buffered
+	c := &connection{mesh: m, conn: timed.conn, from: from, queue: newQueue(m.options.Memory), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
+	c.frames.from, c.frames.callsOnly = buffered, asking
 	c.calls.waiting = map[uint64]chan reply{}
 	c.answers.running = map[uint64]context.CancelFunc{}
 	c.context, c.end = context.WithCancelCause(context.WithValue(m.context, provedName{}, proved))
@@ -113,9 +113,6 @@ func (c *connection) read() error {
 func (c *connection) receive(h header, payload []byte) error {
 	switch h.kind {
 	case messageFrame:
-		if c.asking {
-			return fmt.Errorf("%w: a message where only calls are allowed", errBadFrame)
-		}
 		if deliver := c.mesh.options.Deliver; deliver != nil {
 			deliver(c.from, h.log, h.replica, payload)
 		}

@@ -143,8 +143,9 @@ func (h header) sameMessage(other header) bool {
 
 // frameReader reads whole messages, and assembles those that arrive in parts.
 type frameReader struct {
-	from    *bufio.Reader
-	partial [lanes]partial
+	from      *bufio.Reader
+	callsOnly bool // a message is an error, before any of it is read
+	partial   [lanes]partial
 	decompressor
 }
 
@@ -168,6 +169,9 @@ func (r *frameReader) next() (header, []byte, error) {
 		h, err := parseHeader(raw)
 		if err != nil {
 			return header{}, nil, err
+		}
+		if r.callsOnly && h.kind == messageFrame {
+			return header{}, nil, fmt.Errorf("%w: a message where only calls are allowed", errBadFrame)
 		}
 		_, _ = r.from.Discard(headerSize) // they were peeked
 		payload, complete, err := r.payload(h)

@@ -147,6 +147,21 @@ func (w *written) String() string {
 	return w.all.String()
 }
 
+// Anybody may ask: what is refused in the end is not to take a gigabyte until then.
+func TestAConnectionForCallsOnlyReadsNothingOfAMessage(t *testing.T) {
+	wire := bytes.NewReader(header{kind: messageFrame, lane: large, first: true, length: 1, rest: 1<<30 - 1}.append(nil))
+	r := frameReader{from: bufio.NewReader(wire), callsOnly: true}
+	_, _, err := r.next()
+	require.ErrorIs(t, err, errBadFrame)
+	require.ErrorContains(t, err, "only calls are allowed")
+
+	wire = bytes.NewReader(header{kind: callFrame, log: 7}.append(nil))
+	r = frameReader{from: bufio.NewReader(wire), callsOnly: true}
+	h, _, err := r.next()
+	require.NoError(t, err)
+	require.EqualValues(t, 7, h.log)
+}
+
 // A node of an earlier release would end the connection over a lane that it does not know.
 func TestAMessageThatTheOtherNodeDoesNotTakeIsReportedAndCounted(t *testing.T) {
 	var logged written
