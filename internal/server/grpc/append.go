@@ -199,6 +199,7 @@ type incoming struct {
 	s       *appendStream
 	call    *appendCall
 	refusal *record.Refusal // decided before decoding
+	allowed bool            // a request of the stream was, see mayAppend
 	arrived time.Time       // of a stream that explains
 }
 

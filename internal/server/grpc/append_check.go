@@ -31,20 +31,23 @@ const (
 )
 
 // mayAppend refuses a request of a caller who may not append, before it costs more than the
-// bytes that have come: the first of a stream, and each that may cost much, since rights are taken away
-// as well. All others are refused with the append itself.
+// bytes that have come: those of a stream until one was allowed, and each that may cost much, since
+// rights are taken away as well. All others are refused with the append itself. The first one names
+// the stream's log even if it is refused, so that those behind it, which name none, meet a refusal of their own.
 func (in *incoming) mayAppend(data mem.BufferSlice, size int) *record.Refusal {
-	log := in.s.log
-	if log == "" {
+	if in.s.log == "" {
 		const logField, longest = 1, 1 << 10
-		var ok bool
-		if log, ok = rpc.Name(data, logField, longest); !ok {
+		log, ok := rpc.Name(data, logField, longest)
+		if !ok {
 			return record.Refuse(record.Invalid, "the first request of a stream must name the log, in front of what is to be appended")
 		}
-	} else if size <= scanFrom {
+		in.s.log = log
+	} else if in.allowed && size <= scanFrom {
 		return nil
 	}
-	return in.s.mayAppend(log)
+	refusal := in.s.mayAppend(in.s.log)
+	in.allowed = in.allowed || refusal == nil
+	return refusal
 }
 
 func (s *appendStream) mayAppend(log string) *record.Refusal {

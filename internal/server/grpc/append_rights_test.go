@@ -51,7 +51,8 @@ func TestWhatACallerMayNotAppendIsNotLookedInto(t *testing.T) {
 	for range 100_000 { // 2 bytes each, and 192 when decoded
 		many.Records = append(many.Records, &strandlinev1.Record{})
 	}
-	s := serve(t, newFakeNode(), o).append(t)
+	d := serve(t, newFakeNode(), o)
+	s := d.append(t)
 	for _, q := range []any{
 		&wire.AppendRequest{Log: "secret", Batches: compressed(t, 1<<20)},
 		many,
@@ -60,8 +61,32 @@ func TestWhatACallerMayNotAppendIsNotLookedInto(t *testing.T) {
 		require.NoError(t, s.SendMsg(q))
 		require.Equal(t, int32(codes.PermissionDenied), s.receive().Refused.GetCode())
 	}
+	s = d.append(t)
 	s.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "a")})
 	require.Nil(t, s.receive().Refused)
+}
+
+// A client names the log once, and sends on before it has heard of the first refusal.
+func TestRequestsBehindOneThatIsRefusedAreOfTheSameLog(t *testing.T) {
+	f := newFakeNode()
+	f.busy.Store(true)
+	s := serve(t, f, rpc.Options{}).append(t)
+	s.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "a")})
+	s.send(&wire.AppendRequest{Batches: batchOf(t, 0, "b")})
+	for range 2 {
+		require.Equal(t, int32(codes.ResourceExhausted), s.receive().Refused.GetCode())
+	}
+	f.busy.Store(false)
+	s.send(&wire.AppendRequest{Batches: batchOf(t, 0, "a")})
+	require.Nil(t, s.receive().Refused)
+	s.send(&wire.AppendRequest{Log: "others", Batches: batchOf(t, 0, "a")})
+	require.Equal(t, int32(codes.InvalidArgument), s.receive().Refused.GetCode())
+
+	s = serve(t, newFakeNode(), rpc.Options{}).append(t)
+	for _, name := range []string{"secret", "", "secret"} {
+		s.send(&wire.AppendRequest{Log: name, Batches: compressed(t, 1)})
+		require.Equal(t, int32(codes.PermissionDenied), s.receive().Refused.GetCode())
+	}
 }
 
 func TestCompressedBatchesAreCheckedInTurns(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) { leaks.Main(m) }
 type fakeNode struct {
 	Node
 	append func(a *sequence.Append, done func(sequence.Answer))
+	busy   atomic.Bool // May refuses all
 
 	reads  chan reading.Request
 	chunks chan reading.Chunk // closed: io.EOF
@@ -66,6 +68,9 @@ func accept() func(a *sequence.Append, done func(sequence.Answer)) {
 }
 
 func (f *fakeNode) May(_ node.Caller, _ string, _ access.Rights, o access.Object) error {
+	if f.busy.Load() {
+		return record.Refuse(record.Busy, "the rules are not known yet")
+	}
 	if o == access.OfLog("secret") {
 		return record.Refuse(record.Denied, "the caller may not append to it")
 	}
