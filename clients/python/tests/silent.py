@@ -42,6 +42,10 @@ class Silent(grpc.GenericRpcHandler):  # type: ignore[misc]
         """Waits for the first message of a method."""
         assert self._seen[PATHS[method]].wait(60)
 
+    def saw(self, method: str) -> bool:
+        """Whether a message of a method has come."""
+        return self._seen[PATHS[method]].is_set()
+
     def service(self, call: Any) -> Any:
         answer = self._answers.get(call.method)
 

@@ -124,3 +124,34 @@ def test_a_node_that_is_slow_and_there_is_waited_for(leader: Silent) -> None:
 
     asyncio.run(create())
     slow.close()
+
+
+@pytest.mark.parametrize("term", [1, 2])
+def test_a_leader_that_is_there_is_left_where_it_knows_of_an_older_term(leader: Silent, term: int) -> None:
+    known = log_pb2.GetInfoResponse()
+    slow = Silent({"GetInfo": known})
+    known.info.leader, known.info.leader_term = slow.address, term
+
+    async def acquire() -> None:
+        async with strandline.Client([slow.address, leader.address], retry_time=60) as client:
+            if term == 1:
+                await client.admin.acquire_writer("orders", timeout=30)
+                return
+            with pytest.raises(strandline.Cancelled):
+                await client.admin.acquire_writer("orders", timeout=0.8)
+
+    asyncio.run(acquire())
+    slow.close()
+
+
+def test_a_node_that_stands_still_is_waited_for_where_no_other_answers(still: Silent) -> None:
+    other = Silent({})
+
+    async def wait() -> None:
+        async with strandline.Client([still.address, other.address], retry_time=60) as client:
+            with pytest.raises(strandline.Cancelled):
+                await client.admin.acquire_writer("orders", timeout=1.5)
+
+    asyncio.run(wait())
+    assert not other.saw("AcquireWriter")
+    other.close()

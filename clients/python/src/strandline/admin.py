@@ -122,7 +122,7 @@ class Admin:
 
     async def _next_info(self, peer: Peer, log: str, call: Any) -> Any:
         try:
-            return await self._calls.answered(peer, log, call.read(), leads=True)
+            return await self._calls.answered(peer, log, call.read())
         except asyncio.CancelledError as error:
             if self._calls.hung_up():
                 raise self._calls.failure(error) from None

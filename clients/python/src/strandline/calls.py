@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -219,6 +219,19 @@ class Tries:
         return failure.but(outcome=self.outcome)
 
 
+class Sign(NamedTuple):
+    """What a node answers to a question that costs nothing."""
+
+    alive: bool = False
+    leader: str = ""  # of the log, as far as the node knows
+    term: int = 0
+
+
+def newest(signs: list[Sign]) -> Sign:
+    """The sign that names the leader of the newest term; an empty one where none names any."""
+    return max((s for s in signs if s.leader), key=lambda s: s.term, default=Sign())
+
+
 class Calls:
     """Makes the calls of a client."""
 
@@ -289,41 +302,44 @@ class Calls:
         return await asyncio.shield(peer.asked)
 
     async def _alive(self, peer: Peer, log: str) -> bool:
+        return (await self._sign(peer, log)).alive
+
+    async def _sign(self, peer: Peer, log: str) -> Sign:
+        """Asks a node who leads a log. Whatever it answers, it is there."""
         try:
-            await self.known_info(peer, log)
+            info = await self.known_info(peer, log)
         except Error as error:
-            # Another error is an answer, too; a connection that broke ends the call that waits.
-            if error.outcome == Outcome.NOT_DONE and error.reason == "UNREACHABLE":
-                peer.note_silence()
-                return False
-        return True
+            return Sign(error.reason not in ("UNREACHABLE", "CANCELLED", "CLOSED"))
+        return Sign(True, info.leader, info.leader_term)
+
+    async def _beside(self, address: str, log: str) -> list[Sign]:
+        """Asks all nodes but one who leads a log."""
+
+        async def ask(other: str) -> Sign:
+            try:
+                peer = self.peers.at(other)
+                await peer.connect(CONNECT_PATIENCE)
+            except Error:
+                return Sign()
+            return await self._sign(peer, log)
+
+        async def in_time(other: str) -> Sign:
+            try:
+                return await bounded(ask(other), CONNECT_PATIENCE)
+            except Late:
+                return Sign()
+
+        return await asyncio.gather(*(in_time(other) for other in self.peers.others(address)))
 
     async def newer_leader(self, log: str, believed: str) -> str | None:
         """Asks the other nodes who leads a log. None: the one that is believed to, or nobody knows."""
-
-        async def ask(address: str) -> log_pb2.LogInfo | None:
-            try:
-                peer = self.peers.at(address)
-                await peer.connect(CONNECT_PATIENCE)
-                return await self.known_info(peer, log)
-            except Error:
-                return None
-
-        async def in_time(address: str) -> log_pb2.LogInfo | None:
-            try:
-                return await bounded(ask(address), CONNECT_PATIENCE)
-            except Late:
-                return None
-
-        answers = await asyncio.gather(*(in_time(address) for address in self.peers.others(believed)))
-        known = [info for info in answers if info is not None and info.leader]
-        leader = max(known, key=lambda info: info.leader_term).leader if known else believed
-        return None if leader == believed else leader
+        leader = newest(await self._beside(believed, log)).leader
+        return None if leader in ("", believed) else leader
 
     async def answered(self, peer: Peer, log: str, doing: Awaitable[T], leads: bool = False) -> T:
         """Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off,
         keeps its connections. Whenever it has been silent for a second it is asked whether it is there,
-        and, if it is to be the leader, others are asked who is. What was sent may have been done."""
+        and others are: see _suspect. What was sent may have been done."""
         task = asyncio.ensure_future(doing)
         asking: asyncio.Future[Error | None] | None = None
         try:
@@ -348,18 +364,26 @@ class Calls:
                     one.exception()  # nobody else asks for it
 
     async def _suspect(self, peer: Peer, log: str, leads: bool) -> Error | None:
-        """Why it is of no use to wait any longer for a node that is silent; None: it is."""
+        """Why a call to a node that is silent is to be made elsewhere: the node does not even answer a
+        question that costs nothing, while another one does; or, if it is to be the leader, another node
+        leads in a newer term than it knows of. None: nothing speaks for that."""
         if not self.peers.others(peer.address):
             return None  # the connection's keep-alive finds out
-        asking = self.alive(peer, log)
         if leads:
-            there, leader = await asyncio.gather(asking, self.newer_leader(log, peer.address))
-            if leader is not None:
-                return silent(leader)
-        else:
-            there = await asking
-        if there:
+            own, beside = await asyncio.gather(self._sign(peer, log), self._beside(peer.address, log))
+        elif await self.alive(peer, log):
             return None
+        else:
+            own, beside = Sign(), await self._beside(peer.address, log)
+        led = newest(beside) if leads else Sign()
+        another = led.leader not in ("", peer.address)
+        if another and own.alive and own.leader and led.term > own.term:
+            return silent(led.leader)
+        if own.alive or led.leader == peer.address or not any(s.alive for s in beside):
+            return None  # the next look may find more
+        peer.note_silence()
+        if another:
+            return silent(led.leader)
         return unreachable(Outcome.MAYBE_DONE, f"{peer.address} does not answer for now")
 
     async def known_info(self, peer: Peer, log: str) -> log_pb2.LogInfo:
