@@ -129,14 +129,14 @@ export class Admin {
         cancel = () => call.cancel();
         const answers = call[Symbol.asyncIterator]();
         try {
-          return { peer, answers, first: await calls.attend(peer, log, answers.next(), true) };
+          return { peer, answers, first: await calls.attend(peer, log, answers.next()) };
         } catch (error) {
           cancel();
           throw error;
         }
       };
       const { peer, answers, first } = await calls.by(new ToLeader(calls, log), open, signal);
-      for (let { done, value } = first; !done; { done, value } = await calls.attend(peer, log, answers.next(), true)) {
+      for (let { done, value } = first; !done; { done, value } = await calls.attend(peer, log, answers.next())) {
         yield infoFromWire(value.info);
       }
     } catch (error) {

@@ -268,6 +268,21 @@ export class Tries {
   }
 }
 
+/** What a node answers to a question that costs nothing. */
+interface Sign {
+  alive: boolean;
+  /** Of the log, as far as the node knows. */
+  leader: string;
+  term: number;
+}
+
+const none: Sign = { alive: false, leader: "", term: 0 };
+
+/** The sign that names the leader of the newest term; none where none names any. */
+function newest(signs: Sign[]): Sign {
+  return signs.reduce((best, sign) => (sign.leader && (!best.leader || sign.term > best.term) ? sign : best), none);
+}
+
 /** Makes the calls of a client. */
 export class Calls {
   readonly metadata = new Metadata();
@@ -368,67 +383,87 @@ export class Calls {
 
   /**
    * Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off, keeps
-   * its connections. Whenever it has been silent for a second it is asked whether it is there, and, if it is
-   * to be the leader, others are asked who is. What was sent may have been done.
+   * its connections. Whenever it has been silent for a second it is asked whether it is there, and others are:
+   * see #suspect. What was sent may have been done.
    */
   async attend<T>(peer: Peer, name: string, doing: Promise<T>, leads = false): Promise<T> {
     let done = false;
-    const ended = doing.then(
-      () => {
-        done = true;
-      },
-      () => {
-        done = true;
-      },
-    );
+    let wake = () => {};
+    const end = () => {
+      done = true;
+      wake();
+    };
+    doing.then(end, end);
+    // A promise that is pending keeps all that ever waited for it: each turn has one of its own.
+    const turn = () =>
+      new Promise<undefined>((resolve) => {
+        wake = () => resolve(undefined);
+      });
     for (;;) {
-      await within(ended, suspectAfter);
+      await within(turn(), suspectAfter);
       if (done) return doing;
-      const failure = await Promise.race([ended, this.#suspect(peer, name, leads)]);
+      const failure = await Promise.race([turn(), this.#suspect(peer, name, leads)]);
       if (done) return doing;
       if (failure) throw failure;
     }
   }
 
-  /** Why it is of no use to wait any longer for a node that is silent; undefined: it is. */
+  /**
+   * Why a call to a node that is silent is to be made elsewhere: the node does not even answer a question
+   * that costs nothing, while another one does; or, if it is to be the leader, another node leads in a newer
+   * term than it knows of. undefined: nothing speaks for that.
+   */
   async #suspect(peer: Peer, name: string, leads: boolean): Promise<StrandlineError | undefined> {
     if (this.peers.closed || this.peers.others(peer.address).length === 0) return undefined; // keep-alive finds out
-    const newer = leads ? this.newerLeader(name, peer.address) : undefined;
-    const [there, leader] = await Promise.all([this.alive(peer, name), newer]);
-    if (leader !== undefined) return silent(leader);
-    return there ? undefined : unreachable("maybe_done", `${peer.address} does not answer for now`);
+    if (!leads && (await this.alive(peer, name))) return undefined;
+    const asking = leads ? this.#sign(peer, name) : none;
+    const [own, beside] = await Promise.all([asking, this.#beside(peer.address, name)]);
+    const led = leads ? newest(beside) : none;
+    const another = led.leader !== "" && led.leader !== peer.address;
+    if (another && own.alive && own.leader && led.term > own.term) return silent(led.leader);
+    // The next look may find more.
+    if (own.alive || led.leader === peer.address || !beside.some((sign) => sign.alive)) return undefined;
+    peer.noteSilence();
+    if (another) return silent(led.leader);
+    return unreachable("maybe_done", `${peer.address} does not answer for now`);
   }
 
   /** Whether a node answers at all. Those who wait for the same node ask it together. */
   alive(peer: Peer, name: string): Promise<boolean> {
-    peer.asked ??= this.knownInfo(peer, name)
-      .then(
-        () => true,
-        (error: StrandlineError) => {
-          // Another error is an answer, too; a connection that broke ends the call that waits.
-          const silent = error.outcome === "not_done" && error.reason === "UNREACHABLE";
-          if (silent) peer.noteSilence();
-          return !silent;
-        },
-      )
+    peer.asked ??= this.#sign(peer, name)
+      .then(({ alive }) => alive)
       .finally(() => {
         peer.asked = undefined;
       });
     return peer.asked;
   }
 
+  /** Asks a node who leads a log. Whatever it answers, it is there. */
+  async #sign(peer: Peer, name: string): Promise<Sign> {
+    try {
+      const { leader, leaderTerm } = await this.knownInfo(peer, name);
+      return { alive: true, leader, term: leaderTerm };
+    } catch (error) {
+      return { ...none, alive: !["UNREACHABLE", "CANCELLED", "CLOSED"].includes(fromRpc(error).reason) };
+    }
+  }
+
+  /** Asks all nodes but one who leads a log, and returns what those say that answer in time. */
+  async #beside(address: string, name: string): Promise<Sign[]> {
+    const signs: Sign[] = [];
+    const ask = async (other: string) => {
+      const peer = this.peers.at(other);
+      await peer.connect(connectPatience);
+      signs.push(await this.#sign(peer, name));
+    };
+    await within(Promise.allSettled(this.peers.others(address).map(ask)), connectPatience);
+    return [...signs];
+  }
+
   /** Asks the other nodes who leads a log. undefined: the one that is believed to, or nobody knows. */
   async newerLeader(name: string, believed: string): Promise<string | undefined> {
-    let newest: log.LogInfo | undefined;
-    const ask = async (address: string) => {
-      const peer = this.peers.at(address);
-      await peer.connect(connectPatience);
-      const info = await this.knownInfo(peer, name);
-      if (info.leader && (!newest || info.leaderTerm > newest.leaderTerm)) newest = info;
-    };
-    const others = this.peers.others(believed).map(ask);
-    await within(Promise.allSettled(others), connectPatience);
-    return newest && newest.leader !== believed ? newest.leader : undefined;
+    const { leader } = newest(await this.#beside(believed, name));
+    return leader === "" || leader === believed ? undefined : leader;
   }
 
   async by<T>(route: Route, act: (peer: Peer) => Promise<T>, signal?: AbortSignal): Promise<T> {
