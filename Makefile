@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help check format vet modules generated lint flaws test race clients sim fuzz bench vulncheck fix
+.PHONY: help check format vet modules generated lint flaws model test race clients sim fuzz bench vulncheck fix
 
 BUF     := npx --yes @bufbuild/buf@1.71.0
 LINT    := go tool -modfile=tools/go.mod
@@ -30,6 +30,9 @@ clients: ## build and test the clients in other languages whose tools are here
 flaws: ## check that servers which are broken on purpose are noticed
 	overlay=$$(mktemp -d) && trap 'rm -rf "$$overlay"' EXIT && go run ./test/flaws/overlay "$$overlay" && \
 	go test -tags broken -overlay "$$overlay/overlay.json" ./test/sim ./test/flaws -run 'Flaw|Broken'
+
+model: ## check the TLA+ model of what Strandline adds to Raft; needs Java and pip
+	test/model/check
 
 sim: ## run COUNT seeds of the simulator, from seed FROM
 	go run ./test/sim/seeds -from $(FROM) -count $(COUNT)
