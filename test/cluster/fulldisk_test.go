@@ -179,7 +179,8 @@ func requireFull(t *testing.T, c *Cluster, log string) {
 	p, err := c.Client().Producer(ctx, log, client.WithoutSession())
 	require.NoError(t, err)
 	defer p.Close(ctx)
-	for err == nil { // until its leader has looked at its disk
+	// Until all have looked at their disks: a leader without room gives way to a node that has not yet.
+	for err == nil || errors.Is(err, client.ErrNotLeader) {
 		_, err = p.Append(ctx, []byte("refused"))
 	}
 	require.ErrorIs(t, err, client.ErrFull)
