@@ -20,18 +20,23 @@ type handover struct {
 	stalled  bool // the disk hangs, see SetStalled
 	// roomier are the voters to lead because this disk is full; none: it has as much room as a majority.
 	roomier []uint64
+	// able are the other voters that have the room that a majority has, see SetRoom.
+	able []uint64
 	// leaving counts the ticks for which this leader has had any.
 	leaving int
 }
 
-// handOver lets replica to lead; 0 chooses the one that has most. It reports
+// handOver lets replica to lead; 0 chooses the one that has most, of those with room if there are. It reports
 // false if this replica does not lead, or to cannot take over.
 func (h *handover) HandOver(to uint64) bool {
 	if !h.Leads() {
 		return false
 	}
 	if to == 0 {
-		to = h.nextBest()
+		// One without room would hand over in turn, and perhaps back here.
+		if to = h.heir(h.able); to == 0 {
+			to = h.nextBest()
+		}
 	}
 	if to == 0 || to == h.id || !h.isVoter(to) || !h.caughtUp(to) {
 		return false // appends would wait for it
@@ -88,9 +93,12 @@ func (h *handover) leaveStalledDisk() {
 // leaveTicks is how long appends wait for a leader with room: a second.
 const leaveTicks = 2 * electionTicks
 
-// setHeirs names the voters of which one is to lead in place of this one.
-func (h *handover) setHeirs(heirs []uint64) {
-	h.roomier = heirs
+// setHeirs names the other voters that have room; leave: one of them is to lead in place of this one.
+func (h *handover) setHeirs(heirs []uint64, leave bool) {
+	h.able, h.roomier = heirs, nil
+	if leave {
+		h.roomier = heirs
+	}
 	h.leaveFullDisk()
 }
 

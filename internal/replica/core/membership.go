@@ -80,7 +80,11 @@ func (m *membership) Reshape(wanted, learners []uint64) (done bool) {
 		// A leader never removes itself. It may have entries behind the change that
 		// nobody else has, and steps down when the change has committed; one who has
 		// yet to hear of that asks it for its vote, and has too little to get it.
-		if heir := m.heir(wanted); heir != 0 {
+		heir := m.heir(slices.DeleteFunc(slices.Clone(wanted), func(id uint64) bool { return !slices.Contains(m.handover.able, id) }))
+		if heir == 0 {
+			heir = m.heir(wanted)
+		}
+		if heir != 0 {
 			m.handover.HandOver(heir)
 			return false
 		}

@@ -39,14 +39,12 @@ type space struct {
 
 // SetRoom says what this replica's disk has room for, and what the disks of a
 // majority have room for, which counts where this replica leads. Heirs are the other
-// voters that have room for that; one of them is to lead where this replica's disk has less.
+// voters that have room for that; one of them is to lead where this replica's disk has less, and
+// where it hands over for another reason.
 func (c *Core) SetRoom(own, majority sequence.Room, heirs ...uint64) {
 	c.space.own, c.space.accepts = own, max(own, majority)
 	c.sequencer.SetRoom(c.space.accepts)
-	if own <= majority {
-		heirs = nil
-	}
-	c.handover.setHeirs(heirs)
+	c.handover.setHeirs(heirs, own > majority)
 }
 
 // markEnding writes into a message what this leader has room for, which shows a

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,28 @@ func TestALeaderWithoutRoomLetsAVoterWithRoomLead(t *testing.T) {
 	require.Nil(t, c.append(leads, values(t, "waits")).Refusal)
 	c.settle()
 	require.Less(t, c.all[l].core.storage.last, c.all[leads].core.storage.last, "it keeps its room")
+}
+
+// One without room would hand straight back.
+func TestLeadershipIsHandedToAVoterWithRoom(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	require.Nil(t, c.append(l, values(t, "one")).Refusal)
+	c.settle()
+	full, heir := max(l%3+1, (l+1)%3+1), min(l%3+1, (l+1)%3+1)
+	for id, m := range c.all {
+		own, others := sequence.RoomForRecords, []uint64{l, heir}
+		if id == full {
+			own = sequence.RoomForTrims
+		}
+		m.core.SetRoom(own, sequence.RoomForRecords, slices.DeleteFunc(others, func(other uint64) bool { return other == id })...)
+	}
+	require.True(t, c.all[l].core.HandOver(0))
+	for range 4 * electionTicks {
+		c.tick()
+		require.False(t, c.all[full].core.Leads())
+	}
+	require.True(t, c.all[heir].core.Leads())
 }
 
 // A node that says it has room and does not answer leads nothing: then appends are refused in the end.
