@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -96,6 +97,12 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 	answers := stays.node.Joiner.Caller.Answers
 	_, err = answers.Answer(t.Context(), id, peers.AskStatus, ask)
 	require.NoError(t, err)
+	entries := []byte(`{"log":0}`)
+	reply, err := answers.Answer(t.Context(), id, peers.AskEntries, entries)
+	if err == nil {
+		err = peers.Unwrap(reply, nil)
+	}
+	require.NotContains(t, fmt.Sprint(err), "removed")
 
 	require.NoError(t, admin.RemoveNode(t.Context(), goes.Name()))
 	require.Eventually(t, func() bool {
@@ -123,7 +130,10 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 	created, err := create.RequestWith(t.Context(), kafka)
 	require.NoError(t, err, "it may connect, as everybody who has a certificate")
 	require.Error(t, kerr.ErrorForCode(created.Topics[0].ErrorCode))
-	reply, err := answers.Answer(t.Context(), id, peers.AskStatus, ask)
+	reply, err = answers.Answer(t.Context(), id, peers.AskEntries, entries)
+	require.NoError(t, err)
+	require.ErrorContains(t, peers.Unwrap(reply, nil), "was removed from the cluster", "it reads no more entries")
+	reply, err = answers.Answer(t.Context(), id, peers.AskStatus, ask)
 	require.NoError(t, err)
 	require.ErrorContains(t, peers.Unwrap(reply, nil), "was removed from the cluster", "a connection between nodes that is still open")
 }

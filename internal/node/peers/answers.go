@@ -106,6 +106,40 @@ func (a *Answers) refuseFormer(ctx context.Context, from peer.NodeID) *record.Re
 	return record.Refuse(record.NotMember, "node %d was removed from the cluster", from)
 }
 
+// RefuseStranger refuses to show what logs hold to a node that has proved a name which is no
+// member's, or that was removed. Where this node does not know the members, everybody is
+// answered: it may be that all are repairing each other.
+func (a *Answers) RefuseStranger(ctx context.Context, from peer.NodeID) *record.Refusal {
+	c := a.catalog.Load()
+	if c == nil || len(c.Shown.Load().Nodes) == 0 {
+		return nil
+	}
+	proved := peer.ProvedName(ctx)
+	if proved == "" {
+		if name, gone := c.Shown.Load().Gone[from]; gone && from != a.self.me.Load().NodeID {
+			return record.Refuse(record.NotMember, "node %q was removed from the cluster", name)
+		}
+		return nil
+	}
+	if hasNode(c, proved) {
+		return nil
+	}
+	_ = c.Learn(ctx) // as in refuseFormer
+	if hasNode(c, proved) {
+		return nil
+	}
+	return record.Refuse(record.NotMember, "node/%s is no member of the cluster, as far as is known here", proved)
+}
+
+func hasNode(c *catalog.Catalog, name string) bool {
+	for _, n := range c.Shown.Load().Nodes {
+		if n.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // Answer is how a node answers one kind of question; from is 0 for a node that is
 // no member.
 type Answer func(ctx context.Context, from peer.NodeID, request []byte) (any, error)
