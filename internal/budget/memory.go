@@ -10,7 +10,7 @@ type Memory struct {
 
 	// Appends are requests to append that have been received and not answered, of
 	// all clients and protocols. Until they have committed their bytes are held
-	// two or three times.
+	// three times: as received, as the entry made of them, and as Raft's copy of it.
 	Appends *Pool
 	// Inflating is what compressed batches inflate to while they are checked, and Inflate
 	// are the turns in which that is done, of half the cores: however many come, the other
@@ -53,7 +53,7 @@ func New(size int64) *Memory {
 	size = max(size, Least)
 	part := func(of int64) int64 { return min(size/of, most) }
 	return &Memory{
-		size: size, Appends: NewPool(part(8)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
+		size: size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), SlowReads: NewPool(size / 8), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: NewShares(size / 16), Groups: NewShares(size / 32),
 	}
