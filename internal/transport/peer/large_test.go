@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,6 +105,34 @@ func TestALargeMessageIsReplacedByAnotherOneAndNotByItself(t *testing.T) {
 		}
 		require.Zero(t, wire.Len())
 		require.Zero(t, q.bytes())
+	}
+}
+
+// The loop of a replica sends its snapshot again and again while it does not arrive, and may not read it all each
+// time. A byte that changes while it waits shows when it is read: callers never do that.
+func TestALargeMessageIsReadByTheWriterAndNotByWhoSendsIt(t *testing.T) {
+	for _, compressed := range []bool{false, true} {
+		for _, pieces := range []int{MaxMessage, largePart - 2, 1000} { // the CRC lies in one part, or in two
+			q := newQueue(unbounded{})
+			message := bytes.Repeat([]byte("snap"), (8*largePart-2)/4)
+			parts := net.Buffers(slices.Collect(slices.Chunk(message, pieces)))
+			require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, parts))
+			message[0]++
+			b := newBatch()
+			if compressed {
+				b.compressor = newCompressor()
+			}
+			wire := new(bytes.Buffer)
+			takeBatch(t, q, b, wire)
+			require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, net.Buffers{message[:77], nil, message[77:]}))
+			_, err := wire.ReadFrom(drainAll(t, q, compressed))
+			require.NoError(t, err)
+			r := frameReader{from: bufio.NewReader(wire)}
+			_, payload, err := r.next()
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(message, payload))
+			require.Zero(t, wire.Len())
+		}
 	}
 }
 

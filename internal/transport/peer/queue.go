@@ -1,9 +1,11 @@
 package peer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -35,7 +37,7 @@ type outgoing struct {
 	left    int
 	piece   int
 	offset  int
-	sum     uint32 // of a large message
+	sum     uint32 // of a large message: the CRC of what is taken
 }
 
 func newQueue(m Memory) *queue {
@@ -65,14 +67,12 @@ func (q *queue) put(h header, message net.Buffers) bool {
 // putLarge queues a message for the large lane, in the place of one for the same replica that has not
 // been taken whole: of a state that is sent again, only the newest is of use. What is there already
 // stays, so that one that is sent again before it could arrive does arrive.
+//
+// It reads no byte of a message that is the same memory as the one before: the caller is the loop of a
+// replica, and sends one of hundreds of MiB each time that Raft asks for it.
 func (q *queue) putLarge(h header, message net.Buffers) bool {
-	sum := uint32(0)
-	for _, piece := range message {
-		sum = crc32.Update(sum, castagnoli, piece)
-	}
 	h.lane, h.first = large, true
-	item := newOutgoing(h, append(message[:len(message):len(message)], binary.LittleEndian.AppendUint32(nil, sum)))
-	item.sum = sum
+	item := newOutgoing(h, append(message[:len(message):len(message)], make([]byte, sumSize))) // see takePart
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := &q.lanes[large]
@@ -81,7 +81,7 @@ func (q *queue) putLarge(h header, message net.Buffers) bool {
 		if before.header.log != h.log || before.header.replica != h.replica {
 			continue
 		}
-		if before.sum != sum || size(before.message) != size(item.message) {
+		if !equal(before.message[:len(before.message)-1], message) {
 			l.bytes += item.weight() - before.weight()
 			*before = item
 			q.count()
@@ -201,6 +201,9 @@ func (o *outgoing) takePart(b *batch) {
 	b.begin(o.header)
 	o.header.first = false
 	for length > 0 {
+		if o.header.lane == large && o.piece == len(o.message)-1 && o.offset == 0 {
+			binary.LittleEndian.PutUint32(o.message[o.piece], o.sum)
+		}
 		piece := o.message[o.piece][o.offset:]
 		if len(piece) > length {
 			piece = piece[:length]
@@ -208,8 +211,36 @@ func (o *outgoing) takePart(b *batch) {
 		} else {
 			o.piece, o.offset = o.piece+1, 0
 		}
+		if o.header.lane == large {
+			o.sum = crc32.Update(o.sum, castagnoli, piece)
+		}
 		b.piece(o.header.lane, piece)
 		length -= len(piece)
+	}
+}
+
+// equal reports whether two messages have the same bytes, wherever they are divided. Bytes that are the same
+// memory are not compared, and messages that differ mostly do so where they begin.
+func equal(a, b net.Buffers) bool {
+	if size(a) != size(b) {
+		return false
+	}
+	a, b = slices.Clone(a), slices.Clone(b)
+	for {
+		for len(a) > 0 && len(a[0]) == 0 {
+			a = a[1:]
+		}
+		for len(b) > 0 && len(b[0]) == 0 {
+			b = b[1:]
+		}
+		if len(a) == 0 {
+			return true
+		}
+		n := min(len(a[0]), len(b[0]))
+		if !bytes.Equal(a[0][:n], b[0][:n]) {
+			return false
+		}
+		a[0], b[0] = a[0][n:], b[0][n:]
 	}
 }
 
