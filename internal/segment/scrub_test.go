@@ -2,6 +2,7 @@ package segment_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -252,4 +253,51 @@ func TestAStoredFileIsReadAtAnyPosition(t *testing.T) {
 	}
 	_, err := vfs.OS().OpenStored(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, syscall.ENOENT)
+}
+
+// A log that was opened beside damaged snapshots finds them at the first look, not at the first scrub.
+func TestDamagedSnapshotsAreFoundAtTheStart(t *testing.T) {
+	for _, n := range []int{0, 1, -1} {
+		t.Run(fmt.Sprint("snapshot ", n), func(t *testing.T) {
+			disk := faultdisk.New(7)
+			owned(t, disk, dir, ours)
+			names := namesIn(disk, dir, ".snap")
+			require.Greater(t, len(names), 3)
+			rotten := names[(n+len(names))%len(names)]
+			disk.FlipStored(rotten, 40)
+			disk.PowerCut(faultdisk.Nothing)
+			s := openOurs(t, disk)
+			require.NoError(t, s.Check(none(t)))
+			require.NotContains(t, disk.Names(), rotten)
+			require.Contains(t, disk.Names(), rotten+".bad")
+			require.NoError(t, s.Close())
+			report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
+			require.NoError(t, err)
+			require.Empty(t, report.Damage)
+			s = openOurs(t, disk)
+			requireEntries(t, s, ownedEntries(s.FirstIndex(), exchangeEntries, ours))
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// Where no snapshot is valid any more, the first look at a log that has all its entries asks for another.
+func TestALogWithoutAValidSnapshotAsksForOneAtTheStart(t *testing.T) {
+	disk := faultdisk.New(7)
+	s, _ := manySegments(t, disk)
+	require.NoError(t, s.Close())
+	names := filesOn(disk, ".snap")
+	for _, name := range names {
+		disk.FlipStored(name, 40)
+	}
+	disk.PowerCut(faultdisk.Nothing)
+	s = open(t, disk)
+	var found []error
+	require.NoError(t, s.Check(func(err error) { found = append(found, err) }))
+	require.Len(t, found, 1)
+	require.ErrorIs(t, found[0], segment.ErrNoSnapshot)
+	require.NoError(t, s.SaveSnapshot(s.LastIndex(), 1, []byte("state")))
+	require.Len(t, filesOn(disk, ".bad"), len(names))
+	require.NoError(t, s.Check(none(t)))
+	require.NoError(t, s.Close())
 }

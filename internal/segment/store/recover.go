@@ -293,6 +293,6 @@ func (r *recovery) recoverSnapshots() error {
 		return err
 	}
 	newest, _ := slices.BinarySearch(snapshots, index)
-	r.kept = slices.Clone(snapshots[:newest+1])
+	r.kept, r.rotten = slices.Clone(snapshots[:newest+1]), snapshots[newest+1:]
 	return nil
 }

@@ -14,7 +14,9 @@ import (
 
 // Check looks at the header and the footer of every segment: whether it is the one
 // that this log wrote there, up to where the next one says. It reads little of
-// each, and is for the time after Open, which reads the newest segment only.
+// each, and is for the time after Open, which reads the newest segment only. It reads
+// snapshots whole, as Scrub does: Open reads the newest valid one only, and a damaged one
+// is missed when the log has to begin from it.
 //
 // Check and Scrub may run beside everything else, one at a time. They call damaged
 // for each segment of which what is stored is not what was written, with a
@@ -23,7 +25,8 @@ import (
 // header is lost, is not looked at: a repair lays out both anew. The error that they
 // return is why they could not continue.
 func (s *Store) Check(damaged func(error)) error {
-	return (&scrubber{s, nil, damaged}).eachSegment(func(*Segment) error { return nil })
+	c := &scrubber{s, nil, damaged}
+	return cmp.Or(c.eachSegment(func(*Segment) error { return nil }), c.scrubSnapshots())
 }
 
 // Scrub reads everything that is stored of the log, and compares it with its
@@ -129,10 +132,11 @@ func (c *scrubber) segment(seg *Segment) (err error) {
 	return nil
 }
 
-// scrubSnapshots sets damaged snapshots aside, unless no other is valid.
+// scrubSnapshots sets damaged snapshots aside, those included that Open found, unless no
+// other is valid.
 func (c *scrubber) scrubSnapshots() error {
 	c.list.mu.RLock()
-	snapshots, first := slices.Clone(c.kept), c.live[0].First
+	snapshots, first := slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.kept, c.rotten)))), c.live[0].First
 	c.list.mu.RUnlock()
 	var rotten []uint64
 	valid := false
@@ -145,7 +149,7 @@ func (c *scrubber) scrubSnapshots() error {
 			return err
 		}
 		c.list.mu.RLock()
-		kept := c.snapshots.has(index)
+		kept := c.snapshots.has(index) || slices.Contains(c.rotten, index)
 		c.list.mu.RUnlock()
 		switch {
 		case !kept:

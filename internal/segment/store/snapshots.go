@@ -22,8 +22,8 @@ type snapshots struct {
 
 	// Guarded by list.mu, since which are kept depends on where the log begins.
 	kept []uint64 // indexes, rising
-	// rotten are snapshots that cannot be read, where no other can: they are set aside
-	// once another is durable.
+	// rotten are snapshots that cannot be read: those that Open passed over, and those that a
+	// scrub found where no other can be read. They are set aside once another is durable.
 	rotten []uint64
 }
 
