@@ -1,11 +1,18 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help check format vet modules generated lint flaws model test race clients sim fuzz bench vulncheck fix
+.PHONY: help quick check format vet modules generated lint flaws model test race clients sim fuzz bench vulncheck fix
 
 BUF     := npx --yes @bufbuild/buf@1.71.0
 LINT    := go tool -modfile=tools/go.mod
 SOURCES := git ls-files '*.go' | grep -v '^api/'
 MODULES := $(shell git ls-files '*go.mod' | xargs -n1 dirname)
+
+# Rooms that decide and do nothing else: one goroutine, see test/tidy/pure_test.go.
+PURE := cluster cluster/access digest filter replica/core replica/core/lagging segment/format sequence
+
+# What the race detector has nothing to say of, or is too slow for: rooms with one goroutine, and
+# tests of processes. test/chaos runs nodes that are built with the detector.
+UNRACED := $(PURE:%=internal/%) internal/cli clients/scenarios examples test/cluster test/cluster/% test/history/% test/flaws test/sim test/tidy
 
 # How much: `make sim COUNT=10000 FROM=500`, `make fuzz TIME=5m`, `make bench OUT=results`.
 FROM  ?= 0
@@ -18,11 +25,15 @@ help: ## print these lines
 
 check: format vet modules generated lint ## check format, vet, go.mod files, generated code and lint; change nothing
 
-test: ## run the tests
-	go test ./...
+quick: ## vet everything and test what decides: half a minute
+	go vet ./...
+	go test $(PURE:%=./internal/%) ./internal/record ./internal/replica/... ./internal/transport/wire ./test/tidy
 
-race: ## run the tests under the race detector
-	go test -race ./...
+test: ## run the tests; PKG=./client RUN=Hold for some of them
+	go test $(or $(PKG),./...) $(if $(RUN),-run '$(RUN)')
+
+race: ## run the tests of what has goroutines under the race detector; PKG and RUN as above
+	go test -race $(or $(PKG),$(filter-out $(UNRACED:%=strandline.dev/%),$(shell go list ./...))) $(if $(RUN),-run '$(RUN)')
 
 clients: ## build and test the clients in other languages whose tools are here
 	@clients/check

@@ -38,7 +38,7 @@ func (n *Node) register(a *peers.Answers) {
 			if from == 0 && !n.owners.CatalogRepairer.Allows(request) {
 				return nil, n.Self.NotMember()
 			}
-			if refusal := a.RefuseStranger(ctx, from); refusal != nil {
+			if refusal := a.RefuseNonMember(ctx, from); refusal != nil {
 				return nil, refusal
 			}
 			return peers.AnswerTo(func(ctx context.Context, q replicas.EntriesRequest) (any, error) {

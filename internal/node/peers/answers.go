@@ -106,10 +106,10 @@ func (a *Answers) refuseFormer(ctx context.Context, from peer.NodeID) *record.Re
 	return record.Refuse(record.NotMember, "node %d was removed from the cluster", from)
 }
 
-// RefuseStranger refuses to show what logs hold to a node that has proved a name which is no
+// RefuseNonMember refuses to show what logs hold to a node that has proved a name which is no
 // member's, or that was removed. Where this node does not know the members, everybody is
 // answered: it may be that all are repairing each other.
-func (a *Answers) RefuseStranger(ctx context.Context, from peer.NodeID) *record.Refusal {
+func (a *Answers) RefuseNonMember(ctx context.Context, from peer.NodeID) *record.Refusal {
 	c := a.catalog.Load()
 	if c == nil || len(c.Shown.Load().Nodes) == 0 {
 		return nil
