@@ -29,6 +29,7 @@ PRODUCER = [
 READER = [
     *((name, bad) for name in ("offset", "at_least", "max_records", "until_offset") for bad in BAD_NUMBERS),
     *((name, bad) for name in ("heartbeat", "max_staleness") for bad in (0, *BAD_TIMES)),
+    ("max_staleness", 0.099),
 ]
 RECORDS: list[Any] = [
     *(None, 5, 1.5, "text", [b"a"], {"value": b"a"}),

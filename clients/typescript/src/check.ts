@@ -12,10 +12,11 @@ export function whole(name: string, value: number | undefined, most = Number.MAX
 const longest = 1e12;
 
 /** Refuses what is no time, in milliseconds, that a message can carry. */
-export function span(name: string, value: number | undefined): void {
+export function span(name: string, value: number | undefined, least?: number): void {
   if (value === undefined) return;
-  if (!(typeof value === "number" && value > 0 && value <= longest)) {
-    throw invalid(`${name} is ${shown(value)} ms, and has to be more than 0 and at most ${longest}`);
+  if (!(typeof value === "number" && value > 0 && value >= (least ?? 0) && value <= longest)) {
+    const bound = least === undefined ? "more than 0" : `at least ${least}`;
+    throw invalid(`${name} is ${shown(value)} ms, and has to be ${bound} and at most ${longest}`);
   }
 }
 

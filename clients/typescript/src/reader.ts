@@ -16,6 +16,9 @@ import { Pauses, type Peer } from "./peers.js";
 import { duration, fromWire, milliseconds, type Record, sizeOf, timestampOf } from "./records.js";
 import { abortable, timed } from "./wait.js";
 
+/** The least bound that a node takes: a leader tells the others how far it is about as often. */
+const leastStalenessMs = 100;
+
 /**
  * What a reader reads. It begins at the offset, at the first record appended at or after the time (by the
  * leader's clock), at the tail as it is when the reader is opened, or else at the oldest record. It ends at
@@ -42,7 +45,7 @@ export interface ReaderOptions {
   anyReplica?: boolean | undefined;
   /** Waits until the answering node knows the log up to this offset. */
   atLeast?: number | undefined;
-  /** Bounds the age of what the answering node knows. */
+  /** Bounds the age of what the answering node knows: 100 ms or more. */
   maxStalenessMs?: number | undefined;
   /**
    * Reads from a voter that does not lead, while there is one, then from a read replica, which may be far
@@ -152,7 +155,7 @@ export class Reader implements AsyncIterableIterator<Record> {
     for (const name of ["offset", "atLeast", "maxRecords", "maxBytes", "untilOffset", "logId"] as const) {
       whole(name, options[name]);
     }
-    span("maxStalenessMs", maxStalenessMs);
+    span("maxStalenessMs", maxStalenessMs, leastStalenessMs);
     span("heartbeatMs", options.heartbeatMs);
     timestampOf(time);
     timestampOf(options.untilTime);

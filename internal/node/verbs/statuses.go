@@ -3,6 +3,7 @@ package verbs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -223,7 +224,9 @@ func (st *Statuses) logStatus(l cluster.Log, state *cluster.State, reports map[u
 // replicaStatus is what the leader knows of a replica, and its node. A log without
 // one has a report of which only the voters are known.
 func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hosted.LogReport, leaderName string, state *cluster.State, reports map[uint64]report) ReplicaStatus {
-	node := state.Nodes[r.Node].Name
+	member, inside := state.Nodes[r.Node]
+	// A log of which no replica survived a recovery keeps its places, on nodes that are gone.
+	node := cmp.Or(member.Name, state.Gone[r.Node], fmt.Sprintf("node %d", r.Node))
 	s := ReplicaStatus{Replica: r.ID, Node: node, Role: Learner, State: Unknown}
 	own, answers := reports[r.Node]
 	at, holds := own.Logs[l.ID]
@@ -232,6 +235,9 @@ func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hoste
 		s.Problem = cmp.Or(s.Problem, own.Full)
 	}
 	switch {
+	case !inside:
+		s.Problem = "the node has left the cluster"
+		s.State = Unreachable
 	case !answers:
 		s.Problem = "the node does not answer"
 		s.State = Unreachable

@@ -42,3 +42,19 @@ func TestALogWhoseVotersAreBeingChangedIsNotHealthy(t *testing.T) {
 	require.True(t, status().Healthy)
 	require.Empty(t, logVoters(state, []LogStatus{status()})[0].Outgoing)
 }
+
+// A log of which nothing survived a recovery keeps its replicas, on nodes that are no members any more.
+func TestAReplicaOnANodeThatHasLeftShowsItsName(t *testing.T) {
+	state := &cluster.State{
+		Nodes: map[uint64]cluster.Node{1: {ID: 1, Name: "a", Catalog: 1, Votes: true}},
+		Gone:  map[uint64]string{2: "b"},
+	}
+	l := cluster.Log{ID: 7, Name: "orders", Placement: cluster.Placement{Replicas: []cluster.Replica{{ID: 8, Node: 2}, {ID: 9, Node: 3}}}}
+	out := (&Statuses{}).logStatus(l, state, map[uint64]report{1: {}})
+	require.False(t, out.Healthy)
+	for i, name := range []string{"b", "node 3"} {
+		require.Equal(t, name, out.Replicas[i].Node)
+		require.Equal(t, Unreachable, out.Replicas[i].State)
+		require.Equal(t, "the node has left the cluster", out.Replicas[i].Problem)
+	}
+}

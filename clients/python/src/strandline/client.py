@@ -210,8 +210,8 @@ class Client:
 
         It reads from the leader, everything that was acknowledged before it began. any_replica reads
         what the answering node knows, at_least waits until that is up to an offset, and max_staleness
-        bounds its age in seconds: these ask only the addresses given to the client, unless one of the next
-        two is there.
+        bounds its age in seconds, 0.1 or more: these ask only the addresses given to the client, unless one
+        of the next two is there.
 
         prefer_follower reads from a voter that does not lead, while there is one, then from a read replica,
         which may be far away, and from the leader last. nearest reads from the nearest replica, whatever its

@@ -16,13 +16,16 @@ import grpc
 from strandline.admin import duration
 from strandline.bounded import Late, bounded
 from strandline.calls import PATHS, Calls, Route, ToDialled, ToLeader, ToReplica, within
-from strandline.errors import Error, Outcome, closed, time_span, unreachable, whole
+from strandline.errors import Error, Outcome, closed, invalid, time_span, unreachable, whole
 from strandline.filters import Filter, Projection
 from strandline.peers import Pauses, Peer
 from strandline.records import Record, _read
 from strandline.v1 import log_pb2
 
 T = TypeVar("T")
+
+_LEAST_STALENESS = 0.1
+"""The least bound that a node takes, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class ReaderOptions:
         time_span("heartbeat", self.heartbeat)
         if self.max_staleness is not None:
             time_span("max_staleness", self.max_staleness)
+            if self.max_staleness < _LEAST_STALENESS:
+                raise invalid(
+                    f"max_staleness is {self.max_staleness!r} s, and has to be {_LEAST_STALENESS} or more: "
+                    "a leader tells the others how far it is about as often"
+                )
 
     @property
     def linearizable(self) -> bool:
