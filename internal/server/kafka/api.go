@@ -32,6 +32,9 @@ var (
 // with ids; requests that name nothing but the id are not served, since logs have
 // names here. Layouts are those of versions from min to max.
 //
+// ConsumerGroupHeartbeat is not announced: clients of the newer group protocol that can
+// go back to the classic one do so where it is missing, and take a refusal for final.
+//
 // Produce is announced from version 0, although 0 to 2 carry records of an
 // older format and are refused: librdkafka compresses nothing where it is not.
 var apis = index(
@@ -69,7 +72,6 @@ var apis = index(
 	serve(kmsg.DescribeQuorum, 0, 2, "[s [i]]", on(topics.DescribeQuorum)),
 	serve(kmsg.DescribeProducers, 0, 0, "[s (i)]", on(topics.DescribeProducers)),
 	serve(kmsg.DescribeCluster, 0, 1, "b b@1", on(topics.DescribeCluster)),
-	serve(kmsg.ConsumerGroupHeartbeat, 0, 1, "s s i s s i (s) s@1 s [u (i)]", on(coordinator.ConsumerGroupHeartbeat)),
 	serve(kmsg.DescribeLogDirs, 0, 4, "[s (i)]", on(topics.DescribeLogDirs)),
 )
 

@@ -39,7 +39,7 @@ var needs = map[kmsg.Key]string{
 	kmsg.DescribeQuorum: "observe cluster", kmsg.DescribeLogDirs: "observe cluster", kmsg.ElectLeaders: "administer cluster",
 	kmsg.DescribeACLs: "administer cluster", kmsg.CreateACLs: "administer cluster", kmsg.DeleteACLs: "administer cluster",
 
-	kmsg.DescribeCluster: "any", kmsg.ListGroups: "any", kmsg.ConsumerGroupHeartbeat: "any",
+	kmsg.DescribeCluster: "any", kmsg.ListGroups: "any",
 	kmsg.ApiVersions: "anybody", kmsg.SASLHandshake: "anybody", kmsg.SASLAuthenticate: "anybody",
 }
 

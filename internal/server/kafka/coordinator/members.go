@@ -219,17 +219,6 @@ func Heartbeat(c *Coordinator, q *backend.Call, m *kmsg.HeartbeatRequest) *kmsg.
 	return r
 }
 
-// ConsumerGroupHeartbeat refuses the newer group protocol. It is announced all the
-// same: librdkafka, configured to use that protocol, waits without a word for a broker that
-// has version 1 of it. Java's client and librdkafka take this error for
-// final; franz-go goes back to the classic protocol.
-func ConsumerGroupHeartbeat(_ *backend.Call, _ *kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
-	r := kmsg.NewPtrConsumerGroupHeartbeatResponse()
-	r.ErrorCode = kerr.UnsupportedVersion.Code
-	r.ErrorMessage = new("the newer group protocol is not served here: set group.protocol=classic")
-	return r
-}
-
 // LeaveGroup ends memberships.
 func LeaveGroup(c *Coordinator, q *backend.Call, m *kmsg.LeaveGroupRequest) *kmsg.LeaveGroupResponse {
 	r := kmsg.NewPtrLeaveGroupResponse()
