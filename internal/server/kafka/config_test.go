@@ -146,6 +146,34 @@ func TestSettingsOfOthersToolsAreKeptAsTheyWereSet(t *testing.T) {
 	require.Equal(t, "delete", d.settingsOf()["cleanup.policy"])
 }
 
+// MirrorMaker sets in one request what differs from Kafka's defaults and deletes all else, by
+// the names of the Kafka that it mirrors from.
+func TestASettingOfKafkaIsTakenAtItsDefaultAndDeletedWhereItIsNotSet(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	const remove = kmsg.IncrementalAlterConfigOpDelete
+	for name, value := range map[string]string{
+		"follower.replication.throttled.replicas": "",
+		"leader.replication.throttled.replicas":   "",
+		"local.retention.bytes":                   "-2",
+		"local.retention.ms":                      "-2",
+		"message.timestamp.after.max.ms":          "3600000",
+		"message.timestamp.before.max.ms":         "9223372036854775807",
+		"remote.log.copy.disable":                 "false",
+		"remote.log.delete.on.disable":            "false",
+		"remote.storage.enable":                   "false",
+	} {
+		require.Zero(t, d.alter(name, nil, remove), name)
+		require.Zero(t, d.alter(name, &value, setTo), name)
+		require.Equal(t, value, d.settingsOf(name)[name], name)
+		require.Equal(t, kerr.InvalidConfig.Code, d.alter(name, new("17"), setTo), name)
+		require.Zero(t, d.alter(name, nil, remove), name)
+	}
+	require.Zero(t, d.alter("retention.ms", nil, remove))
+	require.Zero(t, d.alter("of.a.later.kafka", nil, remove), "nothing to delete")
+	require.Equal(t, kerr.InvalidConfig.Code, d.alter("of.a.later.kafka", new("1"), setTo))
+}
+
 func TestATopicMayBeginWithAnUnderscoreAndHave249Letters(t *testing.T) {
 	d := openNew(t)
 	for _, name := range []string{"_schemas", "__connect", strings.Repeat("a", 249)} {

@@ -55,7 +55,15 @@ const (
 	LogAppendTime = "LogAppendTime"
 )
 
-const noEffect = "Kept as it was set; it has no effect here."
+const (
+	noEffect   = "Kept as it was set; it has no effect here."
+	noRemote   = "There is no remote storage."
+	noThrottle = "Replication is not throttled by topic."
+)
+
+// anyTime is how Kafka writes that the time of a record may differ from the broker's by any
+// amount.
+const anyTime = "9223372036854775807"
 
 // All are all that a topic may be given, by name.
 var All = []Setting{
@@ -72,12 +80,19 @@ var All = []Setting{
 	{Name: "flush.messages", Kind: kmsg.ConfigTypeLong, Check: whole(1, math.MaxInt64), Show: always("1"), Rare: true,
 		Note: "Kept as it was set. What is acknowledged with acks=all is always fsynced on a majority."},
 	{Name: "flush.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("0"), Rare: true, Note: noEffect},
+	{Name: "follower.replication.throttled.replicas", Kind: kmsg.ConfigTypeList, Show: always(""), Rare: true, Note: noThrottle},
 	{Name: "index.interval.bytes", Kind: kmsg.ConfigTypeInt, Check: whole(0, math.MaxInt32), Show: always("4096"), Rare: true, Note: noEffect},
+	{Name: "leader.replication.throttled.replicas", Kind: kmsg.ConfigTypeList, Show: always(""), Rare: true, Note: noThrottle},
+	{Name: "local.retention.bytes", Kind: kmsg.ConfigTypeLong, Show: always("-2"), Rare: true, Note: noRemote},
+	{Name: "local.retention.ms", Kind: kmsg.ConfigTypeLong, Show: always("-2"), Rare: true, Note: noRemote},
 	{Name: "max.compaction.lag.ms", Kind: kmsg.ConfigTypeLong, Check: whole(1, math.MaxInt64), Show: always("9223372036854775807"), Rare: true, Note: noEffect},
 	{Name: maxMessage, Kind: kmsg.ConfigTypeInt, Check: whole(1, record.MaxBatchBytes), Show: func(c *node.Config) string {
 		return strconv.Itoa(cmp.Or(c.MaxBatchBytes, record.MaxBatchBytes))
 	}, Note: "The largest batch."},
 	{Name: "message.downconversion.enable", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("false"), Rare: true, Note: noEffect},
+	{Name: "message.timestamp.after.max.ms", Kind: kmsg.ConfigTypeLong, Check: oneOf(anyTime, "3600000"), Show: always(anyTime), Rare: true,
+		Note: "Kept as it was set, which is Kafka's default or no bound. Records of any time are taken."},
+	{Name: "message.timestamp.before.max.ms", Kind: kmsg.ConfigTypeLong, Show: always(anyTime), Rare: true, Note: "Records of any time are taken."},
 	{Name: TimestampType, Kind: kmsg.ConfigTypeString, Check: oneOf(createTime, LogAppendTime), Show: always(createTime),
 		Note: "With LogAppendTime, batches that come through this port get the leader's time."},
 	{Name: "min.cleanable.dirty.ratio", Kind: kmsg.ConfigTypeDouble, Check: fraction, Show: always("0.5"), Rare: true, Note: noEffect},
@@ -86,7 +101,9 @@ var All = []Setting{
 		return strconv.Itoa(Majority(c.Replicas))
 	}, Note: "It is always a majority of the replicas; a lower number is kept as it was set, a higher one refused."},
 	{Name: "preallocate", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("true"), Rare: true, Note: noEffect},
-	{Name: "remote.storage.enable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: "There is none."},
+	{Name: "remote.log.copy.disable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: noRemote},
+	{Name: "remote.log.delete.on.disable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: noRemote},
+	{Name: "remote.storage.enable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: noRemote},
 	{Name: retentionBytes, Kind: kmsg.ConfigTypeLong, Check: whole(Unlimited, math.MaxInt64), Show: func(c *node.Config) string {
 		return limit(c.RetentionBytes)
 	}, Note: "Of each partition; the oldest records beyond are trimmed."},
@@ -253,7 +270,7 @@ func Check(c *node.Config, name, value string) error {
 	}
 	if s.Check == nil {
 		if is := s.Show(c); value != is {
-			return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("%s is %s and cannot be %q", name, is, value))
+			return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("%s is %q and cannot be %q: %s", name, is, value, s.Note))
 		}
 		return nil
 	}

@@ -166,7 +166,10 @@ func change(c *node.Config, asked *kmsg.IncrementalAlterConfigsRequestResourceCo
 	name, value := asked.Name, asked.Value
 	switch asked.Op {
 	case kmsg.IncrementalAlterConfigOpDelete:
-		return give(c, name, nil)
+		// Also of what is not set, or unknown: MirrorMaker deletes every setting that is at
+		// its default where it mirrors from, and one refusal would be that of all.
+		delete(c.Settings, name)
+		return nil
 	case kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
 	default:
 		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no way to change %s", asked.Op, name))
