@@ -108,13 +108,14 @@ func (l *Log) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{l.lines, l.dropped}
 }
 
-// Record writes an entry soon, with the time of now. It does not wait. Changes that are done
-// are written each; what else there is of the same kind within a second is one line.
+// Record writes an entry soon, with the time of now. It does not wait. Changes that are done, or may
+// be, are written each; what else there is of the same kind within a second is one line.
 func (l *Log) Record(e Entry) {
 	for _, text := range []*string{&e.Principal, &e.Token, &e.From, &e.Verb, &e.Object, &e.Reason} {
 		*text = bounded(*text)
 	}
-	if (e.Outcome != Done || e.Verb == Authenticate) && !l.first(e) {
+	changed := (e.Outcome == Done || e.Outcome == Unknown) && e.Verb != Authenticate
+	if !changed && !l.first(e) {
 		return
 	}
 	e.Time = time.Now().UTC()

@@ -69,3 +69,19 @@ func TestACallerThatIsRefusedHasFewLinesAndLosesNobodysElse(t *testing.T) {
 	require.Equal(t, 50*queued+2*gathered, refused, "all are counted")
 	require.Less(t, of["anonymous"], 4*gathered)
 }
+
+// Each of them may have changed something: when, and what, is not to be guessed from a count.
+func TestEachChangeThatMayBeDoneHasALine(t *testing.T) {
+	lines, _ := written(t, func(l *Log) {
+		for i := range 2 * ofCaller {
+			for _, object := range []string{"log/orders", fmt.Sprintf("log/%d", i)} {
+				l.Record(Entry{Principal: "user/alice", From: "10.0.0.8", Verb: "delete", Object: object, Outcome: Unknown})
+			}
+		}
+	})
+	require.Len(t, lines, 4*ofCaller)
+	for _, e := range lines {
+		require.Equal(t, Unknown, e.Outcome)
+		require.Zero(t, e.Times)
+	}
+}

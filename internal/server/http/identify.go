@@ -63,31 +63,43 @@ func once(next http.Handler) http.Handler {
 	})
 }
 
+// listensKey is of a request's context, and has the address that its port listens at.
+type listensKey struct{}
+
+// listening notes the address of a listener.
+func listening(l net.Listener) context.Context {
+	return context.WithValue(context.Background(), listensKey{}, l.Addr())
+}
+
 // atHome refuses what a page in a browser asks by a name of its own that leads to this machine,
-// where nothing is asked of those who are here: a server for this machine is asked for by an
-// address or as localhost. Behind TLS the name is the certificate's.
-func atHome(next http.Handler) http.Handler {
+// where nothing is asked of those who are here: a port that listens for this machine alone is asked for
+// by an address, as localhost or by the machine's name. Behind TLS the name is the certificate's.
+func atHome(next http.Handler, machine string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		at, _ := q.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		if q.TLS == nil && at != nil && at.IP.IsLoopback() && !isHome(q.Host) {
+		at, _ := q.Context().Value(listensKey{}).(*net.TCPAddr)
+		if q.TLS == nil && at != nil && at.IP.IsLoopback() && !isHome(q.Host, machine) {
 			text(w)
 			w.Header().Set("Connection", "close")
-			http.Error(w, "this port is for this machine: ask for it as localhost or by its address, not by another name", http.StatusMisdirectedRequest)
+			http.Error(w, "this port is for this machine: ask for it as localhost, by its address or the machine's name, not by another name; a proxy sets the Host header so", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, q)
 	})
 }
 
-// isHome reports whether the host of a request is localhost, an address, or not said.
-func isHome(hostPort string) bool {
+// isHome reports whether the host of a request is localhost, an address, the name of the machine with or
+// without its domain, or not said.
+func isHome(hostPort, machine string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		host = strings.Trim(hostPort, "[]")
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil
+	host, machine = plainName(host), plainName(machine)
+	short, _, _ := strings.Cut(machine, ".")
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == machine || host == short || net.ParseIP(host) != nil
 }
+
+func plainName(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
 // sees reports whether the caller of a page that is open to everybody is shown more than
 // others are.

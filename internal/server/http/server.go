@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,16 +73,18 @@ func New(n Node, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	machine, _ := os.Hostname() // without one the port is asked for as localhost
 	mux := http.NewServeMux()
 	for _, p := range o.paths(n, metrics) {
 		handler := once(p.handler)
 		if p.need != access.None {
-			handler = o.needing(p.need, p.verb, p.handler)
+			handler = atHome(o.needing(p.need, p.verb, p.handler), machine)
 		}
 		mux.Handle("GET "+p.pattern, handler)
 	}
 	return &Server{http: &http.Server{
-		Handler:           atHome(mux),
+		Handler:           mux,
+		BaseContext:       listening,
 		ConnContext:       connected,
 		ReadHeaderTimeout: readTimeout,
 		ReadTimeout:       readTimeout,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -161,9 +162,15 @@ func TestOversizedHeadersAreRefused(t *testing.T) {
 // asked returns the answer to a request for a path at a host, on a connection of its own.
 func asked(t *testing.T, path, host string) *http.Response {
 	t.Helper()
+	return askedAt(t, "127.0.0.1", path, host)
+}
+
+// askedAt asks a server that listens at an address, over loopback.
+func askedAt(t *testing.T, listens, path, host string) *http.Response {
+	t.Helper()
 	s, err := New(new(fakeNode), Options{})
 	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(listens, "0"))
 	require.NoError(t, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
@@ -173,7 +180,9 @@ func asked(t *testing.T, path, host string) *http.Response {
 		s.Stop(context.Background())
 		require.NoError(t, <-served)
 	}()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+path, nil)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+path, nil)
 	require.NoError(t, err)
 	q.Host = host
 	r, err := client.Do(q)
@@ -195,8 +204,25 @@ func TestAPageUnderAnotherNameIsNotAnswered(t *testing.T) {
 		require.Equal(t, http.StatusOK, asked(t, "/metrics", host).StatusCode, host)
 	}
 	for _, host := range []string{"attacker.example", "attacker.example:7271", "localhost.attacker.example", "127.0.0.1.attacker.example"} {
-		for _, path := range []string{"/metrics", "/livez", "/debug/pprof/", "/"} {
+		for _, path := range []string{"/metrics", "/metrics/logs", "/debug/pprof/", "/"} {
 			require.Equal(t, http.StatusMisdirectedRequest, asked(t, path, host).StatusCode, host)
 		}
+		for _, path := range []string{"/livez", "/readyz"} { // which show nothing: probes ask by any name
+			require.Equal(t, http.StatusOK, asked(t, path, host).StatusCode, host)
+		}
+		require.Equal(t, http.StatusOK, askedAt(t, "0.0.0.0", "/metrics", host).StatusCode, "a port for others has names of others")
 	}
+}
+
+func TestAPortForThisMachineIsAskedForByTheMachinesName(t *testing.T) {
+	machine, err := os.Hostname()
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, asked(t, "/metrics", machine+":7271").StatusCode)
+	for host, home := range map[string]bool{
+		"Box:7271": true, "box.corp.example.": true, "box.corp.example:7271": true,
+		"box.attacker.example": false, "corp.example": false, "attacker.example": false,
+	} {
+		require.Equal(t, home, isHome(host, "box.corp.example"), host)
+	}
+	require.False(t, isHome("attacker.example", ""))
 }
