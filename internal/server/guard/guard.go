@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node"
@@ -68,7 +69,7 @@ type stream struct {
 func New(n *node.Node, o Options) *Guard {
 	c := &core{node: n, o: o, streams: map[*stream]struct{}{}}
 	c.stopping, c.stop = context.WithCancel(context.Background())
-	l := &logins{core: c, deriving: make(chan struct{}, 1)}
+	l := &logins{core: c, deriving: budget.NewTurns(1)}
 	_, _ = rand.Read(l.secret[:]) // never fails
 	return &Guard{
 		c, l, &logVerbs{c}, &sessionVerbs{c}, &catalogVerbs{c}, &topicVerbs{c}, &clusterVerbs{c}, &publicVerbs{c}, &accessVerbs{c, l}, &callers{c},

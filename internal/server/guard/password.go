@@ -13,6 +13,7 @@ import (
 
 	"github.com/xdg-go/scram"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
@@ -46,13 +47,16 @@ const (
 	maxSteps = 4
 )
 
+// administrators are whose turns those are who set passwords.
+const administrators = "administrators"
+
 // derive makes what is kept of a password.
 func (g *logins) derive(ctx context.Context, password string) (map[string]access.Verifier, error) {
 	verifiers := map[string]access.Verifier{}
 	for name := range scrams {
 		salt := make([]byte, saltBytes)
 		_, _ = rand.Read(salt) // never fails
-		kept, err := g.deriveWith(ctx, name, password, scram.KeyFactors{Salt: string(salt), Iters: passwordIterations})
+		kept, err := g.deriveWith(ctx, administrators, name, password, scram.KeyFactors{Salt: string(salt), Iters: passwordIterations})
 		if err != nil {
 			return nil, err
 		}
@@ -61,14 +65,12 @@ func (g *logins) derive(ctx context.Context, password string) (map[string]access
 	return verifiers, nil
 }
 
-// deriveWith takes some milliseconds of a processor, and waits until one may be used.
-func (g *logins) deriveWith(ctx context.Context, mechanism, password string, by scram.KeyFactors) (scram.StoredCredentials, error) {
-	select {
-	case g.deriving <- struct{}{}:
-		defer func() { <-g.deriving }()
-	case <-ctx.Done():
-		return scram.StoredCredentials{}, ctx.Err()
+// deriveWith takes some milliseconds of a processor, and waits for a turn of whose.
+func (g *logins) deriveWith(ctx context.Context, whose, mechanism, password string, by scram.KeyFactors) (scram.StoredCredentials, error) {
+	if err := g.deriving.Acquire(ctx, whose); err != nil {
+		return scram.StoredCredentials{}, err
 	}
+	defer g.deriving.Release()
 	client, err := scrams[mechanism].NewClient("user", password, "")
 	if err != nil {
 		// The library's text could show a part of the password.
@@ -87,9 +89,9 @@ type logins struct {
 	// secret makes what is said of users that there are not look like what is said of
 	// others, as long as the cluster has none that is the same on all nodes.
 	secret [32]byte
-	// deriving has a place for the one password that is derived from: whoever guesses takes
-	// one processor from the others, at most.
-	deriving chan struct{}
+	// deriving has a turn for the one password that is derived from, of the addresses that wait one after the
+	// other: whoever guesses takes one processor from the others, at most, and delays a login by one guess.
+	deriving *budget.Turns
 }
 
 // Login is one attempt of a user to prove a password, message by message.
@@ -216,6 +218,6 @@ func (l *Login) plain(ctx context.Context, message string) (bool, error) {
 	if l.verifier, known = l.kept(ScramSHA256); !known {
 		l.verifier = access.Verifier{Salt: l.guard.secret[:saltBytes], Iterations: passwordIterations} // derived from as slowly
 	}
-	derived, err := l.guard.deriveWith(ctx, ScramSHA256, parts[2], scram.KeyFactors{Salt: string(l.verifier.Salt), Iters: l.verifier.Iterations})
+	derived, err := l.guard.deriveWith(ctx, secure.Whereabouts(l.from), ScramSHA256, parts[2], scram.KeyFactors{Salt: string(l.verifier.Salt), Iters: l.verifier.Iterations})
 	return known && err == nil && subtle.ConstantTimeCompare(derived.StoredKey, l.verifier.StoredKey) == 1, ctx.Err()
 }

@@ -130,6 +130,13 @@ func (s *Server) Serve(l net.Listener) error {
 
 // take serves a connection, or closes it where there are too many.
 func (s *Server) take(conn net.Conn) {
+	if !s.admit(conn) {
+		_ = conn.Close()
+	}
+}
+
+// admit serves a connection and reports whether there is room for it.
+func (s *Server) admit(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -150,9 +157,9 @@ func (s *Server) take(conn net.Conn) {
 			s.atMax = s.atMax && len(s.connections) >= s.options.MaxConnections-1
 			s.mu.Unlock()
 		})
-		return
+		return true
 	}
-	_ = conn.Close()
+	return false
 }
 
 // keepTime releases kept readers that no request has returned to, and passes the
@@ -180,15 +187,27 @@ func (s *Server) evict(before *access.Rules) *access.Rules {
 	if rules == before {
 		return before
 	}
+	s.cut(func(c *connection) bool {
+		h := c.holder.Load()
+		if h == nil || s.node.Believed(h) {
+			return false
+		}
+		s.logger.Info("a Kafka connection was closed: what its client has proved is not valid any more", "client", c.conn.RemoteAddr(), "principal", h.String())
+		return true
+	})
+	return rules
+}
+
+// cut ends connections, each by itself: TLS says goodbye, which takes seconds where the client does
+// not read.
+func (s *Server) cut(which func(*connection) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.connections {
-		if h := c.holder.Load(); h != nil && !s.node.Believed(h) {
-			s.logger.Info("a Kafka connection was closed: what its client has proved is not valid any more", "client", c.conn.RemoteAddr(), "principal", h.String())
-			c.cut()
+		if which(c) {
+			s.running.Go(c.cut)
 		}
 	}
-	return rules
 }
 
 // Stop takes no new requests and answers those that were received; fetches and
@@ -205,13 +224,7 @@ func (s *Server) Stop(ctx context.Context) {
 		c.finish()
 	}
 	s.mu.Unlock()
-	cut := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for c := range s.connections {
-			c.cut()
-		}
-	})
+	cut := context.AfterFunc(ctx, func() { s.cut(func(*connection) bool { return true }) })
 	s.running.Wait()
 	cut()
 	s.readers.Close()

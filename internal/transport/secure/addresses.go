@@ -117,3 +117,12 @@ func wherever(remote net.Addr) netip.Prefix {
 	p, _ := ip.Prefix(bits) // the zero value fails
 	return p
 }
+
+// Whereabouts names where a client connects from: its address, of IPv6 the network of 64 bits. What is divided
+// among clients who have not proved who they are is divided by that.
+func Whereabouts(remote net.Addr) string {
+	if a, ok := unwrapped(remote).(addr); ok {
+		remote = a.Addr
+	}
+	return wherever(remote).String()
+}

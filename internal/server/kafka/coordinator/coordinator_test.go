@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
@@ -176,4 +177,30 @@ func TestAGroupWithoutMembersIsForgottenAfterSevenDays(t *testing.T) {
 	require.NotNil(t, d.c.offsets.of("billing"))
 	require.NoError(t, d.c.clean(t.Context(), d.term, time.Now().Add(8*day)))
 	require.Nil(t, d.c.offsets.of("billing"))
+}
+
+// A leader that asks again, as its answer was lost, brings the same shares: they are not counted beside
+// those that the group has.
+func TestALeaderThatAsksAgainForItsShareGetsIt(t *testing.T) {
+	d := open(t)
+	q := kmsg.NewPtrSyncGroupRequest()
+	q.Version, q.Group, q.Generation, q.MemberID = 3, "billing", 1, d.join()
+	a := kmsg.NewSyncGroupRequestGroupAssignment()
+	a.MemberID, a.MemberAssignment = q.MemberID, make([]byte, 400<<10) // of 1 MiB for all groups
+	q.GroupAssignment = append(q.GroupAssignment, a)
+	for range 3 {
+		r := SyncGroup(d.c, d.call, q)
+		require.Zero(t, r.ErrorCode)
+		require.Len(t, r.MemberAssignment, 400<<10)
+	}
+}
+
+func TestSharesThatLeaveNoRoomForOtherGroupsAreRefused(t *testing.T) {
+	d := open(t)
+	q := kmsg.NewPtrSyncGroupRequest()
+	q.Version, q.Group, q.Generation, q.MemberID = 3, "billing", 1, d.join()
+	a := kmsg.NewSyncGroupRequestGroupAssignment()
+	a.MemberID, a.MemberAssignment = q.MemberID, make([]byte, 1100<<10)
+	q.GroupAssignment = append(q.GroupAssignment, a)
+	require.Equal(t, kerr.GroupMaxSizeReached.Code, SyncGroup(d.c, d.call, q).ErrorCode)
 }

@@ -157,10 +157,8 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 		MemberID: m.MemberID, Instance: protocol.Text(m.InstanceID), Generation: m.Generation,
 		ProtocolType: protocol.Text(m.ProtocolType), Protocol: protocol.Text(m.Protocol), Shares: make(map[string][]byte, len(m.GroupAssignment)),
 	}
-	more := 0
 	for _, a := range m.GroupAssignment {
 		s.Shares[a.MemberID] = slices.Clone(a.MemberAssignment)
-		more += len(a.MemberAssignment)
 	}
 	answers := make(chan group.Synced, 1)
 	err := q.MayGroup("join-group", access.Read, m.Group)
@@ -170,7 +168,7 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 				answers <- group.Synced{Err: kerr.UnknownMemberID}
 				return
 			}
-			if len(s.Shares) > 0 && c.memory.Crowds(int64(g.Bytes()+more)) {
+			if more := g.Receives(&s); more > 0 && c.memory.Crowds(int64(g.Bytes()+more)) {
 				answers <- group.Synced{Err: kerr.GroupMaxSizeReached}
 				return
 			}

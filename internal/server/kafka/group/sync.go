@@ -55,6 +55,20 @@ func (g *Group) Sync(now int64, s Sync, done func(Synced)) {
 	}
 }
 
+// Receives returns how many bytes of memory the group takes more after a Sync than before: none unless the
+// leader divides what nobody has been given yet.
+func (g *Group) Receives(s *Sync) int {
+	m, err := g.lookUp(s.MemberID, s.Instance)
+	if err != nil || m.id != g.leader || g.state != Syncing || s.Generation != g.generation {
+		return 0
+	}
+	more := 0
+	for _, other := range g.members {
+		more += len(s.Shares[other.id]) - len(other.assignment)
+	}
+	return max(0, more)
+}
+
 func (g *Group) share(m *member) Synced {
 	return Synced{ProtocolType: g.protocolType, Protocol: g.protocol, Share: m.assignment}
 }
