@@ -19,6 +19,7 @@ import (
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/audit"
 	"strandline.dev/internal/server/guard"
 	kafkaserver "strandline.dev/internal/server/kafka"
 	"strandline.dev/internal/server/kafka/backend"
@@ -66,8 +67,11 @@ func exported(t *testing.T) map[string]string {
 	defer kafka.Stop(context.Background())
 
 	gate := secure.NewGate(secure.GateOptions{})
+	audited, err := audit.Open(filepath.Join(t.TempDir(), "audit.log"), quiet)
+	require.NoError(t, err)
+	defer audited.Close()
 	rows := map[string]string{}
-	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics(), gate.Metrics()) {
+	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics(), gate.Metrics(), audited.Metrics()) {
 		for _, found := range descsOf(c) {
 			labels := strings.Split(found[4], ",")
 			for _, constant := range labelName.FindAllStringSubmatch(found[3], -1) {
@@ -150,7 +154,33 @@ func TestAlertsAreOnMetricsThatThereAre(t *testing.T) {
 			}
 			require.Contains(t, known, metric, file)
 		}
+		require.NotContains(t, string(rules), "job=", "a job has the name that its operator gives it")
 	}
+}
+
+// What to do about an alert is where its operator looks, and what is to be watched has one.
+func TestEveryAlertIsInTheRunbook(t *testing.T) {
+	rules, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
+	require.NoError(t, err)
+	runbook, err := os.ReadFile("../../docs/monitoring.md")
+	require.NoError(t, err)
+	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	require.NotEmpty(t, alerts)
+	for _, alert := range alerts {
+		require.Contains(t, string(runbook), "| `"+alert[1]+"` |")
+	}
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	watched := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("`(strandline_\\w+)`, which should be watched").FindAllStringSubmatch(string(text), -1) {
+			watched++
+			require.Contains(t, string(rules), m[1], page)
+		}
+	}
+	require.NotZero(t, watched)
 }
 
 // However many logs there are, a scrape has the same number of series.
