@@ -12,6 +12,7 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/topics"
 )
 
@@ -136,6 +137,58 @@ func TestTheQuorumAndTheProducersAreDescribed(t *testing.T) {
 	require.EqualValues(t, 7, found.ProducerID)
 	require.EqualValues(t, 2, found.ProducerEpoch)
 	require.EqualValues(t, 1, found.LastSequence)
+}
+
+// Tools that name a broker ask it about every partition that it holds.
+func TestEveryReplicaDescribesTheProducersOfAPartition(t *testing.T) {
+	all := openCluster(t)
+	all["a"].createReplicated("orders", 1, 3)
+	leader, _ := all.leader("orders", 3)
+	require.Zero(t, leader.raw().produce("orders", acksAll, sequenced(batchOf(t, record.None, "a"), 7, 2, 0)).ErrorCode)
+	q := kmsg.NewPtrDescribeProducersRequest()
+	asked := kmsg.NewDescribeProducersRequestTopic()
+	asked.Topic, asked.Partitions = "orders", []int32{0}
+	q.Topics = append(q.Topics, asked)
+	for _, d := range all {
+		d.eventually(d.node.Name()+" describes the producer", func() bool {
+			p := ask[*kmsg.DescribeProducersResponse](d, q).Topics[0].Partitions[0]
+			require.Zero(t, p.ErrorCode)
+			return len(p.ActiveProducers) == 1 && p.ActiveProducers[0].ProducerID == 7
+		})
+	}
+}
+
+// Tools ask about every topic that Metadata shows, and begin again where one is not known.
+func TestTheInternalTopicIsKnownToAllRequestsThatToolsMakeOfIt(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	c := d.raw()
+	c.coordinated()
+	require.Zero(t, c.commit("tool", -1, "orders", 0))
+
+	elect := kmsg.NewPtrElectLeadersRequest()
+	elect.Version = 2
+	topic := kmsg.NewElectLeadersRequestTopic()
+	topic.Topic, topic.Partitions = backend.OffsetsTopic, []int32{0}
+	elect.Topics = append(elect.Topics, topic)
+	require.Equal(t, kerr.ElectionNotNeeded.Code, ask[*kmsg.ElectLeadersResponse](d, elect).Topics[0].Partitions[0].ErrorCode)
+	elect.Topics = nil
+	require.Len(t, ask[*kmsg.ElectLeadersResponse](d, elect).Topics, 2, "of all partitions")
+
+	dirs := kmsg.NewPtrDescribeLogDirsRequest()
+	dirs.Version = 4
+	held := ask[*kmsg.DescribeLogDirsResponse](d, dirs).Dirs[0].Topics
+	require.Len(t, held, 2)
+	require.Equal(t, backend.OffsetsTopic, held[1].Topic)
+	require.Len(t, held[1].Partitions, 1)
+
+	producers := kmsg.NewPtrDescribeProducersRequest()
+	asked := kmsg.NewDescribeProducersRequestTopic()
+	asked.Topic, asked.Partitions = backend.OffsetsTopic, []int32{0}
+	producers.Topics = append(producers.Topics, asked)
+	p := ask[*kmsg.DescribeProducersResponse](d, producers).Topics[0].Partitions[0]
+	require.Zero(t, p.ErrorCode)
+	require.Empty(t, p.ActiveProducers)
 }
 
 func TestABrokerShowsWhatItIsSetTo(t *testing.T) {

@@ -271,7 +271,7 @@ func DescribeLogDirs(q *backend.Call, m *kmsg.DescribeLogDirsRequest) *kmsg.Desc
 	err := q.May("observe", access.Observe, access.OfCluster)
 	var all []node.Topic
 	if err == nil {
-		all, err = q.Node.Topics(q.Ctx, q.Caller)
+		all, err = shownTopics(q)
 	}
 	dir.ErrorCode = protocol.CodeOf(err)
 	wanted := map[string][]int32{}

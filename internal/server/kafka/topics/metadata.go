@@ -147,11 +147,40 @@ func DescribeCluster(q *backend.Call, m *kmsg.DescribeClusterRequest) *kmsg.Desc
 
 // offsetsTopic is the internal topic of committed offsets; not ok before the first commit.
 func offsetsTopic(q *backend.Call, b *backend.Brokers) (kmsg.MetadataResponseTopic, bool) {
-	l, err := q.Node.KnownInfo(backend.System, backend.OffsetsLog)
-	if err != nil {
+	t, ok := internalTopic(q)
+	if !ok {
 		return kmsg.MetadataResponseTopic{}, false
 	}
-	out := describe(q, b, &node.Topic{Name: backend.OffsetsTopic, Partitions: []node.Info{l}})
+	out := describe(q, b, &t)
 	out.IsInternal = true
 	return out, true
+}
+
+// internalTopic is the log of committed offsets as the topic that Metadata shows.
+func internalTopic(q *backend.Call) (node.Topic, bool) {
+	l, err := q.Node.KnownInfo(backend.System, backend.OffsetsLog)
+	if err != nil {
+		return node.Topic{}, false
+	}
+	return node.Topic{Name: backend.OffsetsTopic, Partitions: []node.Info{l}}, true
+}
+
+// shownTopic is Call.Topic for a request about the replicas of a topic, which may be the
+// internal one: tools ask about every topic that Metadata shows.
+func shownTopic(q *backend.Call, name string) (node.Topic, error) {
+	if name == backend.OffsetsTopic {
+		if t, ok := internalTopic(q); ok {
+			return t, nil
+		}
+	}
+	return q.Topic(name)
+}
+
+// shownTopics are all topics that Metadata shows.
+func shownTopics(q *backend.Call) ([]node.Topic, error) {
+	all, err := q.Node.Topics(q.Ctx, q.Caller)
+	if t, ok := internalTopic(q); ok && err == nil {
+		all = append(all, t)
+	}
+	return all, err
 }

@@ -29,7 +29,7 @@ func ElectLeaders(q *backend.Call, m *kmsg.ElectLeadersRequest) *kmsg.ElectLeade
 	}
 	asked := m.Topics
 	if asked == nil {
-		all, err := q.Node.Topics(q.Ctx, q.Caller)
+		all, err := shownTopics(q)
 		if err != nil {
 			r.ErrorCode = protocol.CodeOf(err)
 			return r
@@ -64,7 +64,7 @@ func ElectLeaders(q *backend.Call, m *kmsg.ElectLeadersRequest) *kmsg.ElectLeade
 }
 
 func elect(q *backend.Call, b *backend.Brokers, topic string, number int32, kind int8) error {
-	t, err := q.Topic(topic)
+	t, err := shownTopic(q, topic)
 	switch {
 	case err != nil:
 		return err
@@ -150,7 +150,8 @@ func describeCatalog(b *backend.Brokers, logs []node.LogStatus, out *kmsg.Descri
 	return false
 }
 
-// DescribeProducers describes the idempotent producers that a partition knows.
+// DescribeProducers describes the idempotent producers that a partition knows. Any replica
+// answers, with what it has applied, as tools that name a broker expect.
 func DescribeProducers(q *backend.Call, m *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
 	r := kmsg.NewPtrDescribeProducersResponse()
 	for i := range m.Topics {
@@ -169,14 +170,12 @@ func DescribeProducers(q *backend.Call, m *kmsg.DescribeProducersRequest) *kmsg.
 }
 
 func describePartitionProducers(q *backend.Call, topic string, number int32, out *kmsg.DescribeProducersResponseTopicPartition) error {
+	if backend.IsOffsetsTopic(q.Node, topic, number) {
+		return nil // its records are the coordinator's
+	}
 	log, ok := backend.LogOf(topic, number)
 	if !ok {
 		return kerr.UnknownTopicOrPartition
-	}
-	if b, err := q.Node.Bounds(q.Caller, log); err != nil {
-		return err
-	} else if !b.Leading {
-		return kerr.NotLeaderForPartition
 	}
 	producers, err := q.Node.Producers(q.Ctx, q.Caller, log)
 	for _, p := range producers {
