@@ -15,7 +15,9 @@ func (s commands) Command(c record.Command) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
-	if s.room == RoomForTrims && !s.makesRoom(c) {
+	// An epoch ends once each time that a program starts. Without it a program that was restarted
+	// cannot learn which of its records are in the log until the disks have room.
+	if s.room == RoomForTrims && !s.makesRoom(c) && c.Kind != record.EndEpoch {
 		return s.refuse(noRoomForCommands())
 	}
 	switch c.Kind {

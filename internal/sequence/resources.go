@@ -48,7 +48,7 @@ func EntryRoom(data []byte) Room {
 	if e.Batches == 0 && e.Kind == record.EntryBatches {
 		return RoomForTrims // segments go once the digest covers them
 	}
-	if c, err := record.ParseCommand(e.Body); err == nil && (c.Kind == record.Trim || c.Kind == record.ReleaseHold) {
+	if c, err := record.ParseCommand(e.Body); err == nil && (c.Kind == record.Trim || c.Kind == record.ReleaseHold || c.Kind == record.EndEpoch) {
 		return RoomForTrims
 	}
 	return RoomForCommands
