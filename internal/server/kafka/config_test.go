@@ -174,6 +174,36 @@ func TestASettingOfKafkaIsTakenAtItsDefaultAndDeletedWhereItIsNotSet(t *testing.
 	require.Equal(t, kerr.InvalidConfig.Code, d.alter("of.a.later.kafka", new("1"), setTo))
 }
 
+// A record without a key can never be replaced by another, so Kafka takes none.
+func TestACompactedTopicRefusesRecordsWithoutAKey(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	batch := func(codec record.Codec, records ...record.Record) []byte {
+		var b record.Builder
+		b.Reset(nil)
+		for _, r := range records {
+			require.NoError(t, b.Add(r))
+		}
+		batch, err := b.Finish(codec)
+		require.NoError(t, err)
+		return batch
+	}
+	keyed, empty, bare := record.Record{Key: []byte("k")}, record.Record{Key: []byte{}, Value: []byte("v")}, record.Record{Value: []byte("v")}
+	require.Zero(t, d.raw().produce("orders", acksAll, batch(record.None, bare)).ErrorCode)
+	for _, policy := range []string{"compact", "delete,compact"} {
+		require.Zero(t, d.alter("cleanup.policy", &policy, setTo))
+		for _, codec := range []record.Codec{record.None, record.Zstd} {
+			p := d.raw().produce("orders", acksAll, batch(codec, keyed, bare))
+			require.Equal(t, kerr.InvalidRecord.Code, p.ErrorCode, codec)
+			require.Contains(t, *p.ErrorMessage, "no key")
+			require.Zero(t, d.raw().produce("orders", acksAll, batch(codec, keyed, empty)).ErrorCode, codec)
+		}
+	}
+	require.Zero(t, d.alter("cleanup.policy", new("delete"), setTo))
+	require.Zero(t, d.raw().produce("orders", acksAll, batch(record.Zstd, bare)).ErrorCode)
+	d.eventually("nothing is held", func() bool { return d.server.requests.Used() == 0 })
+}
+
 func TestATopicMayBeginWithAnUnderscoreAndHave249Letters(t *testing.T) {
 	d := openNew(t)
 	for _, name := range []string{"_schemas", "__connect", strings.Repeat("a", 249)} {

@@ -127,6 +127,11 @@ func (part *producedPart) apply(from *connection, c *node.Config) *record.Refusa
 	if c == nil || len(c.Settings) == 0 {
 		return nil
 	}
+	if settings.Compacted(c) {
+		if err := part.haveKeys(from); err != nil {
+			return record.RefusalOf(err)
+		}
+	}
 	if codec, anyCodec := settings.CodecOf(c); !anyCodec && codec != part.batch[0].Compression() {
 		var batch record.Batch
 		err := s.inflating.Again(from.ctx, from.holder.Load().String(), max(part.inflated, len(part.batch[0])), func() (err error) {
@@ -148,6 +153,26 @@ func (part *producedPart) apply(from *connection, c *node.Config) *record.Refusa
 		part.batch[0].SetAppendTime(part.appendTime)
 	}
 	return nil
+}
+
+// haveKeys refuses a batch that has a record without a key. Nothing is compacted here, but
+// whoever reads a topic that is to be compacted, or mirrors it to a Kafka, counts on keys.
+func (part *producedPart) haveKeys(from *connection) error {
+	look := func() error {
+		for r, err := range part.batch[0].Records {
+			if err != nil {
+				return err
+			}
+			if r.Key == nil {
+				return record.Refuse(record.Invalid, "a record has no key, and the topic is compacted (cleanup.policy)")
+			}
+		}
+		return nil
+	}
+	if part.inflated == 0 {
+		return look()
+	}
+	return from.server.inflating.Again(from.ctx, from.holder.Load().String(), part.inflated, look)
 }
 
 // refused is the code of a request that no partition of can be taken, or 0.

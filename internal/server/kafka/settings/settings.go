@@ -190,6 +190,11 @@ func CodecOf(c *node.Config) (codec record.Codec, anyCodec bool) {
 	}
 }
 
+// Compacted reports whether a log is set to be compacted, so that every record needs a key.
+func Compacted(c *node.Config) bool {
+	return strings.Contains(c.Settings[cleanupPolicy], "compact") // of a checked list, without an allocation
+}
+
 // Majority is how many of so many replicas an append waits for.
 func Majority(replicas int) int { return replicas/2 + 1 }
 
