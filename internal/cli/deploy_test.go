@@ -39,6 +39,12 @@ func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
 	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/strandline serve (.*)$`).FindStringSubmatch(string(unit))
 	require.NotNil(t, start)
 	require.NoError(t, serve.ParseFlags(strings.Fields(start[1])))
+	require.Contains(t, string(unit), "\nExecReload=/bin/kill -HUP $MAINPID\n", "certificates and the audit log are taken up without a restart")
+	user := regexp.MustCompile(`(?m)^User=(.*)$`).FindStringSubmatch(string(unit))
+	require.NotNil(t, user)
+	users, err := os.ReadFile(filepath.Join(deploy, "systemd", "strandline.sysusers"))
+	require.NoError(t, err)
+	require.Contains(t, string(users), "\nu "+user[1]+" ", "the unit's user is made")
 }
 
 func TestTheVariablesOfTheImageAreSettings(t *testing.T) {
