@@ -53,6 +53,8 @@ type Options struct {
 	HTTP, Kafka net.Listener
 	// KafkaAutoCreate creates topics that Kafka clients ask for.
 	KafkaAutoCreate bool
+	// KafkaAutoPartitions is how many partitions those get, and those created without a number; 0: one.
+	KafkaAutoPartitions int
 	// LogspecLog is the log that the logspec service shows; empty: no such service.
 	LogspecLog string
 	// Profiles serves Go's profiles on the HTTP port.
@@ -148,7 +150,7 @@ func (s *Server) start(o Options) (err error) {
 	if o.Kafka != nil {
 		kafka := kafkaserver.New(backend.Verbs(guarded), kafkaserver.Options{
 			MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
-			Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, Logger: s.logger,
+			Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, AutoPartitions: o.KafkaAutoPartitions, Logger: s.logger,
 		})
 		serve = append(serve, func() error { return kafka.Serve(o.Kafka) })
 		s.stops = append(s.stops, kafka.Stop)

@@ -193,6 +193,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
 	flags.StringVar(&s.Node.KafkaAddress, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
 	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
+	flags.IntVar(&s.KafkaAutoPartitions, "kafka-auto-partitions", 1, "how many partitions such a topic gets, and one created without a number: a `number` from 1 to 1000, the nearest of which counts")
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
 	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate, or where rights are enforced a token or a password")

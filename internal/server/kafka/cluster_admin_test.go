@@ -46,6 +46,18 @@ func TestATopicIsCreatedWhenAClientAsksForItWhereThatIsWanted(t *testing.T) {
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, ask[*kmsg.MetadataResponse](d, q).Topics[0].ErrorCode, "off, unless asked for")
 }
 
+func TestATopicThatIsCreatedByItselfHasAsManyPartitionsAsTheNodeIsSetTo(t *testing.T) {
+	d := open(t, t.TempDir(), Options{AutoCreate: true, AutoPartitions: 4})
+	c := d.client(kgo.AllowAutoTopicCreation(), kgo.DefaultProduceTopic("orders"))
+	require.NoError(t, c.ProduceSync(d.ctx(), kgo.StringRecord("a")).FirstErr())
+	require.Len(t, d.metadata("orders").Topics[0].Partitions, 4)
+	q := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeBroker, "1", []string{"num.partitions"}
+	q.Resources = append(q.Resources, r)
+	require.Equal(t, "4", *ask[*kmsg.DescribeConfigsResponse](d, q).Resources[0].Configs[0].Value)
+}
+
 func TestReplicasAreWhereTheyAreAssignedTo(t *testing.T) {
 	all := openCluster(t)
 	a := all["a"]

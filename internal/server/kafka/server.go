@@ -59,9 +59,13 @@ type Options struct {
 	// one that each client has connected to.
 	Advertise string
 	// AutoCreate: a topic that a client asks for by name, and does not forbid to, is
-	// created if there is none, with one partition.
+	// created if there is none.
 	AutoCreate bool
-	Logger     *slog.Logger
+	// AutoPartitions is how many partitions such a topic gets, and one that is created without
+	// a number, up to topics.MaxPartitions.
+	// Default: 1.
+	AutoPartitions int
+	Logger         *slog.Logger
 }
 
 // New makes a server for n. It does nothing before Serve.
@@ -69,6 +73,7 @@ func New(n backend.Node, o Options) *Server {
 	if o.MaxConnections == 0 {
 		o.MaxConnections = DefaultMaxConnections
 	}
+	o.AutoPartitions = min(max(o.AutoPartitions, 1), topics.MaxPartitions)
 	if o.Memory == nil {
 		o.Memory = budget.New(DefaultMemory)
 	}
@@ -88,7 +93,7 @@ func New(n backend.Node, o Options) *Server {
 	s.nodes = backend.NewNodes(n, o.Advertise, s.stopping, &s.running)
 	s.groups = coordinator.New(n, o.Memory.Groups, s.logger, s.stopping, &s.running)
 	s.topics = topics.Topics{
-		AutoCreate: o.AutoCreate, MaxConnections: o.MaxConnections, MaxRequestBytes: MaxProduceBytes,
+		AutoCreate: o.AutoCreate, Partitions: int32(o.AutoPartitions), MaxConnections: o.MaxConnections, MaxRequestBytes: MaxProduceBytes,
 		Logger: s.logger, Readers: s.readers, Newest: readers.NewNewest(n),
 	}
 	return s

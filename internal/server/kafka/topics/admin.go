@@ -18,13 +18,13 @@ import (
 )
 
 // CreateTopics creates topics, or only checks whether it could.
-func CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
+func (s *Topics) CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
 	r := kmsg.NewPtrCreateTopicsResponse()
 	for i := range m.Topics {
 		asked := &m.Topics[i]
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = asked.Topic
-		config, count, id, err := createTopic(q, asked, m.ValidateOnly)
+		config, count, id, err := s.createTopic(q, asked, m.ValidateOnly)
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		if err == nil {
 			out.TopicID, out.NumPartitions, out.ReplicationFactor = id, count, int16(config.Replicas)
@@ -41,13 +41,13 @@ func CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kmsg.CreateTopi
 
 // createTopic returns what the topic is like that it made, or would have made; the
 // latter has no id.
-func createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
+func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
 	members, _ := q.Node.Members()
 	on, err := assigned(asked)
 	if err != nil {
 		return config, 0, id, err
 	}
-	if config, count, err = planTopic(asked, len(members)); err != nil {
+	if config, count, err = s.planTopic(asked, len(members)); err != nil {
 		return config, 0, id, err
 	}
 	if on != nil {
@@ -114,17 +114,17 @@ func assignmentError(err error, on [][]uint64) error {
 }
 
 // planTopic checks what a topic is to be like in a cluster of so many nodes.
-func planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Config, count int32, err error) {
+func (s *Topics) planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Config, count int32, err error) {
 	if _, ok := backend.LogOf(asked.Topic, 0); !ok || !backend.TopicName.MatchString(asked.Topic) {
 		return config, 0, protocol.Refuse(kerr.InvalidTopicException,
 			fmt.Sprintf("%q is no name for a topic: 1 to 249 of a-z A-Z 0-9 . _ -, and none of the system's", asked.Topic))
 	}
 	count = asked.NumPartitions
 	if asked.NumPartitions == -1 {
-		count = max(1, int32(len(asked.ReplicaAssignment)))
+		count = s.Partitions
 	}
-	if count < 1 || count > maxPartitions {
-		return config, 0, protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", count, maxPartitions))
+	if count < 1 || count > MaxPartitions {
+		return config, 0, protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", count, MaxPartitions))
 	}
 	switch n := asked.ReplicationFactor; {
 	case n == 0 || n < -1:
@@ -204,8 +204,8 @@ func addPartitions(q *backend.Call, asked *kmsg.CreatePartitionsRequestTopic, va
 		return err
 	case asked.Count <= have:
 		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %q has %d partitions already", asked.Topic, have))
-	case asked.Count > maxPartitions:
-		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", asked.Count, maxPartitions))
+	case asked.Count > MaxPartitions:
+		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", asked.Count, MaxPartitions))
 	case validateOnly:
 		return nil
 	}

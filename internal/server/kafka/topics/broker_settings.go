@@ -48,7 +48,7 @@ func (s *Topics) brokerSettings(q *backend.Call) []brokerSetting {
 		whole("message.max.bytes", record.MaxBatchBytes),
 		whole("min.insync.replicas", int64(settings.Majority(min(defaultReplicas, len(b.ByName))))),
 		whole("node.id", int64(b.Self)),
-		whole("num.partitions", 1),
+		whole("num.partitions", int64(s.Partitions)),
 		whole("offset.metadata.max.bytes", coordinator.MaxCommitMetadata),
 		whole("offsets.retention.minutes", int64(coordinator.OffsetsKept.Minutes())),
 		whole("producer.id.expiration.ms", sequence.MaxLeaseMs),

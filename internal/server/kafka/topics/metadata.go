@@ -65,7 +65,7 @@ func (s *Topics) autoCreate(q *backend.Call, name string) (node.Topic, error) {
 	if _, ok := backend.LogOf(name, 0); !ok || !backend.TopicName.MatchString(name) {
 		return node.Topic{}, kerr.InvalidTopicException
 	}
-	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, name, 1, node.Config{}, nil)
+	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, name, s.Partitions, node.Config{}, nil)
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return q.Topic(name) // somebody else was faster
 	}

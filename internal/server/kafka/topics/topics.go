@@ -10,7 +10,9 @@ import (
 
 // Topics is what handlers need to know besides the call.
 type Topics struct {
-	AutoCreate      bool // of topics that clients ask for
+	AutoCreate bool // of topics that clients ask for
+	// Partitions are those of a topic that is created so, or without a number.
+	Partitions      int32
 	MaxConnections  int
 	MaxRequestBytes int64
 	Logger          *slog.Logger
@@ -18,8 +20,8 @@ type Topics struct {
 	Newest          *readers.Newest
 }
 
-// maxPartitions bounds the partitions of one topic.
-const maxPartitions = 1_000
+// MaxPartitions bounds the partitions of one topic.
+const MaxPartitions = 1_000
 
 // maxTimeScan bounds how far a lookup by time goes through records whose
 // own times are earlier.
