@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,44 +35,34 @@ func (c slowlyClosed) Close() error {
 }
 
 func TestAClientThatDoesNotReadDelaysTheEndOfNoOther(t *testing.T) {
-	s := New(doubtingNode{rules: access.Compile(access.List{})}, Options{Logger: slog.New(slog.DiscardHandler)})
-	closing, release := make(chan struct{}, 3), make(chan struct{})
-	for range 2 {
-		here, there := net.Pipe()
-		defer there.Close()
-		c := newConnection(s, slowlyClosed{here, closing, release})
-		c.holder.Store(&guard.Holder{})
-		s.connections[c] = struct{}{}
-	}
-	evicted := make(chan struct{})
-	go func() {
-		s.evict(access.Compile(access.List{Revision: 1}))
-		close(evicted)
-	}()
-	<-closing
-	locked := s.mu.TryLock()
-	if locked {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(doubtingNode{rules: access.Compile(access.List{})}, Options{Logger: slog.New(slog.DiscardHandler)})
+		closing, release := make(chan struct{}, 3), make(chan struct{})
+		slow := func() net.Conn {
+			here, there := net.Pipe()
+			t.Cleanup(func() { _ = there.Close() })
+			return slowlyClosed{here, closing, release}
+		}
+		for range 2 {
+			c := newConnection(s, slow())
+			c.holder.Store(&guard.Holder{})
+			s.connections[c] = struct{}{}
+		}
+		go s.evict(access.Compile(access.List{Revision: 1}))
+		synctest.Wait()
+		both, free := len(closing) == 2, s.mu.TryLock()
+		if free {
+			s.options.MaxConnections = 0
+			s.mu.Unlock()
+			go s.take(slow())
+			synctest.Wait()
+			free = len(closing) == 3 && s.mu.TryLock()
+		}
+		close(release)
+		synctest.Wait()
+		require.True(t, both, "each ends by itself")
+		require.True(t, free, "others are taken and end meanwhile")
 		s.mu.Unlock()
-		<-closing // the other one, while the first waits
-		<-evicted
-	}
-	close(release)
-	<-evicted
-	require.True(t, locked, "new connections are taken, and others end, meanwhile")
-	s.options.MaxConnections = 0
-	here, there := net.Pipe()
-	defer there.Close()
-	refused := slowlyClosed{here, closing, make(chan struct{})}
-	taken := make(chan struct{})
-	go func() {
-		s.take(refused)
-		close(taken)
-	}()
-	<-closing
-	locked = s.mu.TryLock()
-	close(refused.release)
-	<-taken
-	require.True(t, locked, "nor does one that is refused")
-	s.mu.Unlock()
-	s.running.Wait()
+		s.running.Wait()
+	})
 }
