@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 )
 
@@ -32,11 +33,12 @@ const firstLevel = 1
 //
 //	1  everything before there were levels
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
-//	3  digests of logs, and their stretch; the secret of access.List
+//	3  digests of logs, and their stretch
+//	4  the secret of access.List
 //
 // What only a higher level allows is marked in Change, Node, Log and Config with the tag since; for
 // commands of logs see AllowCommand.
-var Understood = Levels{Min: firstLevel, Max: DigestLevel}
+var Understood = Levels{Min: firstLevel, Max: access.SecretLevel}
 
 // DigestLevel allows entries that begin a digest or have contents for it, and snapshots with digests.
 const DigestLevel = 3

@@ -97,6 +97,13 @@ func TestAChangeNeedsTheLevelThatAllowsIt(t *testing.T) {
 	require.ErrorContains(t, Allow(s, Change{Access: &access.Change{Enforce: new(true)}}), "this needs feature level 2, and the cluster is at 1")
 	require.Nil(t, Allow(s, Change{Put: []Log{{Name: "orders"}}, Level: 2}))
 
+	// Nodes that understand 3 do not all know the secret.
+	s.Level = 3
+	secret := Change{Access: &access.Change{Enforce: new(true), Secret: []byte("x")}}
+	require.ErrorContains(t, Allow(s, secret), "this needs feature level 4, and the cluster is at 3")
+	s.Level = 4
+	require.Nil(t, Allow(s, secret))
+
 	require.Nil(t, AllowCommand(1, record.Trim))
 	require.Nil(t, AllowCommand(2, record.SetHold))
 	require.ErrorContains(t, AllowCommand(1, record.SetHold), "this needs feature level 2, and the cluster is at 1")

@@ -86,12 +86,12 @@ type Change struct {
 	Revoke      []string        `json:"revoke,omitempty"`       // ids of tokens
 	Grants      []Grant         `json:"grants,omitempty"`       // as they are from now on; without rights: gone
 	Enforce     *bool           `json:"enforce,omitempty"`
-	Secret      []byte          `json:"secret,omitempty" since:"3"` // the list's, where it has none
+	Secret      []byte          `json:"secret,omitempty" since:"4"` // the list's, where it has none
 	Unknown     unknown.Members `json:"-"`
 }
 
 // SecretLevel is the feature level that allows a Secret.
-const SecretLevel = 3
+const SecretLevel = 4
 
 // Empty reports whether the change has no effect.
 func (c *Change) Empty() bool {
