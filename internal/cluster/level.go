@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -182,6 +183,43 @@ func DecodeChange(data []byte) (c Change, err error) {
 	}
 	err = json.Unmarshal(data, &c)
 	return c, err
+}
+
+// MaxCheckpointBytes bounds the state as a checkpoint has it, which is one record. The
+// MiB that a record has besides is for what is never refused: where replicas are, and members.
+const MaxCheckpointBytes = record.MaxRecordBytes - 1<<20
+
+// Fit refuses a change that somebody asks for and that would make the state larger than
+// most, MaxCheckpointBytes. Bytes is how large it becomes. It encodes the state once or twice.
+func Fit(s *State, c Change, most int) (bytes int, err error) {
+	after := s.Clone()
+	if err := after.Fold(c); err != nil {
+		return 0, fmt.Errorf("decide a change: %w", err)
+	}
+	bytes = after.size()
+	if bytes > most && s.asksForRoom(c) && bytes > s.size() {
+		return bytes, record.Refuse(record.TooLarge,
+			"the catalog would have %d bytes, more than %d: delete logs, or settings, users or grants of which there are many", bytes, most)
+	}
+	return bytes, nil
+}
+
+func (s *State) size() int {
+	whole := s.Checkpoint("")
+	value, err := json.Marshal(whole)
+	if err != nil {
+		return math.MaxInt // it could not be written
+	}
+	return len(value)
+}
+
+// asksForRoom reports whether the change has what users decide how much there is of.
+func (s *State) asksForRoom(c Change) bool {
+	return len(c.Announce)+len(c.Tokens)+len(c.Rules) > 0 || !c.Access.Empty() ||
+		slices.ContainsFunc(c.Put, func(l Log) bool {
+			old, there := s.Logs[l.Name]
+			return !there || !reflect.DeepEqual(old.Config, l.Config)
+		})
 }
 
 // Checkpoint is the change that replaces all before it.

@@ -240,3 +240,30 @@ func encoded(t *testing.T, s State) string {
 	require.NoError(t, err)
 	return string(text)
 }
+
+// A checkpoint is one record. What users decide how much there is of is refused in time; where replicas are is not.
+func TestAChangeThatACheckpointHasNoRoomForIsRefused(t *testing.T) {
+	const most = 10_000
+	s := NewState()
+	large := func(bytes int) Config { return Config{Settings: map[string]string{"a": strings.Repeat("x", bytes)}} }
+	require.NoError(t, s.Fold(Change{ID: "a", Put: []Log{{ID: 1, Name: "orders", Config: large(most - 500)}}}))
+	refused := func(c Change) bool {
+		c.ID = "b"
+		bytes, refusal := Fit(&s, c, most)
+		after := s.Clone()
+		require.NoError(t, after.Fold(c))
+		whole, err := json.Marshal(after.Checkpoint(""))
+		require.NoError(t, err)
+		require.Len(t, whole, bytes)
+		return refusal != nil
+	}
+	moved := s.Logs["orders"]
+	moved.Placement.Replicas = make([]Replica, 100)
+	require.False(t, refused(Change{Put: []Log{moved}}))
+	require.True(t, refused(Change{Put: []Log{{ID: 2, Name: "more", Config: large(500)}}}))
+	require.True(t, refused(Change{Put: []Log{{ID: 1, Name: "orders", Config: large(most)}}}))
+	require.True(t, refused(Change{Tokens: []Token{{Hash: strings.Repeat("x", 500)}}}))
+	require.False(t, refused(Change{Put: []Log{{ID: 1, Name: "orders", Config: large(most - 600)}}}))
+	require.False(t, refused(Change{Node: []Node{{ID: 7, Name: strings.Repeat("x", 500)}}}))
+	require.False(t, refused(Change{Delete: []string{"orders"}}))
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,4 +104,47 @@ func TestManyMoreChangesThanAreMadeTogetherAreAllMade(t *testing.T) {
 	first, err := n.catalog.Load().ReserveSessions(t.Context(), 1, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, record.SessionID(1+2*catalog.MaxTogether+10), first, "each has ids of its own")
+}
+
+// What the catalog has no room for is refused before its checkpoint, which is one record, cannot be written:
+// then the catalog would never be trimmed again.
+func TestTheCatalogRefusesWhatItsCheckpointHasNoRoomFor(t *testing.T) {
+	n := open(t, t.TempDir())
+	c := n.catalog.Load()
+	host := c.Host()
+	c.Most = 100_000
+	add := func(values ...string) (end record.Offset) { // as another node would
+		_, end, err := host.Replica.Tail().Bounds()
+		require.NoError(t, err)
+		var b record.Builder
+		b.Reset(nil)
+		for _, value := range values {
+			require.NoError(t, b.Add(record.Record{Value: []byte(value)}))
+		}
+		batch, err := b.Finish(record.None)
+		require.NoError(t, err)
+		require.NoError(t, host.AppendAt(t.Context(), end, batch))
+		return end
+	}
+	add(fmt.Sprintf(`{"change":"others","put":[{"id":7,"name":"others","replicas":[{"id":70,"node":99}],"config":{"durability":"","settings":{"a":%q}}}]}`,
+		strings.Repeat("x", c.Most-50_000)))
+	large := settings.Config{Settings: map[string]string{"a": strings.Repeat("\x01", 4000)}} // six times that in JSON
+	create(t, n, "one", large)
+	create(t, n, "two", large)
+	_, err := n.CreateLog(t.Context(), anyone, "three", large)
+	requireReason(t, record.TooLarge, err)
+
+	var sessions []string
+	for i := range catalog.CheckpointEvery {
+		sessions = append(sessions, fmt.Sprintf(`{"change":"other-%d","sessions":%d}`, i, i+2))
+	}
+	end := add(sessions...)
+	require.Eventually(t, func() bool {
+		start, _, err := host.Replica.Tail().Bounds()
+		return err == nil && start > end
+	}, time.Minute, 10*time.Millisecond, "the catalog is written anew and trimmed")
+	_, err = n.CreateLog(t.Context(), anyone, "three", large)
+	requireReason(t, record.TooLarge, err)
+	require.NoError(t, n.DeleteLog(t.Context(), anyone, "one"))
+	create(t, n, "three", large)
 }

@@ -51,6 +51,9 @@ type Catalog struct {
 	mu    sync.Mutex // guards what follows; held while records are folded
 	state cluster.State
 	Next  record.Offset // the first record not folded yet
+	// size is at least what a checkpoint of the state takes: the bytes of the newest one
+	// that was folded, and of all changes since.
+	size int
 	// Awaited are the tries of the group that is being made that may be in the
 	// log, or may yet get there; landed: one of them was folded.
 	Awaited []CatalogTry
@@ -197,6 +200,10 @@ func (c *Catalog) fold(chunk reading.Chunk) error {
 		if err := c.state.Fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
+		if change.Checkpoint != nil {
+			c.size = 0
+		}
+		c.size += len(r.Value)
 		if refusal := c.Outdated(&c.state); refusal != nil {
 			return fmt.Errorf("change %d of the catalog: %s: %w", r.Offset, refusal.Detail, cluster.ErrNewer)
 		}

@@ -31,6 +31,8 @@ type Changes struct {
 	// Majority reports whether there are connections with a majority of the replicas of the catalog.
 	Majority func(h *hosted.Log) bool
 	Stopping context.Context // ends with Node.StopDeciding
+	// Most bounds the state: cluster.MaxCheckpointBytes, in a test less.
+	Most int
 
 	// Waiting are changes that nobody makes yet.
 	Waiting proposals
@@ -224,6 +226,7 @@ func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte,
 		scratch := ch.catalog.state.Clone()
 		state = &scratch
 	}
+	size := ch.catalog.size
 	for i, p := range group {
 		var change cluster.Change
 		if change, p.Refused = p.Decide(state); p.Refused == nil {
@@ -236,6 +239,11 @@ func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte,
 		value, err := json.Marshal(change)
 		if err != nil {
 			return 0, nil, fmt.Errorf("encode change: %w", err)
+		}
+		if size += len(value); size > ch.Most {
+			if size, p.Refused = cluster.Fit(state, change, ch.Most); p.Refused != nil {
+				continue
+			}
 		}
 		values = append(values, value)
 		if i < len(group)-1 {

@@ -37,7 +37,8 @@ func (p *Proposal) finish(err error) {
 	close(p.done)
 }
 
-// MaxTogether bounds the changes of one append, and so its bytes.
+// MaxTogether bounds the changes of one append, and so its bytes: settings of 4 KiB may take six
+// times that in JSON, and a batch has 16 MiB.
 const MaxTogether = 256
 
 // proposals are changes that wait to be made, oldest first.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
@@ -76,7 +77,7 @@ func New(p Parts) *Owners {
 		renewals: wake, repairer: rp, slow: n.Slow,
 		NewCatalog: func(host *hosted.Log) *catalog.Catalog {
 			ch := &catalog.Changes{
-				Logger: p.Logger, Now: p.Self.Now, Outdated: p.Self.Outdated, NodeOf: p.Router.NodeOf, Shown: op.Rehost, Stopping: p.Deciding,
+				Logger: p.Logger, Now: p.Self.Now, Outdated: p.Self.Outdated, NodeOf: p.Router.NodeOf, Shown: op.Rehost, Stopping: p.Deciding, Most: cluster.MaxCheckpointBytes,
 				Majority: func(h *hosted.Log) bool { return majorityReached(h, p.Router, p.Others.Peers) },
 				Ask: func(ctx context.Context, node uint64, q catalog.CatalogAppend) error {
 					return p.Caller.Call(ctx, node, peers.AskCatalogAppend, q, nil)
