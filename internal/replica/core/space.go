@@ -9,7 +9,8 @@ import (
 // A disk that fills up stops taking entries in two steps. Below the first
 // threshold it takes no more records; below the second, no more commands either.
 // What no threshold stops is what makes room and what elects: trims, the contents for the digest without
-// which what is trimmed does not go, and entries of Raft's own, which are no larger than a vote.
+// which what is trimmed does not go, and entries of Raft's own, which are no larger than a vote. Nor the end of
+// an epoch, so that a program that was started again can resume; it is as small.
 //
 // A leader proposes what a majority has room for, so that the room between the
 // thresholds is left for commands and for what is in flight.
