@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/client"
 	"strandline.dev/clients/scenarios"
 )
 
@@ -21,6 +22,12 @@ func playPage(t *testing.T, language string, run func(program string) *exec.Cmd)
 	e, err := scenarios.Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	// Who comes from the README has made this log.
+	c, err := client.Dial(e.Addresses())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	_, err = c.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
 
 	programs := regexp.MustCompile("(?s)```"+language+"\n(.*?)```.*?```\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	require.Len(t, programs, strings.Count(string(page), "```"+language), "each program has its output")
