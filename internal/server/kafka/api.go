@@ -52,7 +52,7 @@ var apis = index(
 	serve(kmsg.DescribeGroups, 0, 5, "(s) b@3", ofGroups(coordinator.DescribeGroups)),
 	serve(kmsg.ListGroups, 0, 5, "(s)@4 (s)@5", ofGroups(coordinator.ListGroups)),
 	serve(kmsg.DeleteGroups, 0, 2, "(s)", ofGroups(coordinator.DeleteGroups)),
-	serve(kmsg.SASLHandshake, 1, 1, "s", ofConnection((*call).saslHandshake)),
+	serve(kmsg.SASLHandshake, 0, 1, "s", ofConnection((*call).saslHandshake)),
 	serve(kmsg.ApiVersions, 0, 3, "s@3 s@3", nil),
 	serve(kmsg.CreateTopics, 0, 7, "[s i h [i (i)] [s s]] i b@1", ofTopics((*topics.Topics).CreateTopics)),
 	serve(kmsg.DeleteTopics, 0, 6, "[s u]@6 (s)@0-5 i", ofTopics((*topics.Topics).DeleteTopics)),

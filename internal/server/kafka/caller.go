@@ -79,10 +79,15 @@ func admits(c *connection, key int16, size int) error {
 	return err
 }
 
-// saslHandshake begins a login.
+// saslHandshake begins a login. Version 0 is announced because librdkafka before 2.9 looks for it
+// and then uses version 1, as Kafka does. Whoever uses it sends what follows without headers, which is not taken.
 func (q *call) saslHandshake(m *kmsg.SASLHandshakeRequest) *kmsg.SASLHandshakeResponse {
 	c := q.connection
 	r := kmsg.NewPtrSASLHandshakeResponse()
+	if r.Version = q.version; r.Version == 0 {
+		r.ErrorCode = kerr.UnsupportedSaslMechanism.Code // with an empty list of those that are
+		return r
+	}
 	r.SupportedMechanisms = guard.Mechanisms
 	var err error
 	if c.login.attempt, err = c.server.node.Login(m.Mechanism, c.conn.RemoteAddr()); err != nil {

@@ -29,9 +29,6 @@ func unsupported(key, version int16) kmsg.Response {
 	}
 	without := r.AppendTo(nil)
 	code.SetInt(int64(kerr.UnsupportedVersion.Code))
-	if key == kmsg.SASLHandshake.Int16() {
-		code.SetInt(int64(kerr.UnsupportedSaslMechanism.Code)) // with an empty list of those that are
-	}
 	if bytes.Equal(without, r.AppendTo(nil)) {
 		return nil // this version has no such field
 	}
