@@ -66,18 +66,22 @@ func landed(err error, reasons ...*Error) bool {
 }
 
 // A client that has lost its leader queries the nodes every 50 to 100 ms, so that it
-// finds the next one that soon. Such a query costs a node next to nothing.
+// finds the next one that soon. Such a query costs a node next to nothing; those of a
+// thousand clients take a core, which nodes may need to find each other. So who has waited for
+// long finds the next leader later by a tenth of that, and by slowestDelay at most.
 const (
-	firstDelay = 10 * time.Millisecond
-	lastDelay  = 100 * time.Millisecond
+	firstDelay   = 10 * time.Millisecond
+	lastDelay    = 100 * time.Millisecond
+	slowestDelay = time.Second
 )
 
-// pauses lie between tries. The upper bound of a pause doubles up to lastDelay, and
-// each pause is random between half of that and all of it, so that clients which lost
-// the same node do not return together.
+// pauses lie between tries. The upper bound of a pause doubles up to lastDelay, and later a
+// tenth of the time since the first; each pause is random between half of that and all of
+// it, so that clients which lost the same node do not return together.
 type pauses struct {
 	tries int // made since the last pause, each at another node
 	delay time.Duration
+	began time.Time // the first pause
 	until time.Time // end of a pause that was cut short; zero: none was
 }
 
@@ -100,8 +104,12 @@ func (p *pauses) between(ctx context.Context, tried *peer, width int) error {
 // same pause.
 func (p *pauses) wait(ctx context.Context, tried *peer) error {
 	if p.until.IsZero() {
-		p.until = time.Now().Add(p.delay/2 + rand.N(p.delay/2))
-		p.delay = min(2*p.delay, lastDelay)
+		now := time.Now()
+		if p.began.IsZero() {
+			p.began = now
+		}
+		p.until = now.Add(p.delay/2 + rand.N(p.delay/2))
+		p.delay = min(2*p.delay, max(lastDelay, now.Sub(p.began)/10), slowestDelay)
 	}
 	timed, cancel := context.WithDeadline(ctx, p.until)
 	defer cancel()
