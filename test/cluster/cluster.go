@@ -36,6 +36,9 @@ type Options struct {
 	Data func(node string) string
 	// Place is the datacenter of a node of this name, its label dc; nil: it has none.
 	Place func(node string) string
+	// Direct leaves the proxies between the nodes out: what nodes say to each other then
+	// does not wait for the process of the test, where a thousand clients may be at work.
+	Direct bool
 	// Encrypted gives nodes and clients certificates.
 	Encrypted bool
 	// Program is what the nodes and commands run; empty: that of this tree. Node.Install

@@ -136,15 +136,15 @@ func (c *wiring) others(name string) []string {
 	return others
 }
 
-// connect puts a proxy into every directed pair, and gives each node the addresses of
-// its own proxies.
+// connect puts a proxy into every directed pair, unless the options say otherwise, and
+// gives each node the addresses it reaches the others by.
 func (c *wiring) connect() {
 	c.t.Helper()
 	for _, from := range c.nodes {
 		var peers []string
 		for _, to := range c.nodes {
 			address := to.grpc
-			if from != to {
+			if from != to && !c.options.Direct {
 				p, err := proxy.Listen(c.subnet.address(networkHost, 0), to.grpc)
 				require.NoError(c.t, err)
 				c.links[link{from.name, to.name}] = p

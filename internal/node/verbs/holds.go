@@ -85,6 +85,9 @@ func (hs *Holds) HoldsOf(h *hosted.Log) (holds []Hold) {
 		return nil
 	}
 	list := h.Replica.Status().Holds
+	if len(list) == 0 {
+		return nil // it is part of every description: nothing is looked up on disk
+	}
 	from := make([]record.Offset, len(list))
 	for i := range list {
 		from[i] = list[i].Offset

@@ -213,7 +213,7 @@ func TestAThousandClientsThatAppendStayWithinTheNodesMemory(t *testing.T) {
 // A thousand clients that append to a log whose majority is gone stay within the memory
 // of the node that is left, and all that they sent is appended when the others are back.
 func TestAThousandClientsThatWaitForAMajorityStayWithinTheNodesMemory(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: 3, Flags: []string{"--memory", "512MiB"}})
+	c := cluster.Start(t, cluster.Options{Nodes: 3, Direct: true, Flags: []string{"--memory", "512MiB"}})
 	c.CreateLog("orders", client.LogConfig{})
 	left := c.Node(c.AwaitLeader("orders"))
 	began := time.Now()
