@@ -1,0 +1,7 @@
+package disk
+
+type File struct{}
+
+func (*File) Sync() {}
+
+func (*File) Close() {}

@@ -1,0 +1,3 @@
+module story
+
+go 1.26
