@@ -250,15 +250,19 @@ export function wrongAddress(address: string, anywhere: boolean): StrandlineErro
   return invalid(`address ${address} is not loopback: it needs tls, or insecure: true`);
 }
 
+// A client that has lost its leader soon finds the next one. The queries of a thousand that have waited for
+// long would take the processors that nodes need to find each other.
 const firstDelay = 10;
 const lastDelay = 100;
+const slowestDelay = 1000;
 
 /**
- * Lie between tries. The longest that one can be doubles, and each is between half and all of that, so
- * that clients which lost the same node do not come back together.
+ * Lie between tries. The longest that one can be doubles, and later is a tenth of the time since the first;
+ * each is between half and all of that, so that clients which lost the same node do not come back together.
  */
 export class Pauses {
   delay = firstDelay;
+  #began: number | undefined; // the first pause
   #tries = 0; // since the last pause, each at another node
 
   /** Pauses only when so many nodes have been tried since the last pause. */
@@ -269,10 +273,17 @@ export class Pauses {
 
   /** Pauses, or less if the connection to a node that could not be reached changes before. */
   async wait(tried?: Peer, signal?: AbortSignal): Promise<void> {
-    const delay = this.delay * (0.5 + 0.5 * Math.random());
-    this.delay = Math.min(2 * this.delay, lastDelay);
+    const delay = this.draw(performance.now());
     if (tried?.failing) await tried.change(connectivityState.TRANSIENT_FAILURE, delay, signal);
     else await sleep(delay, signal);
     this.#tries = 0;
+  }
+
+  /** How long a pause that begins now is. */
+  draw(now: number): number {
+    this.#began ??= now;
+    const delay = this.delay * (0.5 + 0.5 * Math.random());
+    this.delay = Math.min(2 * this.delay, Math.max(lastDelay, (now - this.#began) / 10), slowestDelay);
+    return delay;
   }
 }

@@ -332,10 +332,18 @@ test("a flush does not wait for the answers of what has failed", async () => {
   assert.equal(backlog.newest(), undefined);
 });
 
-test("pauses grow, to a bound", async () => {
+test("pauses grow with the time waited, to a bound", () => {
+  // The queries of a thousand clients that all wait would otherwise take the processors that nodes need to
+  // find each other.
   const pauses = new Pauses();
-  for (let n = 0; n < 5; n++) await pauses.wait();
-  assert.equal(pauses.delay, 100);
+  let [asked, waited] = [0, 0];
+  while (waited < 60_000) {
+    const pause = pauses.draw(5000 + waited);
+    assert.ok(pause > 0 && pause <= Math.min(Math.max(100, waited / 10), 1000));
+    waited += pause;
+    if (++asked === 12) assert.ok(waited < 1200, "at first it asks often");
+  }
+  assert.ok(asked < 150);
 });
 
 test("the sizes of a queue stay right however it is used", () => {

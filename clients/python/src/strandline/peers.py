@@ -275,15 +275,19 @@ def check_address(address: str, anywhere: bool) -> None:
     raise Error("INVALID", f"address {address} is not loopback: it needs tls, or insecure=True")
 
 
-_FIRST_DELAY, _LAST_DELAY = 0.010, 0.100
+_FIRST_DELAY, _LAST_DELAY, _SLOWEST_DELAY = 0.010, 0.100, 1.0
+"""A client that has lost its leader soon finds the next one. The queries of a thousand that have waited
+for long would take the processors that nodes need to find each other."""
 
 
 class Pauses:
-    """Lie between tries. The longest that one can be doubles, and each is between half and all of
-    that, so that clients which lost the same node do not come back together."""
+    """Lie between tries. The longest that one can be doubles, and later is a tenth of the time since the
+    first; each is between half and all of that, so that clients which lost the same node do not come back
+    together."""
 
     def __init__(self) -> None:
         self.delay = _FIRST_DELAY
+        self._began: float | None = None  # the first pause
         self._tries = 0  # since the last pause, each at another node
 
     async def between(self, tried: Peer | None, width: int) -> None:
@@ -296,10 +300,17 @@ class Pauses:
 
     async def wait(self, tried: Peer | None = None) -> None:
         """Pauses, or less if the connection to a node that could not be reached changes before."""
-        delay = self.delay * random.uniform(0.5, 1)
-        self.delay = min(2 * self.delay, _LAST_DELAY)
+        delay = self._draw(time.monotonic())
         if tried is not None and tried.state == grpc.ChannelConnectivity.TRANSIENT_FAILURE:
             await tried.change(delay)
         else:
             await asyncio.sleep(delay)
         self._tries = 0
+
+    def _draw(self, now: float) -> float:
+        """How long a pause that begins now is."""
+        if self._began is None:
+            self._began = now
+        delay = self.delay * random.uniform(0.5, 1)
+        self.delay = min(2 * self.delay, max(_LAST_DELAY, (now - self._began) / 10), _SLOWEST_DELAY)
+        return delay
