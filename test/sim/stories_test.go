@@ -93,7 +93,7 @@ func hangingHeir(s suite) {
 	heir := w.nodes[leader.id%3]
 	heir.hung = forever
 	leader.act(leader.life, func() {
-		leader.replica.Do(func(c *core.Core) { c.HandOver(heir.replicaID) })
+		leader.replica.Do(func(c *core.Core) { c.Handover.HandOver(heir.replicaID) })
 	})
 	s.within("an election", func() bool {
 		return heir.replica.Status().Term > 1 && leader.replica.Status().Leader != leader.replicaID
@@ -120,7 +120,7 @@ func forgottenVoter(s suite) {
 			w.network.cut[way{candidate.id, voter.id}] = true
 		case voter.replica.Status().Leading:
 			voter.act(voter.life, func() {
-				voter.replica.Do(func(c *core.Core) { c.HandOver(candidate.replicaID) })
+				voter.replica.Do(func(c *core.Core) { c.Handover.HandOver(candidate.replicaID) })
 			})
 		}
 		w.step()

@@ -161,7 +161,7 @@ func (w *faults) handOverInVain(leader *node) {
 	heir.paused = w.now + 2*second
 	leader.act(leader.life, func() {
 		if leader.serves() {
-			leader.replica.Do(func(c *core.Core) { c.HandOver(heir.replicaID) })
+			leader.replica.Do(func(c *core.Core) { c.Handover.HandOver(heir.replicaID) })
 			w.counts.Handovers++
 		}
 	})

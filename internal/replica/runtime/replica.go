@@ -146,14 +146,14 @@ func (r *Replica) Tick() {
 	}
 	stalled := r.Stalled() > 0
 	r.post(input{do: func(c *core.Core) {
-		c.SetStalled(stalled)
+		c.Handover.SetStalled(stalled)
 		c.Tick()
 	}})
 }
 
 // PeerBack records that there is a connection to another replica's node again.
 func (r *Replica) PeerBack(other uint64) {
-	r.post(input{do: func(c *core.Core) { c.StirBy(other) }})
+	r.post(input{do: func(c *core.Core) { c.Group.StirBy(other) }})
 }
 
 // Step takes a message from another replica, which it may keep, if isSenders
@@ -187,11 +187,11 @@ var ErrForged = errors.New("the message is of a replica that is not its sender's
 // may be lost. Refused: its process is gone too.
 func (r *Replica) PeerLost(other uint64, refused bool) {
 	r.post(input{do: func(c *core.Core) {
-		c.StirBy(other)
-		c.Unreachable(other)
-		c.SnapshotLost(other)
+		c.Group.StirBy(other)
+		c.Group.Unreachable(other)
+		c.Group.SnapshotLost(other)
 		if refused {
-			c.PeerGone(other)
+			c.Election.PeerGone(other)
 		}
 	}})
 }
@@ -199,7 +199,7 @@ func (r *Replica) PeerLost(other uint64, refused bool) {
 // HandOver lets another replica lead, 0 the one that has most. It returns once
 // this one does not lead any more; an error says that it leads on, or that ctx ended.
 func (r *Replica) HandOver(ctx context.Context, to uint64) error {
-	began, err := ask(ctx, r, func(c *core.Core, answer func(bool)) { answer(c.HandOver(to)) })
+	began, err := ask(ctx, r, func(c *core.Core, answer func(bool)) { answer(c.Handover.HandOver(to)) })
 	switch {
 	case err != nil:
 		return err
@@ -207,7 +207,7 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 		return errNoHeir
 	}
 	leads, err := ask(ctx, r, func(c *core.Core, answer func(bool)) {
-		c.When(core.HandoverEnded, func() { answer(c.Leads()) })
+		c.Waiters.When(core.HandoverEnded, func() { answer(c.Group.Leads()) })
 	})
 	if err == nil && leads {
 		return errNotTaken
@@ -246,11 +246,11 @@ func (r *Replica) awaitLeader(ctx context.Context, m core.Milestone) error {
 // Final is the index up to which the entries in Log are committed, and never
 // change: those that have been applied, which are durable then.
 func (r *Replica) Final(ctx context.Context) (uint64, error) {
-	return ask(ctx, r, func(c *core.Core, answer func(uint64)) { answer(c.Final()) })
+	return ask(ctx, r, func(c *core.Core, answer func(uint64)) { answer(c.Applier.Final()) })
 }
 
 func (r *Replica) await(ctx context.Context, m core.Milestone) error {
-	_, err := ask(ctx, r, func(c *core.Core, answer func(struct{})) { c.When(m, func() { answer(struct{}{}) }) })
+	_, err := ask(ctx, r, func(c *core.Core, answer func(struct{})) { c.Waiters.When(m, func() { answer(struct{}{}) }) })
 	return err
 }
 
@@ -278,7 +278,7 @@ func ask[T any](ctx context.Context, r *Replica, f func(c *core.Core, answer fun
 // before Ended.
 func (r *Replica) Close(ctx context.Context) error {
 	_ = r.await(ctx, core.Drained) // or until ctx ends
-	r.Do(func(c *core.Core) { c.Stop() })
+	r.Do(func(c *core.Core) { c.Lifecycle.Stop() })
 	r.closing.Do(func() {
 		go func() {
 			r.running.Wait()
