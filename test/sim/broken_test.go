@@ -69,6 +69,7 @@ var flawed = []struct {
 	{"stale-break-counts", 2, []string{problem}, ""},
 	{"digest-not-in-snapshot", 0, []string{problem}, ""},
 	{"digest-misses-an-entry", 0, []string{problem}, ""},
+	{"sent-segments-recycled", 6, []string{problem}, ""},
 }
 
 // flawedOptions are those of runs that show a flaw, where it takes some.
@@ -78,6 +79,7 @@ var flawedOptions = map[string]Options{
 	"stale-break-counts":     {Holds: true},
 	"digest-not-in-snapshot": {Digests: true},
 	"digest-misses-an-entry": {Digests: true},
+	"sent-segments-recycled": {Hard: true},
 }
 
 func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {

@@ -174,7 +174,8 @@ func halfAnAppend(s suite) {
 	w.run(w.now + 2*second)
 	leader := s.leader()
 	last := leader.replica.Committed()
-	values, hashes := w.valuesOf("suite", []int{longRecord, longRecord, longRecord, longRecord, longRecord})
+	long := w.longRecord()
+	values, hashes := w.valuesOf("suite", []int{long, long, long, long, long})
 	w.call(history.Event{Client: "suite", Log: logName, Verb: history.Append, Hashes: hashes}, leader, func(n *node, reply func(history.Event, func())) {
 		q := &core.Request{Append: w.batches(values)}
 		q.Done = func(a sequence.Answer) { reply(answered(q, a), func() {}) }

@@ -123,7 +123,7 @@ func (c *Core) Append(r *Request) {
 		c.round.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.ShuttingDown, "this node is shutting down")})
 	case !c.Group.Leads():
 		c.round.answer(r.Done, sequence.Answer{Refusal: c.Group.notLeader()})
-	case c.proposer.queued > maxQueuedBytes:
+	case c.proposer.queued > c.proposals.limits.Queued:
 		c.round.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.proposer.queued)})
 	default:
 		c.Activity.woken()

@@ -1,7 +1,33 @@
 package core
 
+import (
+	"strandline.dev/internal/replica/core/lagging"
+	"strandline.dev/internal/sequence"
+)
+
+// Limits are those that a test may make smaller, so that runs come near them.
+type Limits struct {
+	Table    sequence.Limits
+	Message  uint64 // messageBytes
+	InFlight uint64 // inFlightBytes
+	Window   int    // windowBytes
+	Queued   int    // maxQueuedBytes
+	Feed     lagging.Limits
+}
+
+// DefaultLimits are those of production.
+func DefaultLimits() Limits {
+	return Limits{
+		Table: sequence.DefaultLimits(), Message: messageBytes, InFlight: inFlightBytes, Window: windowBytes, Queued: maxQueuedBytes,
+		Feed: lagging.DefaultLimits(),
+	}
+}
+
 // Limits of a core, and why.
 const (
+	// messageBytes of entries, or one entry, are in one message.
+	messageBytes = 1 << 20
+
 	// maxDrains bounds the drains of the queue that are not on this disk yet: one
 	// syncing, one forming. More only makes the entries smaller (measured: -40 %).
 	maxDrains = 2

@@ -34,6 +34,8 @@ type Config struct {
 	Elect uint64
 	// Stretch is that of Distance.SetStretch; 0 is 1.
 	Stretch int
+	// Limits are those of a log and what is sent of it; nil are DefaultLimits.
+	Limits *Limits
 	// HashEvery is how many bytes of batches are hashed together for the digest; 0 is DefaultHashEvery.
 	HashEvery int
 	// Address returns where the clients of a replica's node go. May be nil.
@@ -65,6 +67,11 @@ func New(o Config) (*Core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot at index %d: %w", index, err)
 	}
+	limits := DefaultLimits()
+	if o.Limits != nil {
+		limits = *o.Limits
+	}
+	table.Bound(limits.Table)
 	last := log.LastIndex()
 	lastTerm, err := log.Term(last)
 	if err != nil {
@@ -78,9 +85,9 @@ func New(o Config) (*Core, error) {
 	t.Publish(0, 0, table.Holds())
 	g := &group{id: o.ID, logger: o.Logger, term: hard.Term, address: o.Address, storage: &storage{
 		tail: t, log: log, table: table, last: last, lastTerm: lastTerm, hard: hard, conf: conf, logger: o.Logger,
-		feed: lagging.Feed{Memory: o.Memory.Sending}, applied: index, appliedTerm: term, commit: hard.Commit, durable: last,
+		feed: lagging.Feed{Memory: o.Memory.Sending, Limits: limits.Feed}, applied: index, appliedTerm: term, commit: hard.Commit, durable: last,
 	}}
-	ps := &proposals{committed: o.Committed, acks: ackTimes{report: o.Acknowledged}}
+	ps := &proposals{limits: limits, committed: o.Committed, acks: ackTimes{report: o.Acknowledged}}
 	h := &handover{group: g, proposals: ps}
 	r := &round{}
 	confirm := &confirmations{}
@@ -123,10 +130,10 @@ func New(o Config) (*Core, error) {
 	config := &raft.Config{
 		ID: o.ID, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
 		Storage: c.Group.storage, Applied: index, AsyncStorageWrites: true,
-		MaxSizePerMsg:            1 << 20,
+		MaxSizePerMsg:            limits.Message,
 		MaxCommittedSizePerReady: 64 << 20,
 		MaxInflightMsgs:          256,
-		MaxInflightBytes:         inFlightBytes,
+		MaxInflightBytes:         limits.InFlight,
 		CheckQuorum:              true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
 		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: raftLogger{o.Logger},

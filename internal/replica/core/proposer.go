@@ -61,7 +61,7 @@ func (p *proposer) cover() {
 // decide drains the queue into the sequencer until an entry is full.
 func (p *proposer) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
 	n := 0
-	for n < len(p.queue) && bytes < record.EntryTargetBytes {
+	for n < len(p.queue) && bytes < p.proposals.limits.Table.EntryTarget {
 		r := p.queue[n]
 		n++
 		bytes += r.bytes()

@@ -152,6 +152,7 @@ func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*In
 	s.group.logger.Info("the leader has trimmed what this replica lacks; it continues behind",
 		"index", meta.GetIndex(), "offset", int64(table.End()))
 	room, left := s.proposer.sequencer.Room(), s.proposer.sequencer.MemoryLeft()
+	table.Bound(s.group.storage.table.Limits())
 	s.group.storage.table, s.proposer.sequencer = table, sequence.New(table)
 	s.proposer.sequencer.SetRoom(room)
 	s.proposer.sequencer.SetMemoryLeft(left)

@@ -53,8 +53,9 @@ type Options struct {
 	Elect uint64
 	// Stretch multiplies the times of elections and heartbeats, see core.Core; 0 is 1.
 	Stretch int
-	// HashEvery is that of core.Config.
+	// HashEvery and Limits are those of core.Config.
 	HashEvery int
+	Limits    *core.Limits
 	// Send hands a message for another replica over, as parts to be sent one
 	// after the other, which nobody changes. It must not block; false: the
 	// message is lost, which Raft bears. May be nil for a log with one replica.
@@ -116,7 +117,7 @@ func recovered(o Options) (*Replica, *core.Core, error) {
 	}
 	c, err := core.New(core.Config{
 		ID: o.ID, Log: o.Log, HardState: o.HardState, Memory: o.Memory, Logger: o.Logger,
-		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged,
+		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Limits: o.Limits, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged,
 	})
 	if err != nil {
 		return nil, nil, err
