@@ -40,13 +40,13 @@ func NewAppend(c *terminal.Terminal) *cobra.Command {
 offset when all are acknowledged. Records are sent as they come, in order and at
 most once. The input is
 
-  text   a record a line, without its line feed; with --columns key and headers too
+  text   a record a line, without its line feed
   json   a JSON object a line, as "read -o json" writes them; value and key are
          text, value_base64 and key_base64 any bytes
   raw    record batches, as "read -o raw" writes them: copies keys, headers,
          times and bytes exactly
 
---columns says what stands in a line of text, with tabs between: key, value, header:NAME.
+With --columns a line of text has a key and headers too, with tabs between: key, value, header:NAME.
 The last column is the rest of the line, whatever is in it.
 
 With --keep-offsets raw records get the offsets that they had in the log they come
