@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,13 +23,20 @@ var stories = map[string]func(s suite){
 	"forgotten voter": forgottenVoter,
 	"cut off trim":    cutOffTrim,
 	"half an append":  halfAnAppend,
+
+	"torn move":        tornMove,
+	"replaced change":  replacedChange,
+	"handover in vain": handoverInVain,
 }
 
+// onFour are the stories that take a fourth node, without a replica.
+var onFour = []string{"torn move", "replaced change", "handover in vain"}
+
 func TestStories(t *testing.T) {
-	for name, story := range stories {
+	for name := range stories {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(seedsUsually / 20) {
-				r := runStory(t, seed, story, nil)
+				r := runStory(t, seed, name, nil)
 				require.NoError(t, r.Err(), "seed %d", seed)
 			}
 		})
@@ -36,10 +44,14 @@ func TestStories(t *testing.T) {
 }
 
 // runStory runs a story.
-func runStory(t tester, seed uint64, story func(suite), broken *flaw) *Result {
-	return run(seed, Options{Nodes: 3, Replicas: 3, flaw: broken}, func(w *world) {
+func runStory(t tester, seed uint64, name string, broken *flaw) *Result {
+	nodes := 3
+	if slices.Contains(onFour, name) {
+		nodes = 4
+	}
+	return run(seed, Options{Nodes: nodes, Replicas: 3, flaw: broken}, func(w *world) {
 		w.run(w.now + w.between(2*second, 3*second))
-		story(suite{t, w, seed})
+		stories[name](suite{t, w, seed})
 	})
 }
 
