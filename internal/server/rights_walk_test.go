@@ -169,9 +169,9 @@ func kindOf(v protoreflect.Value) protoreflect.Kind {
 }
 
 // served are the services of a port.
-func served(t *testing.T, c *grpc.ClientConn) (names []string) {
+func served(ctx context.Context, t *testing.T, c *grpc.ClientConn) (names []string) {
 	t.Helper()
-	stream, err := grpc_reflection_v1.NewServerReflectionClient(c).ServerReflectionInfo(t.Context())
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(c).ServerReflectionInfo(ctx)
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}))
 	answer, err := stream.Recv()
@@ -228,7 +228,11 @@ func TestEveryCallNeedsTheRightThatIsWrittenHere(t *testing.T) {
 	conn, err := grpc.NewClient(n.GRPC(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
-	for _, service := range served(t, conn) {
+	nobody, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	require.NoError(t, err)
+	_, err = nobody.Recv()
+	require.Equal(t, codes.Unauthenticated, status.Code(err), "descriptions cost more than who proves nothing may")
+	for _, service := range served(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["append"]), t, conn) {
 		pkg := service[:strings.LastIndex(service, ".")]
 		require.Contains(t, []string{"strandline.v1", "logspec", "grpc.health.v1", "grpc.reflection.v1", "grpc.reflection.v1alpha"}, pkg,
 			"%s is served and not walked: gRPC's own, which show what is the same everywhere, need no right", service)

@@ -114,14 +114,13 @@ func (s *soloist) learnEnd(a sequence.Answer, _ *history.Event) {
 }
 
 // longRecord is so long that a few of them do not fit into one entry.
-func (w *world) longRecord() int { return w.limitsOf().Table.EntryTarget / 3 }
+const longRecord = record.EntryTargetBytes / 3
 
 // appendLong appends so much that it spans entries, and has one answer.
 func (s *soloist) appendLong() {
 	w := s.world
 	w.counts.Spanning++
-	long := w.longRecord()
-	values, hashes := w.valuesOf(s.name, []int{long, long, long, 100, long})
+	values, hashes := w.valuesOf(s.name, []int{longRecord, longRecord, longRecord, 100, longRecord})
 	s.call(history.Event{Verb: history.Append, Hashes: hashes}, func() *core.Request {
 		return &core.Request{Append: w.batches(values)}
 	}, s.learnEnd)

@@ -37,8 +37,7 @@ type world struct {
 	quietEnd bool  // no client begins anything in the last seconds of faults
 	// readReplicas is as in Options.
 	readReplicas bool
-	limits       *limits // nil: those of production
-	aged         bool    // all damage is an older copy of a newest segment
+	aged         bool // all damage is an older copy of a newest segment
 	traced       io.Writer
 	flaw         *flaw // nil: everything is as it should be
 	counts       Counts

@@ -79,7 +79,7 @@ func TestOnlyANodeThatIsAMemberHasRights(t *testing.T) {
 		require.Equal(t, All, r.Of("node/b", nil, o))
 		for _, former := range []string{"node/gone", "node/", "node/ab"} {
 			require.Equal(t, None, r.Of(former, nil, o), "%s on %s", former, o)
-			require.False(t, r.HoldsAnywhere(former, nil, Read))
+			require.False(t, r.HoldsAnywhere(former, nil, Log, Read))
 		}
 	}
 	require.Equal(t, All, Compile(l).Of("node/gone", nil, OfCluster), "it is not known which nodes there are")
@@ -93,11 +93,11 @@ func TestAScopeLeavesSomeRightsAndGivesNone(t *testing.T) {
 	require.Equal(t, Read|Trim|Observe, r.Of("user/root", read, OfLog("audit")))
 	require.Equal(t, None, r.Of("user/root", read, OfCluster))
 	require.Equal(t, None, r.Of("user/root", read, OfLog("_catalog")))
-	require.True(t, r.HoldsAnywhere("user/alice", nil, Append))
-	require.False(t, r.HoldsAnywhere("user/alice", read, Append))
-	require.True(t, r.HoldsAnywhere("user/alice", []Scope{{On: on(t, "log/orders-1"), Rights: Append}}, Append))
-	require.False(t, r.HoldsAnywhere("user/eve", nil, Append))
-	require.False(t, r.HoldsAnywhere("", nil, Append))
+	require.True(t, r.HoldsAnywhere("user/alice", nil, Log, Append))
+	require.False(t, r.HoldsAnywhere("user/alice", read, Log, Append))
+	require.True(t, r.HoldsAnywhere("user/alice", []Scope{{On: on(t, "log/orders-1"), Rights: Append}}, Log, Append))
+	require.False(t, r.HoldsAnywhere("user/eve", nil, Log, Append))
+	require.False(t, r.HoldsAnywhere("", nil, Log, Append))
 }
 
 func TestRightsAreTakenAwayWhereTheyWereGranted(t *testing.T) {

@@ -94,8 +94,8 @@ func (g Grant) rightsOn(o Object) Rights {
 // nodePrefix begins the principal of a node.
 const nodePrefix = "node/"
 
-// HoldsAnywhere reports whether a principal has a right on some log.
-func (r *Rules) HoldsAnywhere(principal string, scope []Scope, right Rights) bool {
+// HoldsAnywhere reports whether a principal has a right on some object of a kind.
+func (r *Rules) HoldsAnywhere(principal string, scope []Scope, kind Kind, right Rights) bool {
 	if r.Of(principal, scope, OfCluster)&right != 0 {
 		return true
 	}
@@ -104,7 +104,7 @@ func (r *Rules) HoldsAnywhere(principal string, scope []Scope, right Rights) boo
 	}
 	for _, who := range []string{principal, Anybody} {
 		for _, g := range r.grants[who] {
-			if g.On.Kind != Log {
+			if g.On.Kind != kind {
 				continue
 			}
 			// A scope may be narrower than the grant, or the other way round.

@@ -22,20 +22,16 @@ const (
 
 // waiters wait for milestones.
 type waiters struct {
-	lifecycle *lifecycle
-	group     *group
-	proposer  *proposer
-	proposals *proposals
-	handover  *handover
-	opened    uint64 // what was known to be committed when this core began
-	waiting   [milestones][]func()
+	*lifecycle
+	opened  uint64 // what was known to be committed when this core began
+	waiting [milestones][]func()
 }
 
 // When calls done once a milestone has been reached, from Wake.
 func (w *waiters) When(m Milestone, done func()) {
 	w.waiting[m] = append(w.waiting[m], done)
 	if m == Drained {
-		w.lifecycle.phase = max(w.lifecycle.phase, closing)
+		w.phase = max(w.phase, closing)
 	}
 }
 
@@ -55,16 +51,16 @@ func (w *waiters) Wake() {
 
 func (w *waiters) reached(m Milestone) bool {
 	switch {
-	case w.group.failed != nil:
+	case w.failed != nil:
 		return true
 	case m == LeaderReady:
-		return w.group.role == leaderReady
+		return w.role == leaderReady
 	case m == Led:
-		return w.group.leader != 0
+		return w.leader != 0
 	case m == HandoverEnded:
-		return !w.group.Leads() || w.handover.to == 0
+		return !w.Leads() || w.handover.to == 0
 	case m == Replayed:
-		return w.group.storage.applied >= w.opened
+		return w.storage.applied >= w.opened
 	}
-	return len(w.proposer.queue) == 0 && len(w.proposals.list) == 0
+	return len(w.queue) == 0 && len(w.proposals.list) == 0
 }

@@ -10,13 +10,11 @@ import (
 )
 
 // RenewSnapshot saves a snapshot soon, see core.
-func (r *Replica) RenewSnapshot() {
-	r.post(input{do: func(c *core.Core) { c.Applier.RenewSnapshot() }})
-}
+func (r *Replica) RenewSnapshot() { r.post(input{do: (*core.Core).RenewSnapshot}) }
 
 // damagedBy is damaged for what came out of a round of the core.
 func (l *loop) damagedBy(c *core.Core, err error) {
-	if err != nil && c.Lifecycle.Failed() != nil {
+	if err != nil && c.Failed() != nil {
 		err = fmt.Errorf("%w: %w", core.ErrEnded, err)
 	}
 	l.damaged(err)

@@ -53,7 +53,7 @@ func (g *sessionVerbs) ReserveSession(ctx context.Context, c node.Caller) (recor
 func (g *core) mayAnywhere(c *node.Caller, verb string, need access.Rights) *record.Refusal {
 	rules, _ := g.node.Rules()
 	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
-		if scope, _, valid := h.shown(rules, now); valid && rules.HoldsAnywhere(h.Principal, scope, need) {
+		if scope, _, valid := h.shown(rules, now); valid && rules.HoldsAnywhere(h.Principal, scope, access.Log, need) {
 			c.Owner = h.owner
 			return nil
 		}

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -28,8 +29,18 @@ type addressKey struct{}
 
 // connected notes the address of a connection, which knows the principal.
 func connected(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, addressKey{}, conn.RemoteAddr())
+	ctx = context.WithValue(ctx, addressKey{}, conn.RemoteAddr())
+	if lines, ok := conn.(*linesConn); ok {
+		conn = lines.Conn
+	}
+	if _, encrypted := conn.(interface{ ConnectionState() tls.ConnectionState }); encrypted {
+		ctx = context.WithValue(ctx, encryptedKey{}, true)
+	}
+	return ctx
 }
+
+// encryptedKey is of the context of a request that came over TLS.
+type encryptedKey struct{}
 
 // needing serves a path to those who have a right on the cluster. Where rights are not
 // enforced it serves those who have a certificate, if clients need one.
@@ -77,7 +88,7 @@ func listening(l net.Listener) context.Context {
 func atHome(next http.Handler, machine string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		at, _ := q.Context().Value(listensKey{}).(*net.TCPAddr)
-		if q.TLS == nil && at != nil && at.IP.IsLoopback() && !isHome(q.Host, machine) {
+		if encrypted, _ := q.Context().Value(encryptedKey{}).(bool); !encrypted && at != nil && at.IP.IsLoopback() && !isHome(q.Host, machine) {
 			text(w)
 			w.Header().Set("Connection", "close")
 			http.Error(w, "this port is for this machine: ask for it as localhost, by its address or the machine's name, not by another name; a proxy sets the Host header so", http.StatusMisdirectedRequest)

@@ -52,7 +52,9 @@ const (
 	MaxConnections          = 1000
 	MaxConnectionsOfAddress = MaxConnections / 4
 
-	maxHeaderBytes = 64 << 10
+	maxHeaderBytes = 12 << 10 // net/http takes 4 KiB more
+	// maxHeaderLines bounds the lines that a client sends with one request.
+	maxHeaderLines = 128
 	readTimeout    = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
 	// writeTimeout is long enough for a profile of a minute.
@@ -91,6 +93,7 @@ func New(n Node, o Options) (*Server, error) {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnState:         answered,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}}, nil
 }
@@ -125,7 +128,7 @@ func (o Options) paths(n Node, metrics http.Handler) []path {
 
 // Serve answers requests until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(l)
+	err := s.http.Serve(linesListener{l})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

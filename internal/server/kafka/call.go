@@ -65,6 +65,9 @@ func (q *call) admit(size int) error {
 			cost = int64(size) * largeCost
 		}
 	}
+	if q.api.key != produceKey && size > smallRequest && !q.mayLarge() {
+		return q.connection.refuseLarge(q.api, size)
+	}
 	if err := pool.Acquire(q.connection.ctx, cost); err != nil {
 		return err
 	}
@@ -106,6 +109,12 @@ func (q *call) decode() error {
 	_, parts, err := q.api.layout.Check(header.Rest, q.version, request.IsFlexible())
 	if err == nil && q.key != produceKey && len(data) > MaxCallBytes && parts > len(data)/largePart {
 		err = fmt.Errorf("%d fields and elements in %d bytes; as many are taken in up to %d bytes", parts, len(data), MaxCallBytes)
+	}
+	if err == nil && q.key == produceKey && parts > maxProduceParts {
+		err = fmt.Errorf("%d fields and elements; at most %d are taken", parts, maxProduceParts)
+	}
+	if err == nil && parts > smallParts && !q.mayLarge() {
+		err = q.connection.refuseLarge(q.api, len(data))
 	}
 	if err != nil {
 		return fmt.Errorf("%s request of version %d: %w", q.api.name, q.version, err)

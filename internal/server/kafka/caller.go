@@ -18,7 +18,7 @@ const (
 	// proveTime and proveBytes are what a connection may take until its client has proved
 	// who it is, where it has to.
 	proveTime  = 10 * time.Second
-	proveBytes = 64 << 10
+	proveBytes = 16 << 10
 )
 
 // login is what a connection knows of an attempt to prove a password. It belongs to the
@@ -75,6 +75,28 @@ func admits(c *connection, key int16, size int) error {
 		return errors.New("its client has sent more than it may before it has proved who it is")
 	}
 	err := record.Refuse(record.Unauthenticated, "%s before the client has proved who it is: it needs a certificate, or SASL", kmsg.NameForKey(key))
+	c.server.node.Audit(c.caller(), "connect", access.OfCluster, err)
+	return err
+}
+
+// mayLarge reports whether the client may send a request of this kind that costs more than a small one: where
+// it holds the right that the kind needs on nothing, all of it would be refused, after it was decoded.
+func (q *call) mayLarge() bool {
+	n := q.connection.server.node
+	if !n.Enforced() {
+		return true
+	}
+	return q.api.right != access.None && n.HoldsSome(q.connection.caller(), q.api.right, q.api.kind)
+}
+
+// refuseLarge is the refusal of such a request, which ends the connection: to answer it, it would have to
+// be decoded.
+func (c *connection) refuseLarge(a *api, size int) error {
+	reason := record.Denied
+	if a.right == access.None {
+		reason = record.Invalid
+	}
+	err := record.Refuse(reason, "a %s request of %d bytes by %s, who has no right to any of it; %d bytes of %d fields and elements would be answered", a.name, size, c.caller().By, smallRequest, smallParts)
 	c.server.node.Audit(c.caller(), "connect", access.OfCluster, err)
 	return err
 }

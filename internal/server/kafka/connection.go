@@ -115,14 +115,14 @@ func (c *connection) logUnserved(key, version int16) {
 	}
 }
 
-// log logs what a client does wrong; of those that have to prove who they are, and have not,
-// one line in logUnprovedEvery.
+// log logs what a client does wrong, one line in logUnprovedEvery; of those that have to prove who they
+// are, and have not, another one: they hide nothing of what others do.
 func (c *connection) log(message string, args ...any) {
-	if !c.mustProve() {
-		c.server.logger.Info(message, args...)
-		return
+	every := &c.server.provedLog
+	if c.mustProve() {
+		every = &c.server.unprovedLog
 	}
-	c.server.unprovedLog.Do(func() { c.server.logger.Info(message+", perhaps not the only one", args...) })
+	every.Do(func() { c.server.logger.Info(message+", perhaps not the only one", args...) })
 }
 
 // finish lets no more requests in.

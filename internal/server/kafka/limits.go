@@ -35,6 +35,14 @@ const (
 	callCost  = 64
 	fetchCost = 16
 
+	// smallRequest and smallParts are what a client may send that holds the right its request needs on
+	// nothing: bytes, but for Produce, whose batches are not looked into, and fields and elements.
+	smallRequest = 16 << 10
+	smallParts   = 256
+
+	// maxProduceParts bounds the fields and elements of one Produce, two or three for each partition.
+	maxProduceParts = 65_536
+
 	// maxUnanswered bounds the requests of one connection that have been
 	// received and not answered. At the bound the connection is not read on.
 	maxUnanswered = 256

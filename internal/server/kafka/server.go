@@ -35,8 +35,9 @@ type Server struct {
 	topics                          topics.Topics
 	metrics                         *metrics
 	answers                         rpc.Flusher
-	// unprovedLog limits the lines about clients that have not proved who they are.
-	unprovedLog rate.Sometimes
+	// unprovedLog limits the lines about clients that have not proved who they are, provedLog
+	// those about others.
+	unprovedLog, provedLog rate.Sometimes
 
 	stopping context.Context
 	stop     context.CancelFunc
@@ -85,8 +86,8 @@ func New(n backend.Node, o Options) *Server {
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
 		inflating:   rpc.NewInflating(o.Memory),
 		readers:     readers.NewPool(n),
-		unprovedLog: rate.Sometimes{Interval: logUnprovedEvery},
-		listeners:   map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
+		unprovedLog: rate.Sometimes{Interval: logUnprovedEvery}, provedLog: rate.Sometimes{Interval: logUnprovedEvery},
+		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)

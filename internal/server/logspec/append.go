@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"strandline.dev/api/logspec"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -69,10 +70,19 @@ func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, 
 		service: d, ctx: stream.Context(), caller: guard.CallerOf(stream.Context()), stream: stream,
 		AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream, maxUnanswered),
 	}
-	if err := d.ensureLog(s.ctx); err != nil {
+	err := d.ensureLog(s.ctx)
+	if err == nil {
+		err = s.mayAppend()
+	}
+	if err != nil {
 		return s.end(err)
 	}
 	return statusOf(s.ctx, s.Run(s))
+}
+
+// mayAppend refuses a caller that may not append, before what it sends is decoded.
+func (s *appendStream) mayAppend() error {
+	return s.node.May(s.caller, "append", access.Append, access.OfLog(s.log))
 }
 
 // Answer implements rpc.AppendCalls. A refusal is the last reply.
@@ -147,7 +157,9 @@ func (s *appendStream) probe() *record.Refusal {
 func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
 	proposals := rpc.CountFields(data, proposalField)
 	cost := int64(data.Len()) + rpc.RequestCost + int64(proposals)*proposalCost
-	if proposals > maxProposals {
+	if refusal := record.RefusalOf(c.stream.mayAppend()); refusal != nil { // rights are taken away as well
+		c.refusal, cost = refusal, int64(data.Len())
+	} else if proposals > maxProposals {
 		// Not TOO_LARGE, whose code here is one that clients wait and try again for.
 		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d: send several requests", proposals, maxProposals)
 		cost = int64(data.Len())

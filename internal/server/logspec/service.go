@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"strandline.dev/api/logspec"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -26,6 +27,8 @@ type Node interface {
 	KnownInfo(c node.Caller, log string) (node.Info, error)
 	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	// May refuses what the caller has no right to.
+	May(c node.Caller, verb string, need access.Rights, o access.Object) error
 }
 
 // Reader is a reading.Reader.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"strandline.dev/api/logspec"
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -46,6 +47,8 @@ type fakeNode struct {
 func newFakeNode() *fakeNode {
 	return &fakeNode{changed: make(chan struct{}), dropped: make(chan struct{}, 1)}
 }
+
+func (f *fakeNode) May(node.Caller, string, access.Rights, access.Object) error { return nil }
 
 func (f *fakeNode) change(do func()) {
 	f.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
@@ -24,6 +25,9 @@ type Callers interface {
 	Enforced() bool
 	// Admit refuses a caller that may not call a method, whatever the call is about.
 	Admit(ctx context.Context, method string) error
+	// AdmitLarge refuses a caller that lacks the right a method needs, before a request of so
+	// many bytes is decoded. named returns what its first field says, a name.
+	AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error
 	// Stream returns the context of a stream, which may end with the caller's rights. end
 	// is called after it.
 	Stream(ctx context.Context) (c context.Context, end func())
@@ -72,9 +76,10 @@ func (s *Server) identify(ctx context.Context) context.Context {
 }
 
 // tap is called with the headers of a call of gRPC, before more of it is received: what one
-// who has not proved who it is may send would not do for a large request with a token.
-func (s *Server) tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	return s.identify(ctx), nil
+// who has not proved who it is may send would not do for a large request with a token. Of a call that
+// is refused here nothing is kept.
+func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	return s.admit(s.identify(ctx), info.FullMethodName)
 }
 
 // admit refuses a call of a method if its caller may not make any, before it is decoded.
@@ -107,10 +112,47 @@ func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 			if err != nil {
 				return nil, err
 			}
-			return handle(srv, ctx, decode, interceptor)
+			return handle(srv, ctx, func(into any) error { return s.decode(ctx, method, decode, into) }, interceptor)
 		}
 	}
 	return &out
+}
+
+// decode decodes a request into a message, unless it is large and its caller may not make it: two bytes of
+// a list can become a structure of two hundred.
+func (s *Server) decode(ctx context.Context, method string, receive func(any) error, into any) error {
+	if _, admits := into.(Admission); admits || s.options.Callers == nil {
+		return receive(into)
+	}
+	a := admitted{server: s, ctx: ctx, method: method, into: into}
+	if err := receive(&a); err != nil {
+		return err
+	}
+	return StatusOf(ctx, a.refusal)
+}
+
+// admitted is the Admission of a request that is received as a whole before its handler sees it.
+type admitted struct {
+	server  *Server
+	ctx     context.Context
+	method  string
+	into    any
+	refusal error
+}
+
+// Admit implements Admission.
+func (a *admitted) Admit(data mem.BufferSlice) (any, error) {
+	n := data.Len()
+	if n > MaxCallBytes {
+		return nil, tooLargeCall(n)
+	}
+	if n > smallCall {
+		a.refusal = a.server.options.Callers.AdmitLarge(a.ctx, a.method, n, func() (string, bool) { return Name(data, 1, longestName) })
+	}
+	if a.refusal != nil {
+		return nil, nil
+	}
+	return a.into, nil
 }
 
 // identified calls a handler with a stream whose context knows who calls.
@@ -124,13 +166,20 @@ func (s *Server) identified(srv any, stream grpc.ServerStream, method string, ha
 	}
 	ctx, end := s.options.Callers.Stream(ctx)
 	defer end()
-	return StatusOf(ctx, handler(srv, identifiedStream{stream, ctx}))
+	return StatusOf(ctx, handler(srv, identifiedStream{stream, ctx, s, method}))
 }
 
-// identifiedStream is a stream with a context of its own.
+// identifiedStream is a stream with a context of its own, whose messages are decoded for those who may send
+// them.
 type identifiedStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx    context.Context
+	server *Server
+	method string
+}
+
+func (s identifiedStream) RecvMsg(into any) error {
+	return s.server.decode(s.ctx, s.method, s.ServerStream.RecvMsg, into)
 }
 
 func (s identifiedStream) Context() context.Context { return s.ctx }

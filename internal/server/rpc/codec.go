@@ -35,7 +35,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	a, ok := v.(Admission)
 	if !ok {
 		if n := data.Len(); n > MaxCallBytes {
-			return fmt.Errorf("message of %d bytes, the limit of this call is %d", n, MaxCallBytes)
+			return tooLargeCall(n)
 		}
 		return c.CodecV2.Unmarshal(data, v)
 	}
@@ -44,6 +44,10 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return err
 	}
 	return c.CodecV2.Unmarshal(data, message)
+}
+
+func tooLargeCall(bytes int) error {
+	return fmt.Errorf("message of %d bytes, the limit of this call is %d", bytes, MaxCallBytes)
 }
 
 // CountFields counts the fields with a number in an encoded message, or with

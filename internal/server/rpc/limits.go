@@ -39,8 +39,15 @@ const (
 	// and settings, which need a few hundred bytes.
 	MaxCallBytes = 1 << 20
 
+	// smallCall is the size up to which such a message is decoded before its caller's rights are
+	// known: it becomes at most some 50 KiB.
+	smallCall = 512
+
+	// longestName bounds the name that a larger one has to begin with, where it is about a log.
+	longestName = 1 << 10
+
 	// maxMetadataBytes bounds the headers of one call.
-	maxMetadataBytes = 64 << 10
+	maxMetadataBytes = 16 << 10
 )
 
 const (

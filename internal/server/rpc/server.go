@@ -103,7 +103,7 @@ func New(o Options) *Server {
 		grpc.InTapHandle(s.tap),
 	)
 	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter, SendFile: FileSender})
-	grpc_health_v1.RegisterHealthServer(s.Server, healthService{s.health, s})
+	s.Server.RegisterService(s.admitting(&grpc_health_v1.Health_ServiceDesc), healthService{s.health, s})
 	reflection.Register(s.Server)
 	return s
 }

@@ -37,6 +37,9 @@ func encodeCall(method string, md metadata.MD) (mem.BufferSlice, error) {
 func decodeCall(payload mem.BufferSlice) (method string, md metadata.MD, err error) {
 	method, rest, _ := strings.Cut(string(payload.Materialize()), "\n")
 	md = metadata.MD{}
+	if items := strings.Count(rest, "\n"); items > maxItems {
+		return "", nil, fmt.Errorf("%w: %d items of metadata, at most %d are taken", errTooLarge, items, maxItems)
+	}
 	for line := range strings.SplitSeq(rest, "\n") {
 		if line == "" {
 			continue

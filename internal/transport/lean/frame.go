@@ -42,7 +42,8 @@ const (
 	// keptPiece is what a client keeps for the next payload.
 	keptPiece = 4 << 20
 
-	maxCallBytes = 32 << 10
+	maxCallBytes = 16 << 10
+	maxItems     = 64 // of metadata in a call
 	maxEndBytes  = 1 << 20
 )
 

@@ -61,6 +61,7 @@ type Rights interface {
 	Believed(h *guard.Holder) bool
 	May(c node.Caller, verb string, need access.Rights, o access.Object) error
 	Sees(c node.Caller, o access.Object) bool
+	HoldsSome(c node.Caller, right access.Rights, kind access.Kind) bool
 	Audit(c node.Caller, verb string, o access.Object, err error)
 	Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error)
 	AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error

@@ -158,10 +158,11 @@ func (s *Topics) DeleteTopics(q *backend.Call, m *kmsg.DeleteTopicsRequest) *kms
 	for _, name := range m.TopicNames {
 		asked = append(asked, kmsg.DeleteTopicsRequestTopic{Topic: &name})
 	}
+	byID := withID(q)
 	for i := range asked {
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
-		t, err := toDelete(q, asked[i].Topic, asked[i].TopicID)
+		t, err := toDelete(q, asked[i].Topic, asked[i].TopicID, byID)
 		if err == nil {
 			out.Topic, out.TopicID = &t.Name, topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID)
 			err = q.Node.DeleteTopic(q.Ctx, q.Caller, t.Name)
@@ -176,9 +177,9 @@ func (s *Topics) DeleteTopics(q *backend.Call, m *kmsg.DeleteTopicsRequest) *kms
 }
 
 // toDelete finds a topic that the client may delete.
-func toDelete(q *backend.Call, name *string, id topicID) (node.Topic, error) {
+func toDelete(q *backend.Call, name *string, id topicID, byID func(topicID) (node.Topic, error)) (node.Topic, error) {
 	if name == nil {
-		return topicWithID(q, id)
+		return byID(id)
 	}
 	return q.TopicFor("delete-log", access.Delete, *name)
 }

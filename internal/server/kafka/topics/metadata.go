@@ -40,13 +40,14 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 		}
 		return r
 	}
+	byID := withID(q)
 	for i := range m.Topics {
 		asked := &m.Topics[i]
 		if committed && (protocol.Text(asked.Topic) == backend.OffsetsTopic || asked.Topic == nil && asked.TopicID == offsets.TopicID) {
 			r.Topics = append(r.Topics, offsets)
 			continue
 		}
-		t, err := askedFor(q, asked.Topic, asked.TopicID)
+		t, err := askedFor(q, asked.Topic, asked.TopicID, byID)
 		if s.AutoCreate && (m.Version < 4 || m.AllowAutoTopicCreation) && asked.Topic != nil &&
 			errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
 			t, err = s.autoCreate(q, *asked.Topic)
@@ -76,9 +77,9 @@ func (s *Topics) autoCreate(q *backend.Call, name string) (node.Topic, error) {
 }
 
 // askedFor finds a topic by its name, or by its id where there is no name.
-func askedFor(q *backend.Call, name *string, id topicID) (node.Topic, error) {
+func askedFor(q *backend.Call, name *string, id topicID, byID func(topicID) (node.Topic, error)) (node.Topic, error) {
 	if name == nil {
-		return topicWithID(q, id)
+		return byID(id)
 	}
 	return q.Topic(*name)
 }

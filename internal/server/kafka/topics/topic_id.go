@@ -3,6 +3,7 @@ package topics
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -26,16 +27,28 @@ func topicIDOf(cluster string, log uint64) topicID {
 	return id
 }
 
-// topicWithID finds a topic by its id.
-func topicWithID(q *backend.Call, id topicID) (node.Topic, error) {
-	all, err := q.Node.Topics(q.Ctx, q.Caller)
-	if err != nil {
-		return node.Topic{}, err
-	}
-	for i := range all {
-		if topicIDOf(q.Node.ClusterID(), all[i].Partitions[0].ID) == id {
-			return all[i], nil
+// withID returns how to find a topic by its id. All topics that the client may see are listed once, when the
+// first is looked for: a request may have very many ids.
+func withID(q *backend.Call) func(topicID) (node.Topic, error) {
+	list := sync.OnceValues(func() (map[topicID]node.Topic, error) {
+		all, err := q.Node.Topics(q.Ctx, q.Caller)
+		byID := make(map[topicID]node.Topic, len(all))
+		for _, t := range all {
+			byID[topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID)] = t
 		}
+		return byID, err
+	})
+	return func(id topicID) (node.Topic, error) {
+		byID, err := list()
+		if err != nil {
+			return node.Topic{}, err
+		}
+		t, ok := byID[id]
+		if !ok {
+			return node.Topic{}, errNoTopicID
+		}
+		return t, nil
 	}
-	return node.Topic{}, protocol.Refuse(kerr.UnknownTopicID, "no topic has this id")
 }
+
+var errNoTopicID = protocol.Refuse(kerr.UnknownTopicID, "no topic has this id")

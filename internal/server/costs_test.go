@@ -1,0 +1,421 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/transport/lean"
+	"strandline.dev/test/cost"
+)
+
+const (
+	// mostBytes is what a call of one who may not make it allocates at most, with its client, which is
+	// in the same process.
+	mostBytes = 64 << 10
+	// costly is the size of the requests, of the 1 MiB that every call takes: enough to tell.
+	costly = 128 << 10
+)
+
+// countedLines counts the lines of a node's log.
+type countedLines struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+func (l *countedLines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *countedLines) Handle(context.Context, slog.Record) error {
+	l.n.Add(1)
+	return nil
+}
+
+// guarded is a node that enforces rights, with a user of them on log/other alone.
+type guarded struct {
+	*Server
+	lines *countedLines
+	token string
+}
+
+func startGuarded(t testing.TB) *guarded {
+	t.Helper()
+	g := &guarded{lines: &countedLines{Handler: slog.DiscardHandler}}
+	o := alone(t, t.TempDir())
+	o.LogspecLog = "logspec"
+	o.Profiles = true
+	o.Node.Logger = slog.New(g.lines)
+	o.AuditLog = t.TempDir() + "/audit.log"
+	var err error
+	g.Server, err = Start(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Close()) })
+	c, err := client.Dial([]string{g.GRPC()})
+	require.NoError(t, err)
+	defer c.Close()
+	for _, log := range []string{"logspec", "orders"} {
+		_, err = c.Admin().CreateLog(t.Context(), log, client.LogConfig{})
+		require.NoError(t, err)
+	}
+	admin := c.Admin().Access()
+	require.NoError(t, admin.AddGrants(t.Context(), client.Grant{Principal: "user/bob", Object: "log/other",
+		Rights: []string{"append", "read", "trim", "configure", "create", "delete", "observe"}}))
+	g.token, _, err = admin.CreateAccessToken(t.Context(), "bob", time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, admin.EnforceRights(t.Context(), true, "user/root"))
+	return g
+}
+
+// expensive are requests of a kind, each as large as one may be or as costly to look into: the name of a log,
+// and behind it as many elements of each list as there is room for, or what is of no known field.
+func expensive(t testing.TB, m protoreflect.MethodDescriptor) map[string][]byte {
+	t.Helper()
+	var name []byte
+	for _, field := range []protoreflect.Name{"log", "name"} {
+		if f := m.Input().Fields().ByName(field); f != nil && f.Kind() == protoreflect.StringKind && name == nil {
+			name = protowire.AppendString(protowire.AppendTag(nil, f.Number(), protowire.BytesType), "orders")
+		}
+	}
+	unknown := protowire.AppendBytes(protowire.AppendTag(bytes.Clone(name), 1000, protowire.BytesType), make([]byte, costly-64))
+	all := map[string][]byte{"unknown": unknown}
+	lists(m.Input(), nil, func(path []protoreflect.FieldDescriptor) {
+		element := protowire.AppendBytes(protowire.AppendTag(nil, path[len(path)-1].Number(), protowire.BytesType), nil)
+		list := bytes.Repeat(element, (costly-64)/len(element))
+		for i := len(path) - 2; i >= 0; i-- {
+			list = protowire.AppendBytes(protowire.AppendTag(nil, path[i].Number(), protowire.BytesType), list)
+		}
+		all[string(path[len(path)-1].FullName())] = append(bytes.Clone(name), list...)
+	})
+	if m.Name() == "Append" && m.Parent().Name() == "LogService" {
+		var b record.Builder
+		require.NoError(t, b.Add(record.Record{Value: make([]byte, 15<<20)}))
+		bomb, err := b.Finish(record.Zstd)
+		require.NoError(t, err)
+		batches := m.Input().Fields().ByName("batches").Number()
+		all["bombs"] = protowire.AppendBytes(protowire.AppendTag(bytes.Clone(name), batches, protowire.BytesType), bytes.Repeat(bomb, 100))
+	}
+	return all
+}
+
+// lists calls f for each list of messages, texts or bytes in a message, with the fields that lead to it.
+func lists(m protoreflect.MessageDescriptor, path []protoreflect.FieldDescriptor, f func([]protoreflect.FieldDescriptor)) {
+	for i := range m.Fields().Len() {
+		field := m.Fields().Get(i)
+		at := append(path[:len(path):len(path)], field)
+		switch {
+		case field.Message() == nil && field.Kind() != protoreflect.BytesKind && field.Kind() != protoreflect.StringKind:
+		case field.Cardinality() == protoreflect.Repeated:
+			f(at)
+		case field.Message() != nil && len(path) < 3:
+			lists(field.Message(), at, f)
+		}
+	}
+}
+
+// bare is a client of gRPC that allocates next to nothing.
+type bare struct {
+	testing.TB
+	in, out *http2.Framer
+	stream  uint32
+	decoder *hpack.Decoder
+	code    string // of the last answer
+}
+
+func (g *guarded) bare(t testing.TB) *bare {
+	t.Helper()
+	conn := connect(t, g.GRPC())
+	b := &bare{TB: t, in: http2.NewFramer(io.Discard, conn), out: http2.NewFramer(conn, nil), stream: 1}
+	b.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
+		if f.Name == "grpc-status" {
+			b.code = f.Value
+		}
+	})
+	b.in.SetReuseFrames()
+	_, err := io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
+	require.NoError(t, b.out.WriteSettings())
+	return b
+}
+
+func connect(t testing.TB, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	return conn
+}
+
+// block are the headers of a call, without a table: it is the same each time.
+func block(method, token string, more int) []byte {
+	var out bytes.Buffer
+	e := hpack.NewEncoder(&out)
+	e.SetMaxDynamicTableSize(0)
+	fields := []hpack.HeaderField{
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: method}, {Name: ":authority", Value: "a"},
+		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
+	}
+	if token != "" {
+		fields = append(fields, hpack.HeaderField{Name: "authorization", Value: "Bearer " + token})
+	}
+	for i := range more {
+		fields = append(fields, hpack.HeaderField{Name: fmt.Sprintf("x-%d", i), Value: "y"})
+	}
+	for _, f := range fields {
+		_ = e.WriteField(f) // into memory
+	}
+	return out.Bytes()
+}
+
+// call makes a call with a message, which has its prefix, and waits until it has ended. The code is in b.
+func (b *bare) call(block, message []byte) {
+	id := b.stream
+	b.stream += 2
+	b.code = ""
+	const most = 16 << 10
+	require.NoError(b, b.out.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}))
+	for len(message) > most {
+		require.NoError(b, b.out.WriteData(id, false, message[:most]))
+		message = message[most:]
+	}
+	require.NoError(b, b.out.WriteData(id, true, message))
+	for {
+		frame, err := b.in.ReadFrame()
+		require.NoError(b, err)
+		switch f := frame.(type) {
+		case *http2.HeadersFrame:
+			_, err = b.decoder.Write(f.HeaderBlockFragment())
+			require.NoError(b, err)
+			require.NoError(b, b.decoder.Close())
+			if f.StreamID == id && f.StreamEnded() {
+				return
+			}
+		case *http2.RSTStreamFrame:
+			if f.StreamID == id {
+				return
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				require.NoError(b, b.out.WritePing(true, f.Data))
+			}
+		}
+	}
+}
+
+// prefixed is a message as gRPC sends it.
+func prefixed(message []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+}
+
+// methodsServed are those of gRPC's port that are to be kept.
+func methodsServed(keep func(protoreflect.MethodDescriptor) bool) (all []protoreflect.MethodDescriptor) {
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		p := string(f.Package())
+		if p == "strandline.v1" || p == "logspec" || p == "grpc.health.v1" || strings.HasPrefix(p, "grpc.reflection.") {
+			for i := range f.Services().Len() {
+				for j := range f.Services().Get(i).Methods().Len() {
+					if m := f.Services().Get(i).Methods().Get(j); keep(m) {
+						all = append(all, m)
+					}
+				}
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// within fails a test whose call costs more than so many bytes. Processors spend their time on receiving what
+// is sent, and what is said of it here is no bound: that is for BenchmarkWhatMayNotBeCalled.
+func within(t *testing.T, most int, what string, f func()) {
+	t.Helper()
+	const times, tries = 4, 4
+	f() // what is made once
+	least, worked := int64(1<<62), time.Duration(1<<62)
+	for range tries {
+		n, processor := cost.Of(times, f)
+		least, worked = min(least, n), min(worked, processor)
+		if least <= int64(most) {
+			break
+		}
+	}
+	t.Logf("%s: %d bytes, %v", what, least, worked)
+	require.LessOrEqual(t, least, int64(most), what)
+}
+
+// atOnce is what may be held besides of a request whose caller is known, until it is refused: what has
+// come of it, once, in buffers that are used again and count as the connection's.
+func atOnce(token string, request []byte) int {
+	if token == "" {
+		return 0
+	}
+	return len(request)
+}
+
+// refusing are the codes of gRPC by which it says that a request is not what its caller may send.
+var refusing = []string{"3", "7", "16", "13", ""}
+
+func TestWhatMayNotBeCalledCostsNextToNothingOverGRPC(t *testing.T) {
+	g := startGuarded(t)
+	before, began := g.lines.n.Load(), time.Now()
+	for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
+		for _, m := range methodsServed(func(protoreflect.MethodDescriptor) bool { return true }) {
+			method := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+			headers := block(method, token, 0)
+			for what, q := range expensive(t, m) {
+				c := g.bare(t)
+				message := prefixed(q)
+				within(t, mostBytes+atOnce(token, q), who+" "+method+" "+what, func() { c.call(headers, message) })
+				require.True(t, slices.Contains(refusing, c.code) || m.Name() == "Append" && c.code == "0", "%s: %s", method, c.code)
+			}
+			c, many := g.bare(t), block(method, token, 300)
+			message := prefixed(expensive(t, m)["unknown"]) // without one a watch of the health would be served
+			within(t, mostBytes+atOnce(token, message), who+" "+method+" headers", func() { c.call(many, message) })
+		}
+	}
+	require.LessOrEqual(t, g.lines.n.Load()-before, 1+int64(time.Since(began)/time.Second))
+}
+
+func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
+	g := startGuarded(t)
+	before, began := g.lines.n.Load(), time.Now()
+	frame := func(kind byte, payload []byte) []byte {
+		return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), kind), payload...)
+	}
+	for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
+		for _, m := range methodsServed(func(m protoreflect.MethodDescriptor) bool { return m.IsStreamingClient() || m.IsStreamingServer() }) {
+			method := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+			call := method
+			if token != "" {
+				call += "\nauthorization: Bearer " + token
+			}
+			requests := expensive(t, m)
+			requests["metadata"] = nil
+			for what, q := range requests {
+				said := call
+				if what == "metadata" {
+					said += strings.Repeat("\nx: y", 2000)
+				}
+				sent := []byte(lean.Magic)
+				sent = append(sent, frame(1, []byte(said))...)
+				sent = append(sent, frame(2, q)...)
+				sent = append(sent, frame(3, nil)...)
+				into := make([]byte, 4096)
+				within(t, mostBytes+atOnce(token, q), who+" "+method+" "+what, func() {
+					conn, err := net.Dial("tcp", g.GRPC())
+					require.NoError(t, err)
+					require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+					_, _ = conn.Write(sent) // it may be refused before all is sent
+					for err == nil {
+						_, err = conn.Read(into)
+					}
+					require.NoError(t, conn.Close())
+				})
+			}
+		}
+	}
+	require.LessOrEqual(t, g.lines.n.Load()-before, 1+int64(time.Since(began)/time.Second))
+}
+
+func TestWhatMayNotBeAskedCostsNextToNothingOverHTTP(t *testing.T) {
+	g := startGuarded(t)
+	before, began := g.lines.n.Load(), time.Now()
+	for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
+		for _, path := range []string{"/", "/metrics", "/metrics/logs?name=" + strings.Repeat("*a", 3000), "/livez", "/readyz", "/debug/pprof/", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/nothing"} {
+			sent := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n"
+			if token != "" {
+				sent += "Authorization: Bearer " + token + "\r\n"
+			}
+			for i := range 100 {
+				sent += fmt.Sprintf("X-%d: y\r\n", i)
+			}
+			sent += "\r\n"
+			into := make([]byte, 4096)
+			var answer int
+			within(t, mostBytes, who+" "+path[:min(len(path), 30)], func() {
+				conn, err := net.Dial("tcp", g.HTTP())
+				require.NoError(t, err)
+				require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+				_, err = io.WriteString(conn, sent)
+				for n := 0; err == nil; {
+					if n, err = conn.Read(into); n > 12 && bytes.HasPrefix(into, []byte("HTTP/1.1 ")) {
+						_, _ = fmt.Sscan(string(into[9:12]), &answer)
+					}
+				}
+				require.NoError(t, conn.Close())
+			})
+			if path != "/livez" && path != "/readyz" {
+				require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, answer, path)
+			}
+		}
+	}
+	require.LessOrEqual(t, g.lines.n.Load()-before, 1+int64(time.Since(began)/time.Second))
+}
+
+// BenchmarkWhatMayNotBeCalled is the time of processors for a request of 128 KiB that is refused, with that of its
+// client, over the time for as many bytes that are only sent and received.
+//
+//	go test ./internal/server -run - -bench WhatMayNotBeCalled
+func BenchmarkWhatMayNotBeCalled(b *testing.B) {
+	g := startGuarded(b)
+	l := listen(b)
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				into := make([]byte, 32<<10)
+				for err == nil {
+					_, err = io.ReadFull(conn, into)
+				}
+			}()
+		}
+	}()
+	for name, m := range map[string]string{"Append": "LogService", "Read": "LogService", "AddGrants": "AccessService", "CreateLog": "CatalogService"} {
+		for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
+			b.Run(name+"/"+who, func(b *testing.B) {
+				method := methodsServed(func(d protoreflect.MethodDescriptor) bool {
+					return string(d.Name()) == name && string(d.Parent().Name()) == m
+				})[0]
+				c, sink, headers := g.bare(b), connect(b, l.Addr().String()), block("/"+string(method.Parent().FullName())+"/"+name, token, 0)
+				var worst, most time.Duration
+				for what, q := range expensive(b, method) {
+					message := prefixed(q)
+					_, worked := cost.Of(b.N, func() { c.call(headers, message) })
+					_, sent := cost.Of(b.N, func() {
+						for rest := message; len(rest) > 0; rest = rest[min(len(rest), 16<<10):] {
+							_, err := sink.Write(rest[:min(len(rest), 16<<10)])
+							require.NoError(b, err)
+						}
+					})
+					b.Logf("%s: %v, sent %v", what, worked, sent)
+					worst, most = max(worst, worked), max(most, worked-sent)
+				}
+				b.ReportMetric(float64(worst.Microseconds()), "worst-us")
+				b.ReportMetric(float64(most.Microseconds()), "beside-sending-us")
+			})
+		}
+	}
+}
