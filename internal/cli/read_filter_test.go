@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,4 +40,25 @@ func TestReadPrintsWhatIsSelectedAndOnlyThePartsThatAreNamed(t *testing.T) {
 	require.Contains(t, o.err, "FILTER_FAILED")
 	o = p.run(nil, "read", "orders", "--from-start", "--header", "region")
 	require.Equal(t, terminal.ExitUsage, o.code)
+}
+
+func TestTextHasKeysAndHeadersInColumnsAndTheLastRecordsAreReadBack(t *testing.T) {
+	p := startNode(t, t.TempDir())
+	p.must("", "log", "create", "orders")
+	p.must("eu\t1\tpaid\tin full\nus\t2\t\n", "append", "orders", "--columns", "header:region,key,value")
+	require.Equal(t, "region=eu\t1\tpaid\tin full\nregion=us\t2\t\n", p.must("", "read", "orders", "--only", "headers,key,value"))
+	require.Equal(t, "2\n", p.must("", "read", "orders", "--last", "1", "--only", "key"))
+	require.Equal(t, "1\n2\n", p.must("", "read", "orders", "--last", "7", "--only", "key"))
+	p.must("", "log", "trim", "orders", "--before", "1")
+	require.Equal(t, "2\n", p.must("", "read", "orders", "--last", "7", "--only", "key"), "no further than the oldest")
+
+	o := p.run(strings.NewReader("1\n"), "append", "orders", "--columns", "key,value")
+	require.Equal(t, terminal.ExitFailed, o.code)
+	require.Contains(t, o.err, "line 1 has 1 column, not 2 with tabs between: key, value")
+	for _, row := range [][]string{
+		{"append", "orders", "--columns", "key,offset"}, {"append", "orders", "--columns", "key,key"}, {"append", "orders", "--columns", "key", "-i", "json"},
+		{"append", "orders", "--columns", "value", "--key", "1"}, {"read", "orders", "--last", "0"}, {"read", "orders", "--last", "2", "--tail"},
+	} {
+		require.Equal(t, terminal.ExitUsage, p.run(nil, row...).code, "%q", row)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/certs"
 	"strandline.dev/internal/cli/cluster"
+	"strandline.dev/internal/cli/contexts"
 	"strandline.dev/internal/cli/inspect"
 	"strandline.dev/internal/cli/log"
 	"strandline.dev/internal/cli/records"
@@ -35,7 +36,8 @@ flags given win over the environment, and that over the file. --retention of
   in the environment  STRANDLINE_LOG_CREATE_RETENTION=1m
 
 and --server, which every command knows, is server in the file and
-STRANDLINE_SERVER. An unknown name in either is an error.
+STRANDLINE_SERVER. An unknown name in either is an error. "strandline context"
+keeps how to reach each of your clusters.
 `
 
 func newRoot(c *terminal.Terminal) *cobra.Command {
@@ -57,6 +59,7 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.ConfigFile, "config", "", "TOML `file` with settings")
 	flags.StringSliceVar(&c.Servers, "server", []string{terminal.DefaultGRPCAddress}, "gRPC `addresses` of the nodes, separated by commas")
+	flags.StringVar(&c.Context, "context", "", "reach the cluster as this `name` of \"strandline context\" says (default the one in use)")
 	flags.BoolVar(&c.Insecure, "insecure", false, "allow unencrypted connections beyond this machine")
 	flags.StringVar(&c.Files.Authority, "tls-ca", "", "believe nodes by the authorities in this PEM `file`, and encrypt (default the system's, with --tls-cert)")
 	flags.StringVar(&c.Files.Certificate, "tls-cert", "", "show the certificate in this PEM `file`, and encrypt; with serve, that of the node")
@@ -77,6 +80,7 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 		access.NewToken(c),
 		access.NewGrant(c),
 		certs.New(c),
+		contexts.New(c),
 		inspect.NewDoctor(c),
 		inspect.NewVerify(c),
 		inspect.NewCheck(c),

@@ -1,7 +1,7 @@
 package cluster
 
 // The leader of a log takes the log's Raft configuration to the replicas that the
-// catalog wants, one step at a time (Core.Reshape). To drive it: look every 200 ms,
+// catalog wants, one step at a time (core: Membership.Reshape). To drive it: look every 200 ms,
 // and whenever the placement or the term has changed; make sure that the state is
 // the newest; take a step towards Placement.Wanted (CatalogMembers for the catalog
 // itself). When there is none left and the configuration would outlast a power cut,

@@ -112,10 +112,11 @@ func (t *Tree) Fold(e *record.Entry) error {
 	return nil
 }
 
-// skipped is up to where an entry leaves offsets out; 0: it does not.
+// skipped is up to where an entry leaves offsets out; 0: it does not. A fast-forward to an offset that
+// the log has reached already is a trim.
 func skipped(e *record.Entry) record.Offset {
 	if e.Kind == record.EntryCommand {
-		if c, err := record.ParseCommand(e.Body); err == nil && c.Kind == record.Trim && c.Flags&record.FlagFastForward != 0 {
+		if c, err := record.ParseCommand(e.Body); err == nil && c.Kind == record.Trim && c.Flags&record.FlagFastForward != 0 && c.Offset > e.First {
 			return c.Offset
 		}
 	}

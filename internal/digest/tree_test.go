@@ -233,6 +233,24 @@ func TestAWalkerAddsWhatTheTreeLacks(t *testing.T) {
 	}
 }
 
+// A fast-forward to an offset that the log has reached leaves nothing out: a tree as of an offset within a
+// batch ends in front of that batch, and can be continued from there.
+func TestAFastForwardBelowTheEndIsNoGap(t *testing.T) {
+	l := entries{t: t, random: rand.New(rand.NewPCG(5, 7))}
+	l.add(true, 3, 3)
+	trim := record.Command{Kind: record.Trim, Offset: 5, Flags: record.FlagFastForward}
+	end := l.trees[0].End
+	l.all = append(l.all, record.Entry{Kind: record.EntryCommand, First: end, Body: record.AppendCommand(nil, trim)})
+	w := NewWalker(&Tree{}, false, 5, nil)
+	for i := range l.all {
+		require.Empty(t, w.Add(&l.all[i], uint64(i)))
+	}
+	got, err := w.Finish()
+	require.NoError(t, err)
+	require.EqualValues(t, 3, got.End)
+	require.EqualValues(t, 3, got.Covered)
+}
+
 // A walker over all entries has the tree of each snapshot, and names what is forged.
 func TestAWalkerNamesAForgedBatch(t *testing.T) {
 	l := entries{t: t, random: rand.New(rand.NewPCG(5, 6))}

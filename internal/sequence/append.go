@@ -155,7 +155,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	if p.begins && s.log.sessions >= MaxOpenSessions {
 		return tooManySessions()
 	}
-	if s.left == MemoryUsedUp && (p.begins || s.remembers(a) > MinSpansPerSession) {
+	if s.left == MemoryUsedUp && (p.begins || s.remembers(a) > s.table.limits.LeastSpans) {
 		return noMemoryForSessions()
 	}
 	if a.Atomic && entryHeaderBytes+encodedBytes(a) > record.MaxEntryBytes {

@@ -56,14 +56,14 @@ func (c *covering) HashedTo() record.Offset {
 
 // Unhashed is how many bytes of committed batches are to be hashed now.
 func (c *covering) Unhashed() uint64 {
-	if !c.leads || c.renew || c.renewing > 0 || len(c.hashed) >= MaxHashed {
+	if !c.leads || c.renew || c.renewing > 0 || len(c.hashed) >= c.folded.limits.Hashed {
 		return 0
 	}
 	return c.folded.digest.Uncovered - c.bytes
 }
 
 // Behind reports whether too much is not covered for another append.
-func (c *covering) Behind() bool { return c.projected.uncovered > MaxUncovered }
+func (c *covering) Behind() bool { return c.projected.uncovered > c.folded.limits.Uncovered }
 
 // RenewDigest has the digest begin anew: batches that it does not cover are lost.
 func (c *covering) RenewDigest() {
@@ -110,7 +110,7 @@ func (c *covering) attach(d *proposal, bytes int) {
 		return
 	}
 	room := max((record.MaxEntryBytes-entryHeaderBytes-bytes)/record.HashedSize, 0)
-	for range min(len(c.hashed)-c.attached, maxAttached, room) {
+	for range min(len(c.hashed)-c.attached, c.folded.limits.Attached, room) {
 		h := &c.hashed[c.attached]
 		d.hashed = record.AppendHashed(d.hashed, h)
 		c.projected.uncovered -= uint64(h.Size)

@@ -130,13 +130,13 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 		t.log.sessions++
 	}
 	if m.Epoch > s.epoch {
-		s.beginEpoch(m.Epoch)
+		s.beginEpoch(m.Epoch, t.limits.PastEpochs)
 	}
 	s.take(m.Count, t.log.end)
 	s.raiseLowWater(m.LowWater)
 	t.sessions.spans += s.remember - spans
 	t.sessions.lives += len(s.past) - lives
-	for s.remember > s.maxSpans() || t.sessions.spans > MaxSpans && s.remember > MinSpansPerSession {
+	for s.remember > s.maxSpans(&t.limits) || t.sessions.spans > t.limits.Spans && s.remember > t.limits.LeastSpans {
 		s.forgetOldest()
 		t.sessions.spans--
 	}
@@ -172,7 +172,7 @@ func (t *Table) foldCommand(e record.Entry) string {
 			return fmt.Sprintf("epoch %d of session %d cannot end", c.Epoch, c.Session)
 		}
 		spans, lives := s.remember, len(s.past)
-		s.beginEpoch(c.Epoch + 1)
+		s.beginEpoch(c.Epoch+1, t.limits.PastEpochs)
 		t.sessions.spans += s.remember - spans
 		t.sessions.lives += len(s.past) - lives
 	case record.AcquireWriter:

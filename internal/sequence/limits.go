@@ -67,3 +67,25 @@ const (
 	// hundred thousand leases that run out together do not hold up appends.
 	maxExpiredAtOnce = 256
 )
+
+// Limits are those of one log that a test may make smaller, so that runs come near them. All
+// replicas of a log have the same: what a table forgets is a function of the entries and of these.
+type Limits struct {
+	SpansPerSession  int    // MaxSpansPerSession
+	SpansPerImplicit int    // MaxSpansPerImplicit
+	Spans            int    // MaxSpans
+	LeastSpans       int    // MinSpansPerSession
+	PastEpochs       int    // MaxPastEpochs
+	Uncovered        uint64 // MaxUncovered
+	Hashed           int    // MaxHashed
+	Attached         int    // maxAttached
+	EntryTarget      int    // record.EntryTargetBytes
+}
+
+// DefaultLimits are those of production.
+func DefaultLimits() Limits {
+	return Limits{
+		SpansPerSession: MaxSpansPerSession, SpansPerImplicit: MaxSpansPerImplicit, Spans: MaxSpans, LeastSpans: MinSpansPerSession,
+		PastEpochs: MaxPastEpochs, Uncovered: MaxUncovered, Hashed: MaxHashed, Attached: maxAttached, EntryTarget: record.EntryTargetBytes,
+	}
+}

@@ -54,7 +54,7 @@ func (s *pipeline) InFlight() int { return s.sealed }
 
 // openFor makes the open proposal one that the given bytes and records fit in.
 func (s *pipeline) openFor(bytes, records int) {
-	if s.open == nil || s.renew || !s.open.fits(bytes, records) {
+	if s.open == nil || s.renew || !s.open.fits(bytes, records, s.table.limits.EntryTarget) {
 		s.open = s.begin(record.EntryBatches)
 		s.attach(s.open, bytes)
 	}
@@ -235,10 +235,10 @@ func (d *proposal) size() int {
 }
 
 // fits reports whether bytes of batches and metadata with so many records can
-// come into the proposal beside what it holds. Anything fits an empty one.
-func (d *proposal) fits(bytes int, records int) bool {
+// come into the proposal of about target bytes beside what it holds. Anything fits an empty one.
+func (d *proposal) fits(bytes, records, target int) bool {
 	return d.batches == 0 ||
-		d.size()+bytes <= record.EntryTargetBytes && uint64(d.count)+uint64(records) <= math.MaxUint32
+		d.size()+bytes <= target && uint64(d.count)+uint64(records) <= math.MaxUint32
 }
 
 // add copies a batch into the proposal and gives the copy its place in the log.

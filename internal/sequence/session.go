@@ -120,13 +120,13 @@ func (s *session) find(epoch record.Epoch, sequence record.Sequence) (p span, fo
 	return span{}, false
 }
 
-// beginEpoch ends the current epoch where it stands.
-func (s *session) beginEpoch(epoch record.Epoch) {
+// beginEpoch ends the current epoch where it stands. The session remembers so many ended ones.
+func (s *session) beginEpoch(epoch record.Epoch, most int) {
 	if s.next > 0 {
 		s.past = append(s.past, life{epoch: s.epoch, next: s.next, spans: s.spans})
 		s.spans = spanList{}
 	}
-	if len(s.past) > MaxPastEpochs {
+	if len(s.past) > most {
 		s.knownFrom = s.past[0].epoch + 1
 		s.remember -= s.past[0].spans.len()
 		s.past = slices.Delete(s.past, 0, 1)
@@ -182,9 +182,9 @@ func (s *session) forgetOldest() {
 }
 
 // maxSpans bounds remember.
-func (s *session) maxSpans() int {
+func (s *session) maxSpans(l *Limits) int {
 	if s.implicit {
-		return MaxSpansPerImplicit
+		return l.SpansPerImplicit
 	}
-	return MaxSpansPerSession
+	return l.SpansPerSession
 }

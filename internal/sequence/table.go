@@ -19,6 +19,7 @@ type Table struct {
 	digest digest.Tree
 
 	sessions sessionSet
+	limits   Limits
 }
 
 // logState is what appends and commands change of the log as a whole. The
@@ -44,8 +45,15 @@ func (l *logState) same(o *logState) bool {
 
 // NewTable is the table of a log without entries.
 func NewTable() *Table {
-	return &Table{sessions: newSessionSet()}
+	return &Table{sessions: newSessionSet(), limits: DefaultLimits()}
 }
+
+// Limits are those that the table keeps to: DefaultLimits, unless Bound was called.
+func (t *Table) Limits() Limits { return t.limits }
+
+// Bound has the table keep to other limits from the next entry on. It comes before the table has a
+// sequencer.
+func (t *Table) Bound(l Limits) { t.limits = l }
 
 // Copy returns a table like this one. It takes no longer for many sessions than
 // for none: what the two share is cloned by the one that changes it, session by

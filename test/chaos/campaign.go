@@ -42,6 +42,8 @@ type Options struct {
 	WithoutDisks bool
 	// Race runs the nodes under the race detector.
 	Race bool
+	// Flaw is a mistake of test/flaws that the nodes make, by its name.
+	Flaw string
 	// Dir is where histories, logs and data are; a failed campaign leaves a
 	// directory of its own in it. Default: that for temporary files.
 	Dir string
@@ -100,16 +102,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, report *Report) {
 	s := &scene{t: t, kinds: kinds, disks: map[string]*loopdisk.Disk{}, places: map[string]string{}}
 	s.choice = &choice{scene: s, taken: map[string]bool{}}
-	options := cluster.Options{Nodes: o.Nodes, Race: o.Race, Place: s.datacenter}
+	options := cluster.Options{Nodes: o.Nodes, Race: o.Race, Place: s.datacenter, Kafka: true, Flaw: o.Flaw, Flags: limits(o.Seed)}
 	if has.disks == nil {
-		options.Data, options.Flags = s.place, []string{"--min-free", minFree}
+		options.Data, options.Flags = s.place, append(options.Flags, "--min-free", minFree)
 		t.Cleanup(s.closeDisks)
 	}
 	s.cluster = cluster.Start(t, options)
 	for _, log := range logs {
 		s.cluster.CreateLog(log, client.LogConfig{Replicas: replicas, Rule: &client.PlacementRule{Spread: "dc"}})
 	}
-	s.load = newLoad(t, s.cluster.Addresses(), max(o.Rate, 0))
+	s.load = newLoad(t, s.addresses(), max(o.Rate, 0))
 	t.Cleanup(func() { report.complete(s) })
 	finished := false
 	t.Cleanup(func() {
@@ -136,9 +138,19 @@ func run(ctx context.Context, t *stage, o Options, kinds []kind, has abilities, 
 	s.load.end()
 	s.cluster.AwaitHealthy()
 	comparison{s}.readBack()
+	comparison{s}.compareDigests()
 	comparison{s}.compareFiles()
 	finished = true
 	s.check(report)
+}
+
+// limits are flags for small files and little memory, in two of three seeds: logs roll,
+// recycle and read from disk often then.
+func limits(seed uint64) []string {
+	if rand.New(rand.NewPCG(seed, 1<<41)).IntN(3) == 0 {
+		return nil
+	}
+	return []string{"--segment-size", "1MiB", "--memory", "192MiB"}
 }
 
 // perform is one fault, from its beginning until the cluster is healthy again.

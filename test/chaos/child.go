@@ -45,7 +45,7 @@ func (l *load) startChild() {
 	}
 	l.children++
 	o := orders{
-		Name: fmt.Sprintf("process %d", l.children), Addresses: *l.addresses.Load(),
+		Name: fmt.Sprintf("process %d", l.children), Addresses: l.places.Load().grpc,
 		History: filepath.Join(l.t.dir, fmt.Sprintf("history-process-%d.jsonl", l.children)),
 	}
 	text, err := json.Marshal(o)
@@ -119,9 +119,9 @@ func serveAsClient(text string) error {
 	}()
 	l := &load{
 		recorder: history.NewRecorder(file), ctx: ctx, rate: 300,
-		ends: map[string]*atomic.Int64{ordersLog: {}}, errors: tally{counts: map[string]int{}},
+		ends: map[string]*atomic.Int64{ordersLog: {}},
 	}
-	l.moved(o.Addresses)
+	l.moved(places{grpc: o.Addresses})
 	pipeline(&life{load: l, name: o.Name, ctx: ctx, dice: rand.New(rand.NewPCG(rand.Uint64(), 0))})
 	if err := l.recorder.Err(); err != nil {
 		return err

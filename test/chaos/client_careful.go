@@ -78,7 +78,7 @@ func (s *session) run() {
 // stream appends over one connection with one node until something goes wrong,
 // or, once the life's time is up, until everything is settled.
 func (s *session) stream(ctx context.Context) {
-	addresses := *s.load.addresses.Load()
+	addresses := s.load.places.Load().grpc
 	s.node++
 	connection, err := dial(addresses[s.node%len(addresses)])
 	if err != nil {
@@ -210,7 +210,7 @@ var states = map[client.ResolveState]history.State{
 
 // haunt sends one more request, as a client does that does not know of the end.
 func (s *session) haunt() {
-	addresses := *s.load.addresses.Load()
+	addresses := s.load.places.Load().grpc
 	connection, err := dial(addresses[s.dice.IntN(len(addresses))])
 	if err != nil {
 		return

@@ -44,7 +44,7 @@ func readAsLibrary(v *life) {
 
 // somewhere is an offset to begin at.
 func (v *life) somewhere(log string) int64 {
-	return max(0, v.load.ends[log].Load()-int64(v.dice.IntN(keptRecords/10)))
+	return max(0, v.load.ends[log].Load()-int64(v.dice.IntN(kept(log)/10)))
 }
 
 // follow is one read. It returns its end, and where the next continues.
@@ -79,7 +79,7 @@ func (v *life) follow(c *client.Client, call *history.Call, log string, from int
 // readRaw reads from one node at a time, and keeps every word that it says.
 func readRaw(v *life) {
 	log := logs[v.dice.IntN(len(logs))]
-	addresses := *v.load.addresses.Load()
+	addresses := v.load.places.Load().grpc
 	node := addresses[v.dice.IntN(len(addresses))]
 	connection, err := dial(node)
 	if err != nil {

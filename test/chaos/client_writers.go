@@ -78,6 +78,21 @@ func bulk(v *life) {
 	})
 }
 
+// bulky appends batches that are large enough for nodes to send them from files, about a MiB in a second.
+func bulky(v *life) {
+	v.producing(bulkyLog, nil, func(p *client.Producer) {
+		for number := uint64(0); v.ctx.Err() == nil; {
+			records, hashes := v.recordsOf(4, 80_000)
+			_, err := v.append(p, bulkyLog, history.Event{Lane: v.name, Number: number}, records, hashes)
+			if errors.Is(err, client.ErrClosed) {
+				return
+			}
+			number += uint64(len(records))
+			wait(v.ctx, 150*time.Millisecond)
+		}
+	})
+}
+
 // append appends records with one call that says more about itself in event.
 func (v *life) append(p *client.Producer, log string, event history.Event, records []client.Record, hashes history.Hashes) (int64, error) {
 	var opts []client.AppendOption
@@ -156,7 +171,7 @@ func trim(v *life) {
 	v.with(func(c *client.Client) {
 		for v.ctx.Err() == nil {
 			for _, log := range logs {
-				if before := v.load.ends[log].Load() - keptRecords; before > 0 {
+				if before := v.load.ends[log].Load() - int64(kept(log)); before > 0 {
 					v.trimTo(c, log, before)
 				}
 			}
@@ -165,10 +180,22 @@ func trim(v *life) {
 	})
 }
 
+// trimTo trims a log, or as far as a hold lets it.
 func (v *life) trimTo(c *client.Client, log string, before int64) {
+	var e *client.Error
+	if err := v.trimOnce(c, log, before); errors.Is(err, client.ErrHeld) && errors.As(err, &e) && e.Hold != nil {
+		v.load.did.count("trims that a hold refused")
+		if e.Hold.Offset > 0 {
+			_ = v.trimOnce(c, log, e.Hold.Offset)
+		}
+	}
+}
+
+func (v *life) trimOnce(c *client.Client, log string, before int64) error {
 	call := v.load.recorder.Invoke(history.Event{Client: v.name, Verb: history.Trim, Log: log, Before: before})
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	start, end, err := c.Admin().Trim(ctx, log, before, false)
 	v.returned(call, err, history.Event{Start: &start, End: &end})
+	return err
 }

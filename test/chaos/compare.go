@@ -77,6 +77,27 @@ func (s comparison) readNode(n *cluster.Node, log string) {
 	}
 }
 
+// compareDigests asks every node that holds a log for the digests of its replica, as of
+// the same offsets.
+func (s comparison) compareDigests() {
+	status, err := s.cluster.Status()
+	require.NoError(s.t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), settledTime)
+	defer cancel()
+	one := &life{load: s.load, name: "digests"}
+	for _, log := range logs {
+		info, err := s.cluster.Client().Admin().Info(ctx, log)
+		require.NoError(s.t, err)
+		for _, at := range []int64{info.Start, (info.Start + info.End) / 2, info.End} {
+			for _, node := range holders(status, log) {
+				for one.digestOn(ctx, s.cluster.Node(node).Address(), log, at) < 0 {
+					require.NoError(s.t, ctx.Err(), "digest of log %s as of offset %d on node %s", log, at, node)
+				}
+			}
+		}
+	}
+}
+
 // compareFiles stops all nodes and records in the history what is on their disks.
 func (s comparison) compareFiles() {
 	status, err := s.cluster.Status()

@@ -65,7 +65,7 @@ func (s *scene) drop(n *cluster.Node) {
 		delete(s.disks, n.Name())
 		require.NoError(s.t, disk.Close())
 	}
-	s.load.moved(s.cluster.Addresses())
+	s.load.moved(s.addresses())
 }
 
 func addRemove(s *scene) func() {

@@ -24,9 +24,10 @@ const (
 	ordersLog = "orders"
 	claimsLog = "claims" // conditional appends, by clients that contend
 	fencedLog = "fenced" // appends under writer terms, by clients that contend
+	bulkyLog  = "bulky"  // large records, and consumers that receive them late
 )
 
-var logs = []string{ordersLog, claimsLog, fencedLog}
+var logs = []string{ordersLog, claimsLog, fencedLog, bulkyLog}
 
 // replicas of each log.
 const replicas = 3
@@ -35,48 +36,58 @@ const (
 	// answerTime is how long a client waits for an answer, re-sends included.
 	answerTime = 20 * time.Second
 	// readTime bounds one read.
-	readTime = 10 * time.Second
-	// keptRecords is about how many records the trimmer leaves in a log.
-	keptRecords = 20_000
-	trimPeriod  = 400 * time.Millisecond
+	readTime   = 10 * time.Second
+	trimPeriod = 400 * time.Millisecond
 )
+
+// kept is about how many records the trimmer leaves in a log.
+func kept(log string) int {
+	if log == bulkyLog {
+		return 200
+	}
+	return 20_000
+}
+
+// places are where clients find the nodes.
+type places struct{ grpc, kafka []string }
 
 // load is clients of all kinds. Each leads one life after the other, with
 // connections of its own.
 type load struct {
-	t         *stage
-	recorder  *history.Recorder
-	files     []string // of the history
-	file      *os.File
-	out       *bufio.Writer
-	rate      int // records per second that a bulk writer begins; 0: no bound
-	addresses atomic.Pointer[[]string]
-	ctx       context.Context
-	stop      context.CancelFunc
-	running   sync.WaitGroup
-	acked     atomic.Int64
-	pace      pace
-	ends      map[string]*atomic.Int64 // of what was acknowledged, by log
-	errors    tally
+	t        *stage
+	recorder *history.Recorder
+	files    []string // of the history
+	file     *os.File
+	out      *bufio.Writer
+	rate     int // records per second that a bulk writer begins; 0: no bound
+	places   atomic.Pointer[places]
+	ctx      context.Context
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	acked    atomic.Int64
+	pace     pace
+	ends     map[string]*atomic.Int64 // of what was acknowledged, by log
+	errors   outcomes
+	did      tally // what clients did, for the report
 
 	child    *child
 	children int
 }
 
 // newLoad begins the history; begin lets the clients come.
-func newLoad(t *stage, addresses []string, rate int) *load {
+func newLoad(t *stage, at places, rate int) *load {
 	path := filepath.Join(t.dir, "history.jsonl")
 	file, err := os.Create(path)
 	require.NoError(t, err)
 	out := bufio.NewWriterSize(file, 1<<20)
 	l := &load{
 		t: t, recorder: history.NewRecorder(out), files: []string{path}, file: file, out: out, rate: rate,
-		ends: map[string]*atomic.Int64{}, errors: tally{counts: map[string]int{}},
+		ends: map[string]*atomic.Int64{},
 	}
 	for _, log := range logs {
 		l.ends[log] = &atomic.Int64{}
 	}
-	l.moved(addresses)
+	l.moved(at)
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		l.end()
@@ -89,7 +100,8 @@ func (l *load) begin(seed uint64) {
 	l.pace.Begin(time.Now())
 	for i, c := range []func(*life){
 		pipeline, pipeline, bulk, bulk, bulk, careful, careful, claim, claim, fenced, fenced,
-		readRaw, readRaw, readAsLibrary, readAsLibrary, trim,
+		readRaw, readRaw, readAsLibrary, readAsLibrary, trim, bulky,
+		consume, consume, consumeLate, consumeLate, consumeInGroup, consumeInGroup, watchGroup, hold, hold, hold, compareDigests,
 	} {
 		dice := rand.New(rand.NewPCG(seed, 1<<32+uint64(i)))
 		l.running.Go(func() { l.live(i, dice, c) })
@@ -109,7 +121,7 @@ func (l *load) live(number int, dice *rand.Rand, client func(*life)) {
 }
 
 // moved gives the clients the addresses of the nodes, from their next lives on.
-func (l *load) moved(addresses []string) { l.addresses.Store(&addresses) }
+func (l *load) moved(at places) { l.places.Store(&at) }
 
 // end lets every client finish, and every call return. It may be called again.
 func (l *load) end() {
@@ -157,7 +169,7 @@ type life struct {
 
 // with gives the life a client of the library, of all nodes there are now.
 func (v *life) with(f func(*client.Client)) {
-	addresses := slices.Clone(*v.load.addresses.Load())
+	addresses := slices.Clone(v.load.places.Load().grpc)
 	if v.dice != nil {
 		v.dice.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	}
@@ -170,11 +182,14 @@ func (v *life) with(f func(*client.Client)) {
 }
 
 // records makes new ones that differ from all others, with their hashes.
-func (v *life) records(count int) ([]client.Record, history.Hashes) {
+func (v *life) records(count int) ([]client.Record, history.Hashes) { return v.recordsOf(count, 300) }
+
+// recordsOf makes some of up to about so many bytes.
+func (v *life) recordsOf(count, most int) ([]client.Record, history.Hashes) {
 	records, hashes := make([]client.Record, count), make(history.Hashes, count)
 	for i := range records {
 		v.values++
-		value := fmt.Appendf(make([]byte, 0, 400), "%s/%d/%0*d", v.name, v.values, v.dice.IntN(300), 0)
+		value := fmt.Appendf(make([]byte, 0, most+100), "%s/%d/%0*d", v.name, v.values, v.dice.IntN(most), 0)
 		records[i] = client.Record{Value: value}
 		hashes[i] = history.Hash(nil, value)
 	}
@@ -202,14 +217,33 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// tally counts the outcomes of calls other than OK, with their reasons.
+// tally counts what happens.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-func (t *tally) add(e history.Event) {
+func (t *tally) count(what string) { t.add(what, 1) }
+
+func (t *tally) add(what string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts[string(e.Outcome)+" "+e.Reason]++
+	if t.counts == nil {
+		t.counts = map[string]int{}
+	}
+	t.counts[what] += n
 }
+
+// addTo adds the counts to others.
+func (t *tally) addTo(sum map[string]int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for what, n := range t.counts {
+		sum[what] += n
+	}
+}
+
+// outcomes counts those of calls other than OK, with their reasons.
+type outcomes struct{ tally }
+
+func (o *outcomes) add(e history.Event) { o.count(string(e.Outcome) + " " + e.Reason) }

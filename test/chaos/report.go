@@ -28,6 +28,8 @@ type Report struct {
 	ReadBack int            `json:"read_back"`
 	Calls    int            `json:"calls"`
 	Answers  map[string]int `json:"answers"`
+	// Did counts what clients did beside appends and reads.
+	Did map[string]int `json:"did"`
 	// Entries of Raft on disk, of all replicas, that were compared.
 	Entries    int              `json:"entries"`
 	Violations int              `json:"violations"`
@@ -78,7 +80,7 @@ func (f fault) String() string {
 }
 
 func newReport(o Options, left []string) *Report {
-	return &Report{Seed: o.Seed, Nodes: o.Nodes, Kinds: map[string]*Kind{}, Answers: map[string]int{}, NotDone: left, options: o}
+	return &Report{Seed: o.Seed, Nodes: o.Nodes, Kinds: map[string]*Kind{}, Answers: map[string]int{}, Did: map[string]int{}, NotDone: left, options: o}
 }
 
 // Holds reports whether nothing was found.
@@ -113,13 +115,13 @@ func (r *Report) cut(after int) {
 
 // complete adds what the scene knows at the end.
 func (r *Report) complete(s *scene) {
-	s.load.errors.mu.Lock()
-	maps.Copy(r.Answers, s.load.errors.counts)
-	s.load.errors.mu.Unlock()
+	s.load.errors.addTo(r.Answers)
+	s.load.did.addTo(r.Did)
 	r.Entries = s.entries
 	if h := r.History; h != nil {
 		r.Acked, r.Failed, r.Unknown, r.ReadBack, r.Calls = h.Acked, h.Failed, h.Unknown, h.ReadBack, h.Calls
 		r.Violations = h.Broken()
+		r.Did["digests compared"] = h.Digests
 	}
 }
 
@@ -136,6 +138,9 @@ func (r *Report) Join(o *Report) {
 	r.Violations += o.Violations
 	for answer, n := range o.Answers {
 		r.Answers[answer] += n
+	}
+	for what, n := range o.Did {
+		r.Did[what] += n
 	}
 	for name, k := range o.Kinds {
 		sum := r.kind(name)
@@ -169,6 +174,9 @@ func (r *Report) Print(out io.Writer) {
 	_ = table.Flush()
 	fmt.Fprintf(out, "\n%d faults in %s; %d records acknowledged (%d of them read back), %d failed, %d unknown; %d calls; %d entries on disk compared\n",
 		r.Faults, r.Duration.Round(time.Second), r.Acked, r.ReadBack, r.Failed, r.Unknown, r.Calls, r.Entries)
+	for _, what := range slices.Sorted(maps.Keys(r.Did)) {
+		fmt.Fprintf(out, "  %d %s\n", r.Did[what], what)
+	}
 	for _, answer := range slices.Sorted(maps.Keys(r.Answers)) {
 		fmt.Fprintf(out, "  %d answers: %s\n", r.Answers[answer], strings.TrimSpace(answer))
 	}

@@ -111,6 +111,11 @@ func (s *choice) release(nodes ...*cluster.Node) {
 	}
 }
 
+// addresses are those of the nodes that there are now.
+func (s *scene) addresses() places {
+	return places{s.cluster.Addresses(), s.cluster.KafkaAddresses()}
+}
+
 // over notes that a fault has ended and recovery begins.
 func (s *scene) over() {
 	s.ended = time.Now()

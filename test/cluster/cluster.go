@@ -39,6 +39,8 @@ type Options struct {
 	// Direct leaves the proxies between the nodes out: what nodes say to each other then
 	// does not wait for the process of the test, where a thousand clients may be at work.
 	Direct bool
+	// Kafka has the nodes serve Kafka's clients too.
+	Kafka bool
 	// Encrypted gives nodes and clients certificates.
 	Encrypted bool
 	// Program is what the nodes and commands run; empty: that of this tree. Node.Install
@@ -143,6 +145,15 @@ func (c *Cluster) Addresses() []string {
 	return addresses
 }
 
+// KafkaAddresses are those of all nodes, for Kafka's clients.
+func (c *Cluster) KafkaAddresses() []string {
+	var addresses []string
+	for _, n := range c.nodes {
+		addresses = append(addresses, n.kafka)
+	}
+	return addresses
+}
+
 // Join starts a new node, admits it to the cluster and waits until it belongs
 // to it. No proxy lies between it and the others.
 func (c *Cluster) Join(name string) *Node {
@@ -241,9 +252,12 @@ func (c *Cluster) addNode(name string) *Node {
 	}
 	n := &Node{
 		disk: &disk{data: data}, cluster: c, name: name, log: log,
-		grpc: address, http: c.subnet.address(c.hosts, 7271), client: c.dial(alone, client.WithRetryTime(0)), patient: c.dial(alone),
+		grpc: address, http: c.subnet.address(c.hosts, 7271), kafka: "none", client: c.dial(alone, client.WithRetryTime(0)), patient: c.dial(alone),
 	}
 	n.disk.Node = n
+	if c.options.Kafka {
+		n.kafka = c.subnet.address(c.hosts, 9092)
+	}
 	c.nodes = append(c.nodes, n)
 	return n
 }

@@ -29,6 +29,7 @@ type Node struct {
 	name    string
 	grpc    string
 	http    string
+	kafka   string         // "none": it is not served
 	client  *client.Client // of this node alone, to ask for what it knows now
 	patient *client.Client // of this node alone
 	log     *os.File
@@ -161,7 +162,7 @@ func (n *Node) launch() {
 	require.False(t, n.Running(), "node %s runs already", n.name)
 	require.NoError(t, os.MkdirAll(n.data, 0o755))
 	args := slices.Concat([]string{
-		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http, "--kafka", "none",
+		"serve", "--json", "--node-name", n.name, "--data", n.data, "--grpc", n.grpc, "--http", n.http, "--kafka", n.kafka,
 	}, n.belongs, n.cluster.flagsOf(n.name), n.cluster.options.Flags, n.flags)
 	if place := n.cluster.options.Place; place != nil {
 		args = append(args, "--label", "dc="+place(n.name))

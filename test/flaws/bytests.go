@@ -4,6 +4,5 @@ package flaws
 var ByTests = []struct{ Flaw, Test, Room string }{
 	{"highest-hold-counts", "TestTranscripts", "internal/sequence"},
 	{"scrub-trusts-checksums", "TestAWalkerNamesAForgedBatch", "internal/digest"},
-	{"torn-move-counts", "TestATornWriteDuringAMoveMakesNoSecondLeader", "internal/replica/core"},
 	{"stopped-log-shows-all", "TestALogIsReadAsFarAsItIsKnownToBeCommitted", "internal/node/stopped"},
 }

@@ -58,6 +58,11 @@ type Event struct {
 	// Before is the start that a trim asks for.
 	Before      int64 `json:"before,omitempty"`
 	FastForward bool  `json:"fast_forward,omitempty"`
+	// Hold is the name of a hold that is set, kept or released. One that is set begins
+	// at From, if that is known, and has a Lease, if it has one.
+	Hold string `json:"hold,omitempty"`
+	// Group is that of Kafka's consumers whose offset is committed, at From, or asked for.
+	Group string `json:"group,omitempty"`
 
 	// What a return, or a frame of a read, reports.
 
@@ -65,7 +70,8 @@ type Event struct {
 	// Reason of an outcome other than OK, as docs/errors.md names it.
 	Reason string `json:"reason,omitempty"`
 	// First is the offset of the first record of an append or of a frame; the
-	// others follow without a gap. On the return of a resolve: where the record is.
+	// others follow without a gap. On the return of a resolve: where the record is; of a
+	// hold that was set: where it begins; of a committed offset: that, absent if there is none.
 	First *int64 `json:"first,omitempty"`
 	// Ranges take the place of First for an append whose records do not follow
 	// one another: pairs of first and end.
@@ -81,6 +87,11 @@ type Event struct {
 	End   *int64 `json:"end,omitempty"`
 	// State is the answer of a resolve.
 	State State `json:"state,omitempty"`
+
+	// Digest is that of the records below Covered, which a log has as of the offset that was
+	// asked for, as From, or of its end.
+	Digest  string `json:"digest,omitempty"`
+	Covered *int64 `json:"covered,omitempty"`
 
 	// InFlight is how many appends a client may have open, on its client line.
 	InFlight int `json:"in_flight,omitempty"`
@@ -123,6 +134,12 @@ const (
 	EndEpoch     Verb = "end_epoch"
 	Resolve      Verb = "resolve"
 	Writer       Verb = "writer"
+	SetHold      Verb = "set_hold"
+	KeepHold     Verb = "keep_hold"
+	ReleaseHold  Verb = "release_hold"
+	Digest       Verb = "digest"
+	CommitOffset Verb = "commit_offset" // of a group
+	GroupOffset  Verb = "group_offset"  // what that is
 )
 
 // Outcome is what a client knows of a call that has returned.

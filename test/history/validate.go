@@ -11,7 +11,7 @@ func (e *Event) Validate() error {
 	if e.Time < 0 {
 		return fmt.Errorf("time %d", e.Time)
 	}
-	for _, offset := range [...]*int64{e.ExpectedEnd, e.From, e.First, e.Start, e.End, e.Written} {
+	for _, offset := range [...]*int64{e.ExpectedEnd, e.From, e.First, e.Start, e.End, e.Written, e.Covered} {
 		if offset != nil && *offset < 0 {
 			return fmt.Errorf("offset %d", *offset)
 		}
@@ -62,8 +62,14 @@ func (e *Event) validateInvoke() error {
 		return nil
 	case CloseSession, KeepSession, EndEpoch, Resolve:
 		return missing(e.Session == 0, "session")
-	case OpenSession, Writer:
+	case OpenSession, Writer, Digest:
 		return nil
+	case SetHold, KeepHold, ReleaseHold:
+		return missing(e.Hold == "", "hold")
+	case CommitOffset:
+		return errors.Join(missing(e.Group == "", "group"), missing(e.From == nil, "from"))
+	case GroupOffset:
+		return missing(e.Group == "", "group")
 	case "":
 		return missing(true, "do")
 	}
@@ -90,6 +96,9 @@ func (e *Event) validateReturn() error {
 	}
 	if e.Written != nil && e.Outcome != Unknown {
 		return errors.New("what is only written has the outcome unknown")
+	}
+	if (e.Digest == "") != (e.Covered == nil) {
+		return errors.New("digest and covered belong together")
 	}
 	for _, r := range e.Ranges {
 		if r[0] < 0 || r[1] <= r[0] {

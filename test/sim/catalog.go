@@ -210,10 +210,10 @@ func (n *member) shape() {
 		voters, learners := l.Wanted()
 		n.replica.Do(func(c *core.Core) {
 			switch {
-			case !c.Reshape(voters, learners):
+			case !c.Membership.Reshape(voters, learners):
 			case l.Settled():
 				n.shaped, n.shapedTerm = version, term
-			case !c.ConfigurationDurable():
+			case !c.Membership.ConfigurationDurable():
 			default:
 				n.decide(func(s *cluster.State) cluster.Change {
 					change := cluster.Settle(s, &l)

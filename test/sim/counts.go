@@ -42,6 +42,9 @@ type Counts struct {
 	Digests   int `about:"rounds"` // of what was stored, equal to those of the table
 	Trailing  int `about:"rounds"` // of those, where the table had covered a part
 
+	StoredRuns int `about:"consumers"` // runs of stored batches that one was handed by reference
+	LateLooks  int `about:"consumers"` // looks at those, some time later
+
 	// Mixes of faults, of which each run has one.
 	Even   int `about:"mixes"`
 	Uneven int `about:"mixes"`
@@ -108,7 +111,7 @@ func Again(seed uint64, o Options) string {
 	for _, of := range []struct {
 		set  bool
 		flag string
-	}{{o.Holds, " -sim.holds"}, {o.Digests, " -sim.digests"}, {o.Torn, " -sim.torn"}} {
+	}{{o.Holds && !o.Hard, " -sim.holds"}, {o.Digests && !o.Hard, " -sim.digests"}, {o.Torn && !o.Hard, " -sim.torn"}, {o.Hard, " -sim.hard"}} {
 		if of.set {
 			again += of.flag
 		}

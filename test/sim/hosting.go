@@ -25,6 +25,9 @@ import (
 // segmentBytes is small, so that a run has many segments.
 const segmentBytes = 24 << 10
 
+// hashEvery bytes of batches are hashed together.
+const hashEvery = 4 << 10
+
 // stall is shorter than in a node, since runs are short.
 const stall = time.Second
 
@@ -199,6 +202,7 @@ func (n *hosting) segmentOptions(replica uint64) store.Options {
 	return store.Options{
 		Owner:        segment.Owner{Cluster: "sim", Log: 1, Replica: replica},
 		SegmentBytes: segmentBytes, WatermarkBytes: segmentBytes / 8, Manual: true, Rand: n.salts, Logger: slog.New(slog.DiscardHandler),
+		LeastStored: n.world.leastStored(),
 	}
 }
 
@@ -245,7 +249,9 @@ func (n *hosting) open(id uint64, fresh bool) error {
 		Send:        n.send,
 		Stall:       stall,
 		Damaged:     n.foundDamage,
-		HashEvery:   4 << 10,
+		HashEvery:   hashEvery,
+		Memory:      n.world.limits.memory(),
+		Limits:      n.world.limits.ofCore(),
 		Address: func(id uint64) string {
 			if node := n.nodeOf(id); node != 0 {
 				return strconv.FormatUint(node, 10)

@@ -66,7 +66,7 @@ func (k *keeper) keep() {
 				answer(sequence.Answer{Refusal: notHere()})
 				return
 			}
-			n.replica.Do(func(c *core.Core) { c.KeepSession(record.SessionID(session), answer) })
+			n.replica.Do(func(c *core.Core) { c.Reads.KeepSession(record.SessionID(session), answer) })
 		}, k.lost)
 }
 

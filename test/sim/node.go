@@ -25,6 +25,7 @@ type node struct {
 	salts io.Reader       // continues after a restart, as salts must not come again
 	made  map[uint64]bool // replicas that were made on this disk and not dropped
 
+	cuts   int // of its power
 	life   int // of the process; whatever was to happen in an earlier one does not
 	up     bool
 	begun  int64 // us: when the process began
@@ -242,6 +243,7 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 	n.abandonWrite()
 	if powerless {
 		w.counts.PowerCuts++
+		n.cuts++
 		if w.torn && n.replicaID != 0 && remains == faultdisk.Some && n.tear() {
 			remains = faultdisk.Nothing
 		}

@@ -88,7 +88,7 @@ func (r *reader) read(n *node, from int64, limit int, consistency history.Consis
 		}
 		life := n.life
 		n.replica.Do(func(core *core.Core) {
-			core.Confirm(func(refusal *record.Refusal) {
+			core.Reads.Confirm(func(refusal *record.Refusal) {
 				if n.life == life {
 					answer(refusal)
 				}

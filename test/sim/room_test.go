@@ -287,7 +287,7 @@ func (s suite) requireReadOf(nodes ...*node) {
 				asked = s.w.now
 				n.act(n.life, func() {
 					n.replica.Do(func(c *core.Core) {
-						c.Confirm(func(r *record.Refusal) { answered = answered || r == nil })
+						c.Reads.Confirm(func(r *record.Refusal) { answered = answered || r == nil })
 					})
 				})
 			}

@@ -53,6 +53,11 @@ type Options struct {
 	// an append. The histories of seeds are others with it than without.
 	Torn bool
 
+	// Hard draws limits and shares of memory by the seed, has consumers that are handed stored
+	// bytes by reference and look at them late, and is Torn, Holds and Digests as well. The
+	// histories of seeds are others with it than without.
+	Hard bool
+
 	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
 
@@ -94,6 +99,9 @@ func Run(seed uint64, o Options) *Result { return run(seed, o, func(w *world) { 
 func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
+	if o.Hard {
+		o.Torn, o.Holds, o.Digests = true, true, true
+	}
 	w := &world{folded: map[uint64]folded{}, roots: map[record.Offset][32]byte{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, readReplicas: o.ReadReplicas, digests: o.Digests, torn: o.Torn, aged: o.Silent, traced: o.Trace}
 	w.network.world, w.faults.world, w.operator.world = w, w, w
 	w.catalog.trace = w.trace
@@ -107,6 +115,9 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	if o.Time == 0 {
 		o.Time = 12 * time.Second
 	}
+	if o.Hard {
+		w.limits = w.drawLimits()
+	}
 	w.recorder = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
 	w.time = o.Time.Microseconds()
 	ending{w}.live(o, story)
@@ -117,12 +128,18 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	if err := w.recorder.Err(); err != nil && result.Problem == nil {
 		result.Problem = err
 	}
-	report, err := judge.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), judge.Options{Slack: -1})
+	report, err := judge.Check(history.NewReader(history.Input{Name: "history", Reader: bytes.NewReader(w.text.Bytes())}), w.judging())
 	result.Report = report
 	if err != nil && result.Problem == nil {
 		result.Problem = err
 	}
 	return result
+}
+
+// judging is by what the log has to remember.
+func (w *world) judging() judge.Options {
+	appends, implicit, epochs := w.remembers()
+	return judge.Options{Slack: -1, Appends: appends, ImplicitAppends: implicit, Epochs: epochs}
 }
 
 // drawn is the world's chance as bytes.
@@ -170,6 +187,11 @@ func (w ending) live(o Options, story func(*world)) {
 	if o.Holds {
 		startHolder(w.world)
 		startSoloist(w.world) // which trims
+	}
+	if o.Hard {
+		for range 1 + w.random.IntN(3) {
+			startConsumer(w.world)
+		}
 	}
 	w.network.cut = map[way]bool{}
 	story(w.world)

@@ -367,7 +367,7 @@ func (p *producer) resolve(session uint64, epoch uint32, number uint64) {
 				return
 			}
 			n.replica.Do(func(c *core.Core) {
-				c.Resolve(record.SessionID(session), record.Epoch(epoch), record.Sequence(number), func(found core.Resolution, r *record.Refusal) {
+				c.Reads.Resolve(record.SessionID(session), record.Epoch(epoch), record.Sequence(number), func(found core.Resolution, r *record.Refusal) {
 					if r != nil {
 						reply(history.Event{Outcome: history.Failed, Reason: r.Reason.String()}, settled)
 						return

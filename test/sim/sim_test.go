@@ -18,6 +18,7 @@ var (
 	holds    = flag.Bool("sim.holds", false, "have holds set, moved and released as well")
 	digests  = flag.Bool("sim.digests", false, "have most requests hashed as well")
 	torn     = flag.Bool("sim.torn", false, "tear groups of frames, cut leaders off in moves, and end without appends as well")
+	hard     = flag.Bool("sim.hard", false, "all of these, and limits that the seed draws, slow consumers, and more")
 	fromSeed = flag.Uint64("sim.from", 0, "the first of them")
 )
 
@@ -30,7 +31,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 	var virtual time.Duration
 	acked, readBack := 0, 0
 	for seed := from; seed < from+count; seed++ {
-		options := Options{Holds: *holds, Digests: *digests, Torn: *torn}
+		options := Options{Holds: *holds, Digests: *digests, Torn: *torn, Hard: *hard}
 		if *oneSeed >= 0 {
 			options.Trace = os.Stderr
 		}
@@ -80,6 +81,19 @@ func TestGroupsTornBetweenFramesWhileTheLogMoves(t *testing.T) {
 		require.NotZero(t, all.TornMoves, "with a change of the configuration among them")
 	}
 	require.NotZero(t, all.Silent, "and logs have settled without an append")
+}
+
+// A hard world draws small limits and shares of memory, has clients that look late at the stored bytes
+// which they were handed by reference, and is torn as well.
+func TestHardWorldsBreakNoRule(t *testing.T) {
+	var all Counts
+	for seed := uint64(0); seed < 12; seed += sparse {
+		r := Run(seed, Options{Hard: true})
+		require.NoError(t, r.Err(), "again: %s", Again(seed, Options{Hard: true}))
+		all.Add(r.Counts)
+	}
+	require.NotZero(t, all.LateLooks, "consumers have looked at what they were handed")
+	require.NotZero(t, all.Silent, "logs have settled without an append")
 }
 
 // Every replica has the same digest, whatever it was given: entries as they came, those of a

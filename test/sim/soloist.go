@@ -114,13 +114,14 @@ func (s *soloist) learnEnd(a sequence.Answer, _ *history.Event) {
 }
 
 // longRecord is so long that a few of them do not fit into one entry.
-const longRecord = record.EntryTargetBytes / 3
+func (w *world) longRecord() int { return w.limitsOf().Table.EntryTarget / 3 }
 
 // appendLong appends so much that it spans entries, and has one answer.
 func (s *soloist) appendLong() {
 	w := s.world
 	w.counts.Spanning++
-	values, hashes := w.valuesOf(s.name, []int{longRecord, longRecord, longRecord, 100, longRecord})
+	long := w.longRecord()
+	values, hashes := w.valuesOf(s.name, []int{long, long, long, 100, long})
 	s.call(history.Event{Verb: history.Append, Hashes: hashes}, func() *core.Request {
 		return &core.Request{Append: w.batches(values)}
 	}, s.learnEnd)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,13 +23,20 @@ var stories = map[string]func(s suite){
 	"forgotten voter": forgottenVoter,
 	"cut off trim":    cutOffTrim,
 	"half an append":  halfAnAppend,
+
+	"torn move":        tornMove,
+	"replaced change":  replacedChange,
+	"handover in vain": handoverInVain,
 }
 
+// onFour are the stories that take a fourth node, without a replica.
+var onFour = []string{"torn move", "replaced change", "handover in vain"}
+
 func TestStories(t *testing.T) {
-	for name, story := range stories {
+	for name := range stories {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(seedsUsually / 20) {
-				r := runStory(t, seed, story, nil)
+				r := runStory(t, seed, name, nil)
 				require.NoError(t, r.Err(), "seed %d", seed)
 			}
 		})
@@ -36,10 +44,14 @@ func TestStories(t *testing.T) {
 }
 
 // runStory runs a story.
-func runStory(t tester, seed uint64, story func(suite), broken *flaw) *Result {
-	return run(seed, Options{Nodes: 3, Replicas: 3, flaw: broken}, func(w *world) {
+func runStory(t tester, seed uint64, name string, broken *flaw) *Result {
+	nodes := 3
+	if slices.Contains(onFour, name) {
+		nodes = 4
+	}
+	return run(seed, Options{Nodes: nodes, Replicas: 3, flaw: broken}, func(w *world) {
 		w.run(w.now + w.between(2*second, 3*second))
-		story(suite{t, w, seed})
+		stories[name](suite{t, w, seed})
 	})
 }
 
@@ -93,7 +105,7 @@ func hangingHeir(s suite) {
 	heir := w.nodes[leader.id%3]
 	heir.hung = forever
 	leader.act(leader.life, func() {
-		leader.replica.Do(func(c *core.Core) { c.HandOver(heir.replicaID) })
+		leader.replica.Do(func(c *core.Core) { c.Handover.HandOver(heir.replicaID) })
 	})
 	s.within("an election", func() bool {
 		return heir.replica.Status().Term > 1 && leader.replica.Status().Leader != leader.replicaID
@@ -120,7 +132,7 @@ func forgottenVoter(s suite) {
 			w.network.cut[way{candidate.id, voter.id}] = true
 		case voter.replica.Status().Leading:
 			voter.act(voter.life, func() {
-				voter.replica.Do(func(c *core.Core) { c.HandOver(candidate.replicaID) })
+				voter.replica.Do(func(c *core.Core) { c.Handover.HandOver(candidate.replicaID) })
 			})
 		}
 		w.step()
@@ -174,7 +186,8 @@ func halfAnAppend(s suite) {
 	w.run(w.now + 2*second)
 	leader := s.leader()
 	last := leader.replica.Committed()
-	values, hashes := w.valuesOf("suite", []int{longRecord, longRecord, longRecord, longRecord, longRecord})
+	long := w.longRecord()
+	values, hashes := w.valuesOf("suite", []int{long, long, long, long, long})
 	w.call(history.Event{Client: "suite", Log: logName, Verb: history.Append, Hashes: hashes}, leader, func(n *node, reply func(history.Event, func())) {
 		q := &core.Request{Append: w.batches(values)}
 		q.Done = func(a sequence.Answer) { reply(answered(q, a), func() {}) }

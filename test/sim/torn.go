@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica/core"
@@ -161,7 +162,7 @@ func (w *faults) handOverInVain(leader *node) {
 	heir.paused = w.now + 2*second
 	leader.act(leader.life, func() {
 		if leader.serves() {
-			leader.replica.Do(func(c *core.Core) { c.HandOver(heir.replicaID) })
+			leader.replica.Do(func(c *core.Core) { c.Handover.HandOver(heir.replicaID) })
 			w.counts.Handovers++
 		}
 	})
@@ -185,6 +186,13 @@ func (w ending) settleSilently() {
 			w.within(settleTime, "a replica is in a joint configuration", func() bool {
 				return n.serves() && len(n.replica.Status().Outgoing) == 0
 			})
+		}
+	}
+	if w.limits != nil {
+		for deadline := w.now + settleTime; w.problem == nil && !w.scrubAll(holders); holders = w.holders() {
+			if w.run(w.now + second); w.now > deadline {
+				w.fail("healed for %s, and replicas are not whole", time.Duration(settleTime)*time.Microsecond)
+			}
 		}
 	}
 	w.counts.Silent++

@@ -37,7 +37,8 @@ type world struct {
 	quietEnd bool  // no client begins anything in the last seconds of faults
 	// readReplicas is as in Options.
 	readReplicas bool
-	aged         bool // all damage is an older copy of a newest segment
+	limits       *limits // nil: those of production
+	aged         bool    // all damage is an older copy of a newest segment
 	traced       io.Writer
 	flaw         *flaw // nil: everything is as it should be
 	counts       Counts

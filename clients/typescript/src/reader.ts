@@ -1,4 +1,4 @@
-import type { ClientReadableStream } from "@grpc/grpc-js";
+import { type ClientReadableStream, InterceptingCall, type Interceptor } from "@grpc/grpc-js";
 import { type Bound, type Calls, methods, type Route, ToDialled, ToLeader, ToReplica } from "./calls.js";
 import { span, whole } from "./check.js";
 import { cancelled, closed, fromRpc, invalid, StrandlineError, unreachable } from "./errors.js";
@@ -104,6 +104,35 @@ class Trouble {
   }
 }
 
+/** Frames that a reader has received and nobody has asked for. */
+const framesAhead = 2;
+
+/**
+ * Lets a stream receive no more than a few messages ahead of who takes them. Left alone, the stream would keep
+ * sixteen.
+ */
+export class Gate extends InterceptingCall {
+  #open = framesAhead;
+  #waits = false;
+
+  override startRead(): void {
+    if (this.#open === 0) {
+      this.#waits = true;
+      return;
+    }
+    this.#open--;
+    super.startRead();
+  }
+
+  /** Lets one more message in: one was taken. */
+  taken(): void {
+    this.#open++;
+    if (!this.#waits) return;
+    this.#waits = false;
+    this.startRead();
+  }
+}
+
 /**
  * Reads one log. When the connection breaks, or the node can no longer serve it, it resumes at the next
  * offset on another. Made by {@link Client.read}.
@@ -132,9 +161,10 @@ export class Reader implements AsyncIterableIterator<Record> {
   #took = 0; // about how many bytes
   #records: Record[] = []; // of the newest frame, from #at on
   #at = 0;
-  #stream: ClientReadableStream<ReadResponse> | undefined;
+  #stream: ClientReadableStream<Buffer> | undefined;
   #peer: Peer | undefined; // that it comes from
-  #frames: AsyncIterator<ReadResponse> | undefined; // of the stream
+  #frames: AsyncIterator<Buffer> | undefined; // of the stream; they are decoded when they are taken
+  #gate: Gate | undefined; // of the stream
   #trouble = new Trouble();
   #failure: StrandlineError | undefined; // final
   #ended = false;
@@ -280,13 +310,22 @@ export class Reader implements AsyncIterableIterator<Record> {
         const { client } = peer;
         this.#peer = peer;
         reached = true;
-        const { path, write, read } = methods.read;
+        const { path, write } = methods.read;
+        const bytes = (frame: Buffer) => frame;
         const { calls } = this;
-        this.#stream = calls.track(client.makeServerStreamRequest(path, write, read, this.#request(), calls.metadata));
+        const gated: Interceptor = (options, next) => {
+          this.#gate = new Gate(next(options));
+          return this.#gate;
+        };
+        const options = { interceptors: [gated] };
+        this.#stream = calls.track(
+          client.makeServerStreamRequest(path, write, bytes, this.#request(), calls.metadata, options),
+        );
         this.#stream.on("error", () => {}); // the iterator has it, unless nobody asks any more
         this.#frames = this.#stream[Symbol.asyncIterator]();
       }
       frame = await this.#receive(this.#frames, signal);
+      this.#gate?.taken();
     } catch (error) {
       if (signal?.aborted) {
         this.#hangUp();
@@ -312,7 +351,7 @@ export class Reader implements AsyncIterableIterator<Record> {
    * A frame; undefined at the end of the stream. One that follows may not be silent for long; one that does
    * not relies on the keep-alive of the connection. Either leaves a node that stands still.
    */
-  async #receive(frames: AsyncIterator<ReadResponse>, signal?: AbortSignal): Promise<ReadResponse | undefined> {
+  async #receive(frames: AsyncIterator<Buffer>, signal?: AbortSignal): Promise<ReadResponse | undefined> {
     const silence = this.options.follow ? 3 * (this.options.heartbeatMs ?? 5000) : undefined;
     const late = new AbortController();
     const timer = silence && setTimeout(() => late.abort(), timed(silence));
@@ -321,7 +360,7 @@ export class Reader implements AsyncIterableIterator<Record> {
     try {
       const silent = () => unreachable("not_done", `the server was silent for ${silence} ms`);
       const { done, value } = await abortable(frame, silence ? late.signal : undefined, silent);
-      return done ? undefined : value;
+      return done ? undefined : methods.read.read(value);
     } finally {
       clearTimeout(timer);
     }

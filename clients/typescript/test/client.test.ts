@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import {
+  InterceptingCall,
   Metadata,
   Server,
   ServerCredentials,
@@ -17,6 +18,7 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { Backlog, complete } from "../src/backlog.js";
+import { methods } from "../src/calls.js";
 import { fromRefusal, fromRpc } from "../src/errors.js";
 import { ErrorInfo, Status } from "../src/generated/status.js";
 import { CreateLogResponse, ListLogsResponse } from "../src/generated/strandline/v1/catalog.js";
@@ -92,6 +94,50 @@ function bytes<M>(codec: { encode(message: M): { finish(): Uint8Array } }, messa
 
 const known: Unary = (_, answer) =>
   answer(null, bytes(GetInfoResponse, GetInfoResponse.fromPartial({ info: { id: 1 } })));
+
+test("a reader that is not read from holds little", async () => {
+  const value = Buffer.alloc(1 << 20);
+  using server = await serving(
+    { "LogService/GetInfo": known },
+    {
+      "LogService/Read": (call) => {
+        for (let offset = 0; offset < 64; offset++) {
+          const frame = { logId: 1, firstOffset: offset, recordCount: 1, endOffset: 64, records: [{ offset, value }] };
+          call.write(bytes(ReadResponse, ReadResponse.fromPartial(frame)));
+        }
+        call.end();
+      },
+    },
+  );
+  const { read } = methods.read;
+  const { startRead } = InterceptingCall.prototype;
+  let [asked, decoded] = [0, 0];
+  InterceptingCall.prototype.startRead = function () {
+    asked++;
+    startRead.call(this);
+  };
+  methods.read.read = (frame) => {
+    decoded++;
+    return read(frame);
+  };
+  const client = new Client(server.address);
+  try {
+    const reader = client.read("orders");
+    for (let taken = 1; taken <= 64; taken++) {
+      const { value: record } = await reader.next();
+      assert.equal(record?.offset, taken - 1);
+      // What is on its way comes: the server has sent everything.
+      if (taken % 16 === 0) await delay(50);
+      assert.ok(asked <= taken + 2, `${asked} frames may be here, of which ${taken} were taken`);
+      assert.equal(decoded, taken);
+    }
+    assert.deepEqual(await reader.next(), { done: true, value: undefined });
+  } finally {
+    methods.read.read = read;
+    InterceptingCall.prototype.startRead = startRead;
+    client.close();
+  }
+});
 
 test("addresses other than loopback need to be allowed", () => {
   for (const address of ["192.0.2.1:7171", "example.org:7171", "no address", "127.0.0.1", "127.0.0.1:x"]) {

@@ -27,6 +27,7 @@ func NewAppend(c *terminal.Terminal) *cobra.Command {
 	var (
 		file       string
 		key        string
+		columns    []string
 		input      = terminal.FormatText
 		writerTerm uint64
 		keep       bool
@@ -45,6 +46,9 @@ most once. The input is
   raw    record batches, as "read -o raw" writes them: copies keys, headers,
          times and bytes exactly
 
+With --columns a line of text has a key and headers too, with tabs between: key, value, header:NAME.
+The last column is the rest of the line, whatever is in it.
+
 With --keep-offsets raw records get the offsets that they had in the log they come
 from, as a restore wants it: a log without records continues at the first of
 them, records that the log has are skipped, and a gap is an error. Nobody else may append
@@ -58,11 +62,18 @@ If an append fails, nothing more is sent. What had been acknowledged is printed
 all the same.`,
 		Example: `  strandline append orders < lines.txt
   echo '{"key":"42","value":"paid"}' | strandline append orders -i json
+  strandline append orders --columns key,value < lines.tsv
   strandline read orders --from-start -o raw | strandline append copy -i raw
   strandline append orders -i raw --keep-offsets -f orders.raw`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("key") && input != terminal.FormatText {
 				return terminal.Misused(command, "--key is for text: %s input has keys of its own", input)
+			}
+			if len(columns) > 0 && input != terminal.FormatText {
+				return terminal.Misused(command, "--columns is for text: %s input has keys and headers of its own", input)
+			}
+			if err := checkColumns(command, columns); err != nil {
+				return err
 			}
 			if keep && input != terminal.FormatRaw {
 				return terminal.Misused(command, "%v", errKeepRaw)
@@ -79,6 +90,9 @@ all the same.`,
 			// Who types the records sees them already.
 			p := c.NewProgress(!terminal.IsTerminal(in), "append", terminal.RegularSize(in), terminal.UnitBytes)
 			source := newSource(input, p.Reading(in))
+			if len(columns) > 0 {
+				source = columnSource{source.(textSource), columns}
+			}
 			if command.Flags().Changed("key") {
 				source = keyed{source, []byte(key)}
 			}
@@ -101,10 +115,13 @@ all the same.`,
 	flags := command.Flags()
 	flags.StringVarP(&file, "file", "f", "", "read from this `file` instead of standard input")
 	flags.StringVar(&key, "key", "", "give every record this key")
+	flags.StringSliceVar(&columns, "columns", nil, "what stands in a line of text, with tabs between: key, value, header:NAME")
 	flags.BoolVar(&keep, "keep-offsets", false, "give raw records the offsets that they had; those that the log has already are skipped")
 	flags.BoolVar(&explain, "explain", false, "print where the time went, stage by stage")
 	flags.VarP(&input, "input", "i", "text, json or raw")
 	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")
+	command.MarkFlagsMutuallyExclusive("key", "columns")
+	terminal.CompleteWords(command, "columns", "key", "value", "header:")
 	terminal.CompleteWords(command, "input", "text", "json", "raw")
 	_ = command.MarkFlagFilename("file")
 	return command

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"strandline.dev/client"
 	"strandline.dev/internal/cli/terminal"
@@ -78,6 +81,53 @@ func (s textSource) next() (client.Record, error) {
 		return client.Record{}, err
 	}
 	return client.Record{Value: line}, nil
+}
+
+// columnSource makes a record of the columns of each line, as `read --only` writes them.
+type columnSource struct {
+	text    textSource
+	columns []string // checked by checkColumns
+}
+
+const headerColumn = "header:"
+
+func checkColumns(command *cobra.Command, columns []string) error {
+	seen := map[string]bool{}
+	for _, name := range columns {
+		header, isHeader := strings.CutPrefix(name, headerColumn)
+		switch {
+		case name != "key" && name != "value" && (!isHeader || header == ""):
+			return terminal.Misused(command, "--columns: %q is none of key, value, header:NAME", name)
+		case seen[name] && !isHeader:
+			return terminal.Misused(command, "--columns has %s twice", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+func (s columnSource) next() (client.Record, error) {
+	line, err := s.text.lines.next()
+	if err != nil {
+		return client.Record{}, err
+	}
+	parts := bytes.SplitN(line, []byte{'\t'}, len(s.columns))
+	if len(parts) < len(s.columns) {
+		return client.Record{}, fmt.Errorf("line %d has %s, not %d with tabs between: %s",
+			s.text.lines.number, terminal.Counted(int64(len(parts)), "column"), len(s.columns), strings.Join(s.columns, ", "))
+	}
+	var r client.Record
+	for i, name := range s.columns {
+		switch name {
+		case "key":
+			r.Key = parts[i]
+		case "value":
+			r.Value = parts[i]
+		default:
+			r.Headers = append(r.Headers, client.Header{Key: strings.TrimPrefix(name, headerColumn), Value: parts[i]})
+		}
+	}
+	return r, nil
 }
 
 // keyed gives every record of a source the same key.

@@ -26,8 +26,9 @@ func NewRead(c *terminal.Terminal) *cobra.Command {
          are not text are in key_base64 and value_base64; a null is left out
   raw    record batches (Kafka's format v2), exact in every byte; for "append -i raw"
 
-Without --from, --from-start, --tail or --since, reading begins at the oldest
-record that is still there. It ends at the end of the log, or at the first limit
+Without --from, --from-start, --last, --tail or --since, reading begins at the oldest
+record that is still there. --last begins so many offsets before the end, whatever is
+selected then. It ends at the end of the log, or at the first limit
 reached; with --follow it waits for more at the end. Ctrl-C ends --follow with
 exit code 0.
 
@@ -50,7 +51,7 @@ given have to hold. --count and --max-bytes then count what is selected. With --
 no more than the parts named is sent; as text they are printed with tabs between them.
 value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that field.`,
 		Example: `  strandline read orders --from 0 --count 10
-  strandline read orders --tail --follow
+  strandline read orders --last 10 --follow
   strandline read orders --since 5m -o json | jq .value
   strandline read orders --follow --from-follower --consistency max-age=1s
   strandline read orders --near dc=syd --consistency max-age=2s
@@ -61,7 +62,7 @@ value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that
 			if err := terminal.NotNegative(command, "from", "until", "count"); err != nil {
 				return err
 			}
-			if err := terminal.AtLeastOne(command, "count", "max-bytes"); err != nil {
+			if err := terminal.AtLeastOne(command, "last", "count", "max-bytes"); err != nil {
 				return err
 			}
 			for _, l := range want.near {
@@ -92,6 +93,7 @@ value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that
 type readFlags struct {
 	from      int64
 	fromStart bool
+	last      int64
 	tail      bool
 	since     terminal.Moment
 	count     int64
@@ -112,6 +114,7 @@ func (f *readFlags) register(command *cobra.Command) {
 	flags := command.Flags()
 	flags.Int64Var(&f.from, "from", 0, "begin at this `offset`")
 	flags.BoolVar(&f.fromStart, "from-start", false, "begin at the oldest record that is still there (the default)")
+	flags.Int64Var(&f.last, "last", 0, "begin this `number` of records before the end")
 	flags.BoolVar(&f.tail, "tail", false, "begin after the newest record")
 	flags.Var(&f.since, "since", "begin with the first record appended at or after this time, such as 2030-01-31T08:00:00Z or 5m (ago)")
 	flags.BoolVar(&f.follow, "follow", false, "wait for more records at the end of the log")
@@ -128,7 +131,7 @@ func (f *readFlags) register(command *cobra.Command) {
 	f.filter.register(flags)
 	terminal.CompleteWords(command, "only", "key", "value", "headers", "offset", "timestamp")
 	terminal.CompleteWords(command, "consistency", "linearizable", "any", "at-least=", "max-age=")
-	command.MarkFlagsMutuallyExclusive("from", "from-start", "tail", "since")
+	command.MarkFlagsMutuallyExclusive("from", "from-start", "last", "tail", "since")
 	terminal.CompleteWords(command, "output", "text", "json", "raw")
 }
 
@@ -180,6 +183,13 @@ func readTo(c *terminal.Terminal, ctx context.Context, log string, options []cli
 		return err
 	}
 	defer connection.Close()
+	if want.last > 0 {
+		info, err := connection.Admin().Info(ctx, log)
+		if err != nil {
+			return err
+		}
+		options = append(options, client.WithStartOffset(max(info.Start, info.End-want.last)))
+	}
 	reader, err := connection.Reader(ctx, log, options...)
 	if err != nil {
 		return err

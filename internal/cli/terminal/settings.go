@@ -18,7 +18,7 @@ import (
 const environmentPrefix = "STRANDLINE_"
 
 // ApplySettings gives the flags that were not typed their values from the
-// environment and the configuration file, in this order. A flag's key is the
+// environment, the configuration file and the context, in this order. A flag's key is the
 // path of its command and its name, joined by dots.
 func (c *Terminal) ApplySettings(command *cobra.Command) error {
 	known := KnownKeys(command.Root())
@@ -30,7 +30,11 @@ func (c *Terminal) ApplySettings(command *cobra.Command) error {
 	if file == "" {
 		file, _ = environment["config"].(string)
 	}
-	settings := koanf.New(".")
+	settings, inUse, err := c.contextSettings(command, environment)
+	if err != nil {
+		return err
+	}
+	fromContext := settings.Keys()
 	if file != "" {
 		if err := loadFile(settings, file, known); err != nil {
 			return err
@@ -43,18 +47,44 @@ func (c *Terminal) ApplySettings(command *cobra.Command) error {
 	var failed error
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
 		key := keyOf(command, flag)
-		if flag.Changed || failed != nil || !settings.Exists(key) || key == "config" {
+		if flag.Changed || failed != nil || !settings.Exists(key) || key == "config" || key == "context" {
 			return
 		}
 		// Set, not flag.Value.Set: required and exclusive flags look at Changed.
 		if err := command.Flags().Set(flag.Name, textOf(settings.Get(key))); err != nil {
 			failed = fmt.Errorf("setting %s: %w", key, err)
 		}
-		if _, there := environment[key]; there {
+		if _, there := environment[key]; there || inUse && slices.Contains(fromContext, key) {
 			c.inEnvironment = append(c.inEnvironment, flag.Name)
 		}
 	})
 	return failed
+}
+
+// contextSettings are those of a context, of which a command that runs a node takes none.
+// InUse: nobody has named it.
+func (c *Terminal) contextSettings(command *cobra.Command, environment map[string]any) (settings *koanf.Koanf, inUse bool, err error) {
+	name := c.Context
+	if name == "" {
+		name, _ = environment["context"].(string)
+	}
+	switch path := strings.Fields(command.CommandPath()); {
+	case len(path) > 1 && (path[1] == "context" || path[1] == "serve" || path[1] == "dev"):
+		return koanf.New("."), false, nil
+	}
+	contexts, err := c.Contexts()
+	if err == nil && name == "" {
+		inUse = true
+		name, err = contexts.Current()
+	}
+	switch {
+	case name == "":
+		return koanf.New("."), false, nil // nobody has asked for one
+	case err != nil:
+		return nil, false, err
+	}
+	settings, err = contexts.settings(name)
+	return settings, inUse, err
 }
 
 func loadFile(settings *koanf.Koanf, file string, known map[string]bool) error {

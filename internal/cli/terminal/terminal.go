@@ -17,6 +17,7 @@ type Terminal struct {
 	Environ  []string
 
 	ConfigFile string
+	Context    string // of Contexts; empty: the one in use
 	Servers    []string
 	Insecure   bool
 	// Files show this side and whom it believes. serve and clients both have them.

@@ -34,7 +34,7 @@ type Calls struct {
 // SetStretch multiplies the times of elections and heartbeats; 0 is 1.
 func (c *Calls) SetStretch(n int) {
 	if c.stretch.Swap(int64(n)) != int64(n) && c.Replica != nil {
-		c.Replica.Do(func(state *core.Core) { state.SetStretch(n) })
+		c.Replica.Do(func(state *core.Core) { state.Distance.SetStretch(n) })
 	}
 }
 
@@ -75,7 +75,7 @@ func (c *Calls) Await(ctx context.Context, ask func(done func(sequence.Answer)))
 func (c *Calls) Confirm(ctx context.Context) error {
 	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
 		answer := func(r *record.Refusal) { done(sequence.Answer{Refusal: r}) }
-		if r := c.Replica.Do(func(state *core.Core) { state.Confirm(answer) }); r != nil {
+		if r := c.Replica.Do(func(state *core.Core) { state.Reads.Confirm(answer) }); r != nil {
 			answer(r)
 		}
 	})
@@ -108,7 +108,7 @@ func (c *Calls) Resolve(ctx context.Context, id record.SessionID, epoch record.E
 			found = f
 			done(sequence.Answer{Refusal: r})
 		}
-		if r := c.Replica.Do(func(state *core.Core) { state.Resolve(id, epoch, number, answer) }); r != nil {
+		if r := c.Replica.Do(func(state *core.Core) { state.Reads.Resolve(id, epoch, number, answer) }); r != nil {
 			answer(core.Resolution{}, r)
 		}
 	})
@@ -123,7 +123,7 @@ func (c *Calls) Resolve(ctx context.Context, id record.SessionID, epoch record.E
 func (c *Calls) Reshape(ctx context.Context, voters, learners []uint64, settled bool) (done bool, err error) {
 	answer := make(chan bool, 1)
 	refusal := c.Replica.Do(func(state *core.Core) {
-		answer <- state.Reshape(voters, learners) && (settled || state.ConfigurationDurable())
+		answer <- state.Membership.Reshape(voters, learners) && (settled || state.Membership.ConfigurationDurable())
 	})
 	if refusal != nil {
 		return false, refusal

@@ -298,7 +298,7 @@ func (h *Log) RefreshAge() {
 		return
 	}
 	answered := func(*record.Refusal) { h.asking.Store(false) }
-	if r := h.Replica.Do(func(c *core.Core) { c.Confirm(answered) }); r != nil {
+	if r := h.Replica.Do(func(c *core.Core) { c.Reads.Confirm(answered) }); r != nil {
 		answered(nil)
 	}
 }

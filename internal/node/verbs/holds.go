@@ -66,7 +66,7 @@ func (hs *Holds) KeepHold(ctx context.Context, caller Caller, log, name string) 
 	if refusal != nil {
 		return refusal
 	}
-	return h.Keep(ctx, func(c *core.Core, done func(sequence.Answer)) { c.KeepHold(name, done) })
+	return h.Keep(ctx, func(c *core.Core, done func(sequence.Answer)) { c.Reads.KeepHold(name, done) })
 }
 
 // ReleaseHold ends a hold, whoever has set it.

@@ -119,7 +119,7 @@ func (ss *Sessions) KeepSession(ctx context.Context, caller Caller, log string, 
 	if refusal != nil {
 		return refusal
 	}
-	return h.Keep(ctx, func(c *core.Core, done func(sequence.Answer)) { c.KeepSession(id, done) })
+	return h.Keep(ctx, func(c *core.Core, done func(sequence.Answer)) { c.Reads.KeepSession(id, done) })
 }
 
 // CloseSession ends a session: its appends are refused from then on.
@@ -164,7 +164,7 @@ func (ss *Sessions) Producers(ctx context.Context, c Caller, log string) ([]sequ
 		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", log)
 	}
 	found := make(chan []sequence.Producer, 1)
-	if r := h.Replica.Do(func(c *core.Core) { found <- c.Producers(maxProducers) }); r != nil {
+	if r := h.Replica.Do(func(c *core.Core) { found <- c.Group.Producers(maxProducers) }); r != nil {
 		return nil, r
 	}
 	select {

@@ -22,8 +22,12 @@ const (
 
 // activity is how much a log is used, and what it costs while it is not.
 type activity struct {
-	*proposer
-	short *shortage
+	proposer  *proposer
+	group     *group
+	round     *round
+	proposals *proposals
+	confirm   *confirmations
+	short     *shortage
 
 	// busy is when the newest entry came, in monotonic ms. released: that is long ago,
 	// and memory that serves a busy log has been released.
@@ -33,35 +37,35 @@ type activity struct {
 
 // Pace returns how often this core needs ticks now.
 func (a *activity) Pace() Pace {
-	switch conf := a.storage.conf; {
-	case len(a.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.storage.table.OpenSessions() > 0, sequence.Expiring(a.storage.table.Holds()), a.short.state != complete:
+	switch conf := a.group.storage.conf; {
+	case len(a.proposer.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.group.storage.table.OpenSessions() > 0, sequence.Expiring(a.group.storage.table.Holds()), a.short.state != complete:
 		return EveryTick
-	case a.role == leaderReady && a.soleVoter() && len(conf.GetLearners()) == 0 && a.released && a.storage.table.EndedSessions() == 0:
+	case a.group.role == leaderReady && a.group.soleVoter() && len(conf.GetLearners()) == 0 && a.released && a.group.storage.table.EndedSessions() == 0:
 		return NoTicks
-	case a.quietTicks >= idleAfter && a.leader != 0 && len(conf.GetVotersOutgoing()) == 0:
+	case a.group.quietTicks >= idleAfter && a.group.leader != 0 && len(conf.GetVotersOutgoing()) == 0:
 		return IdlePace
 	}
 	return EveryTick
 }
 
 // woken notes that an entry has come.
-func (a *activity) woken() { a.busy, a.released = a.now.Monotonic, false }
+func (a *activity) woken() { a.busy, a.released = a.round.now.Monotonic, false }
 
 // release gives back the memory of a log, leader or follower, that has had no new
 // entry for a while and has nothing under way: what it kept serves a busy log only.
 func (a *activity) release() {
-	if a.storage.tail.Budget.Tight() {
-		a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
-		a.sequencer.Release()
+	if a.group.storage.tail.Budget.Tight() {
+		a.group.storage.tail.Evict(min(a.group.storage.applied, a.group.storage.durable)+1, a.group.storage.tail.Limit())
+		a.proposer.sequencer.Release()
 	}
-	if a.released || a.now.Monotonic-a.busy < idleMillis || len(a.queue) > 0 || len(a.proposals.list) > 0 ||
-		min(a.storage.applied, a.storage.durable) < a.storage.last {
+	if a.released || a.round.now.Monotonic-a.busy < idleMillis || len(a.proposer.queue) > 0 || len(a.proposals.list) > 0 ||
+		min(a.group.storage.applied, a.group.storage.durable) < a.group.storage.last {
 		return
 	}
 	a.released = true
-	a.storage.tail.Evict(a.storage.applied+1, 0)
-	a.queue, a.decided, a.proposals.list = nil, nil, nil
-	a.sequencer.Release()
+	a.group.storage.tail.Evict(a.group.storage.applied+1, 0)
+	a.proposer.queue, a.proposer.decided, a.proposals.list = nil, nil, nil
+	a.proposer.sequencer.Release()
 }
 
 // sessionMemory counts what a log remembers of its sessions in the node's memory. What
@@ -88,12 +92,4 @@ func (m *sessionMemory) left() sequence.MemoryLeft {
 		return sequence.MemoryTight
 	}
 	return sequence.MemoryAmple
-}
-
-// Release gives back what the core holds of the node's memory, when its replica has
-// ended.
-func (c *Core) Release() {
-	c.storage.tail.Release()
-	c.storage.feed.Release()
-	c.sessions.count(0)
 }

@@ -14,7 +14,10 @@ import (
 // applier folds what has committed, and is durable here, into the table, and takes
 // snapshots of that.
 type applier struct {
-	*lifecycle
+	lifecycle  *lifecycle
+	group      *group
+	round      *round
+	proposer   *proposer
 	space      *space
 	membership *membership
 	short      *shortage
@@ -32,28 +35,28 @@ func (a *applier) apply(m *raftpb.Message) {
 	for _, e := range m.GetEntries() {
 		if err := a.applyEntry(e); err != nil {
 			if errors.Is(err, sequence.ErrMisfit) {
-				a.out.Damaged = fmt.Errorf("entry %d: %w: %w", e.GetIndex(), ErrSpliced, err)
+				a.round.out.Damaged = fmt.Errorf("entry %d: %w: %w", e.GetIndex(), ErrSpliced, err)
 			}
-			a.Fail(record.Refuse(record.Corrupt, "entry %d cannot be applied: %v", e.GetIndex(), err))
+			a.lifecycle.Fail(record.Refuse(record.Corrupt, "entry %d cannot be applied: %v", e.GetIndex(), err))
 			return
 		}
 	}
 	for _, r := range m.GetResponses() {
-		if err := a.raft.Step(r); err != nil {
-			a.logger.Debug("raft refused an apply response", "error", err)
+		if err := a.group.raft.Step(r); err != nil {
+			a.group.logger.Debug("raft refused an apply response", "error", err)
 		}
 	}
-	a.storage.tail.Publish(a.storage.table.Start(), a.storage.table.End(), a.storage.table.Holds())
-	a.storage.tail.Evict(min(a.storage.applied, a.storage.durable)+1, a.storage.tail.Limit())
+	a.group.storage.tail.Publish(a.group.storage.table.Start(), a.group.storage.table.End(), a.group.storage.table.Holds())
+	a.group.storage.tail.Evict(min(a.group.storage.applied, a.group.storage.durable)+1, a.group.storage.tail.Limit())
 	a.short.applied()
 	if now := a.disposable(); now > disposable {
-		a.out.Trim = now
+		a.round.out.Trim = now
 	}
 }
 
 // disposable is below what segments may go: it is trimmed, and covered by the digest.
 func (a *applier) disposable() record.Offset {
-	return min(a.storage.table.Start(), sequence.DigestOf(a.storage.table).Covered)
+	return min(a.group.storage.table.Start(), sequence.DigestOf(a.group.storage.table).Covered)
 }
 
 func (a *applier) applyEntry(e *raftpb.Entry) error {
@@ -63,11 +66,11 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 	switch e.GetType() {
 	case raftpb.EntryNormal:
 		if len(e.Data) > 0 {
-			start, disposable := a.storage.table.Start(), a.disposable()
-			if err := a.sequencer.Committed(e.Data, a.storage.checksum(e)); err != nil {
+			start, disposable := a.group.storage.table.Start(), a.disposable()
+			if err := a.proposer.sequencer.Committed(e.Data, a.group.storage.checksum(e)); err != nil {
 				return err
 			}
-			if a.storage.table.Start() > start || a.disposable() > disposable {
+			if a.group.storage.table.Start() > start || a.disposable() > disposable {
 				a.space.trimmed = e.GetIndex()
 			}
 		}
@@ -76,10 +79,10 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 			return err
 		}
 	}
-	a.storage.applied, a.storage.appliedTerm = e.GetIndex(), e.GetTerm()
-	if a.role == elected && e.GetTerm() == a.term {
-		a.role = leaderReady
-		a.sequencer.StartLeading(int32(a.term), a.now.Monotonic)
+	a.group.storage.applied, a.group.storage.appliedTerm = e.GetIndex(), e.GetTerm()
+	if a.group.role == elected && e.GetTerm() == a.group.term {
+		a.group.role = leaderReady
+		a.proposer.sequencer.StartLeading(int32(a.group.term), a.round.now.Monotonic)
 	}
 	return nil
 }
@@ -89,7 +92,7 @@ func (a *applier) applyConfiguration(e *raftpb.Entry) error {
 	if err != nil {
 		return err
 	}
-	a.storage.conf = a.raft.ApplyConfChange(change)
+	a.group.storage.conf = a.group.raft.ApplyConfChange(change)
 	a.membership.covering = 0
 	return nil
 }
@@ -128,22 +131,22 @@ func (a *applier) snapshotBefore(index uint64) error {
 
 // RenewSnapshot takes a snapshot at once: none that is stored can be read.
 func (a *applier) RenewSnapshot() {
-	if a.failed != nil || a.Final() == 0 {
+	if a.group.failed != nil || a.Final() == 0 {
 		return // the files get a snapshot of the leader
 	}
 	if err := a.snapshot(); err != nil {
-		a.logger.Error("no snapshot could be taken", "error", err)
+		a.group.logger.Error("no snapshot could be taken", "error", err)
 	}
 }
 
 // snapshot takes the state as of the newest applied entry.
 func (a *applier) snapshot() error {
-	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.storage.conf)
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.group.storage.conf)
 	if err != nil {
 		return fmt.Errorf("encode configuration: %w", err)
 	}
-	a.out.Snapshots = append(a.out.Snapshots, Snapshot{
-		Index: a.storage.applied, Term: a.storage.appliedTerm, Conf: conf, Table: a.storage.table.Copy(),
+	a.round.out.Snapshots = append(a.round.out.Snapshots, Snapshot{
+		Index: a.group.storage.applied, Term: a.group.storage.appliedTerm, Conf: conf, Table: a.group.storage.table.Copy(),
 	})
 	return nil
 }
@@ -152,8 +155,8 @@ func (a *applier) snapshot() error {
 // change: those that have been applied, which are durable then. 0: the files are
 // not those of the log yet.
 func (a *applier) Final() uint64 {
-	if a.storage.log.FirstIndex() <= a.installed {
+	if a.group.storage.log.FirstIndex() <= a.installed {
 		return 0 // the files are still those from before the snapshot
 	}
-	return a.storage.applied
+	return a.group.storage.applied
 }

@@ -21,7 +21,7 @@ func BenchmarkAppend(b *testing.B) {
 		bench.core.Append(&Request{Append: request, Done: func(sequence.Answer) { answered++ }})
 		bench.settle()
 		if answered%256 == 0 {
-			trimAll(t, bench.log, bench.core.storage.last)
+			trimAll(t, bench.log, bench.core.Group.storage.last)
 		}
 	}
 	require.Equal(b, b.N, answered)

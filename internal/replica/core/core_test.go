@@ -47,8 +47,8 @@ func newConfig(id uint64, log segment.Log, hard segment.HardState) Config {
 
 // inMemory returns the oldest index in memory, and how many bytes are there.
 func inMemory(c *Core) (first uint64, bytes int) {
-	for i := c.storage.last; i > 0; i-- {
-		e, ok := c.storage.tail.At(i)
+	for i := c.Group.storage.last; i > 0; i-- {
+		e, ok := c.Group.storage.tail.At(i)
 		if !ok {
 			break
 		}
@@ -77,7 +77,7 @@ func (b *bench) open(hard segment.HardState) {
 func (b *bench) step() {
 	b.core.SetNow(b.now)
 	out := b.core.Advance()
-	b.core.Wake()
+	b.core.Waiters.Wake()
 	if !b.unchecked {
 		require.NoError(b.t, b.core.CheckInvariants())
 	}
@@ -141,9 +141,9 @@ func values(t *testing.T, texts ...string) *sequence.Append {
 
 // stored reads the whole log back, by the path that tailing readers take.
 func (b *bench) stored() []string {
-	start, end, err := b.core.storage.tail.Bounds()
+	start, end, err := b.core.Group.storage.tail.Bounds()
 	require.NoError(b.t, err)
-	frames, ok := b.core.storage.tail.Read(nil, start, end, 1<<30)
+	frames, ok := b.core.Group.storage.tail.Read(nil, start, end, 1<<30)
 	if !ok && start < end {
 		cursor, err := b.log.NewCursor(start)
 		require.NoError(b.t, err)
@@ -179,9 +179,9 @@ func (b *bench) stored() []string {
 
 func TestALoneVoterLeadsByItself(t *testing.T) {
 	b := newBench(t)
-	require.False(t, b.core.role == leaderReady)
+	require.False(t, b.core.Group.role == leaderReady)
 	b.settle()
-	require.True(t, b.core.role == leaderReady)
+	require.True(t, b.core.Group.role == leaderReady)
 }
 
 func TestNoAnswerLeavesBeforeItsBytesAreDurable(t *testing.T) {
@@ -190,7 +190,7 @@ func TestNoAnswerLeavesBeforeItsBytesAreDurable(t *testing.T) {
 	b.append(values(t, "a"))
 	b.step()
 	require.Empty(t, b.answers)
-	_, end, _ := b.core.storage.tail.Bounds()
+	_, end, _ := b.core.Group.storage.tail.Bounds()
 	require.Zero(t, end, "readers must not see it either")
 	b.sync()
 	require.Len(t, b.answers, 1)
@@ -210,7 +210,7 @@ func TestAllThatWaitsSharesOneEntryAndTwoAreInFlight(t *testing.T) {
 	// The first went out alone; the next one began the second drain; the other
 	// nine wait for their turn.
 	require.Len(t, b.core.proposals.list, 2)
-	require.Len(t, b.core.queue, 9)
+	require.Len(t, b.core.proposer.queue, 9)
 	b.sync()
 	require.Len(t, b.answers, 2)
 	require.Len(t, b.core.proposals.list, 1, "nine appends are one entry")
@@ -245,13 +245,13 @@ func TestAFailedDiskAnswersEverythingThatWaits(t *testing.T) {
 	second := b.append(values(t, "b"))
 	b.step()
 	queued := b.append(values(t, "c"))
-	b.core.Fail(record.Refuse(record.StorageFailed, "input/output error"))
+	b.core.Lifecycle.Fail(record.Refuse(record.StorageFailed, "input/output error"))
 	later := b.append(values(t, "d"))
 	b.step()
 	for _, a := range []*sequence.Answer{pending, second, queued, later} {
 		require.Equal(t, record.StorageFailed, a.Refusal.Reason)
 	}
-	_, _, err := b.core.storage.tail.Bounds()
+	_, _, err := b.core.Group.storage.tail.Bounds()
 	require.ErrorIs(t, err, &record.Refusal{Reason: record.StorageFailed})
 }
 
@@ -286,7 +286,7 @@ func TestARestartFindsEverythingDurable(t *testing.T) {
 	}
 	b.open(b.log.HardState())
 	b.settle()
-	require.True(t, b.core.role == leaderReady)
+	require.True(t, b.core.Group.role == leaderReady)
 	require.Len(t, b.stored(), 20)
 
 	duplicate := values(t, "19")
@@ -302,14 +302,14 @@ func TestALeaseThatRunsOutEndsTheSession(t *testing.T) {
 	b.settle()
 	b.command(record.Command{Kind: record.OpenSession, Session: 7, Lease: 1000})
 	b.settle()
-	require.Equal(t, 1, b.core.storage.table.OpenSessions())
+	require.Equal(t, 1, b.core.Group.storage.table.OpenSessions())
 	for range 30 {
 		b.now.Monotonic += TickMillis
 		b.core.SetNow(b.now)
 		b.core.Tick()
 		b.settle()
 	}
-	require.Zero(t, b.core.storage.table.OpenSessions())
+	require.Zero(t, b.core.Group.storage.table.OpenSessions())
 	late := values(t, "late")
 	late.Session = 7
 	answer := b.append(late)
@@ -325,7 +325,7 @@ func TestATrimBeyondTheEndMovesTheLogOn(t *testing.T) {
 	b.append(values(t, "c"))
 	b.settle()
 	require.Nil(t, moved.Refusal)
-	start, end, err := b.core.storage.tail.Bounds()
+	start, end, err := b.core.Group.storage.tail.Bounds()
 	require.NoError(t, err)
 	require.Equal(t, []record.Offset{100, 101}, []record.Offset{start, end})
 	require.Equal(t, []string{"100:c"}, b.stored())
@@ -336,13 +336,13 @@ func TestATickChangesNothingForAnIdleLog(t *testing.T) {
 	b.settle()
 	b.append(values(t, "a"))
 	b.settle()
-	require.NotEqual(t, NoTicks, b.core.Pace())
+	require.NotEqual(t, NoTicks, b.core.Activity.Pace())
 	for range idleMillis/TickMillis + 1 {
 		b.now.Monotonic += TickMillis
 		b.settle()
 		b.core.Tick()
 	}
-	require.Equal(t, NoTicks, b.core.Pace())
+	require.Equal(t, NoTicks, b.core.Activity.Pace())
 	_, kept := inMemory(b.core)
 	require.Zero(t, kept, "an idle log keeps nothing in memory")
 	require.Equal(t, []string{"0:a"}, b.stored())
@@ -354,12 +354,12 @@ func TestAReplicaThatRaftFindsContradictedEndsAndNotTheProcess(t *testing.T) {
 	b.settle()
 	answer := b.append(values(t, "in flight"))
 	b.step()
-	b.core.protect(func() { raftLogger{b.core.logger}.Panicf("entry %d conflict with committed entry", 3) })
+	b.core.Group.protect(func() { raftLogger{b.core.Group.logger}.Panicf("entry %d conflict with committed entry", 3) })
 	b.step()
-	require.Equal(t, record.Corrupt, b.core.Failed().Reason)
-	require.ErrorContains(t, b.core.Failed(), "entry 3 conflict with committed entry")
+	require.Equal(t, record.Corrupt, b.core.Lifecycle.Failed().Reason)
+	require.ErrorContains(t, b.core.Lifecycle.Failed(), "entry 3 conflict with committed entry")
 	require.Equal(t, record.MaybeDone, answer.Refusal.Reason.Outcome())
-	require.Panics(t, func() { newBench(t).core.protect(func() { panic("another bug") }) }, "no other panic is held up")
+	require.Panics(t, func() { newBench(t).core.Group.protect(func() { panic("another bug") }) }, "no other panic is held up")
 }
 
 func TestAFollowerStopsWhenItsLeaderHasAnotherCommittedEntry(t *testing.T) {
@@ -368,27 +368,27 @@ func TestAFollowerStopsWhenItsLeaderHasAnotherCommittedEntry(t *testing.T) {
 	c.append(l, values(t, "acknowledged"))
 	c.settle()
 	follower := c.all[l%3+1].core
-	mine, err := follower.storage.Term(follower.storage.commit)
+	mine, err := follower.Group.storage.Term(follower.Group.storage.commit)
 	require.NoError(t, err)
 	message := func(term, before uint64) *raftpb.Message {
 		return &raftpb.Message{
-			Type: raftpb.MsgApp.Enum(), From: new(l), To: new(follower.id), Term: new(term),
-			Index: new(follower.storage.commit), LogTerm: new(before), Commit: new(follower.storage.commit),
+			Type: raftpb.MsgApp.Enum(), From: new(l), To: new(follower.Group.id), Term: new(term),
+			Index: new(follower.Group.storage.commit), LogTerm: new(before), Commit: new(follower.Group.storage.commit),
 		}
 	}
-	require.NoError(t, follower.Step(message(follower.term, mine)))
-	require.NoError(t, follower.Step(message(follower.term-1, mine-1)), "a deposed leader may have another entry")
-	require.Nil(t, follower.Failed())
-	require.NoError(t, follower.Step(message(follower.term+1, mine+1)))
-	require.Equal(t, record.Corrupt, follower.Failed().Reason)
-	require.Contains(t, follower.Failed().Error(), "contradict each other")
+	require.NoError(t, follower.Step(message(follower.Group.term, mine)))
+	require.NoError(t, follower.Step(message(follower.Group.term-1, mine-1)), "a deposed leader may have another entry")
+	require.Nil(t, follower.Lifecycle.Failed())
+	require.NoError(t, follower.Step(message(follower.Group.term+1, mine+1)))
+	require.Equal(t, record.Corrupt, follower.Lifecycle.Failed().Reason)
+	require.Contains(t, follower.Lifecycle.Failed().Error(), "contradict each other")
 }
 
 func TestAReplicaWhoseInvariantsDoNotHoldEndsAndNamesTheOne(t *testing.T) {
 	for claim, breakIt := range map[string]func(c *Core){
-		"entries up to 9 are durable, the log ends at 2":     func(c *Core) { c.storage.durable = 9 },
-		"entries up to 9 are committed":                      func(c *Core) { c.storage.commit = 9 },
-		"entries up to 2 are applied, up to 1 are committed": func(c *Core) { c.storage.commit = 1 },
+		"entries up to 9 are durable, the log ends at 2":     func(c *Core) { c.Group.storage.durable = 9 },
+		"entries up to 9 are committed":                      func(c *Core) { c.Group.storage.commit = 9 },
+		"entries up to 2 are applied, up to 1 are committed": func(c *Core) { c.Group.storage.commit = 1 },
 		"3 of 0 proposals have no index":                     func(c *Core) { c.proposals.unplaced = 3 },
 	} {
 		b := newBench(t)
@@ -397,9 +397,9 @@ func TestAReplicaWhoseInvariantsDoNotHoldEndsAndNamesTheOne(t *testing.T) {
 		out := b.core.Advance()
 		require.Empty(t, out.Writes, claim)
 		require.Empty(t, out.Messages, claim)
-		require.NotNil(t, b.core.Failed(), claim)
-		require.Equal(t, record.Corrupt, b.core.Failed().Reason)
-		require.Contains(t, b.core.Failed().Detail, claim)
+		require.NotNil(t, b.core.Lifecycle.Failed(), claim)
+		require.Equal(t, record.Corrupt, b.core.Lifecycle.Failed().Reason)
+		require.Contains(t, b.core.Lifecycle.Failed().Detail, claim)
 	}
 }
 
@@ -411,17 +411,17 @@ func TestAGapInTheOffsetChainIsFound(t *testing.T) {
 	b.append(values(t, "two"))
 	b.settle()
 	require.NoError(t, b.core.CheckInvariants())
-	e, ok := b.core.storage.tail.At(b.core.storage.last)
+	e, ok := b.core.Group.storage.tail.At(b.core.Group.storage.last)
 	require.True(t, ok)
 	e.First++
-	b.core.storage.tail.Append([]tail.Entry{e})
+	b.core.Group.storage.tail.Append([]tail.Entry{e})
 	require.ErrorContains(t, b.core.CheckInvariants(), "begins at offset 2, the one before ends at 1")
 }
 
 // digestedBench is a bench whose batches are hashed when the test calls hashed.
 func digestedBench(t *testing.T) *bench {
 	b := newBench(t)
-	b.core.hashing.every = 1
+	b.core.Hashing.every = 1
 	b.settle()
 	return b
 }
@@ -436,7 +436,7 @@ func (b *bench) hashed() {
 	require.Positive(b.t, b.hash.Until)
 	h := b.hash
 	b.hash = HashRange{}
-	b.core.Hashed(h.From, contents(b.t, b.log, h), nil)
+	b.core.Hashing.Hashed(h.From, contents(b.t, b.log, h), nil)
 }
 
 func contents(t *testing.T, log segment.Log, h HashRange) (batches []record.HashedBatch) {
@@ -470,12 +470,12 @@ func TestBatchesAreHashedBehindTheirAnswerAndGoIntoTheNextEntry(t *testing.T) {
 	b.hashed()
 	b.settle()
 	require.Equal(t, last, b.log.LastIndex(), "no entry is made only for them")
-	require.Zero(t, b.core.Digest().Covered)
-	require.Positive(t, b.core.Digest().Uncovered)
+	require.Zero(t, b.core.Hashing.Digest().Covered)
+	require.Positive(t, b.core.Hashing.Digest().Uncovered)
 
 	b.append(digested(values(t, "c")))
 	b.settle()
-	require.Equal(t, record.Offset(2), b.core.Digest().Covered)
+	require.Equal(t, record.Offset(2), b.core.Hashing.Digest().Covered)
 	require.Equal(t, HashRange{2, 3}, b.hash)
 }
 
@@ -485,7 +485,7 @@ func TestAPieceThatCannotBeHashedIsTriedAgainAfterATick(t *testing.T) {
 	b.settle()
 	first := b.hash
 	b.hash = HashRange{}
-	b.core.Hashed(first.From, nil, errors.New("not now"))
+	b.core.Hashing.Hashed(first.From, nil, errors.New("not now"))
 	b.settle()
 	require.Zero(t, b.hash)
 	b.core.Tick()
@@ -497,13 +497,13 @@ func TestTheDigestBeginsAnewWhereBatchesAreLost(t *testing.T) {
 	b := digestedBench(t)
 	b.append(digested(values(t, "a")))
 	b.settle()
-	b.core.Hashed(b.hash.From, nil, segment.ErrTrimmed)
+	b.core.Hashing.Hashed(b.hash.From, nil, segment.ErrTrimmed)
 	b.hash = HashRange{}
 	b.settle()
 	require.Zero(t, b.hash)
 	b.append(digested(values(t, "b")))
 	b.settle()
-	require.Equal(t, record.Offset(1), b.core.Digest().Covered)
+	require.Equal(t, record.Offset(1), b.core.Hashing.Digest().Covered)
 	require.Equal(t, HashRange{1, 2}, b.hash)
 }
 
@@ -529,7 +529,7 @@ func (b *bench) failToHashUntil(done func() bool, within int) (failures int) {
 		require.Less(b.t, ticks, within)
 		if asked := b.hash; asked != (HashRange{}) {
 			b.hash = HashRange{}
-			b.core.Hashed(asked.From, nil, errors.New("damaged"))
+			b.core.Hashing.Hashed(asked.From, nil, errors.New("damaged"))
 			failures++
 			ticks = 0
 		}
@@ -549,7 +549,7 @@ func TestAppendsDoNotWaitForEverForWhatCannotBeHashed(t *testing.T) {
 	failures := b.failToHashUntil(func() bool { return len(b.answers) > answered }, hashWait+2)
 	require.Equal(t, hashTries, failures)
 	require.Nil(t, b.answers[answered].Refusal)
-	require.Less(t, b.core.Digest().Uncovered, uint64(sequence.MaxUncovered))
+	require.Less(t, b.core.Hashing.Digest().Uncovered, uint64(sequence.MaxUncovered))
 }
 
 // The digest is given up for what could not be read while it mattered, and no earlier.
@@ -564,7 +564,7 @@ func TestTriesCountFromWhenSomebodyWaitsForThem(t *testing.T) {
 		}
 		return failures > 2*hashTries
 	}, 1<<hashDoublings+2)
-	b.core.Hashed(b.hash.From, nil, errors.New("damaged"))
+	b.core.Hashing.Hashed(b.hash.From, nil, errors.New("damaged"))
 	b.hash = HashRange{}
 	b.settle()
 
@@ -577,13 +577,13 @@ func TestTriesCountFromWhenSomebodyWaitsForThem(t *testing.T) {
 func TestAppendsWaitWhileTheDigestTrailsByTooMuch(t *testing.T) {
 	b := digestedBench(t)
 	answered := b.appendUntilTheDigestIsAwaited(sequence.MaxUncovered / (8 << 20))
-	require.Greater(t, b.core.Digest().Uncovered, uint64(sequence.MaxUncovered))
+	require.Greater(t, b.core.Hashing.Digest().Uncovered, uint64(sequence.MaxUncovered))
 	for len(b.answers) == answered {
 		b.hashed()
 		b.settle()
 	}
 	require.Nil(t, b.answers[answered].Refusal)
-	require.Less(t, b.core.Digest().Uncovered, uint64(sequence.MaxUncovered))
+	require.Less(t, b.core.Hashing.Digest().Uncovered, uint64(sequence.MaxUncovered))
 }
 
 func TestTrimsInOneTickAreCoveredByOneEntry(t *testing.T) {
@@ -594,7 +594,7 @@ func TestTrimsInOneTickAreCoveredByOneEntry(t *testing.T) {
 	}{"hashed for the trim": {DefaultHashEvery, 1}, "hashed before": {1, trims}} {
 		t.Run(claim, func(t *testing.T) {
 			b := digestedBench(t)
-			b.core.hashing.every = test.every
+			b.core.Hashing.every = test.every
 			pieces := 0
 			hash := func() {
 				if b.hash != (HashRange{}) {
@@ -613,14 +613,14 @@ func TestTrimsInOneTickAreCoveredByOneEntry(t *testing.T) {
 				hash()
 			}
 			require.Equal(t, last+2*trims+1, b.log.LastIndex(), "the first trim waits for no tick")
-			require.Less(t, b.core.applier.disposable(), record.Offset(trims))
+			require.Less(t, b.core.Applier.disposable(), record.Offset(trims))
 			require.Equal(t, test.pieces, pieces)
 			for range 2 {
 				b.core.Tick()
 				b.settle()
 				hash()
 				require.Equal(t, last+2*trims+2, b.log.LastIndex())
-				require.Equal(t, record.Offset(trims), b.core.applier.disposable(), "the last one waits for one tick")
+				require.Equal(t, record.Offset(trims), b.core.Applier.disposable(), "the last one waits for one tick")
 			}
 		})
 	}

@@ -30,18 +30,18 @@ func TestAFollowerTakesNoMoreEntriesThanItsShareOfTheMemory(t *testing.T) {
 		_, held := inMemory(follower.core)
 		require.LessOrEqual(t, held, share)
 	}
-	last := follower.core.storage.last
+	last := follower.core.Group.storage.last
 	message := &raftpb.Message{Type: raftpb.MsgApp.Enum(), Entries: []*raftpb.Entry{{Data: make([]byte, 2*size)}}}
 	message.Index = new(last)
-	require.True(t, follower.core.crowded(message))
+	require.True(t, follower.core.storer.crowded(message))
 	message.Index = new(last - 1)
-	require.False(t, follower.core.crowded(message), "it replaces an entry")
+	require.False(t, follower.core.storer.crowded(message), "it replaces an entry")
 
 	follower.hangs = false
 	for range 30 {
 		c.tick()
 	}
-	_, _, durable := follower.core.Positions()
-	require.Equal(t, c.all[leader].core.storage.last, durable)
+	_, _, durable := follower.core.Group.Positions()
+	require.Equal(t, c.all[leader].core.Group.storage.last, durable)
 	c.requireEnd(entries)
 }

@@ -26,7 +26,7 @@ func newDistantTrio(t *testing.T, late, stretch int) *distantTrio {
 	f := &distantTrio{trio: newTrio(t, 1, 2, 3)}
 	f.leader() // at no distance
 	for _, m := range f.all {
-		m.core.SetStretch(stretch)
+		m.core.Distance.SetStretch(stretch)
 	}
 	f.late = late
 	return f
@@ -66,7 +66,7 @@ func (f *distantTrio) tick() {
 
 func (f *distantTrio) theLeader() uint64 {
 	for id, m := range f.all {
-		if !m.down && m.core.role == leaderReady {
+		if !m.down && m.core.Group.role == leaderReady {
 			return id
 		}
 	}
@@ -80,7 +80,7 @@ func TestAQuestionOverALongLinkIsAnswered(t *testing.T) {
 		f := newDistantTrio(t, 3, stretch)
 		follower := f.theLeader()%3 + 1
 		answered := false
-		f.all[follower].core.Confirm(func(r *record.Refusal) { answered = r == nil })
+		f.all[follower].core.Reads.Confirm(func(r *record.Refusal) { answered = r == nil })
 		for range 40 {
 			f.tick()
 		}
@@ -91,12 +91,12 @@ func TestAQuestionOverALongLinkIsAnswered(t *testing.T) {
 // With messages of 400 ms each way, whose answers are lost now and then, a leader stays; and another comes when it is gone.
 func TestALeaderStaysOverLongLinks(t *testing.T) {
 	f := newDistantTrio(t, 8, 8)
-	leader, term := f.theLeader(), f.all[1].core.term
+	leader, term := f.theLeader(), f.all[1].core.Group.term
 	for range 300 {
 		f.tick()
 	}
 	require.Equal(t, leader, f.theLeader())
-	require.Equal(t, term, f.all[1].core.term)
+	require.Equal(t, term, f.all[1].core.Group.term)
 	f.all[leader].down = true
 	// Two that ask for votes at the same time both ask in vain, and wait for a random time.
 	for n := 0; f.theLeader() == 0; n++ {
@@ -110,13 +110,13 @@ func TestALeaderStaysOverLongLinks(t *testing.T) {
 func TestAStretchIsForWhatWaitsForOthers(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
 	l := c.leader()
-	c.all[l].core.SetStretch(0)
-	require.Equal(t, 1, c.all[l].core.stretch)
-	ticks := c.all[l].core.quietTicks
-	c.all[l].core.SetStretch(4)
+	c.all[l].core.Distance.SetStretch(0)
+	require.Equal(t, 1, c.all[l].core.Distance.stretch)
+	ticks := c.all[l].core.Group.quietTicks
+	c.all[l].core.Distance.SetStretch(4)
 	for range 4 {
 		c.tick()
 	}
-	require.GreaterOrEqual(t, c.all[l].core.quietTicks, ticks+4)
-	require.Zero(t, c.all[l].core.distance.ticks)
+	require.GreaterOrEqual(t, c.all[l].core.Group.quietTicks, ticks+4)
+	require.Zero(t, c.all[l].core.Distance.ticks)
 }

@@ -2,14 +2,12 @@ package core
 
 import (
 	"slices"
-
-	"strandline.dev/internal/record"
 )
 
 // election is what a replica does about having no leader, beyond what Raft does by
 // itself.
 type election struct {
-	*group
+	group *group
 	// firstLeader: nobody has led this log yet, and this replica is the one to begin.
 	firstLeader         bool
 	delay               int // election delay: ticks until this replica starts an election, see PeerGone; 0: it does not
@@ -38,28 +36,11 @@ func (d *distance) tick() bool {
 	return true
 }
 
-// tickRaft is a lapse of time for what waits for other replicas.
-func (c *Core) tickRaft() {
-	c.heard.tick()
-	c.guard(c.raft.Tick)
-	c.confirm.tick()
-	c.handover.tick()
-	c.storage.feed.Tick()
-	c.storage.base.Tick()
-	leaderless, silent := c.election.tick()
-	if leaderless {
-		c.confirm.refuse(c.notLeader())
-	}
-	if silent && !c.confirm.empty() {
-		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
-	}
-}
-
 // startElection asks for leadership now instead of after an election timeout.
 func (e *election) startElection() {
-	e.protect(func() {
-		if err := e.raft.Campaign(); err != nil {
-			e.logger.Debug("could not start an election", "error", err)
+	e.group.protect(func() {
+		if err := e.group.raft.Campaign(); err != nil {
+			e.group.logger.Debug("could not start an election", "error", err)
 		}
 	})
 }
@@ -67,17 +48,17 @@ func (e *election) startElection() {
 // PeerGone records that a replica's process is gone for certain. If it led, the
 // others need not wait until they miss it.
 func (e *election) PeerGone(replica uint64) {
-	if e.Leads() || e.leader != replica || !e.isVoter(e.id) {
+	if e.group.Leads() || e.group.leader != replica || !e.group.isVoter(e.group.id) {
 		return
 	}
-	e.protect(func() {
-		if err := e.raft.ForgetLeader(); err != nil {
-			e.logger.Debug("could not forget the leader", "error", err)
+	e.group.protect(func() {
+		if err := e.group.raft.ForgetLeader(); err != nil {
+			e.group.logger.Debug("could not forget the leader", "error", err)
 		}
 	})
 	// One starts an election at once, the others a while later if it did not succeed.
 	for i, id := range e.heirs(replica) {
-		if id == e.id {
+		if id == e.group.id {
 			e.delay = 1 + 3*i
 		}
 	}
@@ -85,7 +66,7 @@ func (e *election) PeerGone(replica uint64) {
 
 // heirs are the voters that are left, in an order that all of them know.
 func (e *election) heirs(gone uint64) (left []uint64) {
-	for _, id := range e.storage.conf.GetVoters() {
+	for _, id := range e.group.storage.conf.GetVoters() {
 		if id != gone {
 			left = append(left, id)
 		}
@@ -99,11 +80,11 @@ func (e *election) heirs(gone uint64) (left []uint64) {
 // asked elsewhere. A learner never stops to believe in its leader by itself.
 func (e *election) tick() (leaderless, silent bool) {
 	if e.delay > 0 {
-		if e.delay--; e.delay == 0 && e.leader == 0 {
+		if e.delay--; e.delay == 0 && e.group.leader == 0 {
 			e.startElection()
 		}
 	}
-	if e.leader != 0 {
+	if e.group.leader != 0 {
 		e.ticksWithoutLeader = 0
 	} else {
 		if e.firstLeader && e.ticksWithoutLeader%firstLeaderTicks == 0 {
@@ -113,5 +94,5 @@ func (e *election) tick() (leaderless, silent bool) {
 		leaderless = e.ticksWithoutLeader%(4*electionTicks) == 0
 	}
 	e.ticksSinceHeartbeat++
-	return leaderless, !e.Leads() && e.ticksSinceHeartbeat > 4*electionTicks
+	return leaderless, !e.group.Leads() && e.ticksSinceHeartbeat > 4*electionTicks
 }

@@ -33,8 +33,8 @@ func TestFoundersVoteBeforeTheyAreAsked(t *testing.T) {
 	c.step(2)
 	require.Empty(t, c.wires, "its vote is not durable")
 	c.settle()
-	require.Equal(t, leaderReady, c.all[1].core.role)
-	require.EqualValues(t, bootstrapIndex+1, c.all[1].core.term)
+	require.Equal(t, leaderReady, c.all[1].core.Group.role)
+	require.EqualValues(t, bootstrapIndex+1, c.all[1].core.Group.term)
 }
 
 func TestAFounderVotesUnaskedOnceOnly(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAFounderVotesUnaskedOnceOnly(t *testing.T) {
 	var err error
 	c.all[l].core, err = New(o)
 	require.NoError(t, err)
-	status := c.all[l].core.raft.BasicStatus()
+	status := c.all[l].core.Group.raft.BasicStatus()
 	require.Equal(t, hard.Term, status.HardState.GetTerm())
 	require.Equal(t, hard.Vote, status.HardState.GetVote())
 }

@@ -57,7 +57,7 @@ func FuzzMessages(f *testing.F) {
 		if !leads {
 			leader = 2
 		}
-		c.all[leader].core.startElection()
+		c.all[leader].core.Election.startElection()
 		c.step(leader)
 		c.settle()
 		c.append(leader, values(t, "a", "b"))
@@ -73,7 +73,7 @@ func FuzzMessages(f *testing.F) {
 			}
 			_ = c.all[1].core.Step(m)
 			c.step(1)
-			if c.all[1].core.Failed() == nil {
+			if c.all[1].core.Lifecycle.Failed() == nil {
 				c.sync(1)
 			}
 			c.wires = nil

@@ -43,14 +43,14 @@ func TestCallersOfASlowDiskShareOneSync(t *testing.T) {
 	for range 3 {
 		b.now.Nano += 2 * milli
 		b.settle()
-		waiting := len(b.core.queue)
+		waiting := len(b.core.proposer.queue)
 		require.Zero(t, b.core.proposals.progress().drains, "the callers that were answered are awaited")
 		b.appendSome(t, 4-waiting-1)
 		require.Zero(t, b.core.proposals.progress().drains)
 		require.NotZero(t, b.core.proposals.gather.until)
 		b.appendSome(t, 1)
 		require.Equal(t, 1, b.core.proposals.progress().drains)
-		require.Empty(t, b.core.queue)
+		require.Empty(t, b.core.proposer.queue)
 	}
 }
 

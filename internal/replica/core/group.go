@@ -31,7 +31,7 @@ type group struct {
 	raft    *raft.RawNode
 	storage *storage
 	logger  *slog.Logger
-	// protect runs what calls Raft, see Core.guard.
+	// protect runs what calls Raft, see lifecycle.guard.
 	protect func(func())
 
 	role   role
@@ -44,7 +44,7 @@ type group struct {
 	failed *record.Refusal
 	// address is where the clients of a replica's node go.
 	address func(replica uint64) string
-	// quietTicks counts the ticks since anything happened, see Core.Pace.
+	// quietTicks counts the ticks since anything happened, see activity.Pace.
 	quietTicks int
 }
 
@@ -219,3 +219,29 @@ func (g *group) Peers() []Peer {
 func (g *group) Producers(most int) []sequence.Producer {
 	return sequence.Producers(g.storage.table, most)
 }
+
+// heard is when a leader last heard of its followers, in its own ticks. Raft's flag
+// does not do: Raft clears it once in an election timeout, so that every follower
+// counts as inactive until the next heartbeat is answered.
+type heard struct {
+	ticks uint64
+	last  map[uint64]uint64 // by replica
+}
+
+func (h *heard) tick() { h.ticks++ }
+
+func (h *heard) from(replica uint64) {
+	if h.last == nil {
+		h.last = map[uint64]uint64{}
+	}
+	h.last[replica] = h.ticks
+}
+
+// lately reports whether a replica was heard of within an election timeout.
+func (h *heard) lately(replica uint64) bool {
+	last, ever := h.last[replica]
+	return ever && h.ticks-last <= electionTicks
+}
+
+// reset is for a replica that begins to lead, or ends.
+func (h *heard) reset() { clear(h.last) }

@@ -9,7 +9,7 @@ import (
 // start an election at once. What waits in the queue is refused as NOT_LEADER when that
 // one leads, and nothing becomes unknown.
 type handover struct {
-	*group
+	group     *group
 	proposals *proposals
 
 	to    uint64 // replica id; 0: none under way
@@ -29,16 +29,16 @@ type handover struct {
 // handOver lets replica to lead; 0 chooses the one that has most, of those with room if there are. It reports
 // false if this replica does not lead, or to cannot take over.
 func (h *handover) HandOver(to uint64) bool {
-	if !h.Leads() {
+	if !h.group.Leads() {
 		return false
 	}
 	if to == 0 {
 		// One without room would hand over in turn, and perhaps back here.
-		if to = h.heir(h.able); to == 0 {
-			to = h.nextBest()
+		if to = h.group.heir(h.able); to == 0 {
+			to = h.group.nextBest()
 		}
 	}
-	if to == 0 || to == h.id || !h.isVoter(to) || !h.caughtUp(to) {
+	if to == 0 || to == h.group.id || !h.group.isVoter(to) || !h.group.caughtUp(to) {
 		return false // appends would wait for it
 	}
 	if h.to != to {
@@ -51,7 +51,7 @@ func (h *handover) HandOver(to uint64) bool {
 func (h *handover) ask() {
 	if h.to != 0 && !h.asked && len(h.proposals.list) == 0 {
 		h.asked = true
-		h.raft.TransferLeader(h.to)
+		h.group.raft.TransferLeader(h.to)
 	}
 }
 
@@ -72,7 +72,7 @@ func (h *handover) SetStalled(stalled bool) { h.stalled = stalled }
 // leaveDisk lets another replica lead while this disk hangs or is full.
 func (h *handover) leaveDisk() {
 	h.leaveStalledDisk()
-	if len(h.roomier) > 0 && h.Leads() {
+	if len(h.roomier) > 0 && h.group.Leads() {
 		h.leaving++
 	} else {
 		h.leaving = 0
@@ -87,7 +87,7 @@ func (h *handover) leaveStalledDisk() {
 	if !h.stalled || h.to != 0 || !h.HandOver(0) {
 		return
 	}
-	h.logger.Error("the disk has not finished a write for long; handing leadership over", "to", h.to)
+	h.group.logger.Error("the disk has not finished a write for long; handing leadership over", "to", h.to)
 }
 
 // leaveTicks is how long appends wait for a leader with room: a second.
@@ -112,31 +112,31 @@ func (h *handover) holdsAppends() bool {
 // has most when nothing is in flight any more. It tries
 // at each tick of every other second, so that appends which wait for one that does not take over are answered.
 func (h *handover) leaveFullDisk() {
-	if len(h.roomier) == 0 || !h.Leads() || h.to != 0 {
+	if len(h.roomier) == 0 || !h.group.Leads() || h.to != 0 {
 		return
 	}
-	h.stir()
+	h.group.stir()
 	if len(h.proposals.list) > 0 || h.leaving/leaveTicks%2 != 0 {
 		return
 	}
-	if heir := h.heir(h.roomier); heir != 0 && h.HandOver(heir) && h.leaving < leaveTicks {
-		h.logger.Warn("this disk lacks room that the disks of a majority have; handing leadership over", "to", heir)
+	if heir := h.group.heir(h.roomier); heir != 0 && h.HandOver(heir) && h.leaving < leaveTicks {
+		h.group.logger.Warn("this disk lacks room that the disks of a majority have; handing leadership over", "to", heir)
 	}
 }
 
 // leaveWithoutBase hands over if a follower needs what another leader may have.
 func (h *handover) leaveWithoutBase() {
-	if !h.storage.baseless.Tick() || !h.HandOver(0) {
+	if !h.group.storage.baseless.Tick() || !h.HandOver(0) {
 		return
 	}
-	h.storage.baseless.Ticks = lagging.BaselessEvery
-	h.logger.Warn("a follower needs the snapshot at the start of the log, which is lost here; handing leadership over", "to", h.to)
+	h.group.storage.baseless.Ticks = lagging.BaselessEvery
+	h.group.logger.Warn("a follower needs the snapshot at the start of the log, which is lost here; handing leadership over", "to", h.to)
 }
 
 // leaveSlowDisk hands over if this disk has been slower than the followers' for long.
 func (h *handover) leaveSlowDisk(now int64) {
-	if h.slowness.tick(now, h.storage.commit, h.storage.durable) && h.HandOver(0) {
-		h.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", h.to)
+	if h.slowness.tick(now, h.group.storage.commit, h.group.storage.durable) && h.HandOver(0) {
+		h.group.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", h.to)
 		h.slowness = slowness{}
 	}
 }

@@ -11,7 +11,7 @@ func TestALeaderWhoseDiskHangsHandsOver(t *testing.T) {
 	l := c.leader()
 	require.Nil(t, c.append(l, values(t, "one")).Refusal)
 	c.settle()
-	c.all[l].core.SetStalled(true)
+	c.all[l].core.Handover.SetStalled(true)
 	for range 4 * electionTicks {
 		c.tick()
 	}
@@ -27,17 +27,17 @@ func TestALeaderThatWasElectedWhileItsDiskHangsHandsOver(t *testing.T) {
 	c.settle()
 	hung := l%3 + 1
 	c.all[hung].hangs = true
-	require.True(t, c.all[l].core.HandOver(hung), "an idle log does not show that its disk hangs")
+	require.True(t, c.all[l].core.Handover.HandOver(hung), "an idle log does not show that its disk hangs")
 	c.step(l)
 	c.settle()
-	require.True(t, c.all[hung].core.Leads())
-	require.False(t, c.all[hung].core.role == leaderReady)
-	c.all[hung].core.SetStalled(true)
+	require.True(t, c.all[hung].core.Group.Leads())
+	require.False(t, c.all[hung].core.Group.role == leaderReady)
+	c.all[hung].core.Handover.SetStalled(true)
 	next := c.leader()
 	require.NotEqual(t, hung, next)
 	require.Nil(t, c.append(next, values(t, "two")).Refusal)
 	c.settle()
-	c.all[hung].core.SetStalled(false)
+	c.all[hung].core.Handover.SetStalled(false)
 	c.all[hung].hangs = false
 	c.settle()
 	c.requireEnd(2)
@@ -53,11 +53,11 @@ func TestLeadershipIsNotHandedToAReplicaThatLags(t *testing.T) {
 		require.Nil(t, c.append(l, values(t, "an entry of its own")).Refusal)
 		c.settle()
 	}
-	require.False(t, c.all[l].core.HandOver(lags))
+	require.False(t, c.all[l].core.Handover.HandOver(lags))
 	c.all[lags].hangs = false
 	c.settle()
-	require.True(t, c.all[l].core.HandOver(lags))
+	require.True(t, c.all[l].core.Handover.HandOver(lags))
 	c.step(l)
 	c.settle()
-	require.True(t, c.all[lags].core.Leads())
+	require.True(t, c.all[lags].core.Group.Leads())
 }

@@ -12,12 +12,14 @@ import (
 // hashing decides when committed batches are hashed for the log's digest. It is done aside, a piece at
 // a time, and only where this replica leads and the log is used: what follows reads nothing back.
 type hashing struct {
-	*proposer
-	every  uint64 // bytes that are worth a piece
-	busy   bool   // a piece is under way
-	pause  int    // ticks until the next piece may be asked for: the last one failed
-	misses int    // pieces that failed, in a row
-	tries  int    // the newest of them, those that failed while somebody waited
+	proposer *proposer
+	group    *group
+	round    *round
+	every    uint64 // bytes that are worth a piece
+	busy     bool   // a piece is under way
+	pause    int    // ticks until the next piece may be asked for: the last one failed
+	misses   int    // pieces that failed, in a row
+	tries    int    // the newest of them, those that failed while somebody waited
 }
 
 const (
@@ -29,21 +31,18 @@ const (
 	hashWait = 16
 )
 
-// HashRange is batches of [From, Until) to be hashed, see Hashed.
-type HashRange struct{ From, Until record.Offset }
-
 // ask asks for the next piece.
 func (h *hashing) ask() {
-	from := h.sequencer.HashedTo()
+	from := h.proposer.sequencer.HashedTo()
 	if h.pause > hashWait && h.waited(from) {
 		h.pause = hashWait
 	}
-	if h.busy || h.pause > 0 || h.failed != nil {
+	if h.busy || h.pause > 0 || h.group.failed != nil {
 		return
 	}
-	bytes := h.sequencer.Unhashed()
-	if bytes >= h.every || bytes > 0 && !h.covered && h.storage.table.Start() > from {
-		h.busy, h.out.Hash = true, HashRange{from, h.storage.table.End()}
+	bytes := h.proposer.sequencer.Unhashed()
+	if bytes >= h.every || bytes > 0 && !h.proposer.covered && h.group.storage.table.Start() > from {
+		h.busy, h.round.out.Hash = true, HashRange{from, h.group.storage.table.End()}
 	}
 }
 
@@ -53,36 +52,36 @@ func (h *hashing) Hashed(from record.Offset, batches []record.HashedBatch, err e
 	h.busy = false
 	if err == nil {
 		h.misses, h.tries = 0, 0
-		h.sequencer.Hashed(from, batches)
+		h.proposer.sequencer.Hashed(from, batches)
 		return
 	}
 	if h.tries++; !h.waited(from) {
 		h.tries = 0
 	}
 	// Nobody may wait for ever for what cannot be read.
-	if from == h.sequencer.HashedTo() && (errors.Is(err, segment.ErrTrimmed) || h.tries >= hashTries) {
+	if from == h.proposer.sequencer.HashedTo() && (errors.Is(err, segment.ErrTrimmed) || h.tries >= hashTries) {
 		h.misses, h.tries = 0, 0
-		h.logger.Error("batches are gone, or cannot be read, that the digest does not cover; it begins anew", "offset", from, "error", err)
-		h.sequencer.RenewDigest()
+		h.group.logger.Error("batches are gone, or cannot be read, that the digest does not cover; it begins anew", "offset", from, "error", err)
+		h.proposer.sequencer.RenewDigest()
 		return
 	}
 	h.pause = 1 << min(h.misses, hashDoublings)
 	if h.misses++; h.tries > 0 {
 		h.pause = min(h.pause, hashWait)
 	}
-	h.logger.Warn("batches could not be hashed for the digest; trying again", "offset", from, "pause_ticks", h.pause, "error", err)
+	h.group.logger.Warn("batches could not be hashed for the digest; trying again", "offset", from, "pause_ticks", h.pause, "error", err)
 }
 
 // waited reports whether something waits for the batches from an offset on: appends, or the room of what is trimmed.
 func (h *hashing) waited(from record.Offset) bool {
-	return h.sequencer.Behind() || h.storage.table.Start() > from
+	return h.proposer.sequencer.Behind() || h.group.storage.table.Start() > from
 }
 
 // tick is a lapse of TickMillis.
 func (h *hashing) tick() {
 	h.pause = max(h.pause-1, 0)
-	h.covered = false
+	h.proposer.covered = false
 }
 
 // Digest is the tree of what is applied. The caller must not change it.
-func (h *hashing) Digest() *digest.Tree { return sequence.DigestOf(h.storage.table) }
+func (h *hashing) Digest() *digest.Tree { return sequence.DigestOf(h.group.storage.table) }

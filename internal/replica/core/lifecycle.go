@@ -24,19 +24,21 @@ const (
 
 // lifecycle is how a core ends: when its owner wants it to, or when something fails.
 type lifecycle struct {
-	*proposer
-	phase phase
+	proposer *proposer
+	group    *group
+	round    *round
+	phase    phase
 }
 
 // Stop ends the core for good.
 func (e *lifecycle) Stop() {
 	e.phase = stopping
-	e.storage.tail.Fail(record.Refuse(record.ShuttingDown, "the log is being closed on this node"))
-	if e.failed == nil {
+	e.group.storage.tail.Fail(record.Refuse(record.ShuttingDown, "the log is being closed on this node"))
+	if e.group.failed == nil {
 		gone := record.Refuse(record.ShuttingDown, "the log is being closed on this node")
 		unknown := record.Refuse(record.OutcomeUnknown, "the log was closed before the append was committed; it may be in the log")
-		e.failed = gone
-		e.endLeadership(gone, unknown)
+		e.group.failed = gone
+		e.proposer.endLeadership(gone, unknown)
 	}
 }
 
@@ -46,21 +48,21 @@ func (e *lifecycle) Stopping() bool { return e.phase == stopping }
 // Fail ends the replica (fail-stop): a write or a fold went wrong. Whatever waits is
 // answered, and so is everything that comes later.
 func (e *lifecycle) Fail(reason *record.Refusal) {
-	if e.failed != nil {
+	if e.group.failed != nil {
 		return
 	}
-	e.failed = reason
-	e.storage.tail.Fail(reason)
+	e.group.failed = reason
+	e.group.storage.tail.Fail(reason)
 	unknown := reason
 	if unknown.Reason.Outcome() != record.MaybeDone {
 		unknown = record.Refuse(record.OutcomeUnknown, "this replica stopped before the append was committed; it may be in the log: %v", reason)
 	}
-	e.endLeadership(reason, unknown)
-	e.leader = 0
+	e.proposer.endLeadership(reason, unknown)
+	e.group.leader = 0
 }
 
 // Failed returns why the replica ended, or nil.
-func (e *lifecycle) Failed() *record.Refusal { return e.failed }
+func (e *lifecycle) Failed() *record.Refusal { return e.group.failed }
 
 // guard runs f, which calls Raft. Raft panics when its log cannot be read: a
 // disk that fails ends this replica, and not the process with all the others.
@@ -68,14 +70,14 @@ func (e *lifecycle) Failed() *record.Refusal { return e.failed }
 // does not continue. No other panic is held up. Raft is not called again after a
 // failure.
 func (e *lifecycle) guard(f func()) {
-	if e.failed != nil {
+	if e.group.failed != nil {
 		return
 	}
 	defer func() {
-		if e.storage.broken != nil {
+		if e.group.storage.broken != nil {
 			_ = recover()
-			e.out.Damaged = e.storage.broken
-			e.Fail(record.Refuse(record.StorageFailed, "the log cannot be read: %v", e.storage.broken))
+			e.round.out.Damaged = e.group.storage.broken
+			e.Fail(record.Refuse(record.StorageFailed, "the log cannot be read: %v", e.group.storage.broken))
 			return
 		}
 		switch reason := recover().(type) {
@@ -91,9 +93,9 @@ func (e *lifecycle) guard(f func()) {
 
 // failBroken ends a replica whose invariants do not hold: continuing could harm the log.
 func (e *lifecycle) failBroken(err error) {
-	if err != nil && e.failed == nil {
-		e.out.Writes, e.out.Messages = nil, nil // nobody builds on what is wrong
-		e.logger.Error("an invariant does not hold; this replica stops here", "invariant", err)
+	if err != nil && e.group.failed == nil {
+		e.round.out.Writes, e.round.out.Messages = nil, nil // nobody builds on what is wrong
+		e.group.logger.Error("an invariant does not hold; this replica stops here", "invariant", err)
 		e.Fail(record.Refuse(record.Corrupt, "an invariant of this replica does not hold, which is a bug: %v", err))
 	}
 }
@@ -114,7 +116,7 @@ func (l raftLogger) Error(v ...any)                   { l.to.Error(fmt.Sprint(v.
 func (l raftLogger) Errorf(format string, v ...any)   { l.to.Error(fmt.Sprintf(format, v...)) }
 
 // contradiction is what Raft says when an invariant is broken: going on could
-// harm the log. See Core.protect.
+// harm the log. See lifecycle.guard.
 type contradiction string
 
 func (l raftLogger) Fatal(v ...any)                 { panic(contradiction(fmt.Sprint(v...))) }
@@ -127,15 +129,15 @@ func (l raftLogger) Panicf(format string, v ...any) { panic(contradiction(fmt.Sp
 // majority survives or by a server that did not sync. Raft would reject the
 // message, be sent the same entries, and reject them, without end and once more
 // for each heartbeat. It reports whether the replica has failed.
-func (c *Core) contradicted(m *raftpb.Message) bool {
-	if m.GetType() != raftpb.MsgApp || m.GetTerm() < c.term || m.GetIndex() != c.storage.commit {
+func (e *lifecycle) contradicted(m *raftpb.Message) bool {
+	if m.GetType() != raftpb.MsgApp || m.GetTerm() < e.group.term || m.GetIndex() != e.group.storage.commit {
 		return false
 	}
-	c.guard(func() {
-		if term, err := c.storage.term(c.storage.commit); err == nil && term != m.GetLogTerm() {
+	e.guard(func() {
+		if term, err := e.group.storage.term(e.group.storage.commit); err == nil && term != m.GetLogTerm() {
 			panic(contradiction(fmt.Sprintf("entry %d was committed here in term %d, and the leader of term %d has it in term %d",
-				c.storage.commit, term, m.GetTerm(), m.GetLogTerm())))
+				e.group.storage.commit, term, m.GetTerm(), m.GetLogTerm())))
 		}
 	})
-	return c.failed != nil
+	return e.group.failed != nil
 }

@@ -11,7 +11,7 @@ import (
 
 // membership changes the configuration of the log, step by step.
 type membership struct {
-	*group
+	group     *group
 	proposals *proposals
 	handover  *handover
 
@@ -27,9 +27,9 @@ type membership struct {
 // and to lose their vote do so in one joint change. Only the leader can. One that is
 // not wanted lets those who have to come vote, and hands over to one of them first.
 func (m *membership) Reshape(wanted, learners []uint64) (done bool) {
-	m.readers = learners
-	conf := m.storage.conf
-	if m.role != leaderReady || len(conf.GetVotersOutgoing()) > 0 || m.reshaping > m.storage.applied {
+	m.group.readers = learners
+	conf := m.group.storage.conf
+	if m.group.role != leaderReady || len(conf.GetVotersOutgoing()) > 0 || m.reshaping > m.group.storage.applied {
 		return false
 	}
 	var change raftpb.ConfChangeV2
@@ -39,18 +39,18 @@ func (m *membership) Reshape(wanted, learners []uint64) (done bool) {
 	ready := true
 	for _, id := range wanted {
 		switch {
-		case m.isVoter(id):
+		case m.group.isVoter(id):
 		case !slices.Contains(conf.GetLearners(), id):
 			step(raftpb.ConfChangeAddLearnerNode, id)
 			ready = false
-		case m.caughtUp(id):
+		case m.group.caughtUp(id):
 			step(raftpb.ConfChangeAddNode, id)
 		default:
 			ready = false
 		}
 	}
 	for _, id := range learners {
-		if !m.isMember(id) {
+		if !m.group.isMember(id) {
 			step(raftpb.ConfChangeAddLearnerNode, id)
 			ready = false
 		}
@@ -61,7 +61,7 @@ func (m *membership) Reshape(wanted, learners []uint64) (done bool) {
 			case slices.Contains(wanted, id):
 			case !slices.Contains(learners, id):
 				step(raftpb.ConfChangeRemoveNode, id)
-			case m.isVoter(id):
+			case m.group.isVoter(id):
 				step(raftpb.ConfChangeAddLearnerNode, id)
 			}
 		}
@@ -74,15 +74,15 @@ func (m *membership) Reshape(wanted, learners []uint64) (done bool) {
 	switch {
 	case len(change.Changes) == 0:
 		return true
-	case ready && !m.canGoOn(wanted):
+	case ready && !m.group.canGoOn(wanted):
 		return false // with the others gone these would be no majority
-	case ready && !slices.Contains(wanted, m.id):
+	case ready && !slices.Contains(wanted, m.group.id):
 		// A leader never removes itself. It may have entries behind the change that
 		// nobody else has, and steps down when the change has committed; one who has
 		// yet to hear of that asks it for its vote, and has too little to get it.
-		heir := m.heir(slices.DeleteFunc(slices.Clone(wanted), func(id uint64) bool { return !slices.Contains(m.handover.able, id) }))
+		heir := m.group.heir(slices.DeleteFunc(slices.Clone(wanted), func(id uint64) bool { return !slices.Contains(m.handover.able, id) }))
 		if heir == 0 {
-			heir = m.heir(wanted)
+			heir = m.group.heir(wanted)
 		}
 		if heir != 0 {
 			m.handover.HandOver(heir)
@@ -107,7 +107,7 @@ func (m *membership) endTerm() { m.reshaping, m.covering = 0, 0 }
 // has applied an entry, but not during a handover; if that fails, an idle log has no other
 // entry. Nor does Raft leave one that a recovery has entered, see Stopped.Continue.
 func (m *membership) leaveJoint() {
-	if len(m.storage.conf.GetVotersOutgoing()) > 0 && m.storage.applied == m.storage.last && m.handover.to == 0 {
+	if len(m.group.storage.conf.GetVotersOutgoing()) > 0 && m.group.storage.applied == m.group.storage.last && m.handover.to == 0 {
 		m.proposeChange(&raftpb.ConfChangeV2{})
 	}
 }
@@ -123,18 +123,18 @@ func (m *membership) leaveJoint() {
 // applied travels with a commit index that covers it, and a follower writes both
 // with the same sync.
 func (m *membership) ConfigurationDurable() bool {
-	if m.role != leaderReady || len(m.storage.conf.GetVotersOutgoing()) > 0 || m.reshaping > m.storage.applied {
+	if m.group.role != leaderReady || len(m.group.storage.conf.GetVotersOutgoing()) > 0 || m.reshaping > m.group.storage.applied {
 		return false
 	}
 	if m.covering == 0 {
-		if err := m.raft.Propose(nil); err != nil {
-			m.logger.Debug("raft dropped an entry", "error", err)
+		if err := m.group.raft.Propose(nil); err != nil {
+			m.group.logger.Debug("raft dropped an entry", "error", err)
 			return false
 		}
-		m.covering = m.proposals.nextIndex(m.storage.last)
-		m.stir()
+		m.covering = m.proposals.nextIndex(m.group.storage.last)
+		m.group.stir()
 	}
-	return m.covering <= m.storage.commit
+	return m.covering <= m.group.storage.commit
 }
 
 // committedAtLeast returns an index up to which the entries of a log are committed: commit,
@@ -197,11 +197,11 @@ func (m *membership) partly(changes []*raftpb.ConfChangeSingle) []*raftpb.ConfCh
 			return changes[i : i+1]
 		}
 	}
-	voters := slices.Clone(m.storage.conf.GetVoters())
+	voters := slices.Clone(m.group.storage.conf.GetVoters())
 	for _, s := range changes {
 		voters = append(voters, s.GetNodeId())
 	}
-	if !m.canGoOn(voters) {
+	if !m.group.canGoOn(voters) {
 		return nil
 	}
 	return changes
@@ -209,14 +209,14 @@ func (m *membership) partly(changes []*raftpb.ConfChangeSingle) []*raftpb.ConfCh
 
 // proposeChange proposes a change; it is in force when it has been applied.
 func (m *membership) proposeChange(change *raftpb.ConfChangeV2) {
-	if err := m.raft.ProposeConfChange(change); err != nil {
-		m.logger.Debug("raft dropped a change of the configuration", "error", err)
+	if err := m.group.raft.ProposeConfChange(change); err != nil {
+		m.group.logger.Debug("raft dropped a change of the configuration", "error", err)
 		return
 	}
 	// Raft gives it the next index. It is not matched with Raft's output: a
 	// bound below which not to try again is all that is needed.
-	m.reshaping = m.proposals.nextIndex(m.storage.last)
-	m.stir()
+	m.reshaping = m.proposals.nextIndex(m.group.storage.last)
+	m.group.stir()
 	var voters, learners, removed []uint64
 	for _, s := range change.GetChanges() {
 		switch id := s.GetNodeId(); s.GetType() {
@@ -228,5 +228,5 @@ func (m *membership) proposeChange(change *raftpb.ConfChangeV2) {
 			removed = append(removed, id)
 		}
 	}
-	m.logger.Info("changing which replicas the log has", "begin_to_vote", voters, "become_learners", learners, "leave", removed)
+	m.group.logger.Info("changing which replicas the log has", "begin_to_vote", voters, "become_learners", learners, "leave", removed)
 }

@@ -22,16 +22,20 @@ const (
 
 // waiters wait for milestones.
 type waiters struct {
-	*lifecycle
-	opened  uint64 // what was known to be committed when this core began
-	waiting [milestones][]func()
+	lifecycle *lifecycle
+	group     *group
+	proposer  *proposer
+	proposals *proposals
+	handover  *handover
+	opened    uint64 // what was known to be committed when this core began
+	waiting   [milestones][]func()
 }
 
 // When calls done once a milestone has been reached, from Wake.
 func (w *waiters) When(m Milestone, done func()) {
 	w.waiting[m] = append(w.waiting[m], done)
 	if m == Drained {
-		w.phase = max(w.phase, closing)
+		w.lifecycle.phase = max(w.lifecycle.phase, closing)
 	}
 }
 
@@ -51,16 +55,16 @@ func (w *waiters) Wake() {
 
 func (w *waiters) reached(m Milestone) bool {
 	switch {
-	case w.failed != nil:
+	case w.group.failed != nil:
 		return true
 	case m == LeaderReady:
-		return w.role == leaderReady
+		return w.group.role == leaderReady
 	case m == Led:
-		return w.leader != 0
+		return w.group.leader != 0
 	case m == HandoverEnded:
-		return !w.Leads() || w.handover.to == 0
+		return !w.group.Leads() || w.handover.to == 0
 	case m == Replayed:
-		return w.storage.applied >= w.opened
+		return w.group.storage.applied >= w.opened
 	}
-	return len(w.queue) == 0 && len(w.proposals.list) == 0
+	return len(w.proposer.queue) == 0 && len(w.proposals.list) == 0
 }

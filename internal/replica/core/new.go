@@ -32,8 +32,10 @@ type Config struct {
 	// Elect is the first leader of a new log, which a replica that has never voted votes for before it is
 	// asked to: the request is on its way. 0: nobody.
 	Elect uint64
-	// Stretch is that of Core.SetStretch; 0 is 1.
+	// Stretch is that of Distance.SetStretch; 0 is 1.
 	Stretch int
+	// Limits are those of a log and what is sent of it; nil are DefaultLimits.
+	Limits *Limits
 	// HashEvery is how many bytes of batches are hashed together for the digest; 0 is DefaultHashEvery.
 	HashEvery int
 	// Address returns where the clients of a replica's node go. May be nil.
@@ -65,6 +67,11 @@ func New(o Config) (*Core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot at index %d: %w", index, err)
 	}
+	limits := DefaultLimits()
+	if o.Limits != nil {
+		limits = *o.Limits
+	}
+	table.Bound(limits.Table)
 	last := log.LastIndex()
 	lastTerm, err := log.Term(last)
 	if err != nil {
@@ -78,104 +85,80 @@ func New(o Config) (*Core, error) {
 	t.Publish(0, 0, table.Holds())
 	g := &group{id: o.ID, logger: o.Logger, term: hard.Term, address: o.Address, storage: &storage{
 		tail: t, log: log, table: table, last: last, lastTerm: lastTerm, hard: hard, conf: conf, logger: o.Logger,
-		feed: lagging.Feed{Memory: o.Memory.Sending}, applied: index, appliedTerm: term, commit: hard.Commit, durable: last,
+		feed: lagging.Feed{Memory: o.Memory.Sending, Limits: limits.Feed}, applied: index, appliedTerm: term, commit: hard.Commit, durable: last,
 	}}
-	ps := &proposals{committed: o.Committed, acks: ackTimes{report: o.Acknowledged}}
+	ps := &proposals{limits: limits, committed: o.Committed, acks: ackTimes{report: o.Acknowledged}}
 	h := &handover{group: g, proposals: ps}
 	r := &round{}
-	p := &proposer{group: g, round: r, proposals: ps, handover: h, sequencer: sequence.New(table)}
-	e := &lifecycle{proposer: p}
-	q := reads{p}
-	sh := &shortage{lifecycle: e, reads: &q}
+	confirm := &confirmations{}
+	p := &proposer{group: g, round: r, proposals: ps, handover: h, confirm: confirm, sequencer: sequence.New(table)}
+	e := &lifecycle{group: g, round: r, proposer: p}
+	q := &reads{group: g, round: r, proposer: p, confirm: confirm}
+	sh := &shortage{group: g, round: r, lifecycle: e, reads: q}
 	if log.StartOffset() > table.Start() {
 		sh.state = short
 	}
 	m := &membership{group: g, proposals: ps, handover: h}
 	room := &space{group: g}
-	a := &applier{lifecycle: e, space: room, membership: m, short: sh}
-	act := &activity{proposer: p, short: sh}
+	a := &applier{group: g, round: r, lifecycle: e, proposer: p, space: room, membership: m, short: sh}
+	act := &activity{group: g, round: r, proposer: p, proposals: ps, confirm: confirm, short: sh}
 	c := &Core{
-		group: g, round: r, proposals: ps, handover: h, supply: supply{group: g}, membership: m,
-		distance: distance{stretch: max(o.Stretch, 1)}, election: election{group: g, firstLeader: o.FirstLeader}, proposer: p, reads: q,
-		lifecycle: e, applier: a, storer: storer{applier: a, activity: act}, activity: act, waiters: waiters{lifecycle: e, opened: hard.Commit},
-		hashing: hashing{proposer: p, every: uint64(cmp.Or(o.HashEvery, DefaultHashEvery))}, space: room, short: sh, sessions: sessionMemory{all: o.Memory.Sessions},
+		Group: g, round: r,
+		Handover:   h,
+		Membership: m,
+		Distance:   distance{stretch: max(o.Stretch, 1)},
+		Election:   election{group: g, firstLeader: o.FirstLeader},
+		Supply:     supply{group: g},
+		Reads:      q,
+		Lifecycle:  e,
+		Applier:    a,
+		Activity:   act,
+		Waiters:    waiters{group: g, lifecycle: e, proposer: p, proposals: ps, handover: h, opened: hard.Commit},
+		Hashing:    hashing{group: g, round: r, proposer: p, every: uint64(cmp.Or(o.HashEvery, DefaultHashEvery))},
+		proposer:   p,
+		proposals:  ps,
+		confirm:    confirm,
+		storer:     storer{group: g, round: r, applier: a, lifecycle: e, proposer: p, proposals: ps, activity: act},
+		space:      room,
+		short:      sh,
+		sessions:   sessionMemory{all: o.Memory.Sessions},
 	}
-	g.protect = c.guard
-	if c.address == nil {
-		c.address = func(uint64) string { return "" }
+	g.protect = c.Lifecycle.guard
+	if c.Group.address == nil {
+		c.Group.address = func(uint64) string { return "" }
 	}
 	config := &raft.Config{
 		ID: o.ID, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
-		Storage: c.storage, Applied: index, AsyncStorageWrites: true,
-		MaxSizePerMsg:            1 << 20,
+		Storage: c.Group.storage, Applied: index, AsyncStorageWrites: true,
+		MaxSizePerMsg:            limits.Message,
 		MaxCommittedSizePerReady: 64 << 20,
 		MaxInflightMsgs:          256,
-		MaxInflightBytes:         inFlightBytes,
+		MaxInflightBytes:         limits.InFlight,
 		CheckQuorum:              true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
 		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: raftLogger{o.Logger},
 	}
-	c.guard(func() {
-		if c.raft, err = raft.NewRawNode(config); err == nil && c.soleVoter() {
-			err = c.raft.Campaign() // nobody else can lead: do not wait for an election timeout
+	c.Lifecycle.guard(func() {
+		if c.Group.raft, err = raft.NewRawNode(config); err == nil && c.Group.soleVoter() {
+			err = c.Group.raft.Campaign() // nobody else can lead: do not wait for an election timeout
 		} else if err == nil && o.FirstLeader && o.AtOnce {
-			err = c.raft.Step(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: new(o.ID), To: new(o.ID)})
-			c.ticksWithoutLeader++ // else the first tick would begin it again
+			err = c.Group.raft.Step(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: new(o.ID), To: new(o.ID)})
+			c.Election.ticksWithoutLeader++ // else the first tick would begin it again
 		} else if err == nil && o.Elect != 0 && last == bootstrapIndex && hard.Term == bootstrapIndex && hard.Vote == 0 {
-			err = c.raft.Step(&raftpb.Message{
+			err = c.Group.raft.Step(&raftpb.Message{
 				Type: raftpb.MsgVote.Enum(), From: new(o.Elect), To: new(o.ID), Term: new(hard.Term + 1),
 				Index: new(last), LogTerm: new(lastTerm), Context: []byte("CampaignTransfer"),
 			})
 		}
 	})
-	if c.failed != nil {
-		return nil, c.failed
+	if c.Group.failed != nil {
+		return nil, c.Group.failed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	if rotten {
-		c.RenewSnapshot()
+		c.Applier.RenewSnapshot()
 	}
 	return c, nil
 }
-
-// Limits of a core, and why.
-const (
-	// maxDrains bounds the drains of the queue that are not on this disk yet: one
-	// syncing, one forming. More only makes the entries smaller (measured: -40 %).
-	maxDrains = 2
-
-	// windowBytes bounds the appends uncommitted at once across slow links: a
-	// gigabit for half a second.
-	windowBytes = 64 << 20
-
-	// inFlightBytes bounds what is on its way to one follower.
-	inFlightBytes = 64 << 20
-
-	// highLatencyMillis between a write here and its commit make a link slow: a
-	// follower's disk alone seldom takes so long.
-	highLatencyMillis = 5
-
-	// maxQueuedBytes bounds the appends that wait for their turn. The gRPC port
-	// holds back before; this is for programs that embed a node.
-	maxQueuedBytes = 256 << 20
-
-	// TickMillis is the length of a tick.
-	TickMillis = 50
-
-	// A follower that hears nothing for 500 to 1000 ms starts an election; it hears of
-	// an idle leader every 100 ms.
-	electionTicks    = 10
-	heartbeatTicks   = 2
-	firstLeaderTicks = 6
-	// idleAfter ticks in which nothing happened the log is idle: only every
-	// IdleEvery-th tick is still one. Ten seconds, and two ticks a second: a
-	// thousand idle logs then cost what a hundred did. Whatever happens wakes
-	// all replicas up, the loss of a node too, so that an idle log gets a new
-	// leader as fast as a busy one unless a disk dies silently under its leader.
-	idleAfter = 200
-	IdleEvery = 10
-	// idleMillis without a new entry make a log release memory.
-	idleMillis = 10_000
-)

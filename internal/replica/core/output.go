@@ -54,6 +54,24 @@ type Write struct {
 // Waits reports whether something waits for the write to be durable.
 func (w *Write) Waits() bool { return w.MustSync || w.Install != nil || len(w.responses) > 0 }
 
+// Install is a snapshot that replaces the whole log of this replica: a follower that needs
+// entries which the leader has trimmed gets one. It holds no records, only the state at the
+// place where the leader's log begins now: end of the log, sessions, configuration. The
+// entries follow.
+type Install struct {
+	Index, Term uint64
+	Start       record.Offset
+	Hard        segment.HardState
+	conf, table []byte
+}
+
+// Encode returns the content of the snapshot as it is stored. It is for the writer: the
+// table, as the leader encoded it, may be large.
+func (i *Install) Encode() []byte { return encodeState(i.conf, i.table) }
+
+// HashRange is batches of [From, Until) to be hashed, see Hashed.
+type HashRange struct{ From, Until record.Offset }
+
 // Answered is an answer on its way to who asked.
 type Answered struct {
 	Done   func(sequence.Answer)

@@ -1,12 +1,12 @@
 package core
 
 import (
-	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
 
 // proposals are the entries given to Raft and not yet committed, oldest first.
 type proposals struct {
+	limits Limits
 	list   []proposal
 	drains uint64 // so far, of the queue into proposals
 	// unplaced: Raft has not given an index yet to so many, the last.
@@ -67,12 +67,12 @@ func (ps *proposals) progress() (p progress) {
 // Then others follow without waiting for it, up to a window of bytes. On a slow disk
 // all that waits goes together, see gather, as long as it fits into an entry.
 func (ps *proposals) mayAdd(requests, waiting int, now Now) bool {
-	p, full := ps.progress(), waiting >= record.EntryTargetBytes
+	p, full := ps.progress(), waiting >= ps.limits.Table.EntryTarget
 	switch {
 	case p.drains == 0:
 		return ps.gather.over(requests, full, now.Nano)
 	case ps.highLatency:
-		return p.unstored < maxDrains && p.bytes < windowBytes
+		return p.unstored < maxDrains && p.bytes < ps.limits.Window
 	case p.drains >= maxDrains, ps.gather.together() && !full:
 		return false
 	}

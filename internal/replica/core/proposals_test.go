@@ -31,9 +31,9 @@ func TestAnEntryIsDurableWhenItsOwnWriteIs(t *testing.T) {
 		b.core.Written(b.pending[0], nil)
 		b.pending = b.pending[1:]
 	}
-	require.Less(t, b.core.storage.durable, first)
+	require.Less(t, b.core.Group.storage.durable, first)
 	b.core.Written(b.pending[0], nil)
-	require.Equal(t, first, b.core.storage.durable)
+	require.Equal(t, first, b.core.Group.storage.durable)
 	require.NotZero(t, b.core.proposals.list[0].durable)
 	require.Zero(t, b.core.proposals.list[1].durable, "its write has not been reported")
 }
@@ -46,10 +46,10 @@ func TestAReplacedEntryIsNotDurable(t *testing.T) {
 	c.settle()
 	follower := leader%3 + 1
 	m := c.all[follower]
-	durable := m.core.storage.durable
+	durable := m.core.Group.storage.durable
 	old := Write{Write: segment.Write{Entries: []segment.Entry{{Index: durable + 1, Term: 1}, {Index: durable + 2, Term: 1}}}}
-	m.core.madeDurable(&old)
-	require.Equal(t, durable, m.core.storage.durable)
+	m.core.storer.madeDurable(&old)
+	require.Equal(t, durable, m.core.Group.storage.durable)
 }
 
 // Under saturation one drain of the queue makes several entries, which are written
@@ -65,7 +65,7 @@ func TestADrainIsInProgressAsAWhole(t *testing.T) {
 	p := b.core.proposals.progress()
 	require.Equal(t, 2, p.drains)
 	require.Len(t, b.core.proposals.list, 4, "two entries in each")
-	require.Empty(t, b.core.queue, "one drain is synced while the other forms")
+	require.Empty(t, b.core.proposer.queue, "one drain is synced while the other forms")
 	require.InDelta(t, 4*700<<10, p.bytes, 1<<10, "each append is counted once")
 	require.InDelta(t, 2*700<<10, p.newest, 1<<10)
 	b.settle()
@@ -91,15 +91,15 @@ func TestTheEndOfASessionIsQueuedOnce(t *testing.T) {
 		b.step()
 		b.core.Tick()
 	}
-	require.NotEmpty(t, b.core.queue)
-	require.LessOrEqual(t, len(b.core.queue), sessions)
+	require.NotEmpty(t, b.core.proposer.queue)
+	require.LessOrEqual(t, len(b.core.proposer.queue), sessions)
 	for range 10 {
 		b.settle()
 		b.now.Monotonic += TickMillis
 		b.core.Tick()
 	}
-	require.Zero(t, b.core.storage.table.OpenSessions())
-	require.Zero(t, b.core.expiring)
+	require.Zero(t, b.core.Group.storage.table.OpenSessions())
+	require.Zero(t, b.core.proposer.expiring)
 }
 
 // A log that has fallen idle keeps nothing of its last burst, on any replica.
@@ -121,7 +121,7 @@ func TestAnIdleLogKeepsNothingOfItsLastBurst(t *testing.T) {
 	for id, m := range c.all {
 		_, kept := inMemory(m.core)
 		require.Zero(t, kept, "replica %d", id)
-		require.Nil(t, m.core.queue)
+		require.Nil(t, m.core.proposer.queue)
 		require.Nil(t, m.core.proposals.list)
 	}
 }
@@ -135,16 +135,16 @@ func TestARequestOfWhichRaftTookAPartIsNotDecidedAgain(t *testing.T) {
 		return &Request{Append: &sequence.Append{}, Done: func(sequence.Answer) {}}
 	}
 	whole, part, behind := request(), request(), request()
-	core.deferAnswers([]sequence.Answer{
+	core.proposer.deferAnswers([]sequence.Answer{
 		{First: sequence.Run{First: 10, Count: 2}, RestsOn: 4},
 		{First: sequence.Run{First: 12, Count: 5}, RestsOn: 5}, // 12 to 14 are in proposal 4
 		{First: sequence.Run{First: 17, Count: 1}, RestsOn: 5},
 	}, []*Request{whole, part, behind}, sequence.Proposal{Number: 5, First: 15})
-	answers = core.out.Answers
+	answers = core.round.out.Answers
 	require.Len(t, answers, 2)
 	require.Nil(t, answers[0].Answer.Refusal)
 	require.Equal(t, record.OutcomeUnknown, answers[1].Answer.Refusal.Reason)
-	require.Equal(t, []*Request{behind}, core.queue)
+	require.Equal(t, []*Request{behind}, core.proposer.queue)
 }
 
 func TestWhatIsInFlightWhenAReplicaEndsMayBeInTheLog(t *testing.T) {
@@ -152,7 +152,7 @@ func TestWhatIsInFlightWhenAReplicaEndsMayBeInTheLog(t *testing.T) {
 	b.settle()
 	pending := b.append(values(t, "in flight"))
 	b.step()
-	b.core.Fail(record.Refuse(record.Corrupt, "an entry cannot be read"))
+	b.core.Lifecycle.Fail(record.Refuse(record.Corrupt, "an entry cannot be read"))
 	b.step()
 	require.Equal(t, record.MaybeDone, pending.Refusal.Reason.Outcome())
 	later := b.append(values(t, "later"))
@@ -167,13 +167,13 @@ func TestAQuestionWaitsUntilTheLeaderIsReady(t *testing.T) {
 	b.settle()
 	// The commit index is written lazily: after a crash it is an old one.
 	b.open(segment.HardState{Term: b.log.HardState().Term, Vote: 1, Commit: 1})
-	for b.step(); !b.core.Leads(); {
+	for b.step(); !b.core.Group.Leads(); {
 		b.sync()
 	}
-	require.False(t, b.core.role == leaderReady)
-	b.core.Confirm(func(r *record.Refusal) {
+	require.False(t, b.core.Group.role == leaderReady)
+	b.core.Reads.Confirm(func(r *record.Refusal) {
 		require.Nil(t, r)
-		require.Equal(t, record.Offset(1), b.core.storage.table.End())
+		require.Equal(t, record.Offset(1), b.core.Group.storage.table.End())
 		b.answers = nil
 	})
 	require.NotEmpty(t, b.answers)
@@ -197,7 +197,7 @@ func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
 				c.sync(id)
 			}
 		}
-		start, end, err := c.all[follower].core.storage.tail.Bounds()
+		start, end, err := c.all[follower].core.Group.storage.tail.Bounds()
 		require.NoError(t, err)
 		require.True(t, end <= 100 || start == 100, "readable [%d, %d)", start, end)
 		c.now.Monotonic += TickMillis

@@ -7,11 +7,11 @@ import (
 
 // proposer gives what waits to the sequencer, and what that accepts to Raft.
 type proposer struct {
-	*group
-	*round
+	group     *group
+	round     *round
 	proposals *proposals
 	handover  *handover
-	confirm   confirmations
+	confirm   *confirmations
 	sequencer *sequence.Sequencer
 
 	// Requests that wait for their turn to be proposed, oldest first.
@@ -25,18 +25,18 @@ type proposer struct {
 // propose gives the queue to the sequencer and what it accepts to Raft: one entry
 // for all that waits, or a few where it does not fit or commands are among it.
 func (p *proposer) propose() {
-	p.out.Again = 0
-	p.proposals.gather.begin(len(p.queue), len(p.proposals.list) == 0, p.now.Nano)
+	p.round.out.Again = 0
+	p.proposals.gather.begin(len(p.queue), len(p.proposals.list) == 0, p.round.now.Nano)
 	p.cover()
-	for p.role == leaderReady && len(p.queue) > 0 && !p.handover.holdsAppends() && !p.sequencer.Behind() {
-		if !p.proposals.mayAdd(len(p.queue), p.queued, p.now) {
+	for p.group.role == leaderReady && len(p.queue) > 0 && !p.handover.holdsAppends() && !p.sequencer.Behind() {
+		if !p.proposals.mayAdd(len(p.queue), p.queued, p.round.now) {
 			if p.proposals.gather.target != 0 {
-				p.out.Again = p.proposals.gather.until
+				p.round.out.Again = p.proposals.gather.until
 			}
 			return
 		}
 		decided, taken, bytes := p.decide()
-		dropped := p.send(p.sequencer.Seal(p.now.Unix), bytes, timing{arrived: taken[0].Arrived, dequeued: taken[0].dequeued, proposed: p.now.Nano})
+		dropped := p.send(p.sequencer.Seal(p.round.now.Unix), bytes, timing{arrived: taken[0].Arrived, dequeued: taken[0].dequeued, proposed: p.round.now.Nano})
 		p.deferAnswers(decided, taken, dropped)
 		clear(decided)
 		clear(taken)
@@ -52,16 +52,16 @@ func (p *proposer) propose() {
 // cover proposes an entry for the digest alone where something waits for it. What is trimmed waits for the next
 // tick after such an entry: a queue trims as often as it appends, and only few of its trims let a segment go.
 func (p *proposer) cover() {
-	if p.role == leaderReady && p.handover.to == 0 && p.sequencer.Cover(!p.covered) {
+	if p.group.role == leaderReady && p.handover.to == 0 && p.sequencer.Cover(!p.covered) {
 		p.covered = true
-		p.send(p.sequencer.Seal(p.now.Unix), 0, timing{proposed: p.now.Nano})
+		p.send(p.sequencer.Seal(p.round.now.Unix), 0, timing{proposed: p.round.now.Nano})
 	}
 }
 
 // decide drains the queue into the sequencer until an entry is full.
 func (p *proposer) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
 	n := 0
-	for n < len(p.queue) && bytes < record.EntryTargetBytes {
+	for n < len(p.queue) && bytes < p.proposals.limits.Table.EntryTarget {
 		r := p.queue[n]
 		n++
 		bytes += r.bytes()
@@ -96,8 +96,8 @@ func (p *proposer) decide() (decided []sequence.Answer, taken []*Request, bytes 
 func (p *proposer) send(made []sequence.Proposal, bytes int, t timing) (dropped sequence.Proposal) {
 	p.proposals.drains++
 	for i, d := range made {
-		if err := p.raft.Propose(d.Data); err != nil {
-			p.logger.Debug("raft dropped a proposal", "error", err)
+		if err := p.group.raft.Propose(d.Data); err != nil {
+			p.group.logger.Debug("raft dropped a proposal", "error", err)
 			p.sequencer.Drop(d.Number)
 			return d
 		}
@@ -120,13 +120,13 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 		done := taken[i].Done
 		p.proposals.notice(taken[i], a)
 		if s := taken[i].stages(); s != nil {
-			s.Times = timing{arrived: taken[i].Arrived, dequeued: taken[i].dequeued, proposed: p.now.Nano}.stages(p.now.Nano)
+			s.Times = timing{arrived: taken[i].Arrived, dequeued: taken[i].dequeued, proposed: p.round.now.Nano}.stages(p.round.now.Nano)
 		}
 		switch {
 		case dropped.Number != 0 && a.RestsOn >= dropped.Number && a.Refusal == nil && a.First.Count > 0 && a.First.First < dropped.First:
 			// Decided again it would append that part twice, and refused it would
 			// count as not done.
-			p.answer(done, sequence.Answer{Refusal: record.Refuse(record.OutcomeUnknown, "only a part of the request was proposed; it may be in the log")})
+			p.round.answer(done, sequence.Answer{Refusal: record.Refuse(record.OutcomeUnknown, "only a part of the request was proposed; it may be in the log")})
 		case dropped.Number != 0 && a.RestsOn >= dropped.Number:
 			again = append(again, taken[i])
 			p.queued += taken[i].bytes()
@@ -142,10 +142,10 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 				if r != nil {
 					a.Refusal = r
 				}
-				p.answer(done, a)
+				p.round.answer(done, a)
 			})
 		default:
-			p.answer(done, a)
+			p.round.answer(done, a)
 		}
 	}
 	if len(again) > 0 {
@@ -173,7 +173,7 @@ func (p *proposer) expire() {
 	for _, id := range p.sequencer.Expired() {
 		due(record.Command{Kind: record.ExpireSession, Session: id})
 	}
-	for _, id := range p.sequencer.Forgettable(p.now.Unix) {
+	for _, id := range p.sequencer.Forgettable(p.round.now.Unix) {
 		due(record.Command{Kind: record.ForgetSession, Session: id})
 	}
 }
@@ -187,24 +187,24 @@ func (p *proposer) endLeadership(refused, unknown *record.Refusal) {
 			if a.Answer.Refusal != nil {
 				r = refused
 			}
-			p.answer(a.Done, sequence.Answer{Refusal: r})
+			p.round.answer(a.Done, sequence.Answer{Refusal: r})
 		}
 	}
 	p.proposals.list, p.proposals.unplaced = nil, 0
 	p.proposals.acks.endTerm()
 	for _, r := range p.queue {
-		p.answer(r.Done, sequence.Answer{Refusal: refused})
+		p.round.answer(r.Done, sequence.Answer{Refusal: refused})
 	}
 	p.queue, p.queued, p.expiring = nil, 0, 0
-	if p.failed != nil {
+	if p.group.failed != nil {
 		p.confirm.refuse(refused)
 	} else {
 		p.confirm.endTerm(refused)
 	}
-	if p.role == leaderReady {
+	if p.group.role == leaderReady {
 		p.sequencer.StopLeading()
 	}
-	p.role = follower
+	p.group.role = follower
 }
 
 // maxSpareQueue bounds the empty queue whose memory is used again, in requests.

@@ -7,31 +7,31 @@ import (
 
 // KeepSession renews a session's lease.
 func (q *reads) KeepSession(id record.SessionID, done func(sequence.Answer)) {
-	q.keep(func() sequence.Answer { return q.sequencer.KeepSession(id, q.now.Monotonic) }, done)
+	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepSession(id, q.round.now.Monotonic) }, done)
 }
 
 // KeepHold renews a hold's lease.
 func (q *reads) KeepHold(name string, done func(sequence.Answer)) {
-	q.keep(func() sequence.Answer { return q.sequencer.KeepHold(name) }, done)
+	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepHold(name) }, done)
 }
 
 // keep renews a lease. That it is kept rests on still being the leader: one that slept
 // while another was elected knows of no end that the other decides.
 func (q *reads) keep(renew func() sequence.Answer, done func(sequence.Answer)) {
 	if r := q.notServing(); r != nil {
-		q.answer(done, sequence.Answer{Refusal: r})
+		q.round.answer(done, sequence.Answer{Refusal: r})
 		return
 	}
 	a := renew()
 	if a.Refusal != nil || a.RestsOn != 0 {
-		q.deferAnswers([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Proposal{})
+		q.proposer.deferAnswers([]sequence.Answer{a}, []*Request{{Done: done}}, sequence.Proposal{})
 		return
 	}
 	q.confirm.addLeading(func(r *record.Refusal) {
 		if r == nil {
 			r = q.notServing()
 		}
-		q.answer(done, sequence.Answer{Refusal: r})
+		q.round.answer(done, sequence.Answer{Refusal: r})
 	})
 }
 
@@ -56,17 +56,17 @@ func (q *reads) Resolve(id record.SessionID, epoch record.Epoch, number record.S
 			done(Resolution{}, r)
 			return
 		}
-		done(Resolution{q.sequencer.Resolve(id, epoch, number), q.sequencer.Epoch(id)}, nil)
+		done(Resolution{q.proposer.sequencer.Resolve(id, epoch, number), q.proposer.sequencer.Epoch(id)}, nil)
 	})
 }
 
 // notServing is why this replica cannot answer for the log, or nil.
 func (q *reads) notServing() *record.Refusal {
 	switch {
-	case q.failed != nil:
-		return q.failed
-	case q.role != leaderReady:
-		return q.notLeader()
+	case q.group.failed != nil:
+		return q.group.failed
+	case q.group.role != leaderReady:
+		return q.group.notLeader()
 	}
 	return nil
 }

@@ -31,9 +31,11 @@ var (
 // committed yet. Once everything that is committed anywhere has been applied,
 // there is no such excuse.
 type shortage struct {
-	*lifecycle
-	reads *reads
-	state shortageState
+	lifecycle *lifecycle
+	group     *group
+	round     *round
+	reads     *reads
+	state     shortageState
 }
 
 type shortageState uint8
@@ -52,17 +54,17 @@ const (
 // tick looks whether what is stored begins too late.
 func (s *shortage) tick() {
 	switch {
-	case s.state == complete || s.state == reported || s.failed != nil:
-	case s.role == leaderReady:
+	case s.state == complete || s.state == reported || s.group.failed != nil:
+	case s.group.role == leaderReady:
 		s.report()
-	case s.state == short && s.leader != 0:
+	case s.state == short && s.group.leader != 0:
 		s.state = asking
 		s.reads.Confirm(func(r *record.Refusal) {
 			if s.state != asking {
 				return
 			}
 			s.state = short
-			if r == nil && s.failed == nil {
+			if r == nil && s.group.failed == nil {
 				s.report()
 			}
 		})
@@ -71,16 +73,16 @@ func (s *shortage) tick() {
 
 // applied looks whether what has been applied is an excuse.
 func (s *shortage) applied() {
-	if s.storage.table.Start() >= s.storage.log.StartOffset() {
+	if s.group.storage.table.Start() >= s.group.storage.log.StartOffset() {
 		s.state = complete
 	}
 }
 
 func (s *shortage) report() {
 	s.state = reported
-	s.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
-		s.storage.table.Start(), s.storage.log.StartOffset()-1, ErrStartMissing)
-	if s.soleVoter() {
-		s.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", s.out.Damaged))
+	s.round.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
+		s.group.storage.table.Start(), s.group.storage.log.StartOffset()-1, ErrStartMissing)
+	if s.group.soleVoter() {
+		s.lifecycle.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", s.round.out.Damaged))
 	}
 }

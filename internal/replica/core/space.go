@@ -32,20 +32,10 @@ import (
 
 // space is what the disks have room for.
 type space struct {
-	*group
+	group   *group
 	own     sequence.Room // this replica's disk
 	accepts sequence.Room // what this replica accepts where it leads
 	trimmed uint64        // index of the newest entry applied that lets segments go: a trim, or what covers it
-}
-
-// SetRoom says what this replica's disk has room for, and what the disks of a
-// majority have room for, which counts where this replica leads. Heirs are the other
-// voters that have room for that; one of them is to lead where this replica's disk has less, and
-// where it hands over for another reason.
-func (c *Core) SetRoom(own, majority sequence.Room, heirs ...uint64) {
-	c.space.own, c.space.accepts = own, max(own, majority)
-	c.sequencer.SetRoom(c.space.accepts)
-	c.handover.setHeirs(heirs, own > majority)
 }
 
 // markEnding writes into a message what this leader has room for, which shows a
@@ -57,7 +47,7 @@ func (s *space) markEnding(m *raftpb.Message) {
 		return
 	}
 	ending := s.accepts
-	if s.role != leaderReady || m.Entries[n-1].GetIndex() <= s.trimmed {
+	if s.group.role != leaderReady || m.Entries[n-1].GetIndex() <= s.trimmed {
 		ending = sequence.RoomForTrims
 	}
 	if ending != sequence.RoomForRecords {
@@ -86,8 +76,8 @@ func (s *space) admit(m *raftpb.Message) bool {
 }
 
 func (s *space) hasRoomFor(e *raftpb.Entry, ends sequence.Room) bool {
-	if index := e.GetIndex(); index <= s.storage.last {
-		if term, err := s.storage.term(index); err != nil || term == e.GetTerm() {
+	if index := e.GetIndex(); index <= s.group.storage.last {
+		if term, err := s.group.storage.term(index); err != nil || term == e.GetTerm() {
 			return true // it is here already
 		}
 	}

@@ -58,19 +58,19 @@ func TestALeaderWithoutRoomLetsAVoterWithRoomLead(t *testing.T) {
 	for range electionTicks {
 		c.tick()
 	}
-	require.True(t, c.all[heir].core.Leads())
+	require.True(t, c.all[heir].core.Group.Leads())
 	require.Equal(t, uint32(1), pending.First.Count, "it commits before leadership ends")
 	require.Equal(t, record.NotLeader, waits.Refusal.Reason, "it is sent again, to the new leader")
 	c.all[other].hangs = false
-	require.True(t, c.all[heir].core.HandOver(l), "somebody wants it back there")
+	require.True(t, c.all[heir].core.Handover.HandOver(l), "somebody wants it back there")
 	for range electionTicks {
 		c.tick()
 	}
-	require.False(t, c.all[l].core.Leads(), "it does not keep what it cannot do")
+	require.False(t, c.all[l].core.Group.Leads(), "it does not keep what it cannot do")
 	leads := c.leader()
 	require.Nil(t, c.append(leads, values(t, "waits")).Refusal)
 	c.settle()
-	require.Less(t, c.all[l].core.storage.last, c.all[leads].core.storage.last, "it keeps its room")
+	require.Less(t, c.all[l].core.Group.storage.last, c.all[leads].core.Group.storage.last, "it keeps its room")
 }
 
 // One without room would hand straight back.
@@ -87,12 +87,12 @@ func TestLeadershipIsHandedToAVoterWithRoom(t *testing.T) {
 		}
 		m.core.SetRoom(own, sequence.RoomForRecords, slices.DeleteFunc(others, func(other uint64) bool { return other == id })...)
 	}
-	require.True(t, c.all[l].core.HandOver(0))
+	require.True(t, c.all[l].core.Handover.HandOver(0))
 	for range 4 * electionTicks {
 		c.tick()
-		require.False(t, c.all[full].core.Leads())
+		require.False(t, c.all[full].core.Group.Leads())
 	}
-	require.True(t, c.all[heir].core.Leads())
+	require.True(t, c.all[heir].core.Group.Leads())
 }
 
 // A node that says it has room and does not answer leads nothing: then appends are refused in the end.
@@ -128,13 +128,13 @@ func TestALeaderWithoutRoomRefusesWhenNobodyTakesOver(t *testing.T) {
 	for range leaveTicks + 2 {
 		c.tick()
 	}
-	require.True(t, c.all[l].core.Leads())
+	require.True(t, c.all[l].core.Group.Leads())
 	require.Equal(t, record.Full, waits.Refusal.Reason)
 	c.all[l%3+1].hangs = false
 	for range 3 * leaveTicks {
 		c.tick()
 	}
-	require.True(t, c.all[l%3+1].core.Leads(), "it goes on trying")
+	require.True(t, c.all[l%3+1].core.Group.Leads(), "it goes on trying")
 }
 
 // Its owner makes room with it: to release it would be to lose what it keeps.
@@ -198,18 +198,18 @@ func TestAFullFollowerTakesTheEntryThatLetsTrimmedSegmentsGo(t *testing.T) {
 	c.settle()
 	leader := c.all[l]
 	require.Equal(t, HashRange{0, 1}, leader.hash)
-	leader.core.Hashed(0, contents(t, leader.log, leader.hash), nil)
+	leader.core.Hashing.Hashed(0, contents(t, leader.log, leader.hash), nil)
 	for range 2 * electionTicks {
 		c.tick()
 	}
-	require.Equal(t, record.Offset(1), leader.core.applier.disposable())
-	require.Equal(t, record.Offset(1), full.applier.disposable())
+	require.Equal(t, record.Offset(1), leader.core.Applier.disposable())
+	require.Equal(t, record.Offset(1), full.Applier.disposable())
 
 	c.append(l, digested(values(t, "three")))
 	for range 2 * electionTicks {
 		c.tick()
 	}
-	require.Less(t, full.storage.last, leader.core.storage.last, "it keeps its room")
+	require.Less(t, full.Group.storage.last, leader.core.Group.storage.last, "it keeps its room")
 }
 
 // baseAside fails the test when the snapshot is read before aside is true.
@@ -228,24 +228,24 @@ func TestTheSnapshotForAFollowerIsReadAside(t *testing.T) {
 	log := &baseAside{Log: memory.New(bootstrapOf(t, 1)), t: t}
 	c, err := newCore(1, log, log.HardState())
 	require.NoError(t, err)
-	_, err = c.storage.Snapshot()
+	_, err = c.Group.storage.Snapshot()
 	require.ErrorIs(t, err, raft.ErrSnapshotTemporarilyUnavailable)
 	require.True(t, c.Advance().Base)
-	_, err = c.storage.Snapshot()
+	_, err = c.Group.storage.Snapshot()
 	require.ErrorIs(t, err, raft.ErrSnapshotTemporarilyUnavailable)
 	require.False(t, c.Advance().Base, "it is under way")
 	log.aside = true
-	c.BaseLoaded(log.LoadBase())
+	c.Supply.BaseLoaded(log.LoadBase())
 	log.aside = false
-	s, err := c.storage.Snapshot()
+	s, err := c.Group.storage.Snapshot()
 	require.NoError(t, err)
 	require.Equal(t, uint64(bootstrapIndex), s.GetMetadata().GetIndex())
 	require.Equal(t, []uint64{1}, s.GetMetadata().GetConfState().GetVoters())
 
 	for range lagging.FeedTicks + 1 {
-		c.storage.base.Tick()
+		c.Group.storage.base.Tick()
 	}
-	require.Nil(t, c.storage.base.Data, "nobody takes it any more")
+	require.Nil(t, c.Group.storage.base.Data, "nobody takes it any more")
 }
 
 // Raft clears its own flag once in an election timeout, and the cluster's status
@@ -259,7 +259,7 @@ func TestAFollowerThatAnswersIsActiveAtEveryTick(t *testing.T) {
 		for range 1 + i%3 { // so that Raft's timeout ends here and not in c.tick, too
 			c.all[l].core.Tick() // before anything that it sends is answered
 		}
-		for _, p := range c.all[l].core.Peers() {
+		for _, p := range c.all[l].core.Group.Peers() {
 			require.True(t, p.Active, "replica %d", p.Replica)
 		}
 		c.tick()
@@ -269,7 +269,7 @@ func TestAFollowerThatAnswersIsActiveAtEveryTick(t *testing.T) {
 	for range 2 * electionTicks {
 		c.tick()
 	}
-	for _, p := range c.all[l].core.Peers() {
+	for _, p := range c.all[l].core.Group.Peers() {
 		require.Equal(t, p.Replica != gone, p.Active, "replica %d", p.Replica)
 	}
 }

@@ -45,8 +45,8 @@ func sameHolds(a, b []record.Hold) bool {
 // Status is what the core knows now.
 func (c *Core) Status() Status {
 	return Status{
-		Leader: c.leader, Term: c.term, Leading: c.role == leaderReady, WriterTerm: c.storage.table.WriterTerm(),
-		OpenSessions: c.storage.table.OpenSessions(), Sealed: c.storage.table.Sealed(), Fenced: c.storage.table.Fenced(), Holds: c.storage.table.Holds(), Failed: c.failed,
-		Known: c.confirm.known, SoleVoter: c.soleVoter() && c.storage.applied >= c.waiters.opened, Short: c.short.state != complete, Members: c.members(),
+		Leader: c.Group.leader, Term: c.Group.term, Leading: c.Group.role == leaderReady, WriterTerm: c.Group.storage.table.WriterTerm(),
+		OpenSessions: c.Group.storage.table.OpenSessions(), Sealed: c.Group.storage.table.Sealed(), Fenced: c.Group.storage.table.Fenced(), Holds: c.Group.storage.table.Holds(), Failed: c.Group.failed,
+		Known: c.confirm.known, SoleVoter: c.Group.soleVoter() && c.Group.storage.applied >= c.Waiters.opened, Short: c.short.state != complete, Members: c.Group.members(),
 	}
 }

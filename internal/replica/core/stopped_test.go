@@ -62,7 +62,7 @@ func TestTheRestOfALogContinuesWithoutThoseThatAreLost(t *testing.T) {
 	}
 	l = left.leader()
 	require.Equal(t, continuation.Replica, l, "only that one has all")
-	require.Greater(t, left.all[l].core.term, continuation.Term)
+	require.Greater(t, left.all[l].core.Group.term, continuation.Term)
 	last := left.append(l, values(t, "four"))
 	left.settle()
 	require.Nil(t, last.Refusal)
@@ -75,13 +75,13 @@ func TestTheRestOfALogContinuesWithoutThoseThatAreLost(t *testing.T) {
 	left.all[9] = m
 	for range 100 {
 		left.all[l].core.SetNow(left.now)
-		if left.all[l].core.Reshape([]uint64{l, behind, 9}, nil) {
+		if left.all[l].core.Membership.Reshape([]uint64{l, behind, 9}, nil) {
 			break
 		}
 		left.tick()
 	}
-	require.ElementsMatch(t, []uint64{l, behind, 9}, m.core.members().Voters)
-	require.EqualValues(t, 4, m.core.storage.table.End())
+	require.ElementsMatch(t, []uint64{l, behind, 9}, m.core.Group.members().Voters)
+	require.EqualValues(t, 4, m.core.Group.storage.table.End())
 }
 
 // The one that is left was a learner, in a configuration that was being changed.

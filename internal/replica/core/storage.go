@@ -45,7 +45,7 @@ type storage struct {
 	baseless    lagging.Baseless
 	logger      *slog.Logger
 	// broken is why the log could not be read. Raft knows no such error and
-	// panics; see Core.protect.
+	// panics; see lifecycle.guard.
 	broken error
 }
 
@@ -130,6 +130,47 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	return snapshot, nil
+}
+
+// baseSnapshot is what a follower without the oldest entries gets; nil while it
+// is not in memory.
+func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
+	index := s.log.FirstIndex() - 1
+	data, term, ok := s.base.Take(index)
+	if !ok {
+		return nil, nil
+	}
+	conf, _, err := splitState(data)
+	if err != nil {
+		return nil, err
+	}
+	return &raftpb.Snapshot{
+		Data:     data,
+		Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(term), ConfState: withMembers(conf, s.conf)},
+	}, nil
+}
+
+// withMembers is the configuration of a snapshot for followers that are members
+// now. It may be older than they are, and Raft takes no snapshot that does not name
+// it; so members that came later are named as learners, which they were before
+// anything else. Voters are those of the snapshot's index: what changed since is in
+// the entries that follow.
+func withMembers(conf, now *raftpb.ConfState) *raftpb.ConfState {
+	known := map[uint64]bool{}
+	for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext()} {
+		for _, id := range ids {
+			known[id] = true
+		}
+	}
+	for _, ids := range [][]uint64{now.GetVoters(), now.GetVotersOutgoing(), now.GetLearners(), now.GetLearnersNext()} {
+		for _, id := range ids {
+			if !known[id] {
+				known[id] = true
+				conf.Learners = append(conf.Learners, id)
+			}
+		}
+	}
+	return conf
 }
 
 // raftError gives Raft the two errors that it knows how to live with, and keeps

@@ -13,15 +13,15 @@ import (
 // supply brings followers who lag what they need and what is not in memory here:
 // entries, see feed, and the snapshot at the start of the log, see base.
 type supply struct {
-	*group
+	group *group
 	ticks int // since followers with a snapshot were looked at
 }
 
 // Fed takes a range that Output.Feeds asked for. Without entries it could not
 // be read: the follower's next message makes Raft ask again.
 func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
-	s.storage.feed.Add(lo, entries)
-	if len(entries) == 0 || !s.Leads() {
+	s.group.storage.feed.Add(lo, entries)
+	if len(entries) == 0 || !s.group.Leads() {
 		return
 	}
 	last := entries[len(entries)-1].GetIndex()
@@ -32,7 +32,7 @@ func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
 // on it than before. False: it is not to be read, since none needs it or another range has to be.
 func (s *supply) HeldBack(f *Feed) bool {
 	f.Follower, f.Need = s.needs(f.Lo)
-	if f.Follower == 0 || f.Need != lagging.Now && s.storage.feed.Refused {
+	if f.Follower == 0 || f.Need != lagging.Now && s.group.storage.feed.Refused {
 		s.Fed(f.Lo, nil)
 		return false
 	}
@@ -43,16 +43,16 @@ func (s *supply) HeldBack(f *Feed) bool {
 // what depends on it.
 func (s *supply) needs(lo uint64) (follower uint64, need lagging.Need) {
 	next := uint64(0)
-	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+	s.group.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 		// Raft asks for the term of the entry before, too.
-		if id != s.id && p.Next <= lo+1 && (p.Next > next || p.Next == next && !slices.Contains(s.readers, id)) {
+		if id != s.group.id && p.Next <= lo+1 && (p.Next > next || p.Next == next && !slices.Contains(s.group.readers, id)) {
 			follower, next = id, p.Next
 		}
 	})
 	switch {
 	case follower == 0 || !s.majorityWithout(follower):
 		return follower, lagging.Now
-	case slices.Contains(s.readers, follower):
+	case slices.Contains(s.group.readers, follower):
 		return follower, lagging.Someday
 	}
 	return follower, lagging.Soon
@@ -61,15 +61,15 @@ func (s *supply) needs(lo uint64) (follower uint64, need lagging.Need) {
 // majorityWithout reports whether entries commit without a replica: a majority of the others
 // answer and need nothing that is not in memory.
 func (s *supply) majorityWithout(replica uint64) bool {
-	well := map[uint64]bool{s.id: true}
-	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-		if id == s.id || id == replica || !s.heard.lately(id) || p.State != tracker.StateReplicate {
+	well := map[uint64]bool{s.group.id: true}
+	s.group.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if id == s.group.id || id == replica || !s.group.heard.lately(id) || p.State != tracker.StateReplicate {
 			return
 		}
-		_, inMemory := s.storage.tail.At(p.Next)
-		well[id] = inMemory || p.Next > s.storage.last
+		_, inMemory := s.group.storage.tail.At(p.Next)
+		well[id] = inMemory || p.Next > s.group.storage.last
 	})
-	for _, voters := range [][]uint64{s.storage.conf.GetVoters(), s.storage.conf.GetVotersOutgoing()} {
+	for _, voters := range [][]uint64{s.group.storage.conf.GetVoters(), s.group.storage.conf.GetVotersOutgoing()} {
 		left := 0
 		for _, id := range voters {
 			if well[id] {
@@ -89,18 +89,18 @@ func (s *supply) majorityWithout(replica uint64) bool {
 // that nobody counts as alive who is not.
 func (s *supply) nudge(who func(next uint64) bool) {
 	var waiting []uint64
-	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-		if id != s.id && p.RecentActive && p.State != tracker.StateSnapshot && who(p.Next) {
+	s.group.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		if id != s.group.id && p.RecentActive && p.State != tracker.StateSnapshot && who(p.Next) {
 			waiting = append(waiting, id)
 		}
 	})
 	for _, id := range waiting {
-		s.heard.from(id)
-		s.protect(func() {
-			if err := s.raft.Step(&raftpb.Message{
-				Type: raftpb.MsgHeartbeatResp.Enum(), From: new(id), To: new(s.id), Term: new(s.term),
+		s.group.heard.from(id)
+		s.group.protect(func() {
+			if err := s.group.raft.Step(&raftpb.Message{
+				Type: raftpb.MsgHeartbeatResp.Enum(), From: new(id), To: new(s.group.id), Term: new(s.group.term),
 			}); err != nil {
-				s.logger.Debug("raft refused a nudge", "error", err)
+				s.group.logger.Debug("raft refused a nudge", "error", err)
 			}
 		})
 	}
@@ -108,15 +108,15 @@ func (s *supply) nudge(who func(next uint64) bool) {
 
 // BaseLoaded takes what Log.LoadBase answered, which Output.Base asked for.
 func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
-	b := &s.storage.base
+	b := &s.group.storage.base
 	b.Reading = false
 	if err != nil {
-		s.logger.Warn("no snapshot for a follower at the moment", "error", err)
-		s.storage.baseless.Wanted = true
+		s.group.logger.Warn("no snapshot for a follower at the moment", "error", err)
+		s.group.storage.baseless.Wanted = true
 		return
 	}
 	b.Index, b.Term, b.Data, b.Unused = index, term, data, 0
-	if s.Leads() {
+	if s.group.Leads() {
 		s.nudge(func(next uint64) bool { return next <= index+1 })
 	}
 }
@@ -124,43 +124,17 @@ func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
 // retrySnapshots lets Raft look anew at followers who were sent a snapshot: it
 // may have been lost on the way without a word, and nothing else follows it. A large one has longer.
 func (s *supply) retrySnapshots() {
-	if s.ticks++; s.ticks < 4*electionTicks+s.storage.base.Patience() {
+	if s.ticks++; s.ticks < 4*electionTicks+s.group.storage.base.Patience() {
 		return
 	}
 	s.ticks = 0
 	var waiting []uint64
-	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+	s.group.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 		if p.State == tracker.StateSnapshot {
 			waiting = append(waiting, id)
 		}
 	})
 	for _, id := range waiting {
-		s.SnapshotLost(id)
+		s.group.SnapshotLost(id)
 	}
 }
-
-// heard is when a leader last heard of its followers, in its own ticks. Raft's flag
-// does not do: Raft clears it once in an election timeout, so that every follower
-// counts as inactive until the next heartbeat is answered.
-type heard struct {
-	ticks uint64
-	last  map[uint64]uint64 // by replica
-}
-
-func (h *heard) tick() { h.ticks++ }
-
-func (h *heard) from(replica uint64) {
-	if h.last == nil {
-		h.last = map[uint64]uint64{}
-	}
-	h.last[replica] = h.ticks
-}
-
-// lately reports whether a replica was heard of within an election timeout.
-func (h *heard) lately(replica uint64) bool {
-	last, ever := h.last[replica]
-	return ever && h.ticks-last <= electionTicks
-}
-
-// reset is for a replica that begins to lead, or ends.
-func (h *heard) reset() { clear(h.last) }

@@ -69,7 +69,7 @@ func TestAReadReplicaIsFedWhenNobodyElseNeedsTheDisk(t *testing.T) {
 		c.requireEnd(40)
 		c.add(4, []uint64{1, 2, 3})
 		c.all[l].fed = nil
-		for i := 0; !c.all[l].core.Reshape(wanted.voters, wanted.readers); i++ {
+		for i := 0; !c.all[l].core.Membership.Reshape(wanted.voters, wanted.readers); i++ {
 			require.Less(t, i, 100)
 			c.step(l)
 			c.tick()
@@ -131,15 +131,15 @@ func TestARangeThatIsHeldBackMakesRoomForOneThatIsNeeded(t *testing.T) {
 			return
 		}
 		looked = true
-		held, feed := leader.fed[len(leader.fed)-1], &leader.core.storage.feed
-		require.True(t, leader.core.HeldBack(&held))
+		held, feed := leader.fed[len(leader.fed)-1], &leader.core.Group.storage.feed
+		require.True(t, leader.core.Supply.HeldBack(&held))
 		require.Equal(t, lagging.Soon, held.Need)
 		other := held.Lo
 		for !feed.Refused {
 			other++
 			feed.Take(other, 1<<40, 1)
 		}
-		require.False(t, leader.core.HeldBack(&held))
+		require.False(t, leader.core.Supply.HeldBack(&held))
 		feed.Take(other, 1<<40, 1)
 		require.False(t, feed.Refused)
 		require.Equal(t, other, feed.Wanted[len(feed.Wanted)-1].Lo)

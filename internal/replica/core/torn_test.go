@@ -54,10 +54,10 @@ func TestATornWriteDuringAMoveMakesNoSecondLeader(t *testing.T) {
 	torn, lead := wanted[1], c.all[l].core
 	// The change that enters the joint configuration is on all disks; one replica does not
 	// hear in time that it has committed, and gets the change that leaves in the same group.
-	lead.Reshape(wanted, nil)
+	lead.Membership.Reshape(wanted, nil)
 	c.step(l)
 	c.exchange(torn)
-	require.Empty(t, lead.members().Outgoing, "the others have left the joint configuration")
+	require.Empty(t, lead.Group.members().Outgoing, "the others have left the joint configuration")
 	c.separate([]uint64{l, 4}, []uint64{torn, leaves})
 	c.wires = nil
 	c.tear(torn)
@@ -65,7 +65,7 @@ func TestATornWriteDuringAMoveMakesNoSecondLeader(t *testing.T) {
 	answer := c.append(l, values(t, "acknowledged"))
 	for range 4 * electionTicks {
 		c.tick()
-		require.False(t, c.all[torn].core.Leads(), "with a vote of a replica that has left, beside the leader of the new configuration")
+		require.False(t, c.all[torn].core.Group.Leads(), "with a vote of a replica that has left, beside the leader of the new configuration")
 	}
 	require.Equal(t, uint32(1), answer.First.Count)
 	clear(c.cut)
@@ -103,9 +103,9 @@ func (c *trio) learner(l uint64) (wanted []uint64, leaves uint64) {
 	wanted = []uint64{l, l%3 + 1, 4}
 	c.add(4, []uint64{1, 2, 3})
 	lead := c.all[l].core
-	for i := 0; !slices.Contains(lead.members().Learners, 4) || !lead.caughtUp(4); i++ {
+	for i := 0; !slices.Contains(lead.Group.members().Learners, 4) || !lead.Group.caughtUp(4); i++ {
 		require.Less(c.t, i, 100)
-		lead.Reshape(wanted, nil)
+		lead.Membership.Reshape(wanted, nil)
 		c.step(l)
 		c.tick()
 	}
@@ -116,9 +116,9 @@ func (c *trio) learner(l uint64) (wanted []uint64, leaves uint64) {
 func (c *trio) reshape(wanted []uint64) {
 	c.t.Helper()
 	for i := 0; ; i++ {
-		require.Less(c.t, i, 200, "the log is idle, and is not reshaped: %v", c.all[c.leader()].core.members())
+		require.Less(c.t, i, 200, "the log is idle, and is not reshaped: %v", c.all[c.leader()].core.Group.members())
 		l := c.leader()
-		if c.all[l].core.Reshape(wanted, nil) {
+		if c.all[l].core.Membership.Reshape(wanted, nil) {
 			return
 		}
 		c.step(l)
@@ -137,14 +137,14 @@ func TestAChangeThatWasReplacedBlocksNoOther(t *testing.T) {
 		c.append(l, values(t, "lost"))
 		c.sync(l)
 	}
-	c.all[l].core.Reshape(wanted, nil)
+	c.all[l].core.Membership.Reshape(wanted, nil)
 	c.step(l)
 	next := c.leader(l)
 	clear(c.cut)
 	for range 2 * electionTicks {
 		c.tick()
 	}
-	require.True(t, c.all[next].core.HandOver(l))
+	require.True(t, c.all[next].core.Handover.HandOver(l))
 	c.step(next)
 	c.settle()
 	require.Equal(t, l, c.leader(next))
@@ -159,17 +159,17 @@ func TestAnIdleLogLeavesAJointConfigurationAfterAHandoverThatFailed(t *testing.T
 	wanted, _ := c.learner(l)
 	c.loses = func(m *raftpb.Message) bool { return m.GetType() == raftpb.MsgTimeoutNow }
 	lead := c.all[l].core
-	lead.Reshape(wanted, nil)
-	require.True(t, lead.HandOver(wanted[1]))
+	lead.Membership.Reshape(wanted, nil)
+	require.True(t, lead.Handover.HandOver(wanted[1]))
 	c.step(l)
 	c.settle()
-	require.NotEmpty(t, lead.members().Outgoing)
+	require.NotEmpty(t, lead.Group.members().Outgoing)
 	for range 4 * electionTicks {
 		c.tick()
 	}
 	require.Equal(t, l, c.leader())
-	require.Empty(t, lead.members().Outgoing)
-	require.ElementsMatch(t, wanted, lead.members().Voters)
+	require.Empty(t, lead.Group.members().Outgoing)
+	require.ElementsMatch(t, wanted, lead.Group.members().Voters)
 }
 
 // What a recovery writes enters a joint configuration that nothing leaves by itself. Who
@@ -178,7 +178,7 @@ func TestAnIdleLogLeavesAJointConfigurationThatIsToBeLeftExplicitly(t *testing.T
 	c := newTrio(t, 1, 2, 3)
 	l := c.leader()
 	wanted, leaves := c.learner(l)
-	c.all[l].core.proposeChange(&raftpb.ConfChangeV2{
+	c.all[l].core.Membership.proposeChange(&raftpb.ConfChangeV2{
 		Transition: raftpb.ConfChangeTransitionJointExplicit.Enum(),
 		Changes: []*raftpb.ConfChangeSingle{
 			{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: new(uint64(4))},
@@ -187,8 +187,8 @@ func TestAnIdleLogLeavesAJointConfigurationThatIsToBeLeftExplicitly(t *testing.T
 	})
 	c.step(l)
 	c.settle()
-	require.NotEmpty(t, c.all[l].core.members().Outgoing)
+	require.NotEmpty(t, c.all[l].core.Group.members().Outgoing)
 	c.tick()
-	require.Empty(t, c.all[l].core.members().Outgoing)
+	require.Empty(t, c.all[l].core.Group.members().Outgoing)
 	c.reshape(wanted)
 }

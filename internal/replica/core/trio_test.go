@@ -79,7 +79,7 @@ func (c *trio) step(id uint64) {
 	}
 	m.core.SetNow(c.now)
 	out := m.core.Advance()
-	m.core.Wake()
+	m.core.Waiters.Wake()
 	require.NoError(c.t, m.core.CheckInvariants())
 	m.pending = append(m.pending, out.Writes...)
 	if out.Hash.Until > 0 {
@@ -96,8 +96,8 @@ func (c *trio) step(id uint64) {
 	}
 	m.feeds, m.fed = append(m.feeds, out.Feeds...), append(m.fed, out.Feeds...)
 	if out.Base {
-		index, term, data, err := m.core.storage.log.LoadBase()
-		m.core.BaseLoaded(index, term, data, err)
+		index, term, data, err := m.core.Group.storage.log.LoadBase()
+		m.core.Supply.BaseLoaded(index, term, data, err)
 		c.step(id)
 	}
 }
@@ -178,7 +178,7 @@ func (c *trio) feed(id uint64) {
 			m.reading(false)
 		}
 		require.NoError(c.t, err)
-		m.core.Fed(f.Lo, tail.EntriesOf(frames))
+		m.core.Supply.Fed(f.Lo, tail.EntriesOf(frames))
 	}
 	c.step(id)
 }
@@ -232,7 +232,7 @@ func (c *trio) leader(but ...uint64) uint64 {
 	c.t.Helper()
 	for range 200 {
 		for id, m := range c.all {
-			if !m.down && m.core.role == leaderReady && m.core.failed == nil {
+			if !m.down && m.core.Group.role == leaderReady && m.core.Group.failed == nil {
 				other := true
 				for _, b := range but {
 					other = other && b != id
@@ -270,10 +270,10 @@ func (c *trio) requireEnd(want record.Offset) {
 	c.tick()
 	for id, m := range c.all {
 		if !m.down {
-			_, end, err := m.core.storage.tail.Bounds()
+			_, end, err := m.core.Group.storage.tail.Bounds()
 			require.NoError(c.t, err)
 			require.Equal(c.t, want, end, "replica %d", id)
-			require.Equal(c.t, want, m.core.storage.table.End(), "table of replica %d", id)
+			require.Equal(c.t, want, m.core.Group.storage.table.End(), "table of replica %d", id)
 		}
 	}
 }
@@ -351,7 +351,7 @@ func TestAHandoverLosesNothingAndLeavesNothingUnknown(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
 	l := c.leader()
 	pending := c.append(l, values(t, "in flight"))
-	require.True(t, c.all[l].core.HandOver(0))
+	require.True(t, c.all[l].core.Handover.HandOver(0))
 	waiting := c.append(l, values(t, "waits"))
 	c.settle()
 	next := c.leader(l)
@@ -393,12 +393,12 @@ func (l *coldLog) TermInMemory(index uint64) (uint64, error) {
 }
 
 func (l *coldLog) Term(index uint64) (uint64, error) {
-	require.True(l.t, l.aside || index > (*l.core).storage.applied, "the loop reads the disk for the term of %d", index)
+	require.True(l.t, l.aside || index > (*l.core).Group.storage.applied, "the loop reads the disk for the term of %d", index)
 	return l.Log.Term(index)
 }
 
 func (l *coldLog) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, error) {
-	require.True(l.t, l.aside || lo > (*l.core).storage.applied, "the loop reads the disk from %d on", lo)
+	require.True(l.t, l.aside || lo > (*l.core).Group.storage.applied, "the loop reads the disk from %d on", lo)
 	return l.Log.Entries(lo, hi, maxBytes)
 }
 
@@ -417,7 +417,7 @@ func TestALeaderReadsAsideWhereAFollowerGoesOn(t *testing.T) {
 	first, _ := inMemory(m.core)
 	require.Greater(t, first, uint64(10), "the oldest have left memory")
 	cold := &coldLog{Log: m.log, t: t, core: &m.core}
-	m.log, m.core.storage.log = cold, cold
+	m.log, m.core.Group.storage.log = cold, cold
 	c.restart(lagging)
 	read := 0
 	c.all[l].reading = func(reading bool) { cold.aside, read = reading, read+1 }
@@ -448,7 +448,7 @@ func TestAFollowerThatNeedsLessThanThereIsGetsTheStartAndTheRest(t *testing.T) {
 	c.restart(lagging)
 	c.requireEnd(40)
 	behind := c.all[lagging]
-	start, _, err := behind.core.storage.tail.Bounds()
+	start, _, err := behind.core.Group.storage.tail.Bounds()
 	require.NoError(t, err)
 	require.Equal(t, record.Offset(30), start)
 	require.Equal(t, m.log.FirstIndex(), behind.log.FirstIndex(), "its files begin where the leader's do")
@@ -465,7 +465,7 @@ func TestAFollowerThatNeedsLessThanThereIsGetsTheStartAndTheRest(t *testing.T) {
 
 	// And after a restart it still does.
 	c.restart(lagging)
-	require.Equal(t, 1, c.all[lagging].core.storage.table.OpenSessions())
+	require.Equal(t, 1, c.all[lagging].core.Group.storage.table.OpenSessions())
 }
 
 // baseLost is a log that has lost the snapshot at its start.
@@ -490,14 +490,14 @@ func TestALeaderWithoutTheSnapshotThatAFollowerNeedsLetsAnotherLead(t *testing.T
 		}
 	}
 	leader := c.all[l]
-	leader.core.storage.log = baseLost{leader.log}
+	leader.core.Group.storage.log = baseLost{leader.log}
 	c.restart(lagging)
 	for range 200 {
 		c.tick()
 		c.settle()
 	}
-	require.False(t, leader.core.Leads())
-	require.EqualValues(t, 40, c.all[lagging].core.storage.table.End(), "and that one brings it up")
+	require.False(t, leader.core.Group.Leads())
+	require.EqualValues(t, 40, c.all[lagging].core.Group.storage.table.End(), "and that one brings it up")
 }
 
 func TestAHandoverThatNobodyTakesEndsAndTheLeaderLeadsOn(t *testing.T) {
@@ -505,9 +505,9 @@ func TestAHandoverThatNobodyTakesEndsAndTheLeaderLeadsOn(t *testing.T) {
 	l := c.leader()
 	c.settle()
 	c.loses = func(m *raftpb.Message) bool { return m.GetType() == raftpb.MsgTimeoutNow }
-	require.True(t, c.all[l].core.HandOver(0))
+	require.True(t, c.all[l].core.Handover.HandOver(0))
 	ended := 0
-	c.all[l].core.When(HandoverEnded, func() { ended++ })
+	c.all[l].core.Waiters.When(HandoverEnded, func() { ended++ })
 	for range 2 * electionTicks {
 		c.tick()
 		c.settle()
@@ -518,7 +518,7 @@ func TestAHandoverThatNobodyTakesEndsAndTheLeaderLeadsOn(t *testing.T) {
 		c.settle()
 	}
 	require.Equal(t, 1, ended)
-	require.True(t, c.all[l].core.Leads())
+	require.True(t, c.all[l].core.Group.Leads())
 	require.Nil(t, c.append(l, values(t, "goes on")).Refusal)
 }
 
@@ -568,17 +568,17 @@ func TestAReplicaIsReplacedInOneJointChange(t *testing.T) {
 	c.add(4, []uint64{1, 2, 3})
 	for i := 0; ; i++ {
 		require.Less(t, i, 100)
-		done := c.all[l].core.Reshape(wanted, nil)
+		done := c.all[l].core.Membership.Reshape(wanted, nil)
 		c.step(l)
 		c.tick()
 		if done {
 			break
 		}
 	}
-	require.ElementsMatch(t, wanted, c.all[l].core.members().Voters)
-	require.ElementsMatch(t, wanted, c.all[4].core.members().Voters)
+	require.ElementsMatch(t, wanted, c.all[l].core.Group.members().Voters)
+	require.ElementsMatch(t, wanted, c.all[4].core.Group.members().Voters)
 	c.requireEnd(30)
-	require.Equal(t, wanted, c.all[l].core.heirs(0))
+	require.Equal(t, wanted, c.all[l].core.Election.heirs(0))
 }
 
 func TestALeaderThatIsNotWantedHandsOverBeforeItLeaves(t *testing.T) {
@@ -595,7 +595,7 @@ func TestALeaderThatIsNotWantedHandsOverBeforeItLeaves(t *testing.T) {
 	for i := 0; ; i++ {
 		require.Less(t, i, 100)
 		lead := c.leader()
-		done := c.all[lead].core.Reshape(wanted, nil)
+		done := c.all[lead].core.Membership.Reshape(wanted, nil)
 		c.step(lead)
 		c.tick()
 		if done {
@@ -618,10 +618,10 @@ func TestALinearizableQuestionToAFollowerWaitsForWhatTheLeaderCommitted(t *testi
 	c.append(l, values(t, "one"))
 	c.settle()
 	asked := false
-	c.all[f].core.Confirm(func(r *record.Refusal) {
+	c.all[f].core.Reads.Confirm(func(r *record.Refusal) {
 		require.Nil(t, r)
 		asked = true
-		require.Equal(t, record.Offset(1), c.all[f].core.storage.table.End())
+		require.Equal(t, record.Offset(1), c.all[f].core.Group.storage.table.End())
 	})
 	c.step(f)
 	c.settle()
@@ -643,7 +643,7 @@ func TestALeaderThatWasReplacedWhileItSleptKeepsNoSession(t *testing.T) {
 	c.command(former, record.Command{Kind: record.OpenSession, Session: id, Lease: 60_000})
 	c.settle()
 	keep := func() (answered bool, refusal *record.Refusal) {
-		c.all[former].core.KeepSession(id, func(a sequence.Answer) { answered, refusal = true, a.Refusal })
+		c.all[former].core.Reads.KeepSession(id, func(a sequence.Answer) { answered, refusal = true, a.Refusal })
 		c.step(former)
 		c.settle()
 		return answered, refusal
@@ -697,7 +697,7 @@ func chaos(t *testing.T, seed uint64) {
 				c.feed(id)
 			}
 		case p < 80 && !m.down:
-			if m.core.role == leaderReady {
+			if m.core.Group.role == leaderReady {
 				text := fmt.Sprint("record ", round)
 				sent = append(sent, acked{c.append(id, values(t, text)), text})
 			}
@@ -706,7 +706,7 @@ func chaos(t *testing.T, seed uint64) {
 		case p < 83 && m.down:
 			c.restart(id)
 		case p < 84 && !m.down:
-			m.core.HandOver(0)
+			m.core.Handover.HandOver(0)
 			c.step(id)
 		default:
 			c.now.Monotonic += TickMillis
@@ -730,7 +730,7 @@ func chaos(t *testing.T, seed uint64) {
 	l := c.leader()
 	c.append(l, values(t, "the last"))
 	c.settle()
-	_, end, err := c.all[l].core.storage.tail.Bounds()
+	_, end, err := c.all[l].core.Group.storage.tail.Bounds()
 	require.NoError(t, err)
 	c.requireEnd(end)
 	want := c.stored(l)
@@ -784,16 +784,16 @@ func TestAReplicaThatCameLaterIsANewLearnerInAnOldSnapshot(t *testing.T) {
 	c.add(4, []uint64{1, 2, 3})
 	for i := 0; ; i++ {
 		require.Less(t, i, 100)
-		done := c.all[l].core.Reshape(wanted, nil)
+		done := c.all[l].core.Membership.Reshape(wanted, nil)
 		c.step(l)
 		c.tick()
-		m := c.all[4].core.members()
+		m := c.all[4].core.Group.members()
 		require.GreaterOrEqual(t, len(m.Voters), 3, "no configuration on the way has fewer voters")
 		if done {
 			break
 		}
 	}
-	require.ElementsMatch(t, wanted, c.all[4].core.members().Voters)
+	require.ElementsMatch(t, wanted, c.all[4].core.Group.members().Voters)
 	c.requireEnd(20)
 }
 
@@ -805,22 +805,22 @@ func TestAQuietLogIdlesUntilSomethingHappens(t *testing.T) {
 			c.tick()
 		}
 		for id, m := range c.all {
-			require.True(t, m.down || m.core.Pace() == IdlePace, "replica %d", id)
+			require.True(t, m.down || m.core.Activity.Pace() == IdlePace, "replica %d", id)
 		}
 	}
 	idle()
 	c.append(l, values(t, "one"))
 	c.settle()
 	for id, m := range c.all {
-		require.Equal(t, EveryTick, m.core.Pace(), "replica %d", id)
+		require.Equal(t, EveryTick, m.core.Activity.Pace(), "replica %d", id)
 	}
 	idle()
 	c.all[l].down = true
 	for id, m := range c.all {
 		if id != l {
-			m.core.StirBy(l)
-			m.core.PeerGone(l)
-			require.Equal(t, EveryTick, m.core.Pace(), "the loss of a node wakes replica %d", id)
+			m.core.Group.StirBy(l)
+			m.core.Election.PeerGone(l)
+			require.Equal(t, EveryTick, m.core.Activity.Pace(), "the loss of a node wakes replica %d", id)
 		}
 	}
 	c.tick()
@@ -839,13 +839,13 @@ func TestALeaderNeverRemovesItself(t *testing.T) {
 			wanted[i] = id + 10
 			c.add(wanted[i], replicas)
 		}
-		for i := 0; c.all[l].core.Leads(); i++ {
+		for i := 0; c.all[l].core.Group.Leads(); i++ {
 			require.Less(t, i, 200)
-			c.all[l].core.Reshape(wanted, nil)
+			c.all[l].core.Membership.Reshape(wanted, nil)
 			c.step(l)
 			c.tick()
 		}
-		require.True(t, c.all[l].core.isVoter(l), "it led until it left: %v", c.all[l].core.members())
+		require.True(t, c.all[l].core.Group.isVoter(l), "it led until it left: %v", c.all[l].core.Group.members())
 		require.Contains(t, wanted, c.leader())
 	}
 }
@@ -858,7 +858,7 @@ func TestALogOfOneReplicaMovesToAnotherNode(t *testing.T) {
 	for i := 0; ; i++ {
 		require.Less(t, i, 200)
 		lead := c.leader()
-		done := c.all[lead].core.Reshape([]uint64{2}, nil)
+		done := c.all[lead].core.Membership.Reshape([]uint64{2}, nil)
 		c.step(lead)
 		c.tick()
 		if done {
@@ -883,7 +883,7 @@ func TestALeaderDoesNotLeaveToThoseWhoWouldBeNoMajority(t *testing.T) {
 	moves := 0
 	for range 200 {
 		before := c.leader()
-		c.all[before].core.Reshape([]uint64{a, 4}, nil)
+		c.all[before].core.Membership.Reshape([]uint64{a, 4}, nil)
 		c.step(before)
 		c.tick()
 		if c.leader() != before {
@@ -910,8 +910,8 @@ func TestAReplicaThatHasLostWhatItAcknowledgedEndsAlone(t *testing.T) {
 	for range 5 {
 		c.tick()
 	}
-	require.NotNil(t, old.core.Failed(), "a data directory brought back from an old copy")
-	require.Equal(t, record.Corrupt, old.core.Failed().Reason)
+	require.NotNil(t, old.core.Lifecycle.Failed(), "a data directory brought back from an old copy")
+	require.Equal(t, record.Corrupt, old.core.Lifecycle.Failed().Reason)
 	c.append(l, values(t, "the others go on"))
 	c.settle()
 }

@@ -10,11 +10,13 @@ import (
 )
 
 // RenewSnapshot saves a snapshot soon, see core.
-func (r *Replica) RenewSnapshot() { r.post(input{do: (*core.Core).RenewSnapshot}) }
+func (r *Replica) RenewSnapshot() {
+	r.post(input{do: func(c *core.Core) { c.Applier.RenewSnapshot() }})
+}
 
 // damagedBy is damaged for what came out of a round of the core.
 func (l *loop) damagedBy(c *core.Core, err error) {
-	if err != nil && c.Failed() != nil {
+	if err != nil && c.Lifecycle.Failed() != nil {
 		err = fmt.Errorf("%w: %w", core.ErrEnded, err)
 	}
 	l.damaged(err)

@@ -127,14 +127,14 @@ func TestATrimThatOvertakesAProofDoesNotRefuseIt(t *testing.T) {
 func (d *digested) renew() (from record.Offset) {
 	d.unread = true
 	d.append(1)
-	tree := d.core.Digest()
+	tree := d.core.Hashing.Digest()
 	require.Greater(d.t, tree.Covered, tree.From, "the digest before has leaves")
 	require.Less(d.t, tree.Covered, tree.End)
 	from = tree.End
-	d.core.Hashed(tree.Covered, nil, segment.ErrTrimmed)
+	d.core.Hashing.Hashed(tree.Covered, nil, segment.ErrTrimmed)
 	d.unread = false
 	d.append(1)
-	require.Equal(d.t, from, d.core.Digest().From)
+	require.Equal(d.t, from, d.core.Hashing.Digest().From)
 	return from
 }
 

@@ -38,7 +38,7 @@ func (l *loop) feed(f core.Feed) {
 		}
 		if wait > holdTime {
 			l.post(input{do: func(c *core.Core) {
-				if c.HeldBack(&f) {
+				if c.Supply.HeldBack(&f) {
 					l.feed(f)
 				}
 			}})
@@ -57,12 +57,12 @@ func (l *loop) feed(f core.Feed) {
 			l.damaged(err)
 		}
 		entries := tail.EntriesOf(frames)
-		l.post(input{do: func(c *core.Core) { c.Fed(f.Lo, entries) }})
+		l.post(input{do: func(c *core.Core) { c.Supply.Fed(f.Lo, entries) }})
 	})
 }
 
 // loadBase reads the snapshot at the start of the log for a follower.
 func (l *loop) loadBase() {
 	index, term, data, err := l.log.LoadBase()
-	l.post(input{do: func(c *core.Core) { c.BaseLoaded(index, term, data, err) }})
+	l.post(input{do: func(c *core.Core) { c.Supply.BaseLoaded(index, term, data, err) }})
 }

@@ -23,7 +23,7 @@ func (r hasher) hash(h core.HashRange) {
 	if err != nil {
 		r.loop.damaged(err)
 	}
-	r.loop.post(input{do: func(c *core.Core) { c.Hashed(h.From, batches, err) }})
+	r.loop.post(input{do: func(c *core.Core) { c.Hashing.Hashed(h.From, batches, err) }})
 }
 
 // errDamagedBatch: bytes do not match the checksum that their producer gave them.
@@ -103,9 +103,9 @@ type applied struct {
 }
 
 func (a *applied) publish(c *core.Core) {
-	a.index.Store(c.Final())
-	a.covered.Store(int64(c.Digest().Covered))
-	a.behind.Store(c.Digest().Uncovered)
+	a.index.Store(c.Applier.Final())
+	a.covered.Store(int64(c.Hashing.Digest().Covered))
+	a.behind.Store(c.Hashing.Digest().Uncovered)
 }
 
 // Uncovered is how many bytes of committed batches the digest does not cover yet.

@@ -105,9 +105,9 @@ type loop struct {
 func newLoop(o Options, c *core.Core) *loop {
 	l := &loop{
 		inbox: inbox{wake: make(chan struct{}, 1)}, options: o,
-		disk: newDiskWriter(o.Log), arrived: arrivals{all: o.Memory.Received}, upkeep: upkeep{log: o.Log, tail: c.Tail(), reads: o.Memory.Reads},
+		disk: newDiskWriter(o.Log), arrived: arrivals{all: o.Memory.Received}, upkeep: upkeep{log: o.Log, tail: c.Group.Tail(), reads: o.Memory.Reads},
 	}
-	l.Readable = newReadable(o.Log, c.Tail(), o.Memory.Reads, o.Logger, l)
+	l.Readable = newReadable(o.Log, c.Group.Tail(), o.Memory.Reads, o.Logger, l)
 	if l.suspended = o.Suspended; l.suspended == nil {
 		l.suspended = countSuspensions(suspensionClock())
 	}
@@ -140,17 +140,17 @@ func (l *loop) run(c *core.Core) {
 		// Before anybody sees that the replica has failed for it.
 		l.damagedBy(c, out.Damaged)
 		l.publish(c)
-		c.Wake()
+		c.Waiters.Wake()
 		l.perform(out)
 		out.Clear() // the next round may be long in coming
 		clear(inputs)
-		if c.Stopping() {
-			left := l.stop(c.Failed())
+		if c.Lifecycle.Stopping() {
+			left := l.stop(c.Lifecycle.Failed())
 			for i := range left {
 				l.take(c, &left[i])
 			}
 			l.perform(c.Advance())
-			c.Wake()
+			c.Waiters.Wake()
 			c.Release()
 			return
 		}
@@ -218,9 +218,9 @@ func (l *loop) send(m *raftpb.Message) {
 	}
 	if !l.options.Send(to, core.Urgent(m), parts) {
 		// Reported in the next round: the core is busy with this one.
-		l.post(input{do: func(c *core.Core) { c.Unreachable(to) }})
+		l.post(input{do: func(c *core.Core) { c.Group.Unreachable(to) }})
 		if snapshot {
-			l.post(input{do: func(c *core.Core) { c.SnapshotLost(to) }})
+			l.post(input{do: func(c *core.Core) { c.Group.SnapshotLost(to) }})
 		}
 	}
 }
@@ -257,7 +257,7 @@ func (l *loop) writeFailed(err error) {
 		refusal = record.Refuse(record.Corrupt, "the log cannot be written to: %v", err)
 	}
 	l.damaged(fmt.Errorf("%w: %w", core.ErrEnded, err))
-	l.Do(func(c *core.Core) { c.Fail(refusal) })
+	l.Do(func(c *core.Core) { c.Lifecycle.Fail(refusal) })
 }
 
 func (l *loop) publish(c *core.Core) {
@@ -269,7 +269,7 @@ func (l *loop) publish(c *core.Core) {
 	if changed := l.options.LeaderChanged; changed != nil && (now.Leader != before.Leader || now.Leading != before.Leading) {
 		changed(*before, now)
 	}
-	l.pace.Store(uint32(c.Pace()))
+	l.pace.Store(uint32(c.Activity.Pace()))
 	l.applied.publish(c)
 }
 

@@ -12,7 +12,7 @@ import (
 // knows them; with none if this replica does not lead. It must not block.
 func (r *Replica) Peers(done func([]core.Peer)) *record.Refusal {
 	return r.Do(func(c *core.Core) {
-		peers := c.Peers()
+		peers := c.Group.Peers()
 		if !slices.ContainsFunc(peers, func(p core.Peer) bool { return !p.Known }) {
 			done(peers)
 			return

@@ -53,8 +53,9 @@ type Options struct {
 	Elect uint64
 	// Stretch multiplies the times of elections and heartbeats, see core.Core; 0 is 1.
 	Stretch int
-	// HashEvery is that of core.Config.
+	// HashEvery and Limits are those of core.Config.
 	HashEvery int
+	Limits    *core.Limits
 	// Send hands a message for another replica over, as parts to be sent one
 	// after the other, which nobody changes. It must not block; false: the
 	// message is lost, which Raft bears. May be nil for a log with one replica.
@@ -116,7 +117,7 @@ func recovered(o Options) (*Replica, *core.Core, error) {
 	}
 	c, err := core.New(core.Config{
 		ID: o.ID, Log: o.Log, HardState: o.HardState, Memory: o.Memory, Logger: o.Logger,
-		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged,
+		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Limits: o.Limits, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -146,14 +147,14 @@ func (r *Replica) Tick() {
 	}
 	stalled := r.Stalled() > 0
 	r.post(input{do: func(c *core.Core) {
-		c.SetStalled(stalled)
+		c.Handover.SetStalled(stalled)
 		c.Tick()
 	}})
 }
 
 // PeerBack records that there is a connection to another replica's node again.
 func (r *Replica) PeerBack(other uint64) {
-	r.post(input{do: func(c *core.Core) { c.StirBy(other) }})
+	r.post(input{do: func(c *core.Core) { c.Group.StirBy(other) }})
 }
 
 // Step takes a message from another replica, which it may keep, if isSenders
@@ -187,11 +188,11 @@ var ErrForged = errors.New("the message is of a replica that is not its sender's
 // may be lost. Refused: its process is gone too.
 func (r *Replica) PeerLost(other uint64, refused bool) {
 	r.post(input{do: func(c *core.Core) {
-		c.StirBy(other)
-		c.Unreachable(other)
-		c.SnapshotLost(other)
+		c.Group.StirBy(other)
+		c.Group.Unreachable(other)
+		c.Group.SnapshotLost(other)
 		if refused {
-			c.PeerGone(other)
+			c.Election.PeerGone(other)
 		}
 	}})
 }
@@ -199,7 +200,7 @@ func (r *Replica) PeerLost(other uint64, refused bool) {
 // HandOver lets another replica lead, 0 the one that has most. It returns once
 // this one does not lead any more; an error says that it leads on, or that ctx ended.
 func (r *Replica) HandOver(ctx context.Context, to uint64) error {
-	began, err := ask(ctx, r, func(c *core.Core, answer func(bool)) { answer(c.HandOver(to)) })
+	began, err := ask(ctx, r, func(c *core.Core, answer func(bool)) { answer(c.Handover.HandOver(to)) })
 	switch {
 	case err != nil:
 		return err
@@ -207,7 +208,7 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 		return errNoHeir
 	}
 	leads, err := ask(ctx, r, func(c *core.Core, answer func(bool)) {
-		c.When(core.HandoverEnded, func() { answer(c.Leads()) })
+		c.Waiters.When(core.HandoverEnded, func() { answer(c.Group.Leads()) })
 	})
 	if err == nil && leads {
 		return errNotTaken
@@ -246,11 +247,11 @@ func (r *Replica) awaitLeader(ctx context.Context, m core.Milestone) error {
 // Final is the index up to which the entries in Log are committed, and never
 // change: those that have been applied, which are durable then.
 func (r *Replica) Final(ctx context.Context) (uint64, error) {
-	return ask(ctx, r, func(c *core.Core, answer func(uint64)) { answer(c.Final()) })
+	return ask(ctx, r, func(c *core.Core, answer func(uint64)) { answer(c.Applier.Final()) })
 }
 
 func (r *Replica) await(ctx context.Context, m core.Milestone) error {
-	_, err := ask(ctx, r, func(c *core.Core, answer func(struct{})) { c.When(m, func() { answer(struct{}{}) }) })
+	_, err := ask(ctx, r, func(c *core.Core, answer func(struct{})) { c.Waiters.When(m, func() { answer(struct{}{}) }) })
 	return err
 }
 
@@ -278,7 +279,7 @@ func ask[T any](ctx context.Context, r *Replica, f func(c *core.Core, answer fun
 // before Ended.
 func (r *Replica) Close(ctx context.Context) error {
 	_ = r.await(ctx, core.Drained) // or until ctx ends
-	r.Do(func(c *core.Core) { c.Stop() })
+	r.Do(func(c *core.Core) { c.Lifecycle.Stop() })
 	r.closing.Do(func() {
 		go func() {
 			r.running.Wait()

@@ -50,7 +50,7 @@ func (s *Stepped) Round(now core.Now) {
 		out := s.core.Advance()
 		s.damagedBy(s.core, out.Damaged)
 		s.publish(s.core)
-		s.core.Wake()
+		s.core.Waiters.Wake()
 		s.feeds = append(s.feeds, out.Feeds...)
 		out.Feeds = out.Feeds[:0]
 		s.base, out.Base = s.base || out.Base, false
@@ -110,7 +110,7 @@ func (s *Stepped) Feed() {
 			s.logger.Warn("could not read entries for a follower", "from", f.Lo, "error", err)
 			s.damaged(err)
 		}
-		s.post(input{do: func(c *core.Core) { c.Fed(f.Lo, tail.EntriesOf(frames)) }})
+		s.post(input{do: func(c *core.Core) { c.Supply.Fed(f.Lo, tail.EntriesOf(frames)) }})
 	}
 }
 
@@ -126,17 +126,17 @@ func (s *Stepped) Hash() {
 
 // BeginHandOver lets another replica lead, if one can.
 func (s *Stepped) BeginHandOver() {
-	s.post(input{do: func(c *core.Core) { c.HandOver(0) }})
+	s.post(input{do: func(c *core.Core) { c.Handover.HandOver(0) }})
 }
 
 // Certain is the index up to which the stored entries are committed, and never
 // change, as Final does.
-func (s *Stepped) Certain() uint64 { return s.core.Final() }
+func (s *Stepped) Certain() uint64 { return s.core.Applier.Final() }
 
 // Committed is the index up to which the log is known to be committed here, and
 // is durable here too.
 func (s *Stepped) Committed() uint64 {
-	_, commit, durable := s.core.Positions()
+	_, commit, durable := s.core.Group.Positions()
 	return min(commit, durable)
 }
 
@@ -144,11 +144,11 @@ func (s *Stepped) Committed() uint64 {
 // replicas with the same index have the same bytes. The configuration is not part
 // of it: that of a snapshot which a leader sends is newer than its index.
 func (s *Stepped) Folded() (index uint64, table []byte) {
-	return s.core.Folded()
+	return s.core.Group.Folded()
 }
 
 // Applied is the index of the newest entry that was folded.
 func (s *Stepped) Applied() uint64 {
-	applied, _, _ := s.core.Positions()
+	applied, _, _ := s.core.Group.Positions()
 	return applied
 }

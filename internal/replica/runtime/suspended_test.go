@@ -27,7 +27,7 @@ func TestWhatIsKnownAgesWhileTheMachineIsSuspended(t *testing.T) {
 	require.NoError(t, r.AwaitLeaderReady(t.Context()))
 	confirm := func() int64 {
 		done := make(chan *record.Refusal, 1)
-		require.Nil(t, r.Do(func(c *core.Core) { c.Confirm(func(r *record.Refusal) { done <- r }) }))
+		require.Nil(t, r.Do(func(c *core.Core) { c.Reads.Confirm(func(r *record.Refusal) { done <- r }) }))
 		require.Nil(t, <-done)
 		return r.Status().Known
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	// WatermarkFile; 0 means 8 MiB.
 	WatermarkBytes int64
 
+	// LeastStored is what a batch must have, on average, to be handed out as bytes of a file;
+	// 0 means 32 KiB.
+	LeastStored int
+
 	// SyncDelay is slept after each fdatasync, to see how the system behaves
 	// on a slow disk.
 	SyncDelay time.Duration
@@ -59,6 +63,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.WatermarkBytes == 0 {
 		o.WatermarkBytes = defaultWatermarkBytes
+	}
+	if o.LeastStored == 0 {
+		o.LeastStored = leastStored
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Reader

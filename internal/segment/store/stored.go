@@ -11,7 +11,7 @@ import (
 const (
 	// headBytes are read of a frame to find its batches.
 	headBytes = 4 << 10
-	// leastStored is what a batch must have, on average, to be worth a system call of its
+	// leastStored is the default of Options.LeastStored: what a batch must have, on average, to be worth a system call of its
 	// own. Smaller ones are read many at once.
 	leastStored = 32 << 10
 )
@@ -80,7 +80,7 @@ func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stor
 				break
 			}
 			if h.Count > 0 {
-				all, ok := batchesOf(c.head[format.FrameHeaderSize:n], &h, position, c.from)
+				all, ok := batchesOf(c.head[format.FrameHeaderSize:n], &h, position, c.from, c.reader.Options.LeastStored)
 				if !ok {
 					break
 				}
@@ -101,10 +101,10 @@ func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stor
 }
 
 // batchesOf finds the batches of the entry at position, whose payload begins with head,
-// that end beyond an offset.
-func batchesOf(head []byte, h *format.FrameHeader, position int64, from record.Offset) (all []segment.StoredBatch, ok bool) {
+// that end beyond an offset; none if they have less than least bytes on average.
+func batchesOf(head []byte, h *format.FrameHeader, position int64, from record.Offset, least int) (all []segment.StoredBatch, ok bool) {
 	e, err := record.ParseEntryHead(head, int(h.Length))
-	if err != nil || int(h.Length) < leastStored*e.Batches {
+	if err != nil || int(h.Length) < least*e.Batches {
 		return nil, false
 	}
 	for p := range e.Places {

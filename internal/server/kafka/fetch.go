@@ -193,6 +193,8 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 		r.Close()
 		return err
 	}
+	// More may have come since the bounds were asked for: no answer has records above its end.
+	part.bounds.End = max(part.bounds.End, r.Next)
 	f.readers = append(f.readers, r)
 	return nil
 }

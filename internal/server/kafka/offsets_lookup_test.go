@@ -61,6 +61,20 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 	require.Equal(t, kerr.OffsetOutOfRange.Code, again.raw().fetch(q).Topics[0].Partitions[0].ErrorCode)
 }
 
+// What comes between the question for the bounds and the read is in the answer, and below
+// its high watermark.
+func TestAFetchHasNoRecordsAboveItsHighWatermark(t *testing.T) {
+	d := openNew(t)
+	d.create("orders", 1)
+	d.appendDirectly("orders", batchOf(t, record.None, "a"))
+	d.appendDirectly("orders", batchOf(t, record.None, "b"))
+	lagging := d.over(&behind{Node: backend.Verbs(guard.New(d.node, guard.Options{}))})
+	p := lagging.raw().fetch(fetchRequest(11, 0, 1, 1<<20, 0, "orders")).Topics[0].Partitions[0]
+	require.Equal(t, d.stored("orders"), p.RecordBatches)
+	require.EqualValues(t, 2, p.HighWatermark)
+	require.EqualValues(t, 2, p.LastStableOffset)
+}
+
 // together is a node that makes sure of several logs only when all are asked for.
 type together struct {
 	backend.Node

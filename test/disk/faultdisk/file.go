@@ -116,6 +116,35 @@ func (f *file) Size() (int64, error) {
 	return int64(len(f.inode.seen)), f.alive()
 }
 
+// Pages are what a socket refers to that was given bytes of a file without a copy: they stay when
+// the file is closed or removed, and when its process ends, and whoever writes to the file changes them.
+type Pages struct {
+	disk  *Disk
+	inode *inode
+}
+
+// PagesOf returns the pages of an open file of a Disk.
+func PagesOf(f io.ReaderAt) Pages {
+	of := f.(*file)
+	return Pages{of.disk, of.inode}
+}
+
+// Read returns what is in them now.
+func (p Pages) Read(position int64, size int) []byte {
+	p.disk.mu.Lock()
+	defer p.disk.mu.Unlock()
+	seen := p.inode.seen
+	from := min(position, int64(len(seen)))
+	return slices.Clone(seen[from:min(position+int64(size), int64(len(seen)))])
+}
+
+// Changed counts the changes behind the back of programs.
+func (p Pages) Changed() int {
+	p.disk.mu.Lock()
+	defer p.disk.mu.Unlock()
+	return p.inode.changed
+}
+
 func (f *file) Prefetch(int64, int64) {}
 
 func (f *file) Close() error { return nil }

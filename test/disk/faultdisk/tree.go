@@ -23,6 +23,7 @@ type inode struct {
 	platter []byte // as a power cut leaves it
 	cached  []extent
 	holes   [][2]int64 // [from, to) cannot be read
+	changed int        // how often somebody changed it behind the back of programs
 }
 
 // extent is a write that has not been synced.
@@ -88,6 +89,7 @@ func (t *tree) Change(name string, position int64, by func(byte) byte) {
 		panic(fmt.Sprintf("no byte %d in %s", position, name))
 	}
 	n.seen[position] = by(n.seen[position])
+	n.changed++
 	if position < int64(len(n.platter)) {
 		n.platter[position] = n.seen[position]
 	}

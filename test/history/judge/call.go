@@ -32,9 +32,13 @@ type call struct {
 	least       int64
 	before      int64 // of a trim
 	fastForward bool
+	hold        string
+	group       string
+	node        string
 
 	// As they stood when the call began.
 	acked, seen, start, fence mark
+	committed                 mark          // of the group
 	ended                     history.Place // its session or epoch had ended, by this line
 	remembered                bool          // the log was known to have its session, or the epoch of an implicit one
 	landed                    history.Place // of a resolve: the record was in the log, by this line
@@ -55,7 +59,7 @@ func newCall(e *history.Event, b *book, at history.Place) *call {
 		lease: int64(e.Lease) * 1e6, lane: e.Lane, number: e.Number,
 		writer: e.Writer, expected: offset(e.ExpectedEnd),
 		from: offset(e.From), next: offset(e.From), consistency: e.Consistency, least: e.Least,
-		before: e.Before, fastForward: e.FastForward,
+		before: e.Before, fastForward: e.FastForward, hold: e.Hold, group: e.Group, node: e.Node,
 		acked: b.acked, seen: b.seen, start: b.start, fence: b.fence,
 	}
 }

@@ -38,6 +38,9 @@ type Options struct {
 	Slack time.Duration
 	// PerRule is how many violations of one rule are listed; default 10.
 	PerRule int
+	// Appends, ImplicitAppends and Epochs are how many a log has to remember of a session, of one of
+	// Kafka's producers, and of ended epochs; default what docs/limits.md says.
+	Appends, ImplicitAppends, Epochs int
 }
 
 // NewChecker knows nothing yet.

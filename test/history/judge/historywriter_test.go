@@ -75,6 +75,23 @@ func (h *historyWriter) open(lease uint32) {
 	h.begin(history.OpenSession, history.Event{Lease: lease}).Return(history.Event{Outcome: history.OK, Session: 7})
 }
 
+// setHold sets or moves hold h, with a lease in ms or without.
+func (h *historyWriter) setHold(offset int64, lease uint32) {
+	h.begin(history.SetHold, history.Event{Hold: "h", From: &offset, Lease: lease}).Return(ok(offset))
+}
+
+func (h *historyWriter) commits(offset int64, answer history.Event) {
+	h.begin(history.CommitOffset, history.Event{Group: "g", From: &offset}).Return(answer)
+}
+
+func (h *historyWriter) groupOffset(found *int64) {
+	h.begin(history.GroupOffset, history.Event{Group: "g"}).Return(history.Event{Outcome: history.OK, First: found})
+}
+
+func (h *historyWriter) digest(node string, covered int64, digest string) {
+	h.begin(history.Digest, history.Event{Node: node}).Return(history.Event{Outcome: history.OK, Covered: &covered, Digest: digest})
+}
+
 func (h *historyWriter) replica(node string, commit, term uint64, hashes ...uint64) {
 	h.Note(history.Event{Kind: history.Replica, Log: "orders", Node: node, Index: 1, RaftTerm: term, Commit: commit, Hashes: hashes})
 }

@@ -21,6 +21,8 @@ type Report struct {
 	// ReadBack counts acked records that a reader was shown. The others stand on
 	// the servers' word alone.
 	ReadBack int `json:"read_back"`
+	// Digests counts digests that were compared with that of another node or time.
+	Digests int `json:"digests,omitempty"`
 	// Violations are all that were found, but of each rule at most
 	// Options.PerRule; Unlisted counts the others.
 	Violations []Violation    `json:"violations"`

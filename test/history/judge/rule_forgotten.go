@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"time"
 
 	"strandline.dev/test/history"
@@ -13,6 +14,7 @@ type forgotten struct {
 	idle
 	court
 	sessions map[sessionOf]*remembered
+	most     Options
 	count    map[*book]int // sessions that the log is known to have had
 }
 
@@ -40,8 +42,10 @@ const (
 	rememberedTime = int64(20 * time.Hour)
 )
 
-func newForgotten(c court, _ Options) rule {
-	return &forgotten{court: c, sessions: map[sessionOf]*remembered{}, count: map[*book]int{}}
+func newForgotten(c court, o Options) rule {
+	o.Appends, o.ImplicitAppends = cmp.Or(o.Appends, rememberedAppends), cmp.Or(o.ImplicitAppends, rememberedImplicit)
+	o.Epochs = cmp.Or(o.Epochs, rememberedEpochs)
+	return &forgotten{court: c, most: o, sessions: map[sessionOf]*remembered{}, count: map[*book]int{}}
 }
 
 func (f *forgotten) invoked(c *call) {
@@ -119,9 +123,9 @@ func (f *forgotten) mayForget(c *call, s *remembered, now int64) bool {
 			later += epoch.next
 		}
 	}
-	most := uint64(rememberedAppends)
+	most := uint64(f.most.Appends)
 	if c.implicit {
-		most = rememberedImplicit
+		most = uint64(f.most.ImplicitAppends)
 	}
-	return later >= most || epochs >= rememberedEpochs || f.count[c.book] >= rememberedSessions || now-s.alive >= rememberedTime
+	return later >= most || epochs >= f.most.Epochs || f.count[c.book] >= rememberedSessions || now-s.alive >= rememberedTime
 }

@@ -333,6 +333,83 @@ var stories = []story{
 		h.acked(0, in(0, 0, 1))
 	}},
 
+	{"hold", "the log begins behind a hold", true, func(h *historyWriter) {
+		h.setHold(5, 0)
+		h.trim(6)
+	}},
+	{"hold", "the log begins behind where a hold may be at most", true, func(h *historyWriter) {
+		h.setHold(5, 0)
+		h.begin(history.SetHold, history.Event{Hold: "h", From: new(int64(8))}).Return(history.Event{Outcome: history.Unknown})
+		h.trim(9)
+	}},
+	{"hold", "the log begins behind a hold whose lease was renewed", true, func(h *historyWriter) {
+		h.setHold(5, 1000)
+		h.now += 600e6
+		h.begin(history.KeepHold, history.Event{Hold: "h"}).Return(history.Event{Outcome: history.OK})
+		h.now += 600e6
+		h.trim(6)
+	}},
+	{"hold", "a hold is gone within its lease", true, func(h *historyWriter) {
+		h.setHold(5, 1000)
+		h.begin(history.KeepHold, history.Event{Hold: "h"}).Return(refused("HOLD_NOT_FOUND"))
+	}},
+	{"hold", "a hold is gone after its lease, and the log begins behind it", false, func(h *historyWriter) {
+		h.setHold(5, 1000)
+		h.now += 900e6
+		h.trim(6)
+		h.begin(history.KeepHold, history.Event{Hold: "h"}).Return(refused("HOLD_NOT_FOUND"))
+	}},
+	{"hold", "a hold was moved, may have been, or is released", false, func(h *historyWriter) {
+		h.setHold(5, 0)
+		h.setHold(6, 0)
+		h.trim(6)
+		h.begin(history.SetHold, history.Event{Hold: "h", From: new(int64(8))}).Return(history.Event{Outcome: history.Unknown})
+		h.trim(7)
+		h.begin(history.ReleaseHold, history.Event{Hold: "h"})
+		h.trim(9)
+	}},
+
+	{"group", "a group finds less than it has committed", true, func(h *historyWriter) {
+		h.commits(5, history.Event{Outcome: history.OK})
+		h.groupOffset(new(int64(5)))
+		h.commits(7, history.Event{Outcome: history.OK})
+		h.groupOffset(new(int64(5)))
+	}},
+	{"group", "a group finds nothing of what it has committed", true, func(h *historyWriter) {
+		h.commits(5, history.Event{Outcome: history.OK})
+		h.groupOffset(nil)
+	}},
+	{"group", "what was found is not found again", true, func(h *historyWriter) {
+		h.commits(5, history.Event{Outcome: history.OK})
+		h.commits(7, history.Event{Outcome: history.Unknown})
+		h.groupOffset(new(int64(7)))
+		h.groupOffset(new(int64(5)))
+	}},
+	{"group", "a member commits less than was committed before", true, func(h *historyWriter) {
+		h.commits(7, history.Event{Outcome: history.OK})
+		h.commits(5, history.Event{Outcome: history.OK})
+	}},
+	{"group", "a group finds what nobody has committed", true, func(h *historyWriter) {
+		h.groupOffset(new(int64(5)))
+	}},
+	{"group", "a group finds what is newest, or may be", false, func(h *historyWriter) {
+		h.groupOffset(nil)
+		h.commits(5, history.Event{Outcome: history.OK})
+		h.commits(7, history.Event{Outcome: history.Unknown})
+		h.groupOffset(new(int64(5)))
+		h.groupOffset(new(int64(7)))
+	}},
+
+	{"digest", "two nodes have other digests of the same records", true, func(h *historyWriter) {
+		h.digest("n1", 5, "aa")
+		h.digest("n2", 5, "bb")
+	}},
+	{"digest", "they have other digests of other records", false, func(h *historyWriter) {
+		h.digest("n1", 5, "aa")
+		h.digest("n2", 5, "aa")
+		h.digest("n2", 6, "bb")
+	}},
+
 	{"ended", "an epoch takes an append after its end", true, func(h *historyWriter) {
 		h.begin(history.EndEpoch, history.Event{Session: 7}).Return(history.Event{Outcome: history.OK})
 		h.acked(0, in(0, 0, 1))

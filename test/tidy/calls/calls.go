@@ -13,6 +13,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -256,3 +257,6 @@ func nameOf(f *types.Func) string {
 	name := t.(*types.Named).Obj().Name()
 	return strings.TrimPrefix(name, "*") + "." + f.Name()
 }
+
+// All are the functions in no order.
+func (g *Graph) All() []*Function { return slices.Collect(maps.Values(g.functions)) }

@@ -29,7 +29,10 @@ _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
+    # What a reader that is not read from holds: left alone, gRPC widens the window while a read is fast.
+    # What a reader that is not read from holds: left alone, gRPC may widen the window.
     ("grpc.http2.lookahead_bytes", 4 << 20),
+    ("grpc.http2.bdp_probe", 0),
 ]
 
 _CHECK = "/strandline.v1.LogService/GetInfo"

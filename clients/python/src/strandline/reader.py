@@ -149,8 +149,10 @@ class Reader:
         self._looked = 0  # with a filter: where the next frame begins
         self._placed = False  # a frame has come
         self._given, self._took = 0, 0  # records, and about how many bytes
-        self._records: list[Record] = []  # of the newest frame, from _at on
-        self._at = 0
+        # Those of the newest frame from _at to _until have not been given. They are made into records when
+        # they are: a reader that nobody reads from would hold several times the bytes of the frame.
+        self._records: Sequence[log_pb2.Record] = ()
+        self._at = self._until = 0
         self._peer: Peer | None = None  # that the call is to
         self._connecting: asyncio.Future[Any] | None = None
         self._trouble = _Trouble()
@@ -227,9 +229,9 @@ class Reader:
     async def next(self, *, timeout: float | None = None) -> Record | None:
         """Returns the next record, or None at the end of what was asked for; a read that follows waits
         there. After a timeout, in seconds, it may be called again."""
-        if self._at == len(self._records) and not await within(timeout, self._fill(), Outcome.NOT_DONE):
+        if self._at == self._until and not await within(timeout, self._fill(), Outcome.NOT_DONE):
             return None
-        record = self._records[self._at]
+        record = _read(self._records[self._at])
         self._at += 1
         self._given += 1
         self._next = record.offset + 1
@@ -238,10 +240,10 @@ class Reader:
     async def next_batch(self, *, timeout: float | None = None) -> list[Record]:
         """Returns what is left of a frame: faster than next, and otherwise the same. It is empty at
         the end."""
-        if self._at == len(self._records) and not await within(timeout, self._fill(), Outcome.NOT_DONE):
+        if self._at == self._until and not await within(timeout, self._fill(), Outcome.NOT_DONE):
             return []
-        batch = self._records[self._at :]
-        self._at = len(self._records)
+        batch = [_read(r) for r in self._records[self._at : self._until]]
+        self._at = self._until
         self._given += len(batch)
         self._next = batch[-1].offset + 1
         return batch
@@ -249,7 +251,7 @@ class Reader:
     async def close(self) -> None:
         """Ends the read. Who waits for a record in another task gets the error Closed."""
         self._closed, self._failure = True, closed("reader")
-        self._records, self._at = [], 0
+        self._records, self._at, self._until = (), 0, 0
         if self._connecting is not None:
             self._connecting.cancel()
         self._hang_up()
@@ -265,7 +267,8 @@ class Reader:
     async def _fill(self) -> bool:
         """Gets records. False: there are no more."""
         await self.open()
-        while self._at == len(self._records):
+        while self._at == self._until:
+            self._records, self._at, self._until = (), 0, 0
             self._progress()
             if self._failure is not None:
                 raise self._failure.but()
@@ -399,7 +402,7 @@ class Reader:
             until = min(until, o.until_offset)
         if o.max_records is not None:
             until = min(until, self._next + o.max_records - self._given)
-        self._give([_read(r) for r in f.records if self._next <= r.offset < until])
+        self._give(f.records, self._next, until)
 
     def _take_selected(self, f: log_pb2.ReadResponse, begin: int) -> None:
         """Accepts the frame of a read with a filter, which the server has cut."""
@@ -412,16 +415,21 @@ class Reader:
         if f.next_offset < at:
             raise Error("CORRUPT", "received a frame that ends before it begins")
         self._looked = f.next_offset
-        self._give([_read(r) for r in f.records if r.offset >= begin])
+        self._give(f.records, begin, f.next_offset)
         o = self._options
         for failed in f.failed:
             if o.filter is not None and o.filter.on_failed is not None and failed.offset >= begin:
                 o.filter.on_failed(failed.offset, failed.message)
 
-    def _give(self, records: list[Record]) -> None:
-        self._records, self._at = records, 0
+    def _give(self, records: Sequence[log_pb2.Record], begin: int, until: int) -> None:
+        """Gives those of a frame whose offsets lie between two."""
+        self._records, self._at, self._until = records, 0, len(records)
+        while self._at < self._until and records[self._at].offset < begin:
+            self._at += 1
+        while self._at < self._until and records[self._until - 1].offset >= until:
+            self._until -= 1
         if self._options.max_bytes is not None:
-            self._took += sum(r.size for r in records)
+            self._took += sum(_read(r).size for r in records[self._at : self._until])
 
     def _request(self) -> log_pb2.ReadRequest:
         """Asks for what has not been given yet."""

@@ -13,9 +13,10 @@ import (
 type Feed struct {
 	// Memory is the part of the node's for what is sent, which ranges count in.
 	Memory *budget.Shares
+	Limits Limits
 	bytes  int64 // counted there: of ranges, and those that are being read may have
 
-	// ranges that were read, at most feedRanges; the one asked for longest ago
+	// ranges that were read, at most Limits.Ranges; the one asked for longest ago
 	// goes first.
 	ranges []feedRange
 	// reading are ranges under way: how many bytes they may have, by their first index.
@@ -46,6 +47,16 @@ type Wanted struct {
 	Lo    uint64
 	Bytes int
 }
+
+// Limits are those that a test may make smaller.
+type Limits struct {
+	Bytes  int64 // FeedBytes
+	Least  int64 // leastFeed
+	Ranges int   // feedRanges
+}
+
+// DefaultLimits are those of production.
+func DefaultLimits() Limits { return Limits{Bytes: FeedBytes, Least: leastFeed, Ranges: feedRanges} }
 
 const (
 	// FeedBytes are read at once: enough for the disk to run at full speed. Where memory is
@@ -108,7 +119,7 @@ func (f *Feed) want(lo uint64, now bool) {
 	if f.reading[lo] > 0 {
 		return
 	}
-	if len(f.reading) >= feedRanges {
+	if len(f.reading) >= f.Limits.Ranges {
 		f.Refused = f.Refused || now
 		return
 	}
@@ -117,8 +128,8 @@ func (f *Feed) want(lo uint64, now bool) {
 			return
 		}
 	}
-	share := f.Memory.Share(feedRanges * FeedBytes)
-	bytes := min(max(min(share/2, (f.Memory.Size()-f.Memory.Used())/4), leastFeed), FeedBytes)
+	share := f.Memory.Share(int64(f.Limits.Ranges) * f.Limits.Bytes)
+	bytes := min(max(min(share/2, (f.Memory.Size()-f.Memory.Used())/4), f.Limits.Least), f.Limits.Bytes)
 	for now && f.bytes+bytes > share && len(f.ranges) > 0 {
 		f.drop()
 	}
@@ -148,7 +159,7 @@ func (f *Feed) Add(lo uint64, entries []*raftpb.Entry) {
 	}
 	f.ranges = append(f.ranges, r)
 	f.count(r.bytes)
-	if len(f.ranges) > feedRanges {
+	if len(f.ranges) > f.Limits.Ranges {
 		f.drop()
 	}
 }

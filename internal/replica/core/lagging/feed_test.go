@@ -25,7 +25,7 @@ func TestWhatLogsReadForFollowersStaysWithinTheMemory(t *testing.T) {
 	for range 20 {
 		for i := range feeds {
 			f := &feeds[i]
-			f.Memory = memory
+			f.Memory, f.Limits = memory, DefaultLimits()
 			if entries, ok := f.Take(next[i]+1, 1<<40, 64<<10); ok {
 				next[i] = entries[len(entries)-1].GetIndex()
 			}
@@ -48,7 +48,7 @@ func TestWhatLogsReadForFollowersStaysWithinTheMemory(t *testing.T) {
 func TestARangeThatIsNeededTakesThePlaceOfOthersWhereMemoryIsShort(t *testing.T) {
 	memory := budget.NewShares(1 << 20)
 	memory.Changed(0, 1<<20)
-	f := Feed{Memory: memory}
+	f := Feed{Memory: memory, Limits: DefaultLimits()}
 	_, ok := f.Take(1, 100, 1<<20)
 	require.False(t, ok)
 	require.Len(t, f.Wanted, 1)

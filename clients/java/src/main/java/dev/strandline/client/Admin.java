@@ -5,6 +5,8 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Flow;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
@@ -32,11 +34,23 @@ public final class Admin {
   /** Has a thread make a call, which ends with the future. */
   private <T> CompletableFuture<T> call(Function<Bound, T> verb) {
     CompletableFuture<T> result = new CompletableFuture<>();
-    Bound bound = new Bound(calls.life, timeout);
-    result.whenComplete((value, error) -> bound.end());
+    Bound bound = Bound.ofCall(calls.life, timeout);
+    AtomicBoolean begun = new AtomicBoolean();
+    Future<?> late =
+        timeout == null ? null : calls.threads.later(() -> late(result, begun), bound.left());
+    result.whenComplete(
+        (value, error) -> {
+          bound.end();
+          if (late != null) {
+            late.cancel(false);
+          }
+        });
     try {
-      calls.threads.start(
+      calls.threads.call(
           () -> {
+            if (!begun.compareAndSet(false, true)) {
+              return;
+            }
             try {
               result.complete(verb.apply(bound));
             } catch (Throwable e) {
@@ -47,6 +61,13 @@ public final class Admin {
       result.completeExceptionally(e);
     }
     return result;
+  }
+
+  /** Ends a call whose time is up before a thread had time for it: nothing was done. */
+  private static <T> void late(CompletableFuture<T> result, AtomicBoolean begun) {
+    if (begun.compareAndSet(false, true)) {
+      result.completeExceptionally(StrandlineException.cancelled(Outcome.NOT_DONE));
+    }
   }
 
   /** The same for a verb without a result. */

@@ -5,6 +5,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.IntToLongFunction;
 
@@ -127,8 +128,8 @@ final class Backlog {
   }
 
   /**
-   * Accepts something once there is room. The thread that completes futures cannot wait for that:
-   * what it appends is accepted in any case.
+   * Accepts something once there is room; without a bound, now or never. The thread that completes
+   * futures cannot wait for room: what it appends is accepted in any case.
    */
   private void whenRoom(long size, Bound bound, Runnable accept) {
     Room room;
@@ -136,9 +137,16 @@ final class Backlog {
       if (ended != null) {
         throw ended.with(ended.outcome());
       }
-      if (Threads.inLoop() || waiting.isEmpty() && hasRoom(size)) {
+      if (bound != null && Threads.inLoop() || waiting.isEmpty() && hasRoom(size)) {
         accept.run();
         return;
+      }
+      if (bound == null) {
+        throw StrandlineException.again(
+            Reason.BUSY,
+            options.bufferBytes + " bytes of records have no answer yet",
+            Outcome.NOT_DONE,
+            Map.of());
       }
       room = new Room(size, accept);
       waiting.add(room);

@@ -16,11 +16,24 @@ final class Bound {
   private final long time; // nanoseconds from then on
   private final Signal signal = new Signal();
   private volatile boolean ended;
+  private boolean asks; // it is that of a call
 
   /** Either may be null. */
   Bound(Bound parent, Duration time) {
     this.parent = parent;
     this.time = time == null ? FOREVER : nanos(time);
+  }
+
+  /** The bound of a call, whose retry time begins now, also if it has to wait for a thread. */
+  static Bound ofCall(Bound parent, Duration time) {
+    Bound bound = new Bound(parent, time);
+    bound.asks = true;
+    return bound;
+  }
+
+  /** When the retry time of a call began that is bounded so, by the clock of nanoTime. */
+  long asked() {
+    return asks ? began : System.nanoTime();
   }
 
   static long nanos(Duration d) {

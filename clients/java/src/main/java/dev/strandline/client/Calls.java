@@ -8,8 +8,10 @@ import io.grpc.MethodDescriptor;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 
 /** Makes the calls of a client. Its methods wait. */
@@ -55,27 +57,7 @@ final class Calls {
     CompletableFuture<A> answer = new CompletableFuture<>();
     Signal answered = new Signal();
     answer.whenComplete((a, e) -> answered.fire());
-    ClientCalls.asyncUnaryCall(
-        call,
-        request,
-        new StreamObserver<A>() {
-          private A value;
-
-          @Override
-          public void onNext(A a) {
-            value = a;
-          }
-
-          @Override
-          public void onError(Throwable error) {
-            answer.completeExceptionally(error);
-          }
-
-          @Override
-          public void onCompleted() {
-            answer.complete(value);
-          }
-        });
+    ClientCalls.asyncUnaryCall(call, request, into(answer));
     StrandlineException left = null;
     if (silence == null) {
       bound.await(answered, answer::isDone);
@@ -91,6 +73,51 @@ final class Calls {
     } catch (CompletionException e) {
       throw StrandlineException.of(e);
     }
+  }
+
+  /**
+   * Asks a node something that costs it nothing, and waits without a thread, for so long at most.
+   */
+  <Q, A> CompletableFuture<A> ask(
+      String address, MethodDescriptor<Q, A> method, Q request, Duration patience) {
+    CompletableFuture<A> answer = new CompletableFuture<>();
+    try {
+      CallOptions options =
+          CallOptions.DEFAULT.withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
+      ClientCalls.asyncUnaryCall(
+          peers.at(address).channel.newCall(method, options), request, into(answer));
+    } catch (StrandlineException e) {
+      answer.completeExceptionally(e); // the client is closed
+    }
+    return answer;
+  }
+
+  /** Waits for all answers, until the bound ends: what is not there then may come later. */
+  static void await(List<? extends CompletableFuture<?>> answers, Bound bound) {
+    Signal answered = new Signal();
+    answers.forEach(answer -> answer.whenComplete((a, e) -> answered.fire()));
+    bound.await(answered, () -> answers.stream().allMatch(CompletableFuture::isDone));
+  }
+
+  private static <A> StreamObserver<A> into(CompletableFuture<A> answer) {
+    return new StreamObserver<>() {
+      private A value;
+
+      @Override
+      public void onNext(A a) {
+        value = a;
+      }
+
+      @Override
+      public void onError(Throwable error) {
+        answer.completeExceptionally(error);
+      }
+
+      @Override
+      public void onCompleted() {
+        answer.complete(value);
+      }
+    };
   }
 
   /** Asks a node what it knows of a log, without its asking others. */
@@ -118,7 +145,7 @@ final class Calls {
   }
 
   <T> T by(Route route, Bound bound, Function<Peer, T> act) {
-    long began = System.nanoTime();
+    long began = bound.asked();
     long time = Bound.nanos(retryTime);
     Pauses pauses = new Pauses();
     Tries tries = new Tries();

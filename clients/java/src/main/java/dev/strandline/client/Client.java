@@ -69,7 +69,7 @@ public final class Client implements AutoCloseable {
   private ManagedChannel dial(String text, SslContext context) {
     Address address = Address.parse(text);
     NettyChannelBuilder builder =
-        NettyChannelBuilder.forAddress(address.host(), address.port())
+        NettyChannelBuilder.forTarget(Names.target(address))
             .eventLoopGroup(threads.group)
             .channelType(NioSocketChannel.class)
             .directExecutor()

@@ -10,13 +10,11 @@ import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.stub.MetadataUtils;
-import java.net.InetAddress;
-import java.net.UnknownHostException;
+import java.nio.channels.UnresolvedAddressException;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 
 /** One node. */
 final class Peer {
@@ -36,7 +34,6 @@ final class Peer {
   private final ManagedChannel connection;
   private final Threads threads;
   private final Signal changed = new Signal();
-  private final AtomicBoolean resolving = new AtomicBoolean();
   private volatile long left = System.nanoTime() - AVOIDED;
 
   Peer(String address, ManagedChannel connection, Metadata headers, Threads threads) {
@@ -70,36 +67,11 @@ final class Peer {
     threads.later(
         () -> {
           if (failing()) {
-            retry();
+            connection.resetConnectBackoff();
             reconnect(Math.min(2 * delay, LAST_RECONNECT));
           }
         },
         delay / 2 + ThreadLocalRandom.current().nextLong(delay / 2));
-  }
-
-  /**
-   * Has the library connect again at once, if the name of the node is known by now. If it is not,
-   * the library would log that with a stack trace each time.
-   */
-  private void retry() {
-    if (!resolving.compareAndSet(false, true)) {
-      return;
-    }
-    try {
-      threads.start(
-          () -> {
-            try {
-              InetAddress.getByName(Address.parse(address).host());
-              connection.resetConnectBackoff();
-            } catch (UnknownHostException e) {
-              // The library asks for the name again by itself, ever more rarely.
-            } finally {
-              resolving.set(false);
-            }
-          });
-    } catch (StrandlineException e) {
-      resolving.set(false); // the client is closed
-    }
   }
 
   /** Whether the newest attempt to connect failed. */
@@ -169,7 +141,7 @@ final class Peer {
   }
 
   /** The innermost cause of a status: the outer ones say that there is no connection. */
-  private static String cause(Status status) {
+  private String cause(Status status) {
     Throwable innermost = status.getCause();
     if (innermost == null) {
       return status.isOk() || status.getDescription() == null ? "" : ": " + status.getDescription();
@@ -177,8 +149,8 @@ final class Peer {
     while (innermost.getCause() != null) {
       innermost = innermost.getCause();
     }
-    return innermost instanceof UnknownHostException
-        ? ": the name is not known: " + innermost.getMessage()
+    return innermost instanceof UnresolvedAddressException
+        ? ": the name is not known: " + Address.parse(address).host()
         : ": " + innermost.getMessage();
   }
 

@@ -90,6 +90,16 @@ public final class Producer implements AutoCloseable {
     return place == null ? future : bounded(future, place, bound);
   }
 
+  /**
+   * Appends a record and never waits: where {@link ProducerOptions#bufferBytes} without answers
+   * leave no room the future fails with BUSY, and nothing was done.
+   */
+  public CompletableFuture<Long> tryAppend(NewRecord record) {
+    CompletableFuture<Long> future = new CompletableFuture<>();
+    accept(record.toWire(), future, null);
+    return future;
+  }
+
   /** Null: the future has failed. */
   private Backlog.Place accept(Record record, CompletableFuture<Long> future, Bound bound) {
     try {

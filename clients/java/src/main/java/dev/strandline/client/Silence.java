@@ -1,8 +1,10 @@
 package dev.strandline.client;
 
+import com.google.protobuf.Empty;
 import dev.strandline.v1.GetInfoRequest;
 import dev.strandline.v1.LogInfo;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -26,6 +28,7 @@ final class Silence {
   private record Sign(boolean alive, String leader, long term) {}
 
   private static final Sign NONE = new Sign(false, "", 0);
+  private static final Sign THERE = new Sign(true, "", 0);
 
   private Silence(
       Calls calls, Peer peer, String log, Duration first, Duration again, boolean quiet) {
@@ -59,7 +62,7 @@ final class Silence {
       if (bound.over()) {
         return null;
       }
-      if (quiet && sign(peer, "", new Bound(bound, calls.answerPatience)).alive) {
+      if (quiet && answers(new Bound(bound, calls.answerPatience))) {
         continue;
       }
       StrandlineException why = leave(new Bound(bound, calls.answerPatience));
@@ -81,24 +84,27 @@ final class Silence {
    * for that.
    */
   private StrandlineException leave(Bound bound) {
-    CompletableFuture<Sign> own = ask(peer.address, bound);
+    CompletableFuture<Sign> own = ask(peer.address);
     List<CompletableFuture<Sign>> asked =
         calls.peers.addresses.stream()
             .filter(address -> !address.equals(peer.address))
-            .map(address -> ask(address, bound))
+            .map(this::ask)
             .toList();
+    List<CompletableFuture<Sign>> all = new ArrayList<>(asked);
+    all.add(own);
+    Calls.await(all, bound);
     boolean alive = false;
     String leader = "";
     long term = 0;
     for (CompletableFuture<Sign> answer : asked) {
-      Sign sign = answer.join();
+      Sign sign = answer.getNow(NONE);
       alive |= sign.alive;
       if (!sign.leader.isEmpty() && sign.term >= term) {
         leader = sign.leader;
         term = sign.term;
       }
     }
-    Sign of = own.join();
+    Sign of = own.getNow(NONE);
     boolean another = !leader.isEmpty() && !leader.equals(peer.address);
     if (another && (!of.alive || !of.leader.isEmpty() && term > of.term)) {
       if (!of.alive) {
@@ -118,39 +124,37 @@ final class Silence {
         Outcome.MAYBE_DONE, peer.address + " does not answer for now, and other nodes do");
   }
 
-  private CompletableFuture<Sign> ask(String address, Bound bound) {
-    CompletableFuture<Sign> answer = new CompletableFuture<>();
-    try {
-      calls.threads.start(
-          () -> {
-            Sign sign = NONE;
-            try {
-              sign = sign(calls.peers.connect(calls.peers.at(address), bound), log, bound);
-            } catch (StrandlineException e) {
-              // There is no connection.
-            } finally {
-              answer.complete(sign);
-            }
-          });
-    } catch (StrandlineException e) {
-      answer.complete(NONE); // the client is closed
+  private CompletableFuture<Sign> ask(String address) {
+    if (log.isEmpty()) {
+      Empty nothing = Empty.getDefaultInstance();
+      return calls
+          .ask(address, Methods.HEALTH, nothing, calls.answerPatience)
+          .handle((answer, error) -> error == null ? THERE : sign(error));
     }
-    return answer;
+    GetInfoRequest request = GetInfoRequest.newBuilder().setLog(log).setAllowStale(true).build();
+    return calls
+        .ask(address, Methods.GET_INFO, request, calls.answerPatience)
+        .handle((answer, error) -> error == null ? sign(answer.getInfo()) : sign(error));
+  }
+
+  private static Sign sign(LogInfo info) {
+    return new Sign(true, info.getLeader(), info.getLeaderTerm());
   }
 
   /** Whatever a node answers, it is there. */
-  private Sign sign(Peer of, String log, Bound bound) {
+  private static Sign sign(Throwable error) {
+    StrandlineException e = StrandlineException.of(error);
+    boolean none = e.is(Reason.UNREACHABLE) || e.is(Reason.CANCELLED) || e.is(Reason.CLOSED);
+    return none ? NONE : THERE;
+  }
+
+  /** Whether the node answers at all. */
+  private boolean answers(Bound bound) {
     try {
-      if (log.isEmpty()) {
-        calls.on(of, Methods.HEALTH, com.google.protobuf.Empty.getDefaultInstance(), bound);
-        return new Sign(true, "", 0);
-      }
-      GetInfoRequest request = GetInfoRequest.newBuilder().setLog(log).setAllowStale(true).build();
-      LogInfo info = calls.on(of, Methods.GET_INFO, request, bound).getInfo();
-      return new Sign(true, info.getLeader(), info.getLeaderTerm());
+      calls.on(peer, Methods.HEALTH, Empty.getDefaultInstance(), bound);
+      return true;
     } catch (StrandlineException e) {
-      boolean none = e.is(Reason.UNREACHABLE) || e.is(Reason.CANCELLED) || e.is(Reason.CLOSED);
-      return none ? NONE : new Sign(true, "", 0);
+      return sign(e).alive;
     }
   }
 }

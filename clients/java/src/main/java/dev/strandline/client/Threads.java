@@ -3,6 +3,8 @@ package dev.strandline.client;
 import io.grpc.netty.shaded.io.netty.channel.EventLoop;
 import io.grpc.netty.shaded.io.netty.channel.nio.NioEventLoopGroup;
 import io.grpc.netty.shaded.io.netty.util.concurrent.FastThreadLocalThread;
+import java.util.Map;
+import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
@@ -13,8 +15,9 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * The threads of a client. One does all that has to do with connections: it sends, receives,
- * completes the futures of records and keeps time, and never waits. What waits has a thread of the
- * pool for as long as it does: calls of Admin, each producer, each subscriber.
+ * completes the futures of records and keeps time, and never waits. What waits has a thread for as
+ * long as it does: each producer, each subscriber, and so many calls of Admin at once; others wait
+ * for their turn.
  */
 final class Threads {
   private static final long IDLE_SECONDS = 1;
@@ -29,6 +32,25 @@ final class Threads {
           TimeUnit.SECONDS,
           new SynchronousQueue<>(),
           Work::new);
+
+  /** Calls of Admin at once. */
+  static final int CALLS = 64;
+
+  /** Calls of Admin that wait for their turn; with one more it is refused. */
+  static final int WAITING = 10_000;
+
+  private final ThreadPoolExecutor calls =
+      new ThreadPoolExecutor(
+          CALLS,
+          CALLS,
+          IDLE_SECONDS,
+          TimeUnit.SECONDS,
+          new ArrayBlockingQueue<>(WAITING),
+          Work::new);
+
+  Threads() {
+    calls.allowCoreThreadTimeOut(true);
+  }
 
   private static final class Loop extends FastThreadLocalThread {
     Loop(Runnable work) {
@@ -95,14 +117,31 @@ final class Threads {
     }
   }
 
+  /** Has a thread make a call of Admin when it is its turn. */
+  void call(Runnable work) {
+    try {
+      calls.execute(work);
+    } catch (RejectedExecutionException e) {
+      throw calls.isShutdown()
+          ? StrandlineException.closed("client")
+          : StrandlineException.again(
+              Reason.BUSY,
+              WAITING + " calls of the client wait already",
+              Outcome.NOT_DONE,
+              Map.of());
+    }
+  }
+
   /** Ends all threads once they are done, and waits for that unless it is one of them. */
   void close() {
+    calls.shutdown();
     pool.shutdown();
     group.shutdownGracefully(0, 1, TimeUnit.SECONDS);
     if (inLoop() || Thread.currentThread() instanceof Work) {
       return;
     }
     try {
+      calls.awaitTermination(5, TimeUnit.SECONDS);
       pool.awaitTermination(5, TimeUnit.SECONDS);
       group.awaitTermination(5, TimeUnit.SECONDS);
     } catch (InterruptedException e) {

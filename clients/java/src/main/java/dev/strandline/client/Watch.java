@@ -1,5 +1,6 @@
 package dev.strandline.client;
 
+import dev.strandline.v1.GetInfoRequest;
 import dev.strandline.v1.LogInfo;
 import java.util.List;
 import java.util.Map;
@@ -17,6 +18,8 @@ final class Watch implements AutoCloseable {
    * was paused, or cut off one way, keeps its connections.
    */
   private static final long SUSPECT_AFTER = 1_000_000_000; // nanoseconds
+
+  private static final LogInfo NOTHING = LogInfo.getDefaultInstance();
 
   private final Calls calls;
   private final String log;
@@ -108,11 +111,12 @@ final class Watch implements AutoCloseable {
     List<CompletableFuture<LogInfo>> asked =
         calls.peers.addresses.stream()
             .filter(address -> !address.equals(believed))
-            .map(address -> ask(address, round))
+            .map(this::ask)
             .toList();
-    LogInfo newest = LogInfo.getDefaultInstance();
+    Calls.await(asked, new Bound(round, Peers.PATIENCE));
+    LogInfo newest = NOTHING;
     for (CompletableFuture<LogInfo> answer : asked) {
-      LogInfo known = answer.join();
+      LogInfo known = answer.getNow(NOTHING);
       if (!known.getLeader().isEmpty()
           && (newest.getLeader().isEmpty() || known.getLeaderTerm() > newest.getLeaderTerm())) {
         newest = known;
@@ -132,25 +136,11 @@ final class Watch implements AutoCloseable {
   }
 
   /** What a node knows of the log; nothing if it does not answer. */
-  private CompletableFuture<LogInfo> ask(String address, Bound bound) {
-    CompletableFuture<LogInfo> answer = new CompletableFuture<>();
-    try {
-      calls.threads.start(
-          () -> {
-            LogInfo known = LogInfo.getDefaultInstance();
-            try {
-              Peer peer = calls.peers.connect(calls.peers.at(address), bound);
-              known = calls.knownInfo(peer, log, bound);
-            } catch (StrandlineException e) {
-              // It knows nothing.
-            } finally {
-              answer.complete(known);
-            }
-          });
-    } catch (StrandlineException e) {
-      answer.complete(LogInfo.getDefaultInstance());
-    }
-    return answer;
+  private CompletableFuture<LogInfo> ask(String address) {
+    GetInfoRequest request = GetInfoRequest.newBuilder().setLog(log).setAllowStale(true).build();
+    return calls
+        .ask(address, Methods.GET_INFO, request, Peers.PATIENCE)
+        .handle((answer, error) -> error == null ? answer.getInfo() : NOTHING);
   }
 
   private void keep() {

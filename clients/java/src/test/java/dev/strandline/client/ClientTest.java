@@ -9,10 +9,14 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.List;
+import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Handler;
+import java.util.logging.Logger;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -66,6 +70,37 @@ class ClientTest {
   }
 
   @Test
+  void aNameThatIsNotKnownIsInTheErrorAndNotInTheLog() {
+    Queue<String> logged = new ConcurrentLinkedQueue<>();
+    Handler handler =
+        new Handler() {
+          @Override
+          public void publish(java.util.logging.LogRecord record) {
+            logged.add(record.getLevel() + " " + record.getMessage());
+          }
+
+          @Override
+          public void flush() {}
+
+          @Override
+          public void close() {}
+        };
+    Logger all = Logger.getLogger("");
+    all.addHandler(handler);
+    try (Client client =
+        new Client(
+            List.of("nowhere.invalid:7171"),
+            o -> o.insecure().retryTime(Duration.ofMillis(1500)))) {
+      StrandlineException e = failure(() -> client.admin().info("orders").join());
+      assertEquals(Reason.UNREACHABLE, e.reason());
+      assertTrue(e.getMessage().contains("the name is not known: nowhere.invalid"), e.getMessage());
+    } finally {
+      all.removeHandler(handler);
+    }
+    assertEquals(List.of(), List.copyOf(logged));
+  }
+
+  @Test
   void aClosedClientSaysSo() throws IOException {
     Client client = new Client(nobody());
     client.close();
@@ -92,6 +127,29 @@ class ClientTest {
           assertThrows(
               CompletionException.class, () -> closed.orTimeout(50, TimeUnit.SECONDS).join());
       assertEquals(Reason.CLOSED, StrandlineException.of(e).reason());
+    }
+  }
+
+  @Test
+  void callsAtOnceHaveAsManyThreadsAsIsStated() throws Exception {
+    try (ServerSocket socket = silent();
+        Client client = new Client(address(socket))) {
+      Set<Thread> before = Thread.getAllStackTraces().keySet();
+      Admin admin = client.admin();
+      for (int n = 0; n < Threads.CALLS + Threads.WAITING - 1; n++) {
+        admin.info("orders");
+      }
+      CompletableFuture<LogInfo> last = admin.within(Duration.ofMillis(100)).info("orders");
+      StrandlineException refused = failure(() -> admin.info("orders").join());
+      assertEquals(Reason.BUSY, refused.reason());
+      assertTrue(refused.retryable());
+      // A call whose turn does not come ends with its time too, and nothing was done.
+      StrandlineException late = failure(last::join);
+      assertEquals(Reason.CANCELLED, late.reason());
+      assertEquals(Outcome.NOT_DONE, late.outcome());
+      long threads =
+          Thread.getAllStackTraces().keySet().stream().filter(t -> !before.contains(t)).count();
+      assertTrue(threads <= Threads.CALLS + 10, threads + " threads");
     }
   }
 

@@ -3,6 +3,7 @@ package dev.strandline.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -103,6 +104,21 @@ class WindowTest {
     assertEquals(2, backlog.window.onStream().size());
     assertTrue(first.isDone());
     assertTrue(second.isDone());
+  }
+
+  @Test
+  void anAppendThatDoesNotWaitIsRefusedWhereThereIsNoRoom() {
+    ProducerOptions options = new ProducerOptions();
+    options.bufferBytes(100);
+    Backlog backlog = new Backlog(options);
+    Bound never = null;
+    backlog.add(new NewRecord("a".repeat(80)).toWire(), new CompletableFuture<>(), never);
+    StrandlineException full =
+        assertThrows(
+            StrandlineException.class,
+            () -> backlog.add(new NewRecord("b").toWire(), new CompletableFuture<>(), never));
+    assertEquals(Reason.BUSY, full.reason());
+    assertEquals(Outcome.NOT_DONE, full.outcome());
   }
 
   /**
