@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"strandline.dev/client"
@@ -71,6 +73,7 @@ type command struct {
 	Revision       uint64    `json:"revision"`
 	Rule           *rule     `json:"rule"`
 	UntilEnd       int64     `json:"until_end"`
+	Callers        int       `json:"callers"`
 	Interval       int64     `json:"interval_ms"`
 	Before         int64     `json:"before"`
 	FastForward    bool      `json:"fast_forward"`
@@ -152,6 +155,8 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		return reader.await(ctx, *c.Offset)
 	case "close-reader":
 		return nil, reader.Close()
+	case "end":
+		return end(ctx, of, c)
 	}
 	return administer(ctx, of.Admin(), c)
 }
@@ -256,6 +261,23 @@ func (c command) readerOptions() []client.ReaderOption {
 	when(c.Near != nil, client.WithNearest(c.Near...))
 	when(c.Heartbeat > 0, client.WithHeartbeat(ms(c.Heartbeat)))
 	return o
+}
+
+// end asks as many callers as c says at once for the end of a log, and returns the smallest
+// answer.
+func end(ctx context.Context, of *client.Client, c command) (any, error) {
+	ends, errs := make([]int64, max(c.Callers, 1)), make([]error, max(c.Callers, 1))
+	var asking sync.WaitGroup
+	for i := range ends {
+		asking.Go(func() { ends[i], errs[i] = of.End(ctx, c.Log) })
+	}
+	asking.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"end": slices.Min(ends)}, nil
 }
 
 // administer carries out the verbs of Admin.

@@ -275,6 +275,9 @@ class Runner:
             return await self.handled[c["reader"]].reached(c["offset"])
         elif do == "close-reader":
             await self.call(self.readers[c["reader"]].close)
+        elif do == "end":
+            asked = (self.call(client.end, c["log"], timeout=timeout) for _ in range(c.get("callers", 1)))
+            return {"end": min(await asyncio.gather(*asked))}
         else:
             return await self.administer(client.admin, c, timeout)
         return None

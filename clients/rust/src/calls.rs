@@ -15,6 +15,7 @@ use tonic_prost::ProstCodec;
 
 use crate::call::{BoxFuture, Deadline};
 use crate::codec::{AppendCodec, BytesCodec, Outgoing};
+use crate::ends::Ends;
 use crate::errors::{Error, Outcome};
 use crate::near::Near;
 use crate::pauses::Pauses;
@@ -65,6 +66,7 @@ pub(crate) struct Calls {
     /// How long calls go on looking for a node that can answer.
     pub retry_time: Duration,
     pub near: Near,
+    pub ends: Ends,
     authorization: Option<MetadataValue<Ascii>>,
 }
 
@@ -100,7 +102,7 @@ impl Calls {
         let shown = token.map(|token| format!("Bearer {token}").parse());
         let authorization: Option<MetadataValue<Ascii>> =
             shown.transpose().map_err(|_| Error::invalid("the token is not of printable characters"))?;
-        Ok(Calls { peers, retry_time, near: Near::default(), authorization })
+        Ok(Calls { peers, retry_time, near: Near::default(), ends: Ends::default(), authorization })
     }
 
     /// What an error means to a user. A call that ends because the client was closed says so.

@@ -7,7 +7,8 @@ use tonic::transport::{Certificate, ClientTlsConfig};
 use crate::admin::Admin;
 use crate::call::Call;
 use crate::calls::Calls;
-use crate::errors::Error;
+use crate::ends;
+use crate::errors::{Error, Outcome};
 use crate::peers::Peers;
 use crate::producer::Producer;
 use crate::producer_options::ProducerOptions;
@@ -122,6 +123,14 @@ impl Client {
     /// The verbs beside append and read.
     pub fn admin(&self) -> Admin {
         Admin::new(self.calls.clone())
+    }
+
+    /// Where a log ends, by its leader and a majority of its replicas: every record that was
+    /// acknowledged before lies below. Callers share calls: those who come while one is under way
+    /// are answered together by the next.
+    pub fn end(&self, log: &str) -> Call<'static, i64> {
+        let (calls, log) = (self.calls.clone(), log.to_string());
+        Call::new(move |deadline| async move { deadline.bound(Outcome::NotDone, ends::end(calls, log)).await })
     }
 
     /// Begins to append to a log that exists, in a session of its own. Of an error nothing is in

@@ -34,6 +34,7 @@ mod calls;
 mod client;
 mod codec;
 mod connection;
+mod ends;
 mod errors;
 mod info_stream;
 mod logs;

@@ -4,10 +4,12 @@ import { Admin } from "./admin.js";
 import type { ProducerOptions } from "./backlog.js";
 import { type Bound, Calls } from "./calls.js";
 import { header } from "./check.js";
-import { invalid, type StrandlineError } from "./errors.js";
+import { Ends } from "./ends.js";
+import { cancelled, invalid, StrandlineError } from "./errors.js";
 import { Peers, wrongAddress } from "./peers.js";
 import { Producer } from "./producer.js";
 import { Reader, type ReaderOptions } from "./reader.js";
+import { abortable } from "./wait.js";
 
 /** Encrypts every connection. The values are what PEM files hold, as in node:tls. */
 export interface TLS {
@@ -58,6 +60,7 @@ export class Client {
   /** The verbs beside append and read. */
   readonly admin: Admin;
   readonly #calls: Calls;
+  readonly #ends: Ends;
 
   constructor(
     addresses: string | readonly string[],
@@ -75,6 +78,19 @@ export class Client {
     const peers = new Peers(all, shown, anywhere);
     this.#calls = new Calls(peers, retryTimeMs ?? 5000, token, onTrouble);
     this.admin = new Admin(this.#calls);
+    this.#ends = new Ends(async (log) => (await this.admin.info(log)).end);
+  }
+
+  /**
+   * Where a log ends, by its leader and a majority of its replicas: every record that was acknowledged before
+   * lies below. Callers share calls: those who come while one is under way are answered together by the next.
+   */
+  async end(log: string, { signal }: Bound = {}): Promise<number> {
+    try {
+      return await abortable(this.#ends.end(log), signal, () => cancelled("not_done"));
+    } catch (error) {
+      throw error instanceof StrandlineError ? error.but({}) : error; // each caller gets one of its own
+    }
   }
 
   /** Begins to append to a log that exists. Of an error nothing is in the log. */

@@ -242,6 +242,10 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
       return handled.get(c.reader)?.reached(number(c, "offset") ?? 0);
     case "close-reader":
       return void reader.close();
+    case "end": {
+      const asked = Array.from({ length: number(c, "callers") ?? 1 }, () => client.end(c.log, { signal }));
+      return { end: Math.min(...(await Promise.all(asked))) };
+    }
   }
   return administer(client.admin, c, signal);
 }

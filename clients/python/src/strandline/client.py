@@ -15,6 +15,7 @@ import grpc
 from strandline.admin import Admin
 from strandline.backlog import ProducerOptions
 from strandline.calls import Calls, within
+from strandline.ends import Ends
 from strandline.errors import Error, Outcome, Position, invalid, time_span
 from strandline.filters import Filter, Projection
 from strandline.peers import Peers, check_address, check_process
@@ -114,6 +115,7 @@ class Client:
         )
         self.admin = Admin(self._calls)
         """The verbs beside append and read."""
+        self._ends = Ends(self._end_of)
 
     async def __aenter__(self) -> Client:
         return self
@@ -126,6 +128,15 @@ class Client:
     async def close(self) -> None:
         """Ends every connection. Close producers first: what they have in flight is in doubt otherwise."""
         await self._calls.close()
+
+    async def _end_of(self, log: str) -> int:
+        return (await self.admin.info(log)).end
+
+    async def end(self, log: str, *, timeout: float | None = None) -> int:
+        """Where a log ends, by its leader and a majority of its replicas: every record that was
+        acknowledged before lies below. Callers share calls: those who come while one is under way are
+        answered together by the next."""
+        return await within(timeout, self._ends.end(log), Outcome.NOT_DONE)
 
     async def producer(
         self,

@@ -210,6 +210,10 @@ class Client:
             self._loop.run(self._client.close())
         self._loop.close()
 
+    def end(self, log: str, *, timeout: float | None = None) -> int:
+        """strandline.Client.end."""
+        return self._loop.run(self._client.end(log, timeout=timeout))
+
     def producer(self, log: str, **options: Any) -> Producer:
         """strandline.Client.producer."""
         return Producer(self._loop, self._loop.run(self._client.producer(log, **options)))

@@ -106,6 +106,12 @@ impl Runner {
                 return named(&self.readers, reader).reach(c.number("offset").unwrap_or(0)).await;
             }
             "close-reader" => drop(forget(&self.readers, reader)),
+            "end" => {
+                let client = named(&self.clients, c.text("client"));
+                let asked = join_all((0..c.number("callers").unwrap_or(1)).map(|_| c.bound(client.end(c.text("log")))));
+                let ends: Vec<i64> = asked.await.into_iter().collect::<Result<_, _>>()?;
+                return Ok(json!({"end": ends.iter().min()}));
+            }
             _ => return administer(&named(&self.clients, c.text("client")).admin(), c).await,
         }
         Ok(Value::Null)

@@ -7,6 +7,7 @@ import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import io.grpc.netty.shaded.io.netty.channel.socket.nio.NioSocketChannel;
 import io.grpc.netty.shaded.io.netty.handler.ssl.SslContext;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -25,6 +26,7 @@ public final class Client implements AutoCloseable {
   private final Threads threads;
   private final Calls calls;
   private final Admin admin;
+  private final Ends ends;
 
   /** Connects to loopback addresses without encryption. */
   public Client(String... addresses) {
@@ -64,6 +66,7 @@ public final class Client implements AutoCloseable {
             address -> new Peer(address, dial(address, context), headers, threads));
     calls = new Calls(peers, threads, options.retryTime);
     admin = new Admin(calls, null);
+    ends = new Ends(log -> admin.info(log).thenApply(LogInfo::end));
   }
 
   private ManagedChannel dial(String text, SslContext context) {
@@ -93,6 +96,15 @@ public final class Client implements AutoCloseable {
   /** The verbs beside append and read. */
   public Admin admin() {
     return admin;
+  }
+
+  /**
+   * Where a log ends, by its leader and a majority of its replicas: every record that was
+   * acknowledged before lies below. Callers share calls: those who come while one is under way are
+   * answered together by the next. A future that is cancelled leaves the others be.
+   */
+  public CompletableFuture<Long> end(String log) {
+    return ends.end(log);
   }
 
   /** Begins to append to a log that exists. Of an error nothing is in the log. */

@@ -49,6 +49,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /**
@@ -218,6 +219,15 @@ public final class Runner {
         return reading.await(c.json.get("offset").getAsLong());
       }
       case "close-reader" -> reading.reader.close();
+      case "end" -> {
+        AtomicReference<Long> callers = new AtomicReference<>(1L);
+        c.number("callers", callers::set);
+        List<CompletableFuture<Long>> asked =
+            LongStream.range(0, callers.get())
+                .mapToObj(n -> client.end(c.text("log", "")))
+                .toList();
+        return Map.of("end", asked.stream().mapToLong(CompletableFuture::join).min().orElseThrow());
+      }
       default -> {
         Admin admin = client.admin();
         return administer(c.timeout() == null ? admin : admin.within(c.timeout()), c);
