@@ -353,20 +353,6 @@ func (c *testCluster) healthy() (status verbs.ClusterStatus) {
 	return status
 }
 
-// labelled waits until all nodes know the labels of all.
-func (c *testCluster) labelled() {
-	c.t.Helper()
-	c.eventually("all nodes have entered their labels", func() bool {
-		for _, n := range c.nodes {
-			members, _ := n.Members()
-			if len(members) != len(c.nodes) || slices.ContainsFunc(members, func(m Member) bool { return len(m.Labels) == 0 }) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
 // transfer asks, as clients do, until the node takes over: it may not have
 // caught up yet.
 func (c *testCluster) transfer(log, to string) {

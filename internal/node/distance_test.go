@@ -221,7 +221,6 @@ func farCluster(t *testing.T, network *distant, test func(t *testing.T, c *testC
 			o.KeepLeaders, o.ScrubRate = true, -1
 			o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)}
 		}, names...)
-		c.labelled()
 		c.healthy()
 		test(t, c)
 	})

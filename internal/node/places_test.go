@@ -35,7 +35,6 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 		}
 		return LogStatus{}
 	}
-	c.labelled()
 
 	_, err := c.createLog("a", "orders", settings.Config{Rule: &cluster.Rule{In: []cluster.Label{"dc=nowhere"}}})
 	require.ErrorIs(t, err, &record.Refusal{Reason: record.Precondition})
@@ -83,6 +82,18 @@ func TestANodeHasItsLabelsAsSoonAsItIsAMember(t *testing.T) {
 	require.Equal(t, []cluster.Label{"dc=b"}, members[1].Labels)
 }
 
+// Else a log that is to be spread over them would be refused right after its cluster was formed.
+func TestAClusterIsFormedWithTheLabelsOfItsNodes(t *testing.T) {
+	c := newClusterWith(t, func(o *settings.Options) { o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)} }, "a", "b", "c")
+	members, _ := c.nodes["a"].Members()
+	require.Len(t, members, 3)
+	for _, m := range members {
+		require.Equal(t, []cluster.Label{cluster.Label("dc=" + m.Name)}, m.Labels)
+	}
+	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3, Rule: &cluster.Rule{Spread: "dc"}})
+	require.NoError(t, err)
+}
+
 // A read replica has what the voters have, serves it without them, and is no part of their majority.
 func TestAReadReplicaIsNoPartOfAMajority(t *testing.T) {
 	for _, durability := range []settings.Durability{settings.Disk, settings.Memory} {
@@ -90,7 +101,6 @@ func TestAReadReplicaIsNoPartOfAMajority(t *testing.T) {
 			c := newClusterWith(t, func(o *settings.Options) {
 				o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)}
 			}, "a", "b", "s")
-			c.labelled()
 			rule := &cluster.Rule{Readers: []cluster.ReadReplicas{{Label: "dc=s", Count: 1}}}
 			_, err := c.createLog("a", "orders", settings.Config{Durability: durability, Replicas: 2, Rule: rule})
 			require.NoError(t, err)
