@@ -22,10 +22,10 @@ const (
 	groupName = "readers"
 	// lateLife is how long a slow consumer lives. It asks for fetchBytes at once, and stops
 	// receiving after up to lateBytes, again and again, for up to lateTime.
-	lateLife   = 20 * time.Second
-	fetchBytes = 2 << 20
+	lateLife   = 30 * time.Second
+	fetchBytes = 3 << 20
 	lateBytes  = 1 << 20
-	lateTime   = 8 * time.Second
+	lateTime   = 12 * time.Second
 	// pollTime bounds one poll.
 	pollTime = 500 * time.Millisecond
 )
