@@ -52,6 +52,15 @@ def test_a_reader_refuses(name: str, value: Any) -> None:
         ReaderOptions(**{name: value}).check()
 
 
+class OfAnotherLibrary:
+    def __index__(self) -> int:
+        return 5
+
+
+def test_whole_numbers_of_other_libraries_are_taken() -> None:
+    ProducerOptions(writer_term=OfAnotherLibrary()).check()  # type: ignore[arg-type]
+
+
 def test_what_is_large_and_right_is_taken() -> None:
     ProducerOptions(writer_term=(1 << 64) - 1, lease=86400 * 365, record_timeout=None).check()
     ReaderOptions(offset=(1 << 63) - 1, log_id=(1 << 64) - 1).check()

@@ -68,6 +68,7 @@ from strandline.records import (
     ResolveState,
     Session,
 )
+from strandline.token import token_file
 
 __all__ = [
     "MAX_RECORD_BYTES",
@@ -123,4 +124,5 @@ __all__ = [
     "TooLarge",
     "Unauthenticated",
     "Unreachable",
+    "token_file",
 ]

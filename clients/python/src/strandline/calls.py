@@ -15,6 +15,7 @@ from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, closed, deadline, from_rpc, silent, unreachable
 from strandline.near import Near
 from strandline.peers import CONNECT_PATIENCE, Pauses, Peer, Peers, check_address
+from strandline.token import Token, check_token
 from strandline.v1 import log_pb2
 
 A = TypeVar("A", bound=Message)
@@ -240,13 +241,30 @@ class Calls:
         peers: Peers,
         anywhere: bool,
         retry_time: float,
-        token: str | None,
+        token: Token | None,
         on_trouble: Callable[[str, Error | None], None] | None = None,
     ) -> None:
         self._on_trouble = on_trouble
         self.peers, self.anywhere, self.retry_time = peers, anywhere, retry_time
         self.near = Near()
-        self.metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._token = token
+
+    @property
+    def metadata(self) -> Metadata:
+        """What goes with every call and stream."""
+        if self._token is None:
+            return ()
+        if isinstance(self._token, str):
+            token = self._token
+        else:
+            try:
+                token = check_token(self._token())
+            except Error:
+                raise
+            except Exception as error:
+                message = f"the function that gives the token failed: {type(error).__name__}"
+                raise unreachable(Outcome.NOT_DONE, message) from error
+        return (("authorization", f"Bearer {token}"),)
 
     async def close(self) -> None:
         """Ends every connection, and what runs beside."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import grpc
 
@@ -16,23 +16,17 @@ from strandline.admin import Admin
 from strandline.backlog import ProducerOptions
 from strandline.calls import Calls, within
 from strandline.ends import Ends
+from strandline.environment import environment
 from strandline.errors import Error, Outcome, Position, invalid, time_span
 from strandline.filters import Filter, Projection
 from strandline.peers import Peers, check_address, check_process
 from strandline.producer import Producer
 from strandline.reader import Reader, ReaderOptions
+from strandline.token import Token, check_token
 
 
 def _no_password() -> str:
     raise invalid("the key has a password, which the client does not ask for")
-
-
-def _check_token(token: str | None) -> None:
-    """Refuses what no header can carry. The error does not show it."""
-    if token is not None and not re.fullmatch(r"[!-~]+", token):
-        raise invalid(
-            "the token is empty, or has a character that no header can carry, such as a line break at its end"
-        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,8 @@ class Client:
     Addresses other than loopback are refused without tls, unless insecure is set.
 
     tls encrypts. token is sent with every call, as `authorization: Bearer`; without tls in clear, also to
-    the addresses that insecure allows. retry_time is how long, in seconds, calls of admin, and the opening
+    the addresses that insecure allows. A function is called for it with every call and stream, and must
+    return at once: see token_file. retry_time is how long, in seconds, calls of admin, and the opening
     of a producer or reader, keep looking for a node that can answer; 0 tries every address once.
 
     on_trouble is called with a log and an error whenever a producer or reader of it cannot continue and
@@ -96,7 +91,7 @@ class Client:
         *,
         tls: TLS | None = None,
         insecure: bool = False,
-        token: str | None = None,
+        token: Token | None = None,
         retry_time: float = 5.0,
         on_trouble: Callable[[str, Error | None], None] | None = None,
     ) -> None:
@@ -104,7 +99,8 @@ class Client:
         if not all_addresses:
             raise invalid("a client without an address")
         check_process()
-        _check_token(token)
+        if isinstance(token, str):
+            check_token(token)
         time_span("retry_time", retry_time, zero=True)
         anywhere = insecure or tls is not None
         for address in all_addresses:
@@ -116,6 +112,17 @@ class Client:
         self.admin = Admin(self._calls)
         """The verbs beside append and read."""
         self._ends = Ends(self._end_of)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None, **options: Any) -> Client:
+        """A client of STRANDLINE_SERVER (addresses with commas between them; 127.0.0.1:7171), with
+        STRANDLINE_TLS_CA, STRANDLINE_TLS_CERT, STRANDLINE_TLS_KEY, STRANDLINE_TOKEN_FILE or else
+        STRANDLINE_TOKEN, and STRANDLINE_INSECURE, which the command line takes too. The options given count
+        more."""
+        addresses, found = environment(environ)
+        if "tls" in found:
+            found["tls"] = TLS(**found["tls"])
+        return cls(addresses, **{**found, **options})
 
     async def __aenter__(self) -> Client:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -374,8 +375,13 @@ def invalid(message: str) -> Error:
 
 
 def whole(name: str, value: object, bits: int = 63) -> None:
-    """Refuses what is no whole number that a message can carry."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
+    """Refuses what is no whole number that a message can carry. One of another library, such as an int64
+    of numpy, is one."""
+    try:
+        index = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        index = -1
+    if not 0 <= index < 1 << bits:
         raise invalid(f"{name} is {value!r}, and has to be a whole number from 0 to 2**{bits} - 1")
 
 

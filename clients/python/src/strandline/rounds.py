@@ -112,6 +112,7 @@ class Rounds:
                 await pauses.between(self._route.tried(), width)
             peer = await self._route.connect()
             await self._session.reopen()
+            metadata = self._calls.metadata
         except Exception as error:
             self._interrupt(Interruption(self._calls.failure(error)))
             return
@@ -119,7 +120,7 @@ class Rounds:
             PATHS["Append"],
             request_serializer=log_pb2.AppendRequest.SerializeToString,
             response_deserializer=log_pb2.AppendResponse.FromString,
-        )(metadata=self._calls.metadata)
+        )(metadata=metadata)
         receiving = asyncio.create_task(self._receive(call))
         try:
             await self._send(call)

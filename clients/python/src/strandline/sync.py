@@ -22,11 +22,12 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 import strandline
+from strandline.environment import environment
 from strandline.errors import Closed, Error, Outcome, Position, closed, deadline
 from strandline.holds import Hold
 from strandline.peers import check_process
@@ -193,6 +194,14 @@ class Client:
             self._loop.close()
             raise
         self.admin = Admin(self._loop, self._client.admin)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None, **options: Any) -> Client:
+        """strandline.Client.from_environment."""
+        addresses, found = environment(environ)
+        if "tls" in found:
+            found["tls"] = strandline.TLS(**found["tls"])
+        return cls(addresses, **{**found, **options})
 
     def __enter__(self) -> Client:
         return self
