@@ -35,6 +35,7 @@ docs/operations.md goes through it step by step.`,
 		newClusterDefaultRule(c),
 		newClusterFinalize(c),
 		newClusterRecover(c),
+		newClusterBundle(c),
 	)
 }
 

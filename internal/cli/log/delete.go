@@ -1,8 +1,10 @@
 package log
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +21,7 @@ func newLogDelete(c *terminal.Terminal) *cobra.Command {
 --yes is given.
 
 What was granted on its name stays, and counts for a log that is created with that name
-again: "strandline grant list" shows it, "strandline grant remove" takes it away.`,
+again: it says so if the caller may see grants, with the command that takes it away.`,
 		Example: "  strandline log delete orders\n  strandline log delete orders --yes",
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := c.Confirm(command, yes, fmt.Sprintf("Delete log %s with all its records, for ever?", args[0])); err != nil {
@@ -30,15 +32,34 @@ again: "strandline grant list" shows it, "strandline grant remove" takes it away
 					return terminal.Changing(err)
 				}
 				object := struct {
-					Log     string `json:"log"`
-					Deleted bool   `json:"deleted"`
-				}{args[0], true}
+					Log     string   `json:"log"`
+					Deleted bool     `json:"deleted"`
+					Grants  []string `json:"grants_that_stay,omitempty"`
+				}{args[0], true, grantsOn(command.Context(), admin, args[0])}
 				return c.Show(object, func(out io.Writer) {
 					fmt.Fprintf(out, "deleted log %s\n", args[0])
+					for _, g := range object.Grants {
+						fmt.Fprintf(out, "a log that is created with this name again has what was granted: %s\n", c.Suggest("grant remove "+g))
+					}
 				})
 			})
 		},
 	})
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return command
+}
+
+// grantsOn are the grants on the name of a log, as "grant remove" takes them; none where the
+// caller may not see them.
+func grantsOn(ctx context.Context, admin *client.Admin, log string) (all []string) {
+	grants, _, err := admin.Access().ListGrants(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, g := range grants {
+		if g.Object == "log/"+log {
+			all = append(all, g.Principal+" "+strings.Join(g.Rights, ",")+" "+g.Object)
+		}
+	}
+	return all
 }

@@ -31,7 +31,7 @@ const (
 
 // Connect prepares a client for the servers named by the flags.
 func (c *Terminal) Connect(more ...client.Option) (*client.Client, error) {
-	token, err := c.readToken()
+	token, err := c.Token()
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +39,9 @@ func (c *Terminal) Connect(more ...client.Option) (*client.Client, error) {
 	return connection, c.explainDial(err)
 }
 
-// readToken reads the token that the client shows. It is in a file, or in the environment
+// Token reads the token that the client shows. It is in a file, or in the environment
 // as such, and no flag: the flags of a process can be seen by others.
-func (c *Terminal) readToken() (string, error) {
+func (c *Terminal) Token() (string, error) {
 	if c.TokenFile == "" {
 		for _, entry := range c.Environ {
 			if token, ok := strings.CutPrefix(entry, TokenVariable+"="); ok {

@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"archive/zip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/transport/secure"
+)
+
+const (
+	// pageTime bounds how long a node takes to answer for one page.
+	pageTime = 10 * time.Second
+	// maxPage bounds a page; 10,000 logs have some MiB of metrics.
+	maxPage = 64 << 20
+)
+
+func newClusterBundle(c *terminal.Terminal) *cobra.Command {
+	var (
+		output string
+		ports  []string
+	)
+	command := &cobra.Command{
+		Use:   "bundle",
+		Short: "Write what somebody who helps needs to know into a file",
+		Long: `Write what somebody who helps needs to know of a cluster into a ZIP file: this program's
+version, the status of the cluster, its logs with how they are configured, and of each node
+named with --http its metrics, its readiness and, where it was started with --pprof, what its
+goroutines do. What cannot be had is named in errors.txt, and the rest is written.
+
+No record, key, token, password or grant is in it. Names of logs, nodes and holds are, and
+addresses: look through it before you give it away.`,
+		Example: `  strandline cluster bundle
+  strandline cluster bundle -o bundle.zip --http http://127.0.0.1:7271,http://127.0.0.1:7272`,
+		Args:              terminal.Named(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if output == "" {
+				output = "strandline-" + time.Now().UTC().Format("20060102T150405Z") + ".zip"
+			}
+			for _, port := range ports {
+				if u, err := url.Parse(port); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+					return terminal.Misused(command, "--http: %q is no address like http://127.0.0.1:7271", port)
+				}
+			}
+			failures, err := writeBundle(c, command.Context(), output, ports)
+			if err != nil {
+				return err
+			}
+			object := struct {
+				File   string   `json:"file"`
+				Errors []string `json:"errors,omitempty"`
+			}{output, failures}
+			return c.Show(object, func(out io.Writer) {
+				fmt.Fprintf(out, "wrote %s\n", output)
+				for _, f := range failures {
+					fmt.Fprintf(c.Err, "strandline: not in it: %s\n", f)
+				}
+			})
+		},
+	}
+	command.Flags().StringVarP(&output, "output", "o", "", "the `file` (default strandline-TIME.zip)")
+	command.Flags().StringSliceVar(&ports, "http", nil, "`addresses` of the nodes' HTTP ports, such as http://127.0.0.1:7271")
+	_ = command.MarkFlagFilename("output", "zip")
+	return command
+}
+
+// writeBundle writes the file whole, or none, and returns what it could not get.
+func writeBundle(c *terminal.Terminal, ctx context.Context, path string, ports []string) (failures []string, err error) {
+	// The name is taken before anything is asked for; and it is for its owner's eyes.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err = errors.Join(err, file.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	b := &bundle{zip: zip.NewWriter(file), prefix: strings.TrimSuffix(filepath.Base(path), ".zip") + "/"}
+	b.object("version.json", func() (any, error) { return terminal.ReadVersion(), nil })
+	asked := c.WithAdmin(func(admin *client.Admin) error {
+		b.object("cluster.json", func() (any, error) { return admin.ClusterStatus(ctx) })
+		b.object("logs.json", func() (any, error) { return admin.ListLogs(ctx, true) })
+		return nil
+	})
+	if asked != nil {
+		return nil, asked
+	}
+	pages, err := newPages(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, port := range ports {
+		at := strings.NewReplacer("://", "-", ":", "-", "/", "").Replace(port)
+		for _, page := range [][2]string{{"metrics", "metrics.txt"}, {"readyz", "ready.txt"}, {"debug/pprof/goroutine?debug=1", "goroutines.txt"}} {
+			b.file("nodes/"+at+"/"+page[1], func() ([]byte, error) { return pages.get(ctx, strings.TrimSuffix(port, "/")+"/"+page[0]) })
+		}
+	}
+	b.file("errors.txt", func() ([]byte, error) { return []byte(strings.Join(b.failures, "\n")), nil })
+	return b.failures, errors.Join(b.failed, b.zip.Close())
+}
+
+// bundle is a ZIP file in the making.
+type bundle struct {
+	zip      *zip.Writer
+	prefix   string   // a folder, so that nothing is unpacked beside other files
+	failures []string // what could not be had
+	failed   error    // to write
+}
+
+func (b *bundle) file(name string, content func() ([]byte, error)) {
+	text, err := content()
+	if err != nil {
+		b.failures = append(b.failures, fmt.Sprintf("%s: %v", name, err))
+		return
+	}
+	w, err := b.zip.CreateHeader(&zip.FileHeader{Name: b.prefix + name, Method: zip.Deflate, Modified: time.Now()})
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	b.failed = errors.Join(b.failed, err)
+}
+
+func (b *bundle) object(name string, content func() (any, error)) {
+	b.file(name, func() ([]byte, error) {
+		object, err := content()
+		if err != nil {
+			return nil, err
+		}
+		return json.MarshalIndent(object, "", "  ")
+	})
+}
+
+// pages are those of HTTP ports, as the user of the command line sees them.
+type pages struct {
+	client http.Client
+	token  string
+}
+
+func newPages(c *terminal.Terminal) (*pages, error) {
+	token, err := c.Token()
+	if err != nil {
+		return nil, err
+	}
+	p := &pages{client: http.Client{Timeout: pageTime}, token: token}
+	if c.Encrypted() {
+		credentials, err := secure.OpenClient(c.Files)
+		if err != nil {
+			return nil, err
+		}
+		p.client.Transport = &http.Transport{TLSClientConfig: credentials.Client("")}
+	}
+	return p, nil
+}
+
+func (p *pages) get(ctx context.Context, address string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	if p.token != "" && request.URL.Scheme == "https" { // a token is not shown to everybody on the way
+		request.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	answer, err := p.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
+	if err == nil && answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusServiceUnavailable { // which says what is not ready
+		return nil, fmt.Errorf("%s answers %s", address, answer.Status)
+	}
+	return text, err
+}
