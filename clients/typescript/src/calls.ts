@@ -1,14 +1,6 @@
 import { type CallOptions, type ClientUnaryCall, Metadata, type ServiceError } from "@grpc/grpc-js";
-import {
-  cancelled,
-  closed,
-  fromRpc,
-  type Outcome,
-  type StrandlineError,
-  silent,
-  unreachable,
-  worst,
-} from "./errors.js";
+import { header } from "./check.js";
+import { cancelled, closed, fromRpc, type Outcome, StrandlineError, silent, unreachable, worst } from "./errors.js";
 import * as catalog from "./generated/strandline/v1/catalog.js";
 import * as log from "./generated/strandline/v1/log.js";
 import * as session from "./generated/strandline/v1/session.js";
@@ -285,7 +277,6 @@ function newest(signs: Sign[]): Sign {
 
 /** Makes the calls of a client. */
 export class Calls {
-  readonly metadata = new Metadata();
   readonly near = new Near(this);
   /** What has to end with the client: a channel that is closed lets its calls go on. */
   readonly open = new Set<{ cancel(): void }>();
@@ -294,10 +285,26 @@ export class Calls {
     readonly peers: Peers,
     /** How long, in milliseconds, calls keep looking for a node that can answer. */
     readonly retryTime: number,
-    token?: string,
+    private readonly token?: string | (() => string),
     private readonly onTrouble?: (log: string, error: StrandlineError | undefined) => void,
-  ) {
-    if (token) this.metadata.set("authorization", `Bearer ${token}`);
+  ) {}
+
+  /** What goes with every call and stream. */
+  get metadata(): Metadata {
+    const metadata = new Metadata();
+    if (this.token === undefined) return metadata;
+    let token = this.token;
+    if (typeof token === "function") {
+      try {
+        token = token();
+        header(token);
+      } catch (error) {
+        if (error instanceof StrandlineError) throw error;
+        throw unreachable("not_done", `the function that gives the token failed: ${(error as Error)?.name}`);
+      }
+    }
+    metadata.set("authorization", `Bearer ${token}`);
+    return metadata;
   }
 
   close(): void {

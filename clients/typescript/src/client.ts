@@ -5,6 +5,7 @@ import type { ProducerOptions } from "./backlog.js";
 import { type Bound, Calls } from "./calls.js";
 import { header } from "./check.js";
 import { Ends } from "./ends.js";
+import { fromEnvironment } from "./environment.js";
 import { cancelled, invalid, StrandlineError } from "./errors.js";
 import { Peers, wrongAddress } from "./peers.js";
 import { Producer } from "./producer.js";
@@ -25,8 +26,11 @@ export interface ClientOptions {
   tls?: TLS | undefined;
   /** Allows addresses other than loopback without tls. */
   insecure?: boolean | undefined;
-  /** Is sent with every call, as `authorization: Bearer`. */
-  token?: string | undefined;
+  /**
+   * Is sent with every call, as `authorization: Bearer`. A function is called for it with every call and
+   * stream, and must return at once: see {@link tokenFile}.
+   */
+  token?: string | (() => string) | undefined;
   /**
    * How long calls of admin, and the opening of a producer or reader, keep looking for a node that can
    * answer (5 s); 0 tries every address once.
@@ -73,12 +77,25 @@ export class Client {
       const wrong = wrongAddress(address, anywhere);
       if (wrong) throw wrong;
     }
-    header(token);
+    if (typeof token !== "function") header(token);
     const shown = tls ? encrypted(tls) : credentials.createInsecure();
     const peers = new Peers(all, shown, anywhere);
     this.#calls = new Calls(peers, retryTimeMs ?? 5000, token, onTrouble);
     this.admin = new Admin(this.#calls);
     this.#ends = new Ends(async (log) => (await this.admin.info(log)).end);
+  }
+
+  /**
+   * A client of STRANDLINE_SERVER (addresses with commas between them; 127.0.0.1:7171), with STRANDLINE_TLS_CA,
+   * STRANDLINE_TLS_CERT, STRANDLINE_TLS_KEY, STRANDLINE_TOKEN_FILE or else STRANDLINE_TOKEN, and
+   * STRANDLINE_INSECURE, which the command line takes too. The options given count more.
+   */
+  static fromEnvironment(
+    options: ClientOptions = {},
+    environ: { [name: string]: string | undefined } = process.env,
+  ): Client {
+    const [addresses, found] = fromEnvironment(environ);
+    return new Client(addresses, { ...found, ...options });
   }
 
   /**

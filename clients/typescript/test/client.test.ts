@@ -1,7 +1,7 @@
 // What needs no server. Everything else is in the scenarios, which the runner beside this plays.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ import {
   ResolveResponse,
   ResolveState,
 } from "../src/generated/strandline/v1/session.js";
-import { Client, StrandlineError } from "../src/index.js";
+import { Client, StrandlineError, tokenFile } from "../src/index.js";
 import { Pauses } from "../src/peers.js";
 import { Queue } from "../src/queue.js";
 import { toWire } from "../src/records.js";
@@ -94,6 +94,45 @@ function bytes<M>(codec: { encode(message: M): { finish(): Uint8Array } }, messa
 
 const known: Unary = (_, answer) =>
   answer(null, bytes(GetInfoResponse, GetInfoResponse.fromPartial({ info: { id: 1 } })));
+
+test("a function gives the token of each call, and a file of it is read again", async () => {
+  const seen: unknown[] = [];
+  using server = await serving({
+    "LogService/GetInfo": (call, answer) => {
+      seen.push(call.metadata.get("authorization")[0]);
+      known(call, answer);
+    },
+  });
+  let count = 0;
+  const token = () => (++count < 3 ? `token-${count}` : "line\nbreak");
+  const client = new Client(server.address, { token, retryTimeMs: 0 });
+  await client.admin.info("orders");
+  await client.admin.info("orders");
+  await assert.rejects(client.admin.info("orders"), (error: StrandlineError) => {
+    return error.reason === "INVALID" && !error.message.includes("line\n");
+  });
+  assert.deepEqual(seen, ["Bearer token-1", "Bearer token-2"]);
+  client.close();
+
+  const path = join(mkdtempSync(join(tmpdir(), "token-")), "token");
+  assert.throws(tokenFile(path), reason("INVALID"));
+  writeFileSync(path, "one\n");
+  assert.equal(tokenFile(path)(), "one");
+});
+
+test("the environment says how to connect", () => {
+  const of = (environ: { [name: string]: string }) => Client.fromEnvironment({}, environ).close();
+  of({});
+  of({ STRANDLINE_SERVER: "192.0.2.1:1, 192.0.2.2:2", STRANDLINE_INSECURE: "true", STRANDLINE_TOKEN: "secret" });
+  for (const [name, value] of [
+    ["SERVER", "192.0.2.1:1"],
+    ["INSECURE", "perhaps"],
+    ["TLS_CERT", "nowhere.pem"],
+    ["TOKEN", "line\nbreak"],
+  ]) {
+    assert.throws(() => of({ [`STRANDLINE_${name}`]: value as string }), reason("INVALID"), name);
+  }
+});
 
 test("a reader that is not read from holds little", async () => {
   const value = Buffer.alloc(1 << 20);
