@@ -1,0 +1,289 @@
+// Attacks are programs that would take a node from its honest clients, each with an honest client beside it
+// whose appends it may slow down to twice their p99 at most.
+//
+//	go run ./test/attacks [-time 10s] [NAME ...]
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/record"
+)
+
+// target is a node that enforces rights, and mallory, who may append to log/mallory and use the groups
+// mallory* and nothing else.
+type target struct {
+	GRPC, HTTP, Kafka string
+	Token, Password   string // of mallory
+}
+
+// attack is one of them. once does it one time, as the worker of a number, and reports whether it was let in
+// where it should not have been.
+type attack struct {
+	name, what string
+	workers    int
+	once       func(ctx context.Context, t target, worker int) (letIn error)
+}
+
+var errLetIn = errors.New("it was not refused")
+
+var attacks = []attack{
+	{"grpc-bombs", "batches that inflate to 15 MiB, over gRPC, from nobody", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, "") }},
+	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }},
+	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs},
+	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs},
+	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP},
+	{"passwords", "guesses of a password", 8, guess},
+	{"names", "refused calls that name ever other long names, for the audit log", 8, names},
+	{"kafka-names", "connections that name very many topics", 4, kafkaNames},
+	{"half-open", "connections that begin and say nothing more", 200, halfOpen},
+	{"sessions", "sessions without end on a log of one's own", 4, sessions},
+	{"groups", "members without end in groups of one's own", 4, groups},
+}
+
+// run does an attack until ctx ends. It returns how often it was done, and the first time that it was let in.
+func (a attack) run(ctx context.Context, t target) (times int64, letIn error) {
+	var all sync.WaitGroup
+	var done atomic.Int64
+	var first atomic.Pointer[error]
+	for worker := range a.workers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if err := a.once(ctx, t, worker); err != nil && ctx.Err() == nil {
+					first.CompareAndSwap(nil, &err)
+				}
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if err := first.Load(); err != nil {
+		letIn = *err
+	}
+	return done.Load(), letIn
+}
+
+// bomb is a batch of few bytes that inflates to 15 MiB.
+var bomb = sync.OnceValue(func() record.Batch {
+	var b record.Builder
+	if err := b.Add(record.Record{Value: make([]byte, 15<<20)}); err != nil {
+		panic(err) // it always fits
+	}
+	batch, err := b.Finish(record.Zstd)
+	if err != nil {
+		panic(err)
+	}
+	return batch
+})
+
+func bombRequest() *strandlinev1.AppendRequest {
+	return &strandlinev1.AppendRequest{Log: "orders", Batches: bytes.Repeat(bomb(), 100)}
+}
+
+// connected calls f with a connection of gRPC of its own.
+func connected(t target, f func(*grpc.ClientConn) error) error {
+	conn, err := grpc.NewClient(t.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return f(conn)
+}
+
+func as(ctx context.Context, token string) context.Context {
+	if token == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+}
+
+func bombs(ctx context.Context, t target, token string) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		stream, err := strandlinev1.NewLogServiceClient(conn).Append(as(ctx, token))
+		if err != nil {
+			return nil
+		}
+		for range 10 {
+			if stream.Send(bombRequest()) != nil {
+				break
+			}
+		}
+		answer, err := stream.Recv()
+		if err == nil && answer.GetRefused() == nil {
+			return errLetIn
+		}
+		return nil
+	})
+}
+
+func leanBombs(_ context.Context, t target, _ int) error {
+	message, err := proto.Marshal(bombRequest())
+	if err != nil {
+		return err
+	}
+	frame := func(kind byte, payload []byte) []byte {
+		return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), kind), payload...)
+	}
+	sent := []byte("\xf5STREAM\n")
+	sent = append(sent, frame(1, []byte("/strandline.v1.LogService/Append"))...)
+	for range 10 {
+		sent = append(sent, frame(2, message)...)
+	}
+	sent = append(sent, frame(3, nil)...)
+	answer := say(t.GRPC, sent)
+	if len(answer) > 0 && !bytes.Contains(answer, []byte("UNAUTHENTICATED")) {
+		return fmt.Errorf("%w: %.100q", errLetIn, answer)
+	}
+	return nil
+}
+
+// say sends something and returns what comes until the connection ends.
+func say(address string, sent []byte) []byte {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = conn.Write(sent) // it may be refused before all is sent
+	answer, _ := io.ReadAll(conn)
+	return answer
+}
+
+func produceBombs(_ context.Context, t target, _ int) error {
+	q := kmsg.NewPtrProduceRequest()
+	q.Version, q.Acks, q.TimeoutMillis = 9, -1, 1000
+	for range 100 {
+		q.Topics = append(q.Topics, kmsg.ProduceRequestTopic{Topic: "orders", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: bomb()}}})
+	}
+	if len(say(t.Kafka, kmsg.NewRequestFormatter().AppendRequest(nil, q, 1))) > 0 {
+		return errLetIn
+	}
+	return nil
+}
+
+// hold keeps a connection, on which something was sent, until it is closed or ctx ends.
+func hold(ctx context.Context, address, sent string) error {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, _ = io.WriteString(conn, sent)
+	_, _ = io.Copy(io.Discard, conn)
+	return nil
+}
+
+func idleHTTP(ctx context.Context, t target, _ int) error {
+	return hold(ctx, t.HTTP, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\n")
+}
+
+func halfOpen(ctx context.Context, t target, worker int) error {
+	return hold(ctx, []string{t.GRPC, t.Kafka}[worker%2], "\x16\x03\x01")
+}
+
+// kafka calls f with a client of Kafka's protocol that has a password of mallory's.
+func kafka(t target, password string, f func(*kgo.Client) error) error {
+	c, err := kgo.NewClient(kgo.SeedBrokers(t.Kafka), kgo.SASL(scram.Auth{User: "mallory", Pass: password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c)
+}
+
+func guess(ctx context.Context, t target, _ int) error {
+	return kafka(t, rand.Text(), func(c *kgo.Client) error {
+		if c.Ping(ctx) == nil {
+			return errLetIn
+		}
+		return nil
+	})
+}
+
+func names(ctx context.Context, t target, _ int) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		for range 100 {
+			name := strings.Repeat("\x01", 200) + rand.Text()
+			_, err := strandlinev1.NewLogServiceClient(conn).GetInfo(as(ctx, t.Token), &strandlinev1.GetInfoRequest{Log: name})
+			if code := status.Code(err); code == codes.OK || code == codes.NotFound {
+				return errLetIn
+			}
+		}
+		return nil
+	})
+}
+
+func kafkaNames(ctx context.Context, t target, _ int) error {
+	return kafka(t, t.Password, func(c *kgo.Client) error {
+		for range 20 {
+			q := kmsg.NewPtrMetadataRequest()
+			for range 200 {
+				topic := kmsg.NewMetadataRequestTopic()
+				topic.Topic = kmsg.StringPtr(strings.Repeat("x", 200) + rand.Text())
+				q.Topics = append(q.Topics, topic)
+			}
+			r, err := q.RequestWith(ctx, c)
+			if err == nil && len(r.Topics) > 0 && r.Topics[0].ErrorCode == 0 {
+				return errLetIn
+			}
+		}
+		return nil
+	})
+}
+
+func sessions(ctx context.Context, t target, _ int) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		for range 1000 {
+			_, err := strandlinev1.NewSessionServiceClient(conn).OpenSession(as(ctx, t.Token), &strandlinev1.OpenSessionRequest{Log: "mallory", Lease: durationpb.New(24 * time.Hour)})
+			if status.Code(err) == codes.ResourceExhausted || ctx.Err() != nil {
+				return nil // it has had its share
+			}
+		}
+		return nil
+	})
+}
+
+func groups(ctx context.Context, t target, worker int) error {
+	return kafka(t, t.Password, func(c *kgo.Client) error {
+		for i := range 100 {
+			q := kmsg.NewPtrJoinGroupRequest()
+			q.Group, q.ProtocolType, q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = fmt.Sprintf("mallory-%d-%d", worker, i), "consumer", 30_000, 100
+			q.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: make([]byte, 200<<10)}}
+			r, err := q.RequestWith(ctx, c)
+			if err == nil && r.ErrorCode == kerr.MemberIDRequired.Code {
+				q.MemberID = r.MemberID
+				_, err = q.RequestWith(ctx, c)
+			}
+			if err != nil {
+				return nil
+			}
+		}
+		return nil
+	})
+}
