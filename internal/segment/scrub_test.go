@@ -103,14 +103,20 @@ func TestAScrubSeesTheDisk(t *testing.T) {
 			require.NoError(t, s.Scrub(nil, none(t)))
 			require.NoError(t, s.Close())
 			disk.PowerCut(faultdisk.Nothing)
-			report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
-			require.NoError(t, err)
-			require.Empty(t, report.Damage)
-			s = openOurs(t, disk)
-			requireEntries(t, s, ownedEntries(s.FirstIndex(), exchangeEntries, ours))
-			require.NoError(t, s.Close())
+			requireWhole(t, disk)
 		})
 	}
+}
+
+// requireWhole: the files of our log are free of damage, and hold what they did.
+func requireWhole(t *testing.T, disk *faultdisk.Disk) {
+	t.Helper()
+	report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
+	require.NoError(t, err)
+	require.Empty(t, report.Damage)
+	s := openOurs(t, disk)
+	requireEntries(t, s, ownedEntries(s.FirstIndex(), exchangeEntries, ours))
+	require.NoError(t, s.Close())
 }
 
 // The only snapshot of a log that does not have its first entries stays until
@@ -271,12 +277,7 @@ func TestDamagedSnapshotsAreFoundAtTheStart(t *testing.T) {
 			require.NotContains(t, disk.Names(), rotten)
 			require.Contains(t, disk.Names(), rotten+".bad")
 			require.NoError(t, s.Close())
-			report, err := repair.Survey(t.Context(), disk, dir, store.Options{Owner: ours}, nil)
-			require.NoError(t, err)
-			require.Empty(t, report.Damage)
-			s = openOurs(t, disk)
-			requireEntries(t, s, ownedEntries(s.FirstIndex(), exchangeEntries, ours))
-			require.NoError(t, s.Close())
+			requireWhole(t, disk)
 		})
 	}
 }

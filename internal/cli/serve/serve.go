@@ -17,6 +17,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/server"
+	"strandline.dev/internal/server/kafka/topics"
 	"strandline.dev/internal/transport/secure"
 )
 
@@ -165,6 +166,9 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 			if s.Node.DiskStall == 0 {
 				return terminal.Misused(command, "--disk-stall 0: every write takes some time")
 			}
+			if n := s.KafkaAutoPartitions; n < 1 || n > topics.MaxPartitions {
+				return terminal.Misused(command, "--kafka-auto-partitions %d: a topic has 1 to %d", n, topics.MaxPartitions)
+			}
 			// A log collector reads both streams: then all of both is JSON.
 			c.JSON = c.JSON || style == styleJSON
 			s.Node.Logger = style.logger(c.Err, level)
@@ -193,7 +197,7 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
 	flags.StringVar(&s.Node.KafkaAddress, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
 	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
-	flags.IntVar(&s.KafkaAutoPartitions, "kafka-auto-partitions", 1, "how many partitions such a topic gets, and one created without a number: a `number` from 1 to 1000, the nearest of which counts")
+	flags.IntVar(&s.KafkaAutoPartitions, "kafka-auto-partitions", 1, "how many partitions such a topic gets, and one created without a number: a `number` from 1 to 1000")
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
 	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate, or where rights are enforced a token or a password")
