@@ -4,5 +4,6 @@ package flaws
 var ByTests = []struct{ Flaw, Test, Room string }{
 	{"highest-hold-counts", "TestTranscripts", "internal/sequence"},
 	{"scrub-trusts-checksums", "TestAWalkerNamesAForgedBatch", "internal/digest"},
+	{"sent-is-recycled", "TestBytesThatWereSentByReferenceAreNeverWrittenAgain", "internal/segment"},
 	{"stopped-log-shows-all", "TestALogIsReadAsFarAsItIsKnownToBeCommitted", "internal/node/stopped"},
 }
