@@ -138,8 +138,8 @@ func (h honest) append(ctx context.Context, done <-chan struct{}) (times []time.
 	}
 }
 
-// told is what the process that serves says of itself.
-type told struct {
+// served is what the process that serves says of itself.
+type served struct {
 	Target target
 	Honest honest
 }
@@ -150,7 +150,7 @@ func serve(directory string) error {
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(told{t, h}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(served{t, h}); err != nil {
 		return err
 	}
 	var b [1]byte
@@ -210,7 +210,7 @@ func measure(a attack, lasting time.Duration) (line string, ok bool, err error) 
 		_ = in.Close()
 		_ = server.Wait()
 	}()
-	var n told
+	var n served
 	if err := json.NewDecoder(out).Decode(&n); err != nil {
 		return "", false, err
 	}
