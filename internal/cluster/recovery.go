@@ -46,7 +46,11 @@ type RemainingReplica struct {
 	Voters    []uint64      `json:"voters"`
 	Outgoing  []uint64      `json:"outgoing,omitempty"` // of a joint configuration
 	Learners  []uint64      `json:"learners,omitempty"`
-	Problem   string        `json:"problem,omitempty"` // why it cannot be used; empty: it can
+	// InForce are the voters that it counts votes of when it is started, and OutgoingInForce those of a
+	// joint configuration: the newest change of the configuration may not be known to be committed.
+	InForce         []uint64 `json:"in_force,omitempty"`
+	OutgoingInForce []uint64 `json:"outgoing_in_force,omitempty"`
+	Problem         string   `json:"problem,omitempty"` // why it cannot be used; empty: it can
 }
 
 // Same reports whether a node still has what it had when the other remains were taken.
@@ -92,7 +96,8 @@ type LogRecovery struct {
 	// continues with that. Without any nothing of the log is left.
 	Survivors []Survivor `json:"survivors"`
 	// Term is that of the entries which take the lost replicas away; 0: a majority is left, which
-	// elects a leader and takes them away as it would any.
+	// elects a leader and takes them away as it would any. It cannot where it does not know yet that
+	// the change of the configuration has committed by which it is one.
 	Term uint64 `json:"term,omitempty"`
 	// Voters is how many had a vote, and LostVoters how many of these are lost. Majority: those
 	// that are left have all that was acknowledged.
@@ -172,7 +177,7 @@ func PlanRecovery(remains []Remains) (*RecoveryPlan, error) {
 		r.recover(name)
 	}
 	r.plan.State = r.state
-	if !slices.ContainsFunc(r.plan.Logs, func(l LogRecovery) bool { return !l.Memory && !l.Majority }) {
+	if !slices.ContainsFunc(r.plan.Logs, func(l LogRecovery) bool { return !l.Memory && (!l.Majority || l.Log != CatalogID && l.Term > 0) }) {
 		return nil, ErrNothingLost
 	}
 	r.name()
@@ -287,7 +292,7 @@ func (r *recovery) continued(log uint64, name string) LogRecovery {
 		l.Committed, term = max(l.Committed, s.Committed), max(term, s.Term)
 	}
 	// By any configuration that one of them has: whose is the newest that counts, an election finds out.
-	continues := !slices.ContainsFunc(survivors, func(s Survivor) bool { return !elects(s, survivors) })
+	continues := !slices.ContainsFunc(survivors, func(s Survivor) bool { return !elects(s, survivors) || !electsAtFirst(s, survivors) })
 	if continues && log != CatalogID {
 		l.Survivors = voterFirst(survivors)
 	} else {
@@ -306,6 +311,15 @@ func elects(by Survivor, replicas []Survivor) bool {
 		there[s.ID] = true
 	}
 	return majority(by.Voters, there) && (len(by.Outgoing) == 0 || majority(by.Outgoing, there))
+}
+
+// electsAtFirst does so for the configuration that one of them begins with.
+func electsAtFirst(by Survivor, replicas []Survivor) bool {
+	if len(by.InForce) == 0 {
+		return true // a release before this one has not said it
+	}
+	by.Voters, by.Outgoing = by.InForce, by.OutgoingInForce
+	return elects(by, replicas)
 }
 
 // voterFirst puts the most complete of those replicas first that may be elected.

@@ -67,6 +67,26 @@ func TestALogContinuesFromTheMostCompleteSurvivor(t *testing.T) {
 	}
 }
 
+// A log moves to a replica that is left, which has the change that leaves the joint configuration and
+// does not know that it has committed: started again it would wait for the vote of one that is lost.
+func TestALogThatCannotElectByWhatItKnowsIsContinued(t *testing.T) {
+	s := members(3)
+	s.placed("orders", 1, 1, 2)
+	all := survivors(s, 1, 2)
+	r := left(1, 5, 2, 10, 9, 5)
+	r.InForce, r.OutgoingInForce = []uint64{5}, []uint64{4}
+	all[1].Replicas = append(all[1].Replicas, r)
+	plan, err := PlanRecovery(all)
+	require.NoError(t, err)
+	l := plan.Logs[1]
+	require.True(t, l.Majority, "nothing is lost")
+	require.NotZero(t, l.Term)
+
+	all[1].Replicas[1].OutgoingInForce = nil
+	_, err = PlanRecovery(all)
+	require.ErrorIs(t, err, ErrNothingLost)
+}
+
 // Nodes that have no file in common come to the same plan, however their remains are ordered and travel.
 func TestAPlanIsAFunctionOfTheRemains(t *testing.T) {
 	s := members(3)

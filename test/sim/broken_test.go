@@ -72,6 +72,7 @@ var flawed = []struct {
 	{"torn-move-counts", 0, []string{"one-value", "linearizable", "lost", "commit", problem}, "torn move"},
 	{"lost-change-blocks", 0, []string{problem}, "replaced change"},
 	{"joint-stays", 0, []string{problem}, "handover in vain"},
+	{"recovery-keeps-writers", 4, []string{"fence", problem}, ""},
 	{"sent-is-recycled", 6, []string{problem}, ""},
 }
 
@@ -83,6 +84,7 @@ var flawedOptions = map[string]Options{
 	"digest-not-in-snapshot": {Digests: true},
 	"digest-misses-an-entry": {Digests: true},
 	"sent-is-recycled":       {Hard: true},
+	"recovery-keeps-writers": {Hard: true},
 }
 
 func TestEveryFlawIsNoticedAndEveryRuleNoticesOne(t *testing.T) {

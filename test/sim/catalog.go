@@ -74,11 +74,12 @@ func (c *catalog) unmet(v *version) []string { return cluster.Unmet(&v.State, &v
 // settled is how many replicas the log had when it last had those that it should
 // have.
 func (c *catalog) settled() int {
-	for i := len(c.versions) - 1; ; i-- {
+	for i := len(c.versions) - 1; i >= 0; i-- {
 		if l := &c.versions[i].log; l.Settled() {
 			return len(l.Replicas)
 		}
 	}
+	return 0 // not yet since a recovery
 }
 
 // change records what is decided on the newest state, and reports whether that is
@@ -181,13 +182,16 @@ func (n *member) decide(change func(s *cluster.State) cluster.Change) {
 
 // alone reports whether a node is cut off from so many that no majority is left.
 func (w *network) alone(n *node) bool {
-	reached := 0
+	reached, members := 0, 0
 	for _, other := range w.nodes {
 		if w.reach(n, other) {
 			reached++
 		}
+		if !other.gone {
+			members++
+		}
 	}
-	return 2*reached <= len(w.nodes)
+	return 2*reached <= members
 }
 
 // reach reports whether two nodes can talk to each other.

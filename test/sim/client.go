@@ -150,5 +150,7 @@ func (g *guess) wrong(r *record.Refusal) {
 // name of a client that is new.
 func (w *world) name(kind string) string {
 	w.names++
-	return fmt.Sprint(kind, w.names)
+	name := fmt.Sprint(kind, w.names)
+	w.named = append(w.named, name)
+	return name
 }

@@ -64,6 +64,7 @@ type Counts struct {
 	ReadersRead  int `about:"changes"` // reads that one answered
 	Settled      int `about:"changes"` // times that the log had reached the replicas that it should have
 	IdleMoves    int `about:"changes"` // of an idle log, with a power cut of all at the end
+	Recoveries   int `about:"changes"` // of a cluster of which nodes were lost for good
 	Silent       int `about:"changes"` // runs that have settled without an append at the end
 
 	// What happened to files of nodes that were down.

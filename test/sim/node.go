@@ -25,8 +25,9 @@ type node struct {
 	salts io.Reader       // continues after a restart, as salts must not come again
 	made  map[uint64]bool // replicas that were made on this disk and not dropped
 
-	cuts   int // of its power
-	life   int // of the process; whatever was to happen in an earlier one does not
+	gone   bool // for good
+	cuts   int  // of its power
+	life   int  // of the process; whatever was to happen in an earlier one does not
 	up     bool
 	begun  int64 // us: when the process began
 	wall   int64 // ms by which its wall clock is wrong

@@ -47,7 +47,7 @@ func (w *operator) operateReaders() {
 // free are the nodes without a replica of the log.
 func (w *operator) free(p *cluster.Placement) (free []*node) {
 	for _, n := range w.nodes {
-		if _, here := p.On(n.id); !here {
+		if _, here := p.On(n.id); !here && !n.gone {
 			free = append(free, n)
 		}
 	}

@@ -172,26 +172,9 @@ func (w ending) live(o Options, story func(*world)) {
 	for _, n := range w.nodes {
 		n.start()
 	}
-	for range 1 + w.random.IntN(3) {
-		startProducer(w.world)
-	}
-	for range w.random.IntN(4) {
-		startSoloist(w.world)
-	}
-	for range w.random.IntN(3) {
-		startKeeper(w.world)
-	}
-	for range 1 + w.random.IntN(3) {
-		startReader(w.world)
-	}
-	if o.Holds {
-		startHolder(w.world)
-		startSoloist(w.world) // which trims
-	}
+	w.startClients(o)
 	if o.Hard {
-		for range 1 + w.random.IntN(3) {
-			startConsumer(w.world)
-		}
+		w.faults.mayRecover(o)
 	}
 	w.network.cut = map[way]bool{}
 	story(w.world)
@@ -206,6 +189,32 @@ func (w ending) live(o Options, story func(*world)) {
 	w.readAll()
 	for _, n := range w.nodes {
 		n.abandonWrite()
+	}
+}
+
+// startClients has some clients of each kind begin.
+func (w *world) startClients(o Options) {
+	for range 1 + w.random.IntN(3) {
+		startProducer(w)
+	}
+	for range w.random.IntN(4) {
+		startSoloist(w)
+	}
+	for range w.random.IntN(3) {
+		startKeeper(w)
+	}
+	for range 1 + w.random.IntN(3) {
+		startReader(w)
+	}
+	if o.Holds {
+		startHolder(w)
+		startSoloist(w) // which trims
+	}
+	if o.Hard {
+		startWriter(w)
+		for range 1 + w.random.IntN(3) {
+			startConsumer(w)
+		}
 	}
 }
 

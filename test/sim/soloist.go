@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/sequence"
@@ -18,6 +20,18 @@ type soloist struct {
 	busy      bool
 	succeeded bool
 	last      request // see appendIn
+	writes    bool    // appends with its writer term, and acquires one, and nothing else
+}
+
+// startWriter starts one that only writes with its term: after a recovery with the newest of before, as
+// one who has not heard of it.
+func startWriter(w *world) {
+	s := &soloist{world: w, name: w.name("writer "), writes: true}
+	if w.before != nil && len(w.before.granted) > 0 {
+		s.term = w.before.granted[len(w.before.granted)-1]
+	}
+	w.clients = append(w.clients, s)
+	s.loop()
 }
 
 func startSoloist(w *world) {
@@ -42,6 +56,14 @@ func (s *soloist) loop() {
 
 func (s *soloist) do() {
 	w := s.world
+	if s.writes {
+		if s.term == 0 || w.chance(10) {
+			s.acquire()
+		} else {
+			s.append(s.term, sequence.NoExpectation)
+		}
+		return
+	}
 	switch w.random.IntN(16) {
 	case 0:
 		s.acquire()
@@ -79,6 +101,11 @@ func (s *soloist) do() {
 func (s *soloist) acquire() {
 	s.command(history.Event{Verb: history.Writer}, record.Command{Kind: record.AcquireWriter}, func(a sequence.Answer, e *history.Event) {
 		s.term, e.Writer = uint64(a.WriterTerm), uint64(a.WriterTerm)
+		w := s.world
+		if w.before != nil && slices.Contains(w.before.granted, s.term) {
+			w.fail("writer term %d was granted before the recovery, and is granted again", s.term)
+		}
+		w.granted = append(w.granted, s.term)
 		e.End = new(int64(a.End))
 	})
 }
@@ -104,7 +131,12 @@ func (s *soloist) append(term uint64, expected record.Offset) {
 		a := w.batch(values)
 		a.WriterTerm, a.ExpectedEnd = record.WriterTerm(term), expected
 		return &core.Request{Append: a}
-	}, s.learnEnd)
+	}, func(a sequence.Answer, e *history.Event) {
+		if term > 0 && w.before != nil && w.before.stale && slices.Contains(w.before.granted, term) {
+			w.fail("an append with writer term %d, which was granted before the recovery, got in", term)
+		}
+		s.learnEnd(a, e)
+	})
 }
 
 func (s *soloist) learnEnd(a sequence.Answer, _ *history.Event) {

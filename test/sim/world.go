@@ -37,8 +37,11 @@ type world struct {
 	quietEnd bool  // no client begins anything in the last seconds of faults
 	// readReplicas is as in Options.
 	readReplicas bool
-	limits       *limits // nil: those of production
-	aged         bool    // all damage is an older copy of a newest segment
+	before       *before  // what a recovery has left behind; nil: there was none
+	granted      []uint64 // writer terms
+	named        []string // clients
+	limits       *limits  // nil: those of production
+	aged         bool     // all damage is an older copy of a newest segment
 	traced       io.Writer
 	flaw         *flaw // nil: everything is as it should be
 	counts       Counts

@@ -147,6 +147,8 @@ func (d *Directory) look(r *cluster.RemainingReplica, s *cluster.Remains) (err e
 	m := has.Members()
 	r.Term, r.Last, r.LastTerm, r.Committed = hard.Term, has.Last, has.LastTerm, has.Committed
 	r.Voters, r.Outgoing, r.Learners = m.Voters, m.Outgoing, m.Learners
+	now := has.InForce()
+	r.InForce, r.OutgoingInForce = now.Voters, now.Outgoing
 	r.Start, r.End = has.Bounds()
 	if r.Log == cluster.CatalogID {
 		s.Catalog, err = readCatalog(log)

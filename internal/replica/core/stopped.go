@@ -21,6 +21,8 @@ type Stopped struct {
 	Committed      record.Offset
 	table          *sequence.Table
 	members        tracker.ProgressTracker
+	// inForce are those that the replica would begin with: what it takes for committed is applied.
+	inForce Members
 }
 
 // readBytes of entries are read at once.
@@ -40,6 +42,11 @@ func ReadStopped(log segment.Log, hard segment.HardState, last uint64) (*Stopped
 	if err := s.reconfigure(confchange.Restore(s.changer(), conf)); err != nil {
 		return nil, err
 	}
+	commit, err := committedAtLeast(log, max(hard.Commit, index), last)
+	if err != nil {
+		return nil, err
+	}
+	s.inForce = s.Members()
 	for s.Last < last {
 		entries, err := log.Entries(s.Last+1, last+1, readBytes)
 		if err != nil {
@@ -51,6 +58,9 @@ func ReadStopped(log segment.Log, hard segment.HardState, last uint64) (*Stopped
 			}
 			if e.Index <= hard.Commit {
 				s.Committed = s.table.End()
+			}
+			if e.Index <= commit {
+				s.inForce = s.Members()
 			}
 		}
 	}
@@ -100,6 +110,10 @@ func (s *Stopped) Members() Members {
 	conf := s.members.ConfState()
 	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Outgoing: conf.GetVotersOutgoing()}
 }
+
+// InForce are the replicas by whose votes this one could lead if it were started: those of Members,
+// unless the newest change of the configuration is not known to be committed.
+func (s *Stopped) InForce() Members { return s.inForce }
 
 // Bounds are the range of records, [start, end).
 func (s *Stopped) Bounds() (start, end record.Offset) { return s.table.Start(), s.table.End() }

@@ -61,6 +61,10 @@ func TestATornWriteDuringAMoveMakesNoSecondLeader(t *testing.T) {
 	c.separate([]uint64{l, 4}, []uint64{torn, leaves})
 	c.wires = nil
 	c.tear(torn)
+	stopped, err := ReadStopped(c.all[torn].log, c.all[torn].log.HardState(), c.all[torn].log.LastIndex())
+	require.NoError(t, err)
+	require.Empty(t, stopped.Members().Outgoing)
+	require.Contains(t, stopped.InForce().Outgoing, leaves, "by whose vote it would be elected")
 
 	answer := c.append(l, values(t, "acknowledged"))
 	for range 4 * electionTicks {
