@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model test race clients sim fuzz bench vulncheck fix attacks
+.PHONY: help quick check format vet modules generated lint flaws model model-short test race clients sim fuzz bench vulncheck fix attacks
 
 BUF     := npx --yes @bufbuild/buf@1.71.0
 LINT    := go tool -modfile=tools/go.mod
@@ -41,6 +41,9 @@ clients: ## build and test the clients in other languages whose tools are here
 flaws: ## check that servers which are broken on purpose are noticed
 	overlay=$$(mktemp -d) && trap 'rm -rf "$$overlay"' EXIT && go run ./test/flaws/overlay "$$overlay" && \
 	go test -tags broken -overlay "$$overlay/overlay.json" ./test/sim ./test/flaws -run 'Flaw|Broken'
+
+model-short: ## the runs of the model that take a minute together
+	test/model/check short
 
 model: ## check the TLA+ model of what Strandline adds to Raft; needs Java and pip
 	test/model/check

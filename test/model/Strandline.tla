@@ -29,7 +29,7 @@ CONSTANTS
   Start,       \* the voters in the beginning
   Moves,       \* the voters that are wanted one after the other, a sequence of sets
   MaxTerm, MaxLog, MaxCuts, MaxLost,
-  Writers,     \* whether appends are grants of writer terms, or records
+  Appends,     \* what clients append: "none", "records", or "grants" of writer terms
   (* Each of these is TRUE in Strandline, and a mistake when it is not.       *)
   OpenTakesProof,     \* a log that is opened is committed up to what it proves
   DropWaits,          \* a replica that left is dropped only when that is durable
@@ -151,9 +151,9 @@ Propose(l, e) ==
 (* A leader takes appends when an entry of its own term has committed. *)
 Ready(l) == role[l] = "leader" /\ commit[l] > 0 /\ log[l][commit[l]].t = term[l]
 
-AppendRecords(l) == ~Writers /\ Ready(l) /\ Propose(l, Normal(term[l])) /\ UNCHANGED pending
+AppendRecords(l) == Appends = "records" /\ Ready(l) /\ Propose(l, Normal(term[l])) /\ UNCHANGED pending
 
-AcquireWriter(l) == Writers /\ Ready(l) /\ Propose(l, Grant(term[l], Newest(log[l]) + 1)) /\ UNCHANGED pending
+AcquireWriter(l) == Appends = "grants" /\ Ready(l) /\ Propose(l, Grant(term[l], Newest(log[l]) + 1)) /\ UNCHANGED pending
 
 (* The next move, in one joint change. *)
 Reshape(l) ==
