@@ -184,7 +184,7 @@ func (w *walk) trim(s *store.Store) error {
 func TestAPowerCutAtEveryOperation(t *testing.T) {
 	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
 		t.Run(remains.String(), func(t *testing.T) {
-			for n := 1; ; n++ {
+			for n := 1; ; n += sparse {
 				disk := faultdisk.New(uint64(n))
 				s := create(t, disk)
 				disk.StopAt(n)
@@ -228,7 +228,7 @@ func TestRandomFaults(t *testing.T) {
 		require.NoError(t, err)
 		seeds = append(seeds, seed)
 	} else {
-		for i := range uint64(12) {
+		for i := uint64(0); i < 12; i += sparse {
 			seeds = append(seeds, i, rand.Uint64())
 		}
 	}
