@@ -253,12 +253,12 @@ func within(t *testing.T, most int, what string, f func()) {
 	for range tries {
 		n, processor := cost.Of(times, f)
 		least, worked = min(least, n), min(worked, processor)
-		if least <= int64(most) {
+		if least <= cost.Most(most) {
 			break
 		}
 	}
 	t.Logf("%s: %d bytes, %v", what, least, worked)
-	require.LessOrEqual(t, least, int64(most), what)
+	require.LessOrEqual(t, least, cost.Most(most), what)
 }
 
 // atOnce is what may be held besides of a request whose caller is known, until it is refused: what has

@@ -19,6 +19,9 @@ func Of(times int, f func()) (bytes int64, processor time.Duration) {
 	return (Allocated() - allocated) / int64(times), (Worked() - worked) / time.Duration(times)
 }
 
+// Most is what may be allocated where the program allocates so many bytes.
+func Most(bytes int) int64 { return factor * int64(bytes) }
+
 // Allocated returns the bytes that the process has allocated on its heap so far.
 func Allocated() int64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
