@@ -77,10 +77,10 @@ var rooms = map[string][]string{
 	"test/disk/loopdisk": {},
 	// At the end of a campaign the entries on all disks are compared.
 	"test/chaos": {"test", "test/disk/loopdisk", "test/history/judge", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
-	// Servers that are broken on purpose, made of patched copies of the sources.
+	// Clients that misbehave, beside honest ones, and what a call takes of a process.
 	"test/attacks": {"client", "api", "embed", "internal/record"},
 	"test/cost":    {},
-
+	// Servers that are broken on purpose, made of patched copies of the sources.
 	"test/flaws": {},
 	// What clients were answered, and the rules for it: it judges the servers and
 	// shares nothing with them.

@@ -1,4 +1,4 @@
-"""How a client is told whom to connect to, and what to show."""
+"""Where a client finds the addresses to connect to, and the token to show."""
 
 import asyncio
 import time

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/toml/v2"
@@ -27,7 +26,7 @@ type Contexts struct{ dir string }
 // contextKeys are the settings that a context may have.
 var contextKeys = map[string]bool{"server": true, "tls-ca": true, "tls-cert": true, "tls-key": true, "token-file": true, "insecure": true}
 
-// Contexts are those of the user whom the environment tells of.
+// Contexts returns those of the user, in the directory that the environment names.
 func (c *Terminal) Contexts() (Contexts, error) {
 	variable := func(name string) string {
 		for _, entry := range c.Environ {
@@ -129,7 +128,7 @@ func orNone(names []string) string {
 	if len(names) == 0 {
 		return "none, make one with \"strandline context create\""
 	}
-	return strings.Join(slices.Clone(names), ", ")
+	return strings.Join(names, ", ")
 }
 
 // writeWhole writes a file that only its owner reads, or none.
