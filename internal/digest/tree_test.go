@@ -298,6 +298,23 @@ func TestADigestCanBeginAnew(t *testing.T) {
 	require.EqualValues(t, 3, old.Batches)
 }
 
+// Batches that no entry has the contents of are lost, and the digest begins anew behind them: there is none as of
+// an offset before that.
+func TestWhereLostBatchesAreNotCoveredThereIsNoDigest(t *testing.T) {
+	l := entries{t: t, random: rand.New(rand.NewPCG(9, 9))}
+	l.add(true, 2, 2)
+	snapshot := l.trees[0]
+	require.NotZero(t, snapshot.Uncovered)
+	w := NewWalker(&snapshot, true, 4, nil)
+	_, err := w.Finish()
+	require.ErrorIs(t, err, ErrState, "an entry to come may have them")
+	w.Add(l.add(true, 3), 1)
+	require.True(t, w.Done())
+	got, err := w.Finish()
+	require.NoError(t, err)
+	require.Equal(t, Tree{Covered: 4, End: 4}, got)
+}
+
 func TestACloneGrowsByItself(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var tree Tree

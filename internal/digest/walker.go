@@ -125,8 +125,12 @@ func (w *Walker) Done() bool {
 func (w *Walker) Compared() bool { return len(w.hashed) == 0 || w.hashed[0].End() > w.limit }
 
 // Finish adds the batches up to limit that are no leaves yet, and returns the tree, as of the last of
-// them. It fails where the content of a batch has not come that lies before what was given.
+// them. It fails where the content of a batch has not come that lies before what was given; of one that is lost, as
+// the digest begins anew behind limit, none ever comes, and up to there is no digest.
 func (w *Walker) Finish() (Tree, error) {
+	if w.awaited > 0 && w.over {
+		return Tree{Covered: w.reached, End: w.reached}, nil
+	}
 	if w.awaited > 0 {
 		return Tree{}, fmt.Errorf("%w: no entry has the contents of %d bytes of batches from offset %d on, which are not there", ErrState, w.awaited, w.Covered)
 	}

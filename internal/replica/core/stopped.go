@@ -19,6 +19,7 @@ import (
 type Stopped struct {
 	Last, LastTerm uint64 // 0, 0 of a log that has only its beginning
 	Committed      record.Offset
+	stored         record.Offset // where the entries begin
 	table          *sequence.Table
 	members        tracker.ProgressTracker
 	// inForce are those that the replica would begin with: what it takes for committed is applied.
@@ -38,7 +39,7 @@ func ReadStopped(log segment.Log, hard segment.HardState, last uint64) (*Stopped
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot at index %d: %w", index, err)
 	}
-	s := &Stopped{Last: index, LastTerm: term, Committed: table.End(), table: table, members: tracker.MakeProgressTracker(1, 0)}
+	s := &Stopped{Last: index, LastTerm: term, Committed: table.End(), stored: log.StartOffset(), table: table, members: tracker.MakeProgressTracker(1, 0)}
 	if err := s.reconfigure(confchange.Restore(s.changer(), conf)); err != nil {
 		return nil, err
 	}
@@ -115,8 +116,10 @@ func (s *Stopped) Members() Members {
 // unless the newest change of the configuration is not known to be committed.
 func (s *Stopped) InForce() Members { return s.inForce }
 
-// Bounds are the range of records, [start, end).
-func (s *Stopped) Bounds() (start, end record.Offset) { return s.table.Start(), s.table.End() }
+// Bounds are the range of records that are stored, [start, end).
+func (s *Stopped) Bounds() (start, end record.Offset) {
+	return max(s.table.Start(), s.stored), s.table.End()
+}
 
 // Continuation says how a log continues that has lost its majority.
 type Continuation struct {
@@ -195,6 +198,9 @@ func (s *Stopped) changesTo(c Continuation) (changes []*raftpb.ConfChangeV2) {
 func (s *Stopped) append(c Continuation) ([]sequence.Proposal, error) {
 	leader := sequence.New(s.table)
 	leader.StartLeading(int32(c.Term), 0)
+	if err := s.trimToStored(leader); err != nil {
+		return nil, err
+	}
 	if len(c.Records) > 0 {
 		if err := appendTo(leader, c); err != nil {
 			return nil, err
@@ -207,6 +213,28 @@ func (s *Stopped) append(c Continuation) ([]sequence.Proposal, error) {
 		}
 	}
 	return leader.Seal(c.Unix), nil
+}
+
+// trimToStored lets the log begin where what is stored begins. A replica that has begun with a leader's
+// snapshot, and not received yet the trim because of which it was sent one, has nothing before; nobody
+// is left to send that trim, and a log that lacks its oldest records does not serve.
+func (s *Stopped) trimToStored(leader *sequence.Sequencer) error {
+	if s.stored <= s.table.Start() {
+		return nil
+	}
+	for _, h := range s.table.Holds() {
+		if h.Offset >= s.stored {
+			continue
+		}
+		answer := leader.Command(record.Command{Kind: record.SetHold, Offset: s.stored, Lease: h.Lease, Text: record.AppendHold(nil, h)})
+		if answer.Refusal != nil {
+			return answer.Refusal
+		}
+	}
+	if answer := leader.Command(record.Command{Kind: record.Trim, Offset: s.stored}); answer.Refusal != nil {
+		return answer.Refusal
+	}
+	return nil
 }
 
 func appendTo(leader *sequence.Sequencer, c Continuation) error {

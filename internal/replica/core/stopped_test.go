@@ -138,3 +138,43 @@ func TestALogContinuesAboveAllWriterTermsThatLostReplicasGranted(t *testing.T) {
 	require.Nil(t, write(next))
 	require.Equal(t, record.Fenced, write(lost).Reason)
 }
+
+// The one that is left has begun with a leader's snapshot, and the trim because of which it was sent one is
+// lost with the others. The log continues where what is stored begins, and its holds with it.
+func TestALogContinuesWhereWhatIsStoredBegins(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	require.Nil(t, c.append(l, values(t, "one", "two")).Refusal)
+	hold := record.Hold{Name: "backup", Pointer: []byte("here")}
+	require.Nil(t, c.command(l, record.Command{Kind: record.SetHold, Text: record.AppendHold(nil, hold)}).Refusal)
+	c.settle()
+	leader := c.all[l].core.Group.storage
+	begin, err := Bootstrap([]uint64{1, 2, 3})
+	require.NoError(t, err)
+	log := memory.New(begin)
+	hard := segment.HardState{Term: leader.appliedTerm, Commit: leader.applied}
+	require.NoError(t, log.Reset(leader.applied, leader.appliedTerm, 2, hard, encodeState(begin.ConfState, leader.table.Snapshot(nil))))
+
+	s, err := ReadStopped(log, hard, log.LastIndex())
+	require.NoError(t, err)
+	start, end := s.Bounds()
+	require.EqualValues(t, 2, start)
+	require.EqualValues(t, 2, end)
+	w, err := s.Continue(Continuation{Replica: 9, Keep: []uint64{9}, Term: 70_000, Unix: c.now.Unix, WriterTerms: 1000})
+	require.NoError(t, err)
+	_, err = log.Write([]segment.Write{w})
+	require.NoError(t, err)
+
+	left := &trio{t: t, now: c.now, all: map[uint64]*member{9: {log: log}}, cut: map[[2]uint64]bool{}}
+	left.restart(9)
+	left.leader()
+	a := left.append(9, values(t, "three"))
+	for range 10 {
+		left.tick()
+	}
+	require.Nil(t, a.Refusal)
+	require.EqualValues(t, 2, a.First.First)
+	require.False(t, left.all[9].core.Status().Short)
+	hold.Offset = 2
+	require.Equal(t, []record.Hold{hold}, left.all[9].core.Group.storage.table.Holds())
+}
