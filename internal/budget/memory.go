@@ -30,6 +30,8 @@ type Memory struct {
 	Sending, Received *Shares
 	// Sessions are what logs remember of their sessions.
 	Sessions *Shares
+	// Owners count open sessions by whose they are.
+	Owners *Owners
 	// Reads are chunks on their way to clients that have taken the chunk before in time,
 	// and those read ahead; SlowReads are those on their way to all other clients.
 	Reads, SlowReads *Pool
@@ -52,10 +54,12 @@ const (
 func New(size int64) *Memory {
 	size = max(size, Least)
 	part := func(of int64) int64 { return min(size/of, most) }
+	sessions := NewShares(size / 16)
 	return &Memory{
-		size: size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
+		Owners: NewOwners(sessions),
+		size:   size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), SlowReads: NewPool(size / 8), Fetches: NewPool(part(16)),
-		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: NewShares(size / 16), Groups: NewShares(size / 32),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: sessions, Groups: NewShares(size / 32),
 	}
 }
 

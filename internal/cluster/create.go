@@ -22,6 +22,7 @@ type NewLog struct {
 	Config  Config
 	Created int64  // unix ms
 	Request string // see Log.Request
+	Creator string // see Log.Creator
 	// Nodes are to hold the log, and the first to lead it; nil: they are chosen.
 	Nodes []uint64
 }
@@ -36,6 +37,12 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 		return Log{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
 	}
 	l := Log{ID: s.NextLog, Name: q.Name, Config: q.Config, Created: q.Created, Request: q.Request}
+	if q.Creator != "" && s.FeatureLevel() >= creatorLevel {
+		if refusal := refuseCrowding(s, q.Creator); refusal != nil {
+			return Log{}, refusal
+		}
+		l.Creator = q.Creator
+	}
 	l.Config.Revision = 1
 	if l.Config.Rule.Empty() {
 		l.Config.Rule = nil
@@ -76,6 +83,29 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 		l.Stretch = s.Stretch // until its own round trips are known
 	}
 	return l, nil
+}
+
+// creatorLevel is the feature level that allows Log.Creator.
+const creatorLevel = 4
+
+// refuseCrowding refuses one more log of a principal that would then have created more than fit into
+// the cluster besides: one may have half of all there can be, and leaves the other half to others.
+func refuseCrowding(s *State, creator string) *record.Refusal {
+	left := MaxLogs - len(s.Logs)
+	if len(s.Logs) < left {
+		return nil // nobody has created more than there are
+	}
+	own := 0
+	for _, l := range s.Logs {
+		if l.Creator == creator {
+			own++
+		}
+	}
+	if own < left {
+		return nil
+	}
+	return record.Refuse(record.TooLarge,
+		"%s has created %d of the cluster's logs, and there is room for %d more, which is left to others: delete logs, or have an administrator create this one", creator, own, left)
 }
 
 // checkNodes refuses nodes that cannot hold a log together.

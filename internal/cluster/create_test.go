@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,48 @@ func TestWhatALogCannotBeCreatedFrom(t *testing.T) {
 	require.Nil(t, refusal)
 	require.Equal(t, 1, l.Config.Replicas, "as many as were given")
 	require.Positive(t, l.Ceiling, "a memory log has offsets reserved")
+}
+
+// One user creates logs until it is refused, another one still can.
+func TestOnePrincipalLeavesHalfOfTheLogsToOthers(t *testing.T) {
+	all := func(uint64) bool { return true }
+	s := members(1)
+	s.Level = creatorLevel
+	create := func(name, creator string) *record.Refusal {
+		l, refusal := CreateLog(s, NewLog{Name: name, Creator: creator}, all)
+		if refusal == nil {
+			s.put(l)
+		}
+		return refusal
+	}
+	for i := range MaxLogs/2 - 1 { // as create would, which takes longer
+		name := fmt.Sprint("bobs-", i)
+		s.Logs[name] = Log{Name: name, Creator: "user/bob"}
+	}
+	require.Nil(t, create("bobs-last", "user/bob"))
+	refusal := create("bobs-too-many", "user/bob")
+	require.Equal(t, record.TooLarge, refusal.Reason)
+	require.Equal(t, "user/bob has created 5000 of the cluster's logs, and there is room for 5000 more, which is left to others: delete logs, or have an administrator create this one", refusal.Detail)
+	require.Nil(t, create("carols", "user/carol"))
+	require.Equal(t, "user/carol", s.Logs["carols"].Creator)
+	require.Nil(t, create("by-an-administrator", ""))
+	_, refusal = CreatePartitions(s, NewPartitions{Topic: "topic", Until: 2, Creator: "user/bob"}, all)
+	require.NotNil(t, refusal)
+
+	c, refusal := DeleteLog(s, "bobs-7", 0)
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(c))
+	for i := range 2 { // those of carol and the administrator leave less
+		c, refusal = DeleteLog(s, fmt.Sprint("bobs-", i), 0)
+		require.Nil(t, refusal)
+		require.NoError(t, s.Fold(c))
+	}
+	require.Nil(t, create("bobs-again", "user/bob"))
+
+	s.Level = creatorLevel - 1
+	require.NotNil(t, s.Logs["bobs-again"])
+	require.Nil(t, create("before-the-level", "user/bob"))
+	require.Empty(t, s.Logs["before-the-level"].Creator, "older nodes would not understand it")
 }
 
 func TestReconfigureKeepsWhatWasNotConfigured(t *testing.T) {

@@ -35,7 +35,7 @@ const firstLevel = 1
 //	1  everything before there were levels
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
 //	3  digests of logs, and their stretch
-//	4  the secret of access.List
+//	4  the secret of access.List, and who has created a log
 //
 // What only a higher level allows is marked in Change, Node, Log and Config with the tag since; for
 // commands of logs see AllowCommand.

@@ -76,6 +76,8 @@ type Log struct {
 	// Request is what the caller named the request that created the log, so that
 	// it finds the log when it sends the request again; empty: nothing.
 	Request string `json:"request,omitempty"`
+	// Creator is the principal whose share of the cluster's logs it takes; empty: nobody's.
+	Creator string `json:"creator,omitempty" since:"4"`
 	Placement
 	// Reserved is for memory logs only.
 	Reserved

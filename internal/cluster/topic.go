@@ -29,6 +29,7 @@ type NewPartitions struct {
 	From, Until int32 // half-open; From 0 creates the topic
 	Config      Config
 	Created     int64      // unix ms
+	Creator     string     // see Log.Creator
 	Nodes       [][]uint64 // of each; nil: they are chosen
 }
 
@@ -41,7 +42,7 @@ func CreatePartitions(s *State, q NewPartitions, alive func(node uint64) bool) (
 	}
 	planned := s.Clone()
 	for p := q.From; p < q.Until; p++ {
-		one := NewLog{Name: PartitionLog(q.Topic, p), Config: q.Config, Created: q.Created}
+		one := NewLog{Name: PartitionLog(q.Topic, p), Config: q.Config, Created: q.Created, Creator: q.Creator}
 		if q.From > 0 {
 			one.Config.Replicas = first.Config.Replicas
 		}

@@ -97,10 +97,7 @@ func CheckLabels(labels []Label) error {
 }
 
 // MaxOwner is the largest Caller.Owner.
-const MaxOwner = verbs.MaxOwner
-
-// OwnerOf returns the Caller.Owner that opened a session, see verbs.OwnerOf.
-func OwnerOf(id record.SessionID) uint32 { return verbs.OwnerOf(id) }
+const MaxOwner = record.MaxSessionOwner
 
 // IsSystem reports whether a name belongs to the system, see verbs.IsSystem.
 func IsSystem(log string) bool { return verbs.IsSystem(log) }

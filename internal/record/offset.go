@@ -9,6 +9,22 @@ type Offset int64
 // and never reused; 0 means "no session".
 type SessionID uint64
 
+// sessionOwnerShift is where the owner lies in the id of a session. What is below counts sessions, a
+// trillion of them; the id remains positive in 64 bits, as Kafka's producer ids are.
+const sessionOwnerShift = 40
+
+// MaxSessionOwner is the largest owner of a session.
+const MaxSessionOwner = 1<<(63-sessionOwnerShift) - 1
+
+// Owner returns the number of the principal that opened the session; 0: nobody's, as where rights are not
+// enforced.
+func (id SessionID) Owner() uint32 { return uint32(id >> sessionOwnerShift) }
+
+// Owned is the id that a session gets for an owner.
+func (id SessionID) Owned(owner uint32) SessionID {
+	return id | SessionID(owner)<<sessionOwnerShift
+}
+
 // Epoch counts the lives of one session. Sequences start at 0 in each epoch;
 // an append of a lower epoch than the session's is refused.
 type Epoch uint32

@@ -152,10 +152,12 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	if s.room != RoomForRecords {
 		return noRoomForRecords()
 	}
-	if p.begins && s.log.sessions >= MaxOpenSessions {
-		return tooManySessions()
+	if p.begins {
+		if refusal := s.refuseOpening(a.Session); refusal != nil {
+			return refusal
+		}
 	}
-	if s.left == MemoryUsedUp && (p.begins || s.remembers(a) > s.table.limits.LeastSpans) {
+	if s.left == MemoryUsedUp && s.remembers(a) > s.table.limits.LeastSpans {
 		return noMemoryForSessions()
 	}
 	if a.Atomic && entryHeaderBytes+encodedBytes(a) > record.MaxEntryBytes {
@@ -164,10 +166,6 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		return r
 	}
 	return nil
-}
-
-func tooManySessions() *record.Refusal {
-	return record.Refuse(record.Busy, "%d sessions are open, which is the limit", MaxOpenSessions)
 }
 
 // accept gives the rest of the request its offsets and puts it into proposals.
@@ -213,8 +211,7 @@ func (s appends) advance(st standing, m *record.BatchMeta) {
 		c.beginEpoch(m.Epoch)
 	}
 	if !c.view.open {
-		c.setOpen(true)
-		s.log.sessions++
+		s.turn(c, true)
 	}
 	c.take(m.Count, s.log.end, s.open.number)
 }

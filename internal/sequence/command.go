@@ -61,14 +61,12 @@ func (s commands) openSession(c record.Command) Answer {
 		return s.refuse(record.Refuse(record.Invalid, "session %d was opened before", c.Session))
 	case s.log.sealed:
 		return s.refuse(record.Refuse(record.Sealed, "the log is sealed"))
-	case s.log.sessions >= MaxOpenSessions:
-		return s.refuse(tooManySessions())
-	case s.left == MemoryUsedUp:
-		return s.refuse(noMemoryForSessions())
+	}
+	if refusal := s.refuseOpening(c.Session); refusal != nil {
+		return s.refuse(refusal)
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Lease: c.Lease})
-	s.change(d, c.Session, standing{}).setOpen(true)
-	s.log.sessions++
+	s.turn(s.change(d, c.Session, standing{}), true)
 	return Answer{RestsOn: d.number}
 }
 
@@ -81,8 +79,7 @@ func (s commands) endSession(c record.Command) Answer {
 		return s.unchanged()
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
-	s.change(d, c.Session, st).setOpen(false)
-	s.log.sessions--
+	s.turn(s.change(d, c.Session, st), false)
 	return Answer{RestsOn: d.number}
 }
 

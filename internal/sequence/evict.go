@@ -24,14 +24,17 @@ type eviction struct {
 // most.
 func (s expiry) silent(most int) []record.SessionID {
 	l, e := &s.leases, &s.leases.eviction
-	if s.log.sessions <= evictAbove && s.left == MemoryAmple {
+	if s.owners.crowding != 0 && !s.crowded(maxExpiredAtOnce) {
+		s.owners.crowding = 0
+	}
+	if !s.short() && s.owners.crowding == 0 {
 		*e = eviction{next: e.next}
 		return nil
 	}
 	if len(e.due) == 0 && l.elapsed >= e.next {
 		e.next = l.elapsed + evictEveryMs
 		most := s.log.sessions - evictAbove
-		if s.left != MemoryAmple {
+		if s.left != MemoryAmple || s.owners.crowding != 0 {
 			most = max(most, maxExpiredAtOnce)
 		}
 		e.due = s.longestSilent(most)
@@ -46,10 +49,13 @@ func (s expiry) silent(most int) []record.SessionID {
 	return ended
 }
 
+// short reports whether the log has little room for sessions, whoever opens them.
+func (s expiry) short() bool { return s.log.sessions > evictAbove || s.left != MemoryAmple }
+
 func (s expiry) longestSilent(most int) []*lease {
 	var found []*lease
 	for _, one := range s.leases.byID {
-		if s.evictable(one) {
+		if s.evictable(one) && (s.short() || one.id.Owner() == s.owners.crowding) {
 			found = append(found, one)
 		}
 	}
@@ -69,7 +75,7 @@ func (s expiry) evictable(l *lease) bool {
 
 // inTheWay reports whether a session that has a lease is to make room for others.
 func (s expiry) inTheWay(l *lease) bool {
-	return (s.log.sessions > evictAbove || s.left != MemoryAmple) && s.evictable(l)
+	return (s.short() || l.id.Owner() == s.owners.crowding) && s.evictable(l)
 }
 
 // Forgettable returns sessions for each of which ForgetSession is due at unixMs, some

@@ -156,11 +156,6 @@ func (s *overlay) change(d *proposal, id record.SessionID, st standing) *change 
 	return &d.changes[len(d.changes)-1]
 }
 
-func (c *change) setOpen(open bool) {
-	c.view.open = open
-	c.turns = true
-}
-
 // beginEpoch moves the session to a higher epoch.
 func (c *change) beginEpoch(epoch record.Epoch) {
 	v := c.view

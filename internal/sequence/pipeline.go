@@ -21,6 +21,7 @@ type pipeline struct {
 	overlay
 	resources
 	covering
+	owners      owners
 	leading     bool
 	leaderEpoch int32
 
@@ -132,6 +133,7 @@ func (s *pipeline) Drop(number uint64) {
 func (s *pipeline) undo(d *proposal) {
 	for i := len(d.changes) - 1; i >= 0; i-- {
 		c := d.changes[i]
+		s.turnBack(&c)
 		c.view.standing = c.before
 		if c.span {
 			c.view.spans.popBack()
@@ -171,6 +173,7 @@ func (s *pipeline) retire(d *proposal) {
 func (s *pipeline) restart() {
 	s.log, s.chain, s.time = s.table.log, s.table.chain, s.table.time
 	s.covering = covering{folded: s.table, projected: &s.log, leads: s.leading}
+	s.owners.start(s.table)
 }
 
 // Release gives back the memory kept for proposals to come.

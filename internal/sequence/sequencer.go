@@ -42,6 +42,7 @@ func (s *Sequencer) StopLeading() {
 		s.undo(s.proposals.popBack())
 	}
 	s.open, s.sealed = nil, 0
+	s.owners.stop()
 	s.leases, s.covering = leases{}, covering{folded: s.table, projected: &s.log}
 	s.forgetMemory()
 }

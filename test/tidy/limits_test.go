@@ -28,7 +28,7 @@ var notLimits = map[string]string{
 	"verbs.maxOffset":           "2^63",
 	"replicas.maxReopenPause":   "a pause",
 	"node.MaxOwner":             "a field of a number",
-	"verbs.MaxOwner":            "a field of a number",
+	"record.MaxSessionOwner":    "a field of a number",
 	"rpc.maxPiece":              "how a file is sent",
 	"peer.maxPart":              "how a message is sent",
 	"readers.maxKept":           "memory that is used again",

@@ -87,7 +87,7 @@ func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 			return cluster.Change{}, nil
 		}
 		created, refusal := cluster.CreateLog(s, cluster.NewLog{
-			Name: name, Config: settings.EncodeConfig(config), Created: a.self.Now().UnixMilli(), Request: caller.Request,
+			Name: name, Config: settings.EncodeConfig(config), Created: a.self.Now().UnixMilli(), Request: caller.Request, Creator: caller.Creator,
 		}, a.peers.Reaches)
 		if refusal != nil {
 			return cluster.Change{}, refusal

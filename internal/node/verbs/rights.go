@@ -65,18 +65,3 @@ func (r *rights) AccessList(ctx context.Context) (access.List, error) {
 	}
 	return c.Shown.Load().Access, nil
 }
-
-// sessionOwnerShift is where Caller.Owner lies in the id of a session. What is below
-// counts sessions, a trillion of them; the id remains positive in 64 bits, as Kafka's producer ids are.
-const sessionOwnerShift = 40
-
-// MaxOwner is the largest Caller.Owner.
-const MaxOwner = 1<<(63-sessionOwnerShift) - 1
-
-// OwnerOf returns the Caller.Owner that opened a session.
-func OwnerOf(id record.SessionID) uint32 { return uint32(id >> sessionOwnerShift) }
-
-// owned is the id that a session gets for a caller.
-func (c Caller) owned(id record.SessionID) record.SessionID {
-	return id | record.SessionID(c.Owner)<<sessionOwnerShift
-}

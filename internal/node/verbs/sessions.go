@@ -105,7 +105,7 @@ func (ss *Sessions) OpenSession(ctx context.Context, caller Caller, log string, 
 	if err != nil {
 		return Session{}, err
 	}
-	id = caller.owned(id)
+	id = id.Owned(caller.Owner)
 	c := record.Command{Kind: record.OpenSession, Session: id, Lease: uint32(lease.Milliseconds())}
 	if _, err := h.Command(ctx, c); err != nil {
 		return Session{}, err
@@ -201,5 +201,5 @@ func (ss *Sessions) ReserveSession(ctx context.Context, caller Caller) (record.S
 		return 0, ss.self.NotMember()
 	}
 	id, err := ss.IDs.Next(ctx, c)
-	return caller.owned(id), err
+	return id.Owned(caller.Owner), err
 }

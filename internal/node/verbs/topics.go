@@ -56,7 +56,7 @@ func (tp *topics) CreateTopic(ctx context.Context, c Caller, name string, partit
 	if r := checkName(Caller{}, name); r != nil {
 		return Topic{}, r
 	}
-	return tp.createPartitions(ctx, name, 0, partitions, config, on)
+	return tp.createPartitions(ctx, c, name, 0, partitions, config, on)
 }
 
 // AddPartitions makes a topic have more partitions, which are configured like
@@ -67,11 +67,11 @@ func (tp *topics) AddPartitions(ctx context.Context, c Caller, name string, part
 		return err
 	}
 	config := t.Partitions[0].Config
-	_, err = tp.createPartitions(ctx, name, int32(len(t.Partitions)), partitions, config, on)
+	_, err = tp.createPartitions(ctx, c, name, int32(len(t.Partitions)), partitions, config, on)
 	return err
 }
 
-func (tp *topics) createPartitions(ctx context.Context, topic string, from, until int32, config settings.Config, on [][]uint64) (Topic, error) {
+func (tp *topics) createPartitions(ctx context.Context, caller Caller, topic string, from, until int32, config settings.Config, on [][]uint64) (Topic, error) {
 	t := Topic{Name: topic}
 	if on != nil && len(on) != int(until-from) {
 		return t, record.Refuse(record.Invalid, "nodes are given for %d partitions, and there are %d to make", len(on), until-from)
@@ -83,7 +83,7 @@ func (tp *topics) createPartitions(ctx context.Context, topic string, from, unti
 	if c == nil {
 		return t, tp.self.NotMember()
 	}
-	q := cluster.NewPartitions{Topic: topic, From: from, Until: until, Config: settings.EncodeConfig(config), Created: tp.self.Now().UnixMilli(), Nodes: on}
+	q := cluster.NewPartitions{Topic: topic, From: from, Until: until, Config: settings.EncodeConfig(config), Created: tp.self.Now().UnixMilli(), Nodes: on, Creator: caller.Creator}
 	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		return catalog.Refusable(cluster.CreatePartitions(s, q, tp.peers.Reaches))
 	})

@@ -23,8 +23,11 @@ type Caller struct {
 	// log has the name. Every verb on another log of that name is refused with
 	// LogReplaced.
 	Log uint64
-	// Owner goes into the ids of sessions that the caller opens, see OwnerOf; 0: nobody's.
+	// Owner goes into the ids of sessions that the caller opens, see record.SessionID.Owner; 0: nobody's.
 	Owner uint32
+	// Creator is the principal whose share of the cluster's logs the caller's new ones take; empty: nobody's,
+	// where rights are not enforced and of who may administer the cluster.
+	Creator string
 	// Trace is the caller's span, which the spans of its appends continue; nil: none.
 	Trace *trace.SpanContext
 	// Request names the call among all calls of all callers, and is the same in

@@ -274,4 +274,5 @@ func (c *Core) Release() {
 	c.Group.storage.tail.Release()
 	c.Group.storage.feed.Release()
 	c.sessions.count(0)
+	c.proposer.sequencer.StopLeading() // which takes its sessions from those of their owners
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -13,6 +14,7 @@ type proposer struct {
 	handover  *handover
 	confirm   *confirmations
 	sequencer *sequence.Sequencer
+	owners    *budget.Owners // of the node
 
 	// Requests that wait for their turn to be proposed, oldest first.
 	queue    []*Request

@@ -213,6 +213,12 @@ func (g *core) mayBy(rules *access.Rules, known bool, c *node.Caller, verb strin
 		d.used.Or(uint32(need))
 	}
 	c.Owner = h.owner
+	if need == access.Create || need == access.Configure {
+		c.Creator = h.Principal
+		if h.on(rules, access.OfCluster, now).rights&access.Administer != 0 {
+			c.Creator = ""
+		}
+	}
 	return nil
 }
 
@@ -222,7 +228,7 @@ func (g *core) mayUse(c *node.Caller, verb, log string, session record.SessionID
 		return refusal
 	}
 	// One that was opened before rights were enforced belongs to nobody.
-	if owner := node.OwnerOf(session); owner != 0 && owner != c.Owner {
+	if owner := session.Owner(); owner != 0 && owner != c.Owner {
 		refusal := record.Refuse(record.Denied, "session %d belongs to another principal than %s", session, c.By)
 		g.record(c, verb, access.OfLog(log), refusal)
 		return refusal

@@ -1,0 +1,28 @@
+package budget
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnOwnerLeavesToOthersAsMuchAsItHas(t *testing.T) {
+	s := NewShares(100)
+	o := NewOwners(s)
+	take := func(owner uint32) int {
+		for n := 0; ; n++ {
+			if o.Crowds(owner, 10) {
+				return n
+			}
+			s.Changed(0, 10)
+			o.Changed(owner, 1)
+		}
+	}
+	require.Equal(t, 5, take(1))
+	require.Equal(t, 3, take(2))
+	require.Equal(t, 1, take(3))
+	o.Changed(1, -5)
+	s.Changed(50, 0)
+	require.Len(t, o.held, 2, "nothing is kept of who holds nothing")
+	require.False(t, o.Crowds(1, 10))
+}

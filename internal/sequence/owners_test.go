@@ -1,0 +1,144 @@
+package sequence
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/record"
+)
+
+// asked opens sessions of principals.
+type asked struct {
+	*Sequencer
+	ids record.SessionID
+}
+
+func newAsked(t *Table, n NodeOwners) *asked {
+	s := New(t)
+	s.CountOwners(n)
+	s.StartLeading(1, 0)
+	return &asked{Sequencer: s, ids: MaxOpenSessions}
+}
+
+func (s *asked) open(owner uint32) (record.SessionID, *record.Refusal) {
+	s.ids++
+	id := s.ids.Owned(owner)
+	return id, s.Command(record.Command{Kind: record.OpenSession, Session: id, Lease: 1000}).Refusal
+}
+
+const bob, carol = 7, 8
+
+// One user opens sessions until it is refused, others still can.
+func TestOnePrincipalLeavesHalfOfTheSessionsOfALogToOthers(t *testing.T) {
+	table := NewTable()
+	for id := record.SessionID(1); id < MaxOpenSessions/2; id++ { // as commands would, which take longer
+		table.openSession(id.Owned(bob), 1000, false)
+	}
+	s := newAsked(table, nil)
+	_, refusal := s.open(bob)
+	require.Nil(t, refusal)
+	_, refusal = s.open(bob)
+	require.NotNil(t, refusal)
+	require.Equal(t, record.Busy, refusal.Reason)
+	require.Equal(t, "the caller has 50000 open sessions in this log, and there is room for 50000 more, which is left to others: close sessions that are not used, or try again when some have ended", refusal.Detail)
+	s.ids++
+	refusal = s.Append(request(t, Append{Session: s.ids.Owned(bob), Implicit: true})).Refusal
+	require.NotNil(t, refusal, "a Kafka producer of the same user")
+	_, refusal = s.open(carol)
+	require.Nil(t, refusal)
+	s.ids++
+	require.Nil(t, s.Append(request(t, Append{Session: s.ids.Owned(carol), Implicit: true})).Refusal)
+	_, refusal = s.open(0)
+	require.Nil(t, refusal, "as sessions are where rights are not enforced")
+
+	for id := record.SessionID(1).Owned(bob); id < record.SessionID(5).Owned(bob); id++ { // those of the others leave less, too
+		require.Nil(t, s.Command(record.Command{Kind: record.CloseSession, Session: id}).Refusal)
+	}
+	_, refusal = s.open(bob)
+	require.Nil(t, refusal)
+}
+
+// What is counted is what is open, whatever became of proposals and of leadership.
+func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
+	node := fakeOwners{}
+	s := newAsked(NewTable(), node)
+	first, _ := s.open(bob)
+	_, _ = s.open(carol)
+	commitAll(t, s.Sequencer)
+	require.Equal(t, fakeOwners{bob: 1, carol: 1}, node)
+	_, _ = s.open(bob)
+	s.Command(record.Command{Kind: record.CloseSession, Session: first})
+	require.Equal(t, fakeOwners{bob: 1, carol: 1}, node, "one more and one less, in flight")
+	s.Drop(s.newest())
+	require.Equal(t, fakeOwners{bob: 2, carol: 1}, node)
+	s.StopLeading()
+	require.Empty(t, node)
+	s.StartLeading(2, 0)
+	require.Equal(t, fakeOwners{bob: 1, carol: 1}, node, "as the table has it")
+
+	for now := int64(0); now <= 2000; now += TickMs {
+		s.Tick(now)
+	}
+	for _, id := range s.Expired() {
+		require.Nil(t, s.Expire(id).Refusal)
+	}
+	commitAll(t, s.Sequencer)
+	require.Empty(t, node)
+	require.Empty(t, s.owners.open)
+}
+
+// A user that takes what the node has for sessions, in whichever logs, takes no more than others have left.
+func TestOnePrincipalIsRefusedWhatTheNodeLeavesToOthers(t *testing.T) {
+	node := fakeOwners{bob: crowds}
+	s := newAsked(NewTable(), node)
+	_, refusal := s.open(bob)
+	require.Equal(t, record.Busy, refusal.Reason)
+	require.Contains(t, refusal.Detail, "the node's memory for sessions")
+	_, refusal = s.open(carol)
+	require.Nil(t, refusal)
+}
+
+// A user whose Kafka producers come once and never again gets room for new ones, at nobody else's cost.
+func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
+	node := fakeOwners{}
+	s := newAsked(NewTable(), node)
+	produce := func(owner uint32) *record.Refusal {
+		s.ids++
+		return s.Append(request(t, Append{Session: s.ids.Owned(owner), Implicit: true})).Refusal
+	}
+	for range 3 {
+		require.Nil(t, produce(bob))
+		require.Nil(t, produce(carol))
+	}
+	commitAll(t, s.Sequencer)
+	for now := int64(0); now <= EvictSilentMs+2*evictEveryMs; now += TickMs {
+		s.Tick(now)
+	}
+	require.Empty(t, s.Expired(), "there is room")
+	node[bob] += crowds
+	require.NotNil(t, produce(bob))
+	ended := s.Expired()
+	require.Len(t, ended, 3)
+	for _, id := range ended {
+		require.EqualValues(t, bob, id.Owner())
+		require.False(t, s.Expire(id).Duplicate)
+	}
+	node[bob] -= crowds
+	require.Nil(t, produce(bob))
+	require.Empty(t, s.Expired())
+	require.Zero(t, s.owners.crowding)
+}
+
+// fakeOwners counts, and refuses who has more than crowds.
+type fakeOwners map[uint32]int
+
+const crowds = 1000
+
+func (f fakeOwners) Changed(owner uint32, by int) {
+	if f[owner] += by; f[owner] == 0 {
+		delete(f, owner)
+	}
+}
+
+func (f fakeOwners) Crowds(owner uint32, _ int64) bool { return f[owner] >= crowds }
