@@ -30,6 +30,15 @@ func (q *Call) May(verb string, need access.Rights, o access.Object) error {
 	return protocol.DeniedOn(o, q.Node.May(q.Caller, verb, need, o))
 }
 
+// Principal is whose share of what the node has for groups the client takes; empty: nobody's, where rights are
+// not enforced.
+func (q *Call) Principal() string {
+	if q.Caller.By == nil || !q.Node.Enforced() {
+		return ""
+	}
+	return q.Caller.By.String()
+}
+
 // MayGroup is May for a consumer group.
 func (q *Call) MayGroup(verb string, need access.Rights, group string) error {
 	return q.May(verb, need, access.Object{Kind: access.Group, Name: group})

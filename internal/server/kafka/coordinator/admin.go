@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // describe returns what a group is, with its members or without.
 func describe(c *Coordinator, q *backend.Call, id string) (d group.Description, term uint64, err error) {
 	d.State = group.Dead
-	term, err = c.with(q.Ctx, id, false, func(g *group.Group, _ int64) {
+	term, err = c.with(q.Ctx, id, func(g *group.Group, _ int64) {
 		if g != nil {
 			d = g.Describe()
 		}
@@ -78,15 +79,7 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 		}
 		return r // somebody else has them all
 	}
-	ids := c.offsets.names()
-	c.mu.Lock()
-	for id := range c.groups {
-		ids = append(ids, id)
-	}
-	c.mu.Unlock()
-	ids = slices.DeleteFunc(ids, func(id string) bool { return !q.Node.Sees(q.Caller, access.Object{Kind: access.Group, Name: id}) })
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
+	for _, id := range visible(c, q) {
 		d, _, err := describe(c, q, id)
 		if err != nil || d.State == group.Dead || !passes(m.StatesFilter, string(d.State)) || !passes(m.TypesFilter, groupType) {
 			continue
@@ -96,6 +89,25 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 		r.Groups = append(r.Groups, out)
 	}
 	return r
+}
+
+// visible are the groups that the caller may observe, sorted. Who may observe none costs nothing.
+func visible(c *Coordinator, q *backend.Call) []string {
+	if !q.Node.HoldsSome(q.Caller, access.Observe, access.Group) {
+		return nil
+	}
+	sees := func(id string) bool { return q.Node.Sees(q.Caller, access.Object{Kind: access.Group, Name: id}) }
+	ids := c.offsets.names(sees)
+	c.mu.Lock()
+	inhabited := slices.Collect(maps.Keys(c.groups)) // some thousands at the most
+	c.mu.Unlock()
+	for _, id := range inhabited {
+		if sees(id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // groupType is that of all groups: members decide who gets what.

@@ -1,17 +1,26 @@
 package coordinator
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/tidwall/btree"
 )
 
 // commits are what all groups have committed, and which groups have members, as
 // the records of the log of offsets add up to it. It decides without I/O.
 type commits struct {
 	groups map[string]*groupCommits
-	count  int // of all offsets in groups, and one for each group
-	bytes  int // about what groups takes in memory
+	sorted btree.Set[string] // their names
+	count  int               // of all offsets in groups, and one for each group
+	bytes  int               // about what groups takes in memory
+	// held is how much of count and bytes the groups of each principal take.
+	held map[string]heldCommits
 }
+
+// heldCommits is what the groups of one principal take of all that is committed.
+type heldCommits struct{ count, bytes int }
 
 // groupCommits is what the log says of one group.
 type groupCommits struct {
@@ -24,6 +33,8 @@ type groupCommits struct {
 	// has members or never had any.
 	emptied int64
 	bytes   int // about what offsets takes in memory
+	// owner is the principal that has committed first; empty: not known, or rights were not enforced.
+	owner string
 }
 
 // What groups and offsets take in memory besides their texts, as BenchmarkGroupMemory
@@ -57,6 +68,8 @@ type offsetChange struct {
 	Remove  []offsetOf     `json:"remove,omitempty"`
 	Members *groupMembers  `json:"members,omitempty"`
 	Delete  bool           `json:"delete,omitempty"` // the group with all its offsets
+	// By is the principal whose share a group takes that has none yet.
+	By string `json:"by,omitempty"`
 	// Expire is Delete if the group has outlived its offsets by the time of the change.
 	// It is decided where the change lies in the log, behind all commits before it.
 	Expire bool `json:"expire,omitempty"`
@@ -83,7 +96,9 @@ type groupMembers struct {
 	Kind string `json:"kind,omitempty"` // their protocol type
 }
 
-func newCommits() commits { return commits{groups: map[string]*groupCommits{}} }
+func newCommits() commits {
+	return commits{groups: map[string]*groupCommits{}, held: map[string]heldCommits{}}
+}
 
 // size is what a group counts of maxCommitted.
 func (g *groupCommits) size() int {
@@ -98,7 +113,7 @@ func (g *groupCommits) memory(name string) int {
 	if g == nil {
 		return 0
 	}
-	return bytesOfGroup + len(name) + len(g.kind) + g.bytes
+	return bytesOfGroup + len(name) + len(g.kind) + len(g.owner) + g.bytes
 }
 
 func (g *groupCommits) set(p partition, c committed) {
@@ -112,6 +127,14 @@ func (g *groupCommits) unset(p partition) {
 		g.bytes -= bytesOf(p, c)
 		delete(g.offsets, p)
 	}
+}
+
+// ownerOf is the principal whose share a change takes.
+func (s *commits) ownerOf(c *offsetChange) string {
+	if g := s.groups[c.Group]; g != nil {
+		return cmp.Or(g.owner, c.By)
+	}
+	return c.By
 }
 
 // more is how many offsets and groups there are more after a change, at the most.
@@ -133,16 +156,17 @@ func (s *commits) fold(c *offsetChange) {
 	if c.Expire && !g.outlived(c.Time) {
 		return
 	}
-	s.count -= g.size()
-	s.bytes -= g.memory(c.Group)
+	s.add(c.Group, g, -1)
 	if c.Delete || c.Expire {
-		delete(s.groups, c.Group)
+		s.forget(c.Group)
 		return
 	}
 	if g == nil {
 		g = &groupCommits{offsets: map[partition]committed{}}
 		s.groups[c.Group] = g
+		s.sorted.Insert(c.Group)
 	}
+	g.owner = cmp.Or(g.owner, c.By)
 	for _, one := range c.Commits {
 		one.committed.Time = c.Time
 		g.set(partition{one.Topic, one.Partition}, one.committed)
@@ -160,11 +184,44 @@ func (s *commits) fold(c *offsetChange) {
 		}
 	}
 	if len(g.offsets) == 0 && g.kind == "" {
-		delete(s.groups, c.Group) // nothing is left of it
+		s.forget(c.Group) // nothing is left of it
 		return
 	}
-	s.count += g.size()
-	s.bytes += g.memory(c.Group)
+	s.add(c.Group, g, 1)
+}
+
+func (s *commits) forget(group string) {
+	delete(s.groups, group)
+	s.sorted.Delete(group)
+}
+
+// names returns some of the groups that are known, in order, from a name on.
+func (s *commits) names(from string, most int) []string {
+	var some []string
+	s.sorted.Ascend(from, func(name string) bool {
+		some = append(some, name)
+		return len(some) < most
+	})
+	return some
+}
+
+// add counts what a group takes (1), or takes it away (-1).
+func (s *commits) add(name string, g *groupCommits, sign int) {
+	if g == nil {
+		return
+	}
+	count, bytes := sign*g.size(), sign*g.memory(name)
+	s.count += count
+	s.bytes += bytes
+	if g.owner == "" {
+		return
+	}
+	h := s.held[g.owner]
+	if h.count, h.bytes = h.count+count, h.bytes+bytes; h == (heldCommits{}) {
+		delete(s.held, g.owner)
+	} else {
+		s.held[g.owner] = h
+	}
 }
 
 // whole is the state as changes.
@@ -180,7 +237,7 @@ func (s *commits) whole() []offsetChange {
 		}
 		for t, all := range byTime {
 			for some := range slices.Chunk(all, offsetRecord) {
-				changes = append(changes, offsetChange{Group: name, Time: t, Commits: some})
+				changes = append(changes, offsetChange{Group: name, Time: t, Commits: some, By: g.owner})
 			}
 		}
 	}

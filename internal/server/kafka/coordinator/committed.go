@@ -18,7 +18,7 @@ import (
 // OffsetCommit makes offsets of a group durable.
 func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
 	r := kmsg.NewPtrOffsetCommitResponse()
-	change := offsetChange{Group: m.Group, Time: time.Now().UnixMilli()}
+	change := offsetChange{Group: m.Group, Time: time.Now().UnixMilli(), By: q.Principal()}
 	codes := map[partition]int16{}
 	for i := range m.Topics {
 		t, unknown := q.TopicFor("commit-offset", access.Read, m.Topics[i].Topic)
@@ -69,7 +69,7 @@ func commit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest, change
 		return err
 	}
 	var refused error
-	term, err := c.with(q.Ctx, m.Group, false, func(g *group.Group, now int64) {
+	term, err := c.with(q.Ctx, m.Group, func(g *group.Group, now int64) {
 		if g == nil {
 			g = group.New()
 		}
@@ -141,7 +141,7 @@ func fetchOffsets(c *Coordinator, q *backend.Call, id string, asked []kmsg.Offse
 	var term uint64
 	err := q.MayGroup("observe", access.Observe, id)
 	if err == nil {
-		term, err = c.with(q.Ctx, id, false, func(*group.Group, int64) {})
+		term, err = c.with(q.Ctx, id, func(*group.Group, int64) {})
 	}
 	if err == nil {
 		err = c.confirm(q.Ctx, term)

@@ -6,6 +6,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 const (
@@ -49,6 +51,8 @@ type Coordinator struct {
 
 	mu       sync.Mutex
 	groups   map[string]*group.Group // those with members
+	owners   map[string]string       // the principals that have begun them
+	held     map[string]int          // bytes of members by principal, as of the last tick and what came since
 	bytes    int                     // of groups, counted in memory
 	term     uint64                  // of the leadership that groups belong to; 0: none
 	since    time.Time               // when that began
@@ -65,6 +69,7 @@ func New(n backend.Node, memory *budget.Shares, logger *slog.Logger, stopping co
 	return &Coordinator{
 		node: n, logger: logger, stopping: stopping, running: running,
 		started: time.Now(), memory: memory, offsets: newOffsets(n, memory), groups: map[string]*group.Group{},
+		owners: map[string]string{}, held: map[string]int{},
 	}
 }
 
@@ -149,6 +154,8 @@ func (c *Coordinator) resign() {
 		g.Close(kerr.NotCoordinator)
 		delete(c.groups, id)
 	}
+	clear(c.owners)
+	clear(c.held)
 	c.count(0)
 }
 
@@ -159,8 +166,16 @@ func (c *Coordinator) count(bytes int) {
 }
 
 // with calls f with a group, where this node coordinates, and returns the term
-// in which it does. A group that is not there is nil, or made.
-func (c *Coordinator) with(ctx context.Context, id string, create bool, f func(g *group.Group, now int64)) (term uint64, err error) {
+// in which it does. A group that is not there is nil.
+func (c *Coordinator) with(ctx context.Context, id string, f func(g *group.Group, now int64)) (term uint64, err error) {
+	return c.enter(ctx, id, nil, f)
+}
+
+// by is the principal that a call makes a group for.
+type by struct{ principal string }
+
+// enter is with, and makes a group that is not there where it is made by somebody.
+func (c *Coordinator) enter(ctx context.Context, id string, made *by, f func(g *group.Group, now int64)) (term uint64, err error) {
 	if id == "" {
 		return 0, kerr.InvalidGroupID
 	}
@@ -170,24 +185,58 @@ func (c *Coordinator) with(ctx context.Context, id string, create bool, f func(g
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.groups[id]
-	if create && g == nil && len(c.groups) >= maxGroups {
-		return 0, kerr.GroupMaxSizeReached
+	if made != nil && g == nil {
+		if err := c.refuseGroup(made.principal); err != nil {
+			return 0, err
+		}
 	}
 	if c.term != term {
 		return 0, kerr.NotCoordinator // somebody else has been it meanwhile
 	}
-	if g == nil && create {
-		g = group.New()
-		c.groups[id] = g
-	}
-	if !create {
+	if made == nil {
 		f(g, c.now())
 		return term, nil
 	}
+	if g == nil {
+		g = group.New()
+		c.groups[id] = g
+		c.owners[id] = made.principal
+	}
 	before := g.Bytes()
 	f(g, c.now())
-	c.count(c.bytes + g.Bytes() - before)
+	grown := g.Bytes() - before
+	c.count(c.bytes + grown)
+	c.held[made.principal] += grown
 	return term, nil
+}
+
+// refuseGroup refuses a new group where there are too many, or where its principal has begun more than could
+// come besides: one has half of them, and the other half is for others. c.mu is held.
+func (c *Coordinator) refuseGroup(principal string) error {
+	left := maxGroups - len(c.groups)
+	if left <= 0 {
+		return protocol.Refuse(kerr.GroupMaxSizeReached, fmt.Sprintf("%d groups have members, which is the limit", maxGroups))
+	}
+	if principal == "" || len(c.groups) < left {
+		return nil
+	}
+	own := 0
+	for _, owner := range c.owners {
+		if owner == principal {
+			own++
+		}
+	}
+	if own < left {
+		return nil
+	}
+	return protocol.Refuse(kerr.GroupMaxSizeReached, fmt.Sprintf(
+		"%s has begun %d of the groups with members, and there is room for %d more, which is left to others: end some, then try again", principal, own, left))
+}
+
+// crowds reports whether a group, or all members of a principal, would take more of the node's memory for groups
+// than is left for all others, with so many bytes more. c.mu is held.
+func (c *Coordinator) crowds(g *group.Group, principal string, more int) bool {
+	return c.memory.Crowds(int64(g.Bytes()+more)) || principal != "" && c.memory.Crowds(int64(c.held[principal]+more))
 }
 
 // Tick lets time pass for all groups, and forgets those that are empty. Their
@@ -197,12 +246,15 @@ func (c *Coordinator) Tick() {
 	c.mu.Lock()
 	now := c.now()
 	bytes := 0
+	clear(c.held)
 	for id, g := range c.groups {
 		g.Tick(now)
 		if g.Vacant() {
 			delete(c.groups, id)
+			delete(c.owners, id)
 		}
 		bytes += g.Bytes()
+		g.Held(c.held)
 	}
 	c.count(bytes)
 	work := c.due(time.Now())

@@ -83,7 +83,7 @@ func find(c *Coordinator, q *backend.Call, kind int8) (backend.Broker, error) {
 // JoinGroup makes a client a member of a group, and waits for the others.
 func JoinGroup(c *Coordinator, q *backend.Call, m *kmsg.JoinGroupRequest) *kmsg.JoinGroupResponse {
 	j := group.Join{
-		MemberID: m.MemberID, Instance: protocol.Text(m.InstanceID), ClientID: q.Client, Host: host(q.Remote),
+		MemberID: m.MemberID, Instance: protocol.Text(m.InstanceID), ClientID: q.Client, Host: host(q.Remote), Principal: q.Principal(),
 		ProtocolType: m.ProtocolType, SessionMs: int64(m.SessionTimeoutMillis), RebalanceMs: int64(m.RebalanceTimeoutMillis),
 		Invite: m.Version >= 4, NewID: q.Client + "-" + rand.Text(),
 	}
@@ -97,8 +97,8 @@ func JoinGroup(c *Coordinator, q *backend.Call, m *kmsg.JoinGroupRequest) *kmsg.
 	answers := make(chan group.Joined, 1)
 	err := q.MayGroup("join-group", access.Read, m.Group)
 	if err == nil {
-		_, err = c.with(q.Ctx, m.Group, true, func(g *group.Group, now int64) {
-			if more := g.Grows(&j); more > 0 && c.memory.Crowds(int64(g.Bytes()+more)) {
+		_, err = c.enter(q.Ctx, m.Group, &by{j.Principal}, func(g *group.Group, now int64) {
+			if more := g.Grows(&j); more > 0 && c.crowds(g, j.Principal, more) {
 				answers <- group.Joined{Err: kerr.GroupMaxSizeReached, MemberID: m.MemberID}
 				return
 			}
@@ -163,12 +163,12 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 	answers := make(chan group.Synced, 1)
 	err := q.MayGroup("join-group", access.Read, m.Group)
 	if err == nil {
-		_, err = c.with(q.Ctx, m.Group, false, func(g *group.Group, now int64) {
+		_, err = c.with(q.Ctx, m.Group, func(g *group.Group, now int64) {
 			if g == nil {
 				answers <- group.Synced{Err: kerr.UnknownMemberID}
 				return
 			}
-			if more := g.Receives(&s); more > 0 && c.memory.Crowds(int64(g.Bytes()+more)) {
+			if more := g.Receives(&s); more > 0 && c.crowds(g, q.Principal(), more) {
 				answers <- group.Synced{Err: kerr.GroupMaxSizeReached}
 				return
 			}
@@ -197,7 +197,7 @@ func inGroup(c *Coordinator, q *backend.Call, id string, f func(g *group.Group, 
 		return err
 	}
 	var result error
-	_, err := c.with(q.Ctx, id, false, func(g *group.Group, now int64) {
+	_, err := c.with(q.Ctx, id, func(g *group.Group, now int64) {
 		if result = error(kerr.UnknownMemberID); g != nil {
 			result = f(g, now)
 		}

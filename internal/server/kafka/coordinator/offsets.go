@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -119,14 +117,18 @@ func (o *offsets) write(ctx context.Context, term uint64, changes ...offsetChang
 func (o *offsets) enqueue(term uint64, changes []offsetChange, done chan error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	more, largest := 0, 0
+	more, largest, own := 0, 0, 0
 	for _, c := range changes {
 		more += o.state.more(&c)
 		if g := o.state.groups[c.Group]; g != nil {
 			largest = max(largest, g.memory(c.Group))
 		}
+		if h := o.state.held[o.state.ownerOf(&c)]; c.By != "" {
+			largest, own = max(largest, h.bytes), max(own, h.count)
+		}
 	}
-	if more > 0 && (o.state.count+more > maxCommitted || o.memory.Crowds(int64(largest))) {
+	// A principal has half of all at most, as a group has: the rest is for others.
+	if more > 0 && (own+o.state.count+more > maxCommitted || o.memory.Crowds(int64(largest))) {
 		return kerr.InvalidCommitOffsetSize
 	}
 	for _, c := range changes {
@@ -358,9 +360,23 @@ func (o *offsets) of(group string) *groupCommits {
 	return o.state.of(group)
 }
 
-// names are the groups that are known.
-func (o *offsets) names() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Collect(maps.Keys(o.state.groups))
+// namesAtOnce is how many names of groups are looked at while nobody commits.
+const namesAtOnce = 1000
+
+// names are the groups that are known, of those that are wanted: nothing is built of the others.
+func (o *offsets) names(wanted func(group string) bool) (names []string) {
+	for from := ""; ; {
+		o.mu.Lock()
+		some := o.state.names(from, namesAtOnce)
+		o.mu.Unlock()
+		for _, name := range some {
+			if wanted(name) {
+				names = append(names, name)
+			}
+		}
+		if len(some) < namesAtOnce {
+			return names
+		}
+		from = some[len(some)-1] + "\x00"
+	}
 }

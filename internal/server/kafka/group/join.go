@@ -9,6 +9,7 @@ type Join struct {
 	MemberID       string // empty: it has none yet
 	Instance       string // empty: it is nobody in particular
 	ClientID, Host string
+	Principal      string // whose client it is; empty: not known
 	ProtocolType   string
 	Protocols      []Protocol
 	SessionMs      int64

@@ -9,6 +9,7 @@ import (
 type member struct {
 	id, instance   string
 	clientID, host string
+	principal      string
 	sessionMs      int64
 	rebalanceMs    int64
 	protocols      []Protocol
@@ -66,6 +67,7 @@ func (m *member) metadata(protocol string) []byte {
 
 func (m *member) describe(j *Join) {
 	m.instance, m.clientID, m.host = j.Instance, j.ClientID, j.Host
+	m.principal = j.Principal
 	m.sessionMs, m.rebalanceMs = j.SessionMs, j.RebalanceMs
 	if m.rebalanceMs <= 0 {
 		m.rebalanceMs = m.sessionMs

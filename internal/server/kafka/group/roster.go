@@ -37,6 +37,13 @@ func (r *roster) Bytes() int {
 	return n
 }
 
+// Held adds what the members of each principal take in memory to the sum of that principal.
+func (r *roster) Held(sums map[string]int) {
+	for _, m := range r.members {
+		sums[m.principal] += m.bytes + len(m.assignment)
+	}
+}
+
 // Grows returns how many bytes of memory the group takes more after a join than before.
 func (r *roster) Grows(j *Join) int {
 	m := r.findInstance(j.Instance)
