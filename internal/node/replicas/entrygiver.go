@@ -62,7 +62,7 @@ func storedEntries(ctx context.Context, h *hosted.Log, q EntriesRequest) (frames
 	if h.Replica == nil || h.Unavailable.Load() != nil {
 		return nil, a, record.Refuse(record.Busy, "log %q is not served on this node", h.Name)
 	}
-	if f := h.Replica.Status().Failed; f != nil && f.Reason == record.Corrupt {
+	if f := h.Replica.Status().Failed; f != nil && (f.Reason == record.Corrupt || f.Reason == record.NotLeader) {
 		// Its entries may be whole each, and yet not one history.
 		return nil, a, record.Refuse(record.Busy, "log %q is damaged on this node, too", h.Name)
 	}

@@ -152,7 +152,9 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.Group.storage.last && !c.has(m.GetCommit()) {
 		c.round.out.Damaged = fmt.Errorf("entries up to %d that this replica has acknowledged are gone, it ends at %d: %w",
 			m.GetCommit(), c.Group.storage.last, ErrEndMissing)
-		c.Lifecycle.Fail(record.Refuse(record.Corrupt, "%v", c.round.out.Damaged))
+		// The leader has what is gone, so callers are sent on: this is no final answer for one that
+		// knows no other node yet, and the replica is renewed.
+		c.Lifecycle.Fail(record.Refuse(record.NotLeader, "%v", c.round.out.Damaged))
 		return nil
 	}
 	if c.Lifecycle.contradicted(m) {
