@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model model-short test race clients sim fuzz bench vulncheck fix attacks
+.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race clients sim fuzz bench vulncheck fix attacks
 
 BUF     := npx --yes @bufbuild/buf@1.71.0
 LINT    := go tool -modfile=tools/go.mod
@@ -48,6 +48,9 @@ model-short: ## the runs of the model that take a minute together
 model: ## check the TLA+ model of what Strandline adds to Raft; needs Java and pip
 	test/model/check
 
+model-traces: ## follow traces of the simulator through raft's own specification; needs Java and pip
+	test/model/traces/check
+
 sim: ## run COUNT seeds of the simulator, from seed FROM
 	go run ./test/sim/seeds -from $(FROM) -count $(COUNT)
 
@@ -78,6 +81,7 @@ format:
 vet:
 	go vet ./...
 	go vet -tags broken ./...
+	go vet -tags with_tla ./internal/replica/... ./test/sim/...
 
 # bench/sarama145 has no code of its own: it has to go on fitting the main module.
 modules:

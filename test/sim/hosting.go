@@ -236,6 +236,9 @@ func (n *hosting) open(id uint64, fresh bool) error {
 	if broken := n.world.flaws().log; broken != nil {
 		n.log = broken(n.node, log)
 	}
+	if n.world.raft != nil {
+		n.log = &durable{n.log, id, n.world.raft}
+	}
 	far, elect := n.world.network.stretch > 0, uint64(0)
 	if far && slices.Contains(founders[1:], id) {
 		elect = founders[0]
@@ -250,6 +253,7 @@ func (n *hosting) open(id uint64, fresh bool) error {
 		Stall:       stall,
 		Damaged:     n.foundDamage,
 		HashEvery:   hashEvery,
+		TraceRaft:   n.world.raft,
 		Memory:      n.world.limits.memory(),
 		Limits:      n.world.limits.ofCore(),
 		Address: func(id uint64) string {

@@ -63,6 +63,10 @@ func (w *faults) drawMix() {
 	case even, 8, 9:
 		w.counts.Even++
 	}
+	if w.raft != nil {
+		w.damage, w.changes = 0, false
+		m.weights = untraced(m.weights)
+	}
 	for _, weight := range m.weights {
 		m.total += weight
 	}

@@ -58,6 +58,11 @@ type Options struct {
 	// histories of seeds are others with it than without.
 	Hard bool
 
+	// Raft gets each event of Raft on each replica, as JSON, and each write that is durable, of a
+	// log whose replicas stay where they are and whose files are not damaged; nil: nothing does.
+	// It takes the tag with_tla. The histories of seeds are others with it than without.
+	Raft func(event []byte)
+
 	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
 
@@ -102,7 +107,7 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	if o.Hard {
 		o.Torn, o.Holds, o.Digests = true, true, true
 	}
-	w := &world{folded: map[uint64]folded{}, roots: map[record.Offset][32]byte{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, readReplicas: o.ReadReplicas, digests: o.Digests, torn: o.Torn, aged: o.Silent, traced: o.Trace}
+	w := &world{folded: map[uint64]folded{}, roots: map[record.Offset][32]byte{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, readReplicas: o.ReadReplicas, digests: o.Digests, torn: o.Torn, aged: o.Silent, traced: o.Trace, raft: o.Raft}
 	w.network.world, w.faults.world, w.operator.world = w, w, w
 	w.catalog.trace = w.trace
 	before := rand.Reader

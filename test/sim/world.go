@@ -43,7 +43,8 @@ type world struct {
 	limits       *limits  // nil: those of production
 	aged         bool     // all damage is an older copy of a newest segment
 	traced       io.Writer
-	flaw         *flaw // nil: everything is as it should be
+	raft         func(event []byte) // as in Options
+	flaw         *flaw              // nil: everything is as it should be
 	counts       Counts
 	gather       int64                      // us for which inputs of a round gather; 0: each has its own
 	folded       map[uint64]folded          // by index of the entry

@@ -47,6 +47,9 @@ type Config struct {
 	// here so long before; of each replica one entry is followed at a time. It must not
 	// block. May be nil.
 	Acknowledged func(replica uint64, after time.Duration)
+	// TraceRaft is called with each event of Raft, as JSON, in a program that is built with the
+	// tag with_tla. May be nil.
+	TraceRaft func(event []byte)
 }
 
 // DefaultHashEvery is large enough to cost next to nothing each time.
@@ -140,6 +143,7 @@ func New(o Config) (*Core, error) {
 		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: raftLogger{o.Logger},
 	}
+	traceRaft(config, o.TraceRaft)
 	c.Lifecycle.guard(func() {
 		if c.Group.raft, err = raft.NewRawNode(config); err == nil && c.Group.soleVoter() {
 			err = c.Group.raft.Campaign() // nobody else can lead: do not wait for an election timeout

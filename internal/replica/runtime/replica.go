@@ -71,9 +71,10 @@ type Options struct {
 	// Wrote gets each group of writes: payload bytes, entries and time.
 	// It must not block. May be nil.
 	Wrote func(bytes, entries int, took time.Duration)
-	// Committed and Acknowledged are those of core.Config.
+	// Committed, Acknowledged and TraceRaft are those of core.Config.
 	Committed    func(sequence.Times)
 	Acknowledged func(replica uint64, after time.Duration)
+	TraceRaft    func(event []byte)
 	// LeaderChanged is called when what this replica knows of the log's leader is not
 	// what it was. It must not block. May be nil.
 	LeaderChanged func(before, now core.Status)
@@ -117,7 +118,7 @@ func recovered(o Options) (*Replica, *core.Core, error) {
 	}
 	c, err := core.New(core.Config{
 		ID: o.ID, Log: o.Log, HardState: o.HardState, Memory: o.Memory, Logger: o.Logger,
-		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Limits: o.Limits, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged,
+		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Limits: o.Limits, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged, TraceRaft: o.TraceRaft,
 	})
 	if err != nil {
 		return nil, nil, err
