@@ -330,10 +330,12 @@ func voterFirst(survivors []Survivor) []Survivor {
 }
 
 // leaveOutElectors leaves the first survivor alone where the others could elect a leader without it: only
-// the first is written anew, and what they acknowledged among themselves would not be in it.
+// the first is written anew, and what they acknowledged among themselves would not be in it. They may elect by
+// the configuration that they begin with, too, and commit then what they have of a newer one.
 func (r *recovery) leaveOutElectors(l *LogRecovery) {
 	first, others := l.Survivors[0], l.Survivors[1:]
-	if !slices.ContainsFunc(others, func(s Survivor) bool { return elects(s, others) }) {
+	elect := func(s Survivor) bool { return elects(s, others) || len(s.InForce) > 0 && electsAtFirst(s, others) }
+	if !slices.ContainsFunc(others, elect) {
 		return
 	}
 	for _, s := range others {

@@ -213,6 +213,37 @@ func TestOthersThatCouldElectALeaderOfTheCatalogAreLeftOut(t *testing.T) {
 	}
 }
 
+// A log of 6, 7, 8 moves to 6, 9, 10 in one joint change, which 6, 7 and 8 have and do not know to be
+// committed. Started again, 7 and 8 are a majority of those that they begin with.
+func TestOthersThatElectByTheConfigurationTheyBeginWithAreLeftOut(t *testing.T) {
+	s := members(5)
+	s.placed("orders", 5, 1, 2, 3, 4, 5) // replicas 6 to 10
+	for _, row := range []struct {
+		inForce, outgoing []uint64
+		keep              []uint64
+	}{
+		{[]uint64{6, 7, 8}, nil, []uint64{6}},
+		{[]uint64{6, 7, 8}, []uint64{6, 7, 8}, []uint64{6}},
+		{[]uint64{6, 7, 8}, []uint64{6, 9, 10}, []uint64{6, 7, 8}},
+		{[]uint64{6, 7, 8, 9}, nil, []uint64{6, 7, 8}},
+		{nil, nil, []uint64{6, 7, 8}}, // a release that does not say it
+	} {
+		all := survivors(s, 1, 2, 3)
+		for i := range all {
+			r := left(1, uint64(6+i), 3, 50, 100, 6, 9, 10)
+			r.Outgoing, r.InForce, r.OutgoingInForce = []uint64{6, 7, 8}, row.inForce, row.outgoing
+			all[i].Replicas = append(all[i].Replicas, r)
+		}
+		plan, err := PlanRecovery(all)
+		require.NoError(t, err)
+		l := plan.Logs[1]
+		require.False(t, l.Majority)
+		require.NotZero(t, l.Term)
+		require.Equal(t, row.keep, l.Keep(), "%v", row)
+		require.Len(t, plan.State.Logs["orders"].Replicas, len(row.keep))
+	}
+}
+
 // A majority of a log elects a leader itself, which a learner with a longer log is not.
 func TestALogWithAMajorityContinuesByItself(t *testing.T) {
 	s := members(3)
