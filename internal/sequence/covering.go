@@ -36,14 +36,28 @@ const (
 
 // Hashed takes the contents of committed batches from HashedTo on. Those of others are
 // ignored: another replica has led meanwhile, or the digest begun anew.
-func (c *covering) Hashed(from record.Offset, batches []record.HashedBatch) {
+//
+// An error says that they are not those of batches of this log, and none was taken: no replica, this one
+// included, could apply the entry that carries them.
+func (c *covering) Hashed(from record.Offset, batches []record.HashedBatch) error {
 	if !c.leads || from != c.HashedTo() || c.renew || c.renewing > 0 {
-		return
+		return nil
 	}
-	c.hashed = append(c.hashed, batches...)
+	next, bytes, end := from, c.bytes, c.folded.digest.End
 	for i := range batches {
-		c.bytes += uint64(batches[i].Size)
+		h := &batches[i]
+		bytes += uint64(h.Size)
+		if h.Count == 0 || h.First < next || h.First >= end || h.End() > end || bytes > c.folded.digest.Uncovered {
+			return fmt.Errorf("the content of a batch of %d records and %d bytes at offset %d cannot follow those up to %d: the log ends at %d, %d bytes of it are not covered",
+				h.Count, h.Size, h.First, next, end, c.folded.digest.Uncovered)
+		}
+		next = h.End()
 	}
+	if next == end && bytes < c.folded.digest.Uncovered {
+		return fmt.Errorf("the contents of batches up to the end at %d leave %d bytes out", end, c.folded.digest.Uncovered-bytes)
+	}
+	c.hashed, c.bytes = append(c.hashed, batches...), bytes
+	return nil
 }
 
 // HashedTo is where the batches begin that are to be hashed next.

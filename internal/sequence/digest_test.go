@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -64,7 +65,7 @@ func (s *digested) commit() (entries []record.Entry) {
 func (s *digested) hash(most int) {
 	from := s.HashedTo()
 	batches := slices.DeleteFunc(slices.Clone(s.batches), func(h record.HashedBatch) bool { return h.First < from })
-	s.Hashed(from, batches[:min(most, len(batches))])
+	require.NoError(s.t, s.Hashed(from, batches[:min(most, len(batches))]))
 	require.NoError(s.t, s.CheckInvariants())
 }
 
@@ -134,9 +135,44 @@ func TestContentsGoIntoTheNextEntry(t *testing.T) {
 	s.StopLeading()
 	s.StartLeading(2, 0)
 	require.Equal(t, from, s.HashedTo())
-	s.Hashed(from+2, s.batches[2:3])
+	require.NoError(t, s.Hashed(from+2, s.batches[2:3]))
 	require.Equal(t, from, s.HashedTo(), "those that do not follow are ignored")
 	s.hash(9)
+	s.append(true)
+	s.commit()
+	require.Equal(t, s.whole().Batches, s.table.digest.Batches+1)
+}
+
+// An entry with such contents would commit, and stop every replica of the log for good.
+func TestContentsThatCannotFollowAreNotProposed(t *testing.T) {
+	s := newDigested(t)
+	for range 4 {
+		s.append(true)
+	}
+	s.commit()
+	s.hash(1)
+	s.append(true)
+	s.commit()
+	from, batches := s.HashedTo(), s.batches[1:]
+	require.Equal(t, from, batches[0].First)
+	for name, damage := range map[string]func([]record.HashedBatch) []record.HashedBatch{
+		"below what is covered": func(b []record.HashedBatch) []record.HashedBatch { b[0].First--; return b },
+		"further up":            func(b []record.HashedBatch) []record.HashedBatch { b[0].First++; return b },
+		"above the end":         func(b []record.HashedBatch) []record.HashedBatch { b[0].First += 1 << 20; return b[:1] },
+		"below zero":            func(b []record.HashedBatch) []record.HashedBatch { b[0].First = math.MinInt64; return b[:1] },
+		"more records":          func(b []record.HashedBatch) []record.HashedBatch { b[0].Count++; return b },
+		"more than there are":   func(b []record.HashedBatch) []record.HashedBatch { b[0].Count = math.MaxUint32; return b[:1] },
+		"none":                  func(b []record.HashedBatch) []record.HashedBatch { b[0].Count = 0; return b },
+		"more bytes":            func(b []record.HashedBatch) []record.HashedBatch { b[0].Size = math.MaxUint32; return b[:1] },
+		"fewer bytes":           func(b []record.HashedBatch) []record.HashedBatch { b[0].Size--; return b },
+		"one left out":          func(b []record.HashedBatch) []record.HashedBatch { return slices.Delete(b, 1, 2) },
+		"in another order":      func(b []record.HashedBatch) []record.HashedBatch { slices.Reverse(b); return b },
+	} {
+		require.Error(t, s.Hashed(from, damage(slices.Clone(batches))), name)
+		require.Equal(t, from, s.HashedTo(), name)
+		require.NoError(t, s.CheckInvariants(), name)
+	}
+	require.NoError(t, s.Hashed(from, batches))
 	s.append(true)
 	s.commit()
 	require.Equal(t, s.whole().Batches, s.table.digest.Batches+1)
@@ -198,7 +234,7 @@ func TestADigestBeginsAnew(t *testing.T) {
 	s.RenewDigest()
 	require.Zero(t, s.Unhashed())
 	s.append(true)
-	s.Hashed(s.HashedTo(), s.batches[1:2])
+	require.NoError(t, s.Hashed(s.HashedTo(), s.batches[1:2]))
 	number := s.Seal(0)[1].Number
 	s.Drop(number)
 	require.NoError(t, s.CheckInvariants())

@@ -215,7 +215,7 @@ func (r *run) hash() {
 	from := s.HashedTo()
 	batches := slices.DeleteFunc(slices.Clone(r.batches), func(h record.HashedBatch) bool { return h.First < from })
 	if len(batches) > 0 && r.random.IntN(2) == 0 {
-		s.Hashed(from, batches[:1+r.random.IntN(len(batches))])
+		require.NoError(r.t, s.Hashed(from, batches[:1+r.random.IntN(len(batches))]))
 	}
 }
 

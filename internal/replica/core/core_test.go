@@ -493,6 +493,29 @@ func TestAPieceThatCannotBeHashedIsTriedAgainAfterATick(t *testing.T) {
 	require.Equal(t, first, b.hash)
 }
 
+func TestContentsThatCannotFollowAreHashedAgain(t *testing.T) {
+	b := digestedBench(t)
+	b.append(digested(values(t, "a")))
+	b.settle()
+	first := b.hash
+	wrong := contents(t, b.log, first)
+	wrong[0].First += 16
+	b.hash = HashRange{}
+	b.core.Hashing.Hashed(first.From, wrong, nil)
+	b.settle()
+	require.Zero(t, b.hash, "not before a tick")
+	require.Nil(t, b.append(digested(values(t, "b"))).Refusal)
+	b.settle()
+	require.Zero(t, b.core.Hashing.Digest().Covered, "they are in no entry")
+	b.core.Tick()
+	b.settle()
+	require.Equal(t, HashRange{first.From, 2}, b.hash)
+	b.hashed()
+	b.append(digested(values(t, "c")))
+	b.settle()
+	require.Equal(t, record.Offset(2), b.core.Hashing.Digest().Covered)
+}
+
 func TestTheDigestBeginsAnewWhereBatchesAreLost(t *testing.T) {
 	b := digestedBench(t)
 	b.append(digested(values(t, "a")))

@@ -51,8 +51,10 @@ func (h *hashing) ask() {
 func (h *hashing) Hashed(from record.Offset, batches []record.HashedBatch, err error) {
 	h.busy = false
 	if err == nil {
+		err = h.proposer.sequencer.Hashed(from, batches)
+	}
+	if err == nil {
 		h.misses, h.tries = 0, 0
-		h.proposer.sequencer.Hashed(from, batches)
 		return
 	}
 	if h.tries++; !h.waited(from) {

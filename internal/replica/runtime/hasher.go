@@ -26,21 +26,23 @@ func (r hasher) hash(h core.HashRange) {
 	r.loop.post(input{do: func(c *core.Core) { c.Hashing.Hashed(h.From, batches, err) }})
 }
 
-// errDamagedBatch: bytes do not match the checksum that their producer gave them.
-var errDamagedBatch = errors.New("the bytes of the batch do not match its checksum")
+// errDamagedEntry: bytes of an entry in memory do not match its checksum, or those of a batch
+// the checksum that their producer gave them.
+var errDamagedEntry = errors.New("the bytes do not match their checksum")
 
 // batches returns the contents of the batches of about pieceBytes from h.From on. They are applied, so they
 // are in memory or stored.
 //
 // What is damaged is not hashed: its content would count as right for good, and every whole copy of the
-// batch as forged. Bytes that were damaged in memory may be whole on disk.
+// batch as forged; with another offset or size no replica could apply the entry that carries it. Bytes that
+// were damaged in memory may be whole on disk.
 func (r hasher) batches(h core.HashRange) ([]record.HashedBatch, error) {
 	if frames, ok := r.loop.tail.Read(nil, h.From, h.Until, pieceBytes); ok {
 		batches, err := contents(frames, h.From)
-		if !errors.Is(err, errDamagedBatch) {
-			return batches, err
+		if err == nil {
+			return batches, nil
 		}
-		r.loop.options.Logger.Error("a batch is damaged in memory; what is stored of it is hashed for the digest", "error", err)
+		r.loop.options.Logger.Error("an entry is damaged in memory; what is stored of it is hashed for the digest", "error", err)
 	}
 	cursor, err := r.loop.log.NewCursor(h.From)
 	if err != nil {
@@ -69,6 +71,9 @@ func contents(frames []segment.Entry, from record.Offset) (batches []record.Hash
 		if frames[i].Count == 0 {
 			continue
 		}
+		if record.Checksum(frames[i].Payload) != frames[i].CRC {
+			return nil, fmt.Errorf("entry %d: %w", frames[i].Index, errDamagedEntry)
+		}
 		e, err := record.ParseEntry(frames[i].Payload)
 		if err != nil {
 			return nil, err
@@ -77,7 +82,7 @@ func contents(frames []segment.Entry, from record.Offset) (batches []record.Hash
 		for p, b := range e.All {
 			if p.End > from {
 				if b.Damaged() {
-					return nil, fmt.Errorf("entry %d, offset %d: %w", frames[i].Index, first, errDamagedBatch)
+					return nil, fmt.Errorf("entry %d, offset %d: %w", frames[i].Index, first, errDamagedEntry)
 				}
 				batches = append(batches, record.HashedBatch{First: first, Count: e.Meta(k).Count, Size: uint32(p.Size), Content: b.Content()})
 				if bytes += p.Size; bytes >= pauseBytes {

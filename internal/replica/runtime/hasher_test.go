@@ -7,14 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
 
 // A content that was hashed of damaged bytes would count as right for good, and the batches
-// that all other replicas hold as forged.
+// that all other replicas hold as forged; at an offset that was damaged it would be in an entry that no
+// replica can apply.
 func TestWhatIsDamagedInMemoryIsHashedAsItIsStored(t *testing.T) {
-	const records = 20
+	const records, damaged = 4, 2
 	open := func() *digested {
 		return openDigested(t, 1<<20, 1, func(stored segment.Log) segment.Log { return stored })
 	}
@@ -25,19 +27,61 @@ func TestWhatIsDamagedInMemoryIsHashedAsItIsStored(t *testing.T) {
 	require.NoError(t, whole.stored.Close())
 
 	r := open()
-	r.unread = true
-	r.append(records)
-	frames, ok := r.loop.tail.Read(nil, 7, 8, 1)
-	require.True(t, ok)
-	frames[0].Payload[5000] ^= 1
-	r.unread = false
-	r.round()
-	r.append(1)                  // takes the contents along
-	frames[0].Payload[5000] ^= 1 // who reads from now on gets the whole batch
-	got, err := r.Digest(t.Context(), records)
+	places := []int{5000} // of a batch, and all of what comes before it: the head of the entry, and its metadata
+	for i := range 40 + 48 {
+		places = append(places, i)
+	}
+	for _, place := range places {
+		r.unread = true
+		from := r.core.Hashing.Digest().End
+		r.append(records)
+		frames, ok := r.loop.tail.Read(nil, from+damaged, from+damaged+1, 1)
+		require.True(t, ok)
+		frames[0].Payload[place] ^= 1 << (place % 8)
+		r.unread = false
+		r.round()
+		r.append(1)                                  // takes the contents along
+		frames[0].Payload[place] ^= 1 << (place % 8) // who reads from now on gets the whole batch
+		require.Nil(t, r.Status().Failed, "byte %d", place)
+		got := r.core.Hashing.Digest()
+		require.GreaterOrEqual(t, got.Covered, from+records, "byte %d", place)
+		require.Zero(t, got.From, "byte %d: it began anew", place)
+		if from == 0 {
+			got, err := r.Digest(t.Context(), records)
+			require.NoError(t, err)
+			require.Equal(t, want.Root(), got.Root())
+		}
+	}
+	// Who reads what is stored gets the same digest.
+	end := r.core.Hashing.Digest().Covered
+	got, err := r.Digest(t.Context(), end)
 	require.NoError(t, err)
-	require.Equal(t, want.Root(), got.Root())
+	require.Equal(t, treeOfStored(t, r, end), got.Root())
 	require.NoError(t, r.stored.Close())
+}
+
+// treeOfStored is the root over the batches that are stored below an offset.
+func treeOfStored(t *testing.T, r *digested, end record.Offset) digest.Hash {
+	cursor, err := r.stored.NewCursor(0)
+	require.NoError(t, err)
+	defer cursor.Close()
+	w := digest.NewWalker(&digest.Tree{}, false, end, nil)
+	for w.End < end {
+		frames, err := cursor.Next(end, math.MaxInt)
+		require.NoError(t, err)
+		require.NotEmpty(t, frames)
+		for i := range frames {
+			if len(frames[i].Payload) == 0 {
+				continue // no entry of the log's own
+			}
+			e, err := record.ParseEntry(frames[i].Payload)
+			require.NoError(t, err)
+			require.Empty(t, w.Add(&e, frames[i].Index))
+		}
+	}
+	tree, err := w.Finish()
+	require.NoError(t, err)
+	return tree.Root()
 }
 
 func TestWhatIsDamagedEverywhereIsNotHashed(t *testing.T) {
@@ -51,7 +95,7 @@ func TestWhatIsDamagedEverywhereIsNotHashed(t *testing.T) {
 	require.Len(t, batches, 3)
 	frames[1].Payload[5000] ^= 1
 	batches, err = contents(frames, 0)
-	require.ErrorIs(t, err, errDamagedBatch)
+	require.ErrorIs(t, err, errDamagedEntry)
 	require.Empty(t, batches)
 	require.NoError(t, r.stored.Close())
 }
