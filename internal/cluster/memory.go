@@ -117,6 +117,8 @@ type Kept struct {
 	// Made: the replica began on its node. Runs: it runs there now; if it was made
 	// and does not run, its node has not noted yet that it is lost.
 	Made, Runs bool
+	// Ended: it runs no more, and never votes again.
+	Ended bool `json:"Ended,omitempty"`
 	// Voters and Outgoing are Raft's configuration as the replica has applied it; if
 	// it runs.
 	Voters, Outgoing []uint64
@@ -148,7 +150,8 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 			case r.Lost, r.Reader:
 			case k.Runs:
 				runs[r.ID] = true
-			case answered && !k.Made, !answered && gone(r.Node):
+			case answered && !k.Made && (k.Ended || !slices.Contains(p.Founders, r.ID)), !answered && gone(r.Node):
+				// A founder that has not begun yet may do so at any moment, and has a vote from then on.
 			default:
 				known = false
 			}

@@ -48,10 +48,14 @@ func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 		{"one does not answer, which does not matter", []Replica{at(1), at(2), at(3)}, nil, map[uint64]Kept{2: old, 3: old}, FateAlive},
 		{"one is gone with its node", []Replica{fresh(5), fresh(6)}, []Replica{lost(2), lost(3), {ID: 1, Node: 99}},
 			map[uint64]Kept{5: old, 6: {}}, FateLost},
+		{"one has a vote as soon as it begins", []Replica{at(11), at(12), fresh(5)}, []Replica{lost(13)},
+			map[uint64]Kept{11: runs(11, 12, 13), 12: {}, 5: {}}, FateUnknown},
+		{"one has ended that had begun as a voter", []Replica{at(11), at(12), fresh(5)}, []Replica{lost(13)},
+			map[uint64]Kept{11: runs(11, 12, 13), 12: {Ended: true}, 5: {}}, FateLost},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			p := Placement{Replicas: row.replicas, Leaving: row.leaving}
+			p := Placement{Founders: []uint64{11, 12, 13}, Replicas: row.replicas, Leaving: row.leaving}
 			require.Equal(t, row.fate, p.Fate(row.kept, func(node uint64) bool { return node == 99 }))
 		})
 	}

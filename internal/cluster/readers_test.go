@@ -257,7 +257,7 @@ func TestAReadReplicaCountsForNoMajority(t *testing.T) {
 	require.NotContains(t, p.Voters(), uint64(4))
 
 	running := func(ids ...uint64) map[uint64]Kept {
-		kept := map[uint64]Kept{1: {}, 2: {}, 3: {}, 4: {}, 5: {}}
+		kept := map[uint64]Kept{1: {Ended: true}, 2: {Ended: true}, 3: {Ended: true}, 4: {}, 5: {}}
 		for _, id := range ids {
 			kept[id] = Kept{Made: true, Runs: true, Voters: []uint64{1, 2, 3}}
 		}

@@ -46,6 +46,9 @@ func (c *catalog) found(nodes []*node, count int, o Options) {
 	if o.ReadReplicas {
 		l.Config.Rule = withReaders(1)
 	}
+	if o.memory {
+		inMemory(&l)
+	}
 	var members []cluster.Node
 	for i, n := range nodes {
 		if i < count {
@@ -241,12 +244,14 @@ func (n *member) look() {
 	}
 	switch {
 	case n.replica != nil && n.replica.Status().Leading:
+		n.continueBehind()
 		n.shape()
 	case n.replicaRepair != nil:
 		n.replicaRepair.ask()
 	case n.lost && w.chance(3):
 		n.renew()
 	}
+	n.mind()
 	n.control()
 	if !n.current || w.chance(4) {
 		n.refresh(func() {})

@@ -120,7 +120,7 @@ func (w *world) call(e history.Event, n *node, question func(n *node, reply func
 			})
 		})
 	})
-	w.after(patience, func() {
+	w.later(patience, func() {
 		if !done {
 			done = true
 			c.Return(history.Event{Outcome: history.Unknown})

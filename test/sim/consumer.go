@@ -29,7 +29,7 @@ func (c *consumer) loop() {
 	}
 	n := w.nodes[w.random.IntN(len(w.nodes))]
 	n.act(n.life, func() { c.fetch(n) })
-	w.after(w.between(10*millisecond, 200*millisecond), c.loop)
+	w.later(w.between(10*millisecond, 200*millisecond), c.loop)
 }
 
 // fetchBytes are read at once.

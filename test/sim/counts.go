@@ -65,6 +65,7 @@ type Counts struct {
 	Settled      int `about:"changes"` // times that the log had reached the replicas that it should have
 	IdleMoves    int `about:"changes"` // of an idle log, with a power cut of all at the end
 	Recoveries   int `about:"changes"` // of a cluster of which nodes were lost for good
+	BegunAnew    int `about:"changes"` // logs in memory that had lost their majority
 	Silent       int `about:"changes"` // runs that have settled without an append at the end
 
 	// What happened to files of nodes that were down.

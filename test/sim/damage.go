@@ -40,7 +40,7 @@ type media struct {
 
 // mayDamage damages the files of a node that is down, or does not.
 func (w *faults) mayDamage(n *node) {
-	if n.replicaID == 0 || !n.made[n.replicaID] || w.over || w.damage == 0 {
+	if n.replicaID == 0 || !n.made[n.replicaID] || w.over || w.damage == 0 || w.memory {
 		return
 	}
 	n.copy()
@@ -56,7 +56,7 @@ func (w *faults) mayDamage(n *node) {
 // mayHarm reports whether the replica on a node may be harmed, and counts it as
 // lost if it may.
 func (w *faults) mayHarm(n *node) bool {
-	if n.replicaID == 0 || !n.made[n.replicaID] || w.damage == 0 {
+	if n.replicaID == 0 || !n.made[n.replicaID] || w.damage == 0 || w.memory {
 		return false
 	}
 	if n.harm.kind != "" {

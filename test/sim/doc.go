@@ -20,6 +20,7 @@
 // so that other things can happen between what it writes and its sync.
 //
 // Start with Run (run.go), then world (world.go), node (node.go) and what happens to
-// them: mix.go, faults.go, damage.go, operator.go, idle.go, level.go, torn.go, hard.go, recover.go. Clients are in session.go,
+// them: mix.go, faults.go, damage.go, operator.go, idle.go, level.go, torn.go, hard.go, recover.go,
+// memorylog.go. Clients are in session.go,
 // keeper.go, soloist.go and reader.go. The command in seeds runs any number of them.
 package sim

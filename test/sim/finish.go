@@ -23,6 +23,9 @@ type ending struct{ *world }
 // change done once more: a healed log that is read and takes no appends is not
 // healed.
 func (w ending) finish() {
+	if w.memory {
+		w.holders() // it may begin anew until then, which no client lives through
+	}
 	w.within(settleTime, "a client has no answer yet", func() bool {
 		for _, c := range w.clients {
 			if c.waiting() {

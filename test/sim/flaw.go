@@ -30,6 +30,10 @@ func (n *node) take(r *core.Request) {
 		r.Done(sequence.Answer{Refusal: notHere()})
 		return
 	}
+	if refusal := n.admit(r); refusal != nil {
+		r.Done(sequence.Answer{Refusal: refusal})
+		return
+	}
 	n.replica.Append(r)
 }
 

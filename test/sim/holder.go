@@ -69,7 +69,7 @@ func (h *holder) loop() {
 	if w.chance(4) {
 		pause = w.between(0, 2*second) // for most of a lease, or too long
 	}
-	w.after(pause, h.loop)
+	w.later(pause, h.loop)
 }
 
 // look fails the run if something is gone that is kept.
@@ -182,5 +182,5 @@ func (h *holder) command(c record.Command, done func(*sequence.Answer)) {
 	w.network.ask(h.guess.of(w), func(n *node, reply func(func())) {
 		n.take(&core.Request{Command: &c, Done: func(a sequence.Answer) { reply(func() { end(&a) }) }})
 	})
-	w.after(patience, func() { end(nil) })
+	w.later(patience, func() { end(nil) })
 }

@@ -52,10 +52,14 @@ func (n *hosting) rehost() {
 		hosted[logName] = cluster.Hosted{Log: logID, Replica: n.replicaID}
 	}
 	for _, due := range cluster.HostingDue(&n.catalog().State, n.id, hosted, func(_, replica uint64) bool { return n.made[replica] }, n.current) {
-		if due.Step != cluster.Drop {
+		switch due.Step {
+		case cluster.Replace: // see member.mind
+		case cluster.Drop:
+			if n.drop(); n.up {
+				n.rehost()
+			}
+		default:
 			n.host(due.Replica, due.Step == cluster.Make)
-		} else if n.drop(); n.up {
-			n.rehost()
 		}
 	}
 }
@@ -207,9 +211,51 @@ func (n *hosting) segmentOptions(replica uint64) store.Options {
 }
 
 func (n *hosting) open(id uint64, fresh bool) error {
-	options := n.segmentOptions(id)
-	disk := n.disk
 	founders := n.placed().Founders
+	openLog := n.openFiles
+	if n.world.memory {
+		openLog = n.openMemory
+	}
+	if err := openLog(id, fresh, founders); err != nil {
+		return err
+	}
+	if broken := n.world.flaws().log; broken != nil {
+		n.log = broken(n.node, n.log)
+	}
+	if n.world.raft != nil {
+		n.log = &durable{n.log, id, n.world.raft}
+	}
+	far, elect := n.world.network.stretch > 0, uint64(0)
+	if far && slices.Contains(founders[1:], id) {
+		elect = founders[0]
+	}
+	var err error
+	n.replica, err = runtime.OpenStepped(runtime.Options{
+		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
+		FirstLeader: founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
+		AtOnce:      far,
+		Elect:       elect,
+		Stretch:     n.world.network.stretch,
+		Send:        n.send,
+		Stall:       stall,
+		Damaged:     n.foundDamage,
+		HashEvery:   hashEvery,
+		TraceRaft:   n.world.raft,
+		Memory:      n.world.limits.memory(),
+		Limits:      n.world.limits.ofCore(),
+		Address: func(id uint64) string {
+			if node := n.nodeOf(id); node != 0 {
+				return strconv.FormatUint(node, 10)
+			}
+			return ""
+		},
+	})
+	return err
+}
+
+// openFiles opens the files of a replica, made before where it begins.
+func (n *hosting) openFiles(id uint64, fresh bool, founders []uint64) error {
+	options, disk := n.segmentOptions(id), n.disk
 	if fresh {
 		if err := disk.RemoveAll(n.dir(id)); err != nil {
 			return err
@@ -233,37 +279,7 @@ func (n *hosting) open(id uint64, fresh bool) error {
 		return err
 	}
 	n.log = log
-	if broken := n.world.flaws().log; broken != nil {
-		n.log = broken(n.node, log)
-	}
-	if n.world.raft != nil {
-		n.log = &durable{n.log, id, n.world.raft}
-	}
-	far, elect := n.world.network.stretch > 0, uint64(0)
-	if far && slices.Contains(founders[1:], id) {
-		elect = founders[0]
-	}
-	n.replica, err = runtime.OpenStepped(runtime.Options{
-		ID: id, Log: n.log, HardState: n.log.HardState(), Logger: slog.New(slog.DiscardHandler),
-		FirstLeader: founders[0] == id && n.log.LastIndex()+1 == n.log.FirstIndex(),
-		AtOnce:      far,
-		Elect:       elect,
-		Stretch:     n.world.network.stretch,
-		Send:        n.send,
-		Stall:       stall,
-		Damaged:     n.foundDamage,
-		HashEvery:   hashEvery,
-		TraceRaft:   n.world.raft,
-		Memory:      n.world.limits.memory(),
-		Limits:      n.world.limits.ofCore(),
-		Address: func(id uint64) string {
-			if node := n.nodeOf(id); node != 0 {
-				return strconv.FormatUint(node, 10)
-			}
-			return ""
-		},
-	})
-	return err
+	return nil
 }
 
 // send hands a message of the replica here to the node of another one.

@@ -37,7 +37,7 @@ func (k *keeper) loop() {
 		k.keep()
 	}
 	// Seldom too late.
-	w.after(w.between(100*millisecond, 1200*millisecond), k.loop)
+	w.later(w.between(100*millisecond, 1200*millisecond), k.loop)
 }
 
 func (k *keeper) open() {

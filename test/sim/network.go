@@ -88,13 +88,14 @@ func (w *network) ask(n *node, question func(n *node, reply func(func()))) {
 	if w.lost() {
 		return
 	}
-	w.after(w.latency(), func() {
-		n.act(n.life, func() {
+	era := w.era
+	w.after(w.latency(), w.ofEra(era, func() {
+		n.act(n.life, w.ofEra(era, func() {
 			question(n, func(answer func()) {
 				if !w.lost() {
-					w.after(w.latency(), answer)
+					w.after(w.latency(), w.ofEra(era, answer))
 				}
 			})
-		})
-	})
+		}))
+	}))
 }

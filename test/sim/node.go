@@ -145,7 +145,9 @@ func (n *node) round(life int) {
 		n.die(n.disk.Stopped() || n.world.chance(2)) // the operator restarts it
 		return
 	}
-	n.compareFolded()
+	if !n.outdated() {
+		n.compareFolded()
+	}
 	if n.replica.Unwritten() && n.writing == nil {
 		n.writing = &writing{}
 		n.world.after(n.world.between(30, 600)+n.slow, func() { n.act(life, n.write) })
@@ -245,7 +247,7 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 	if powerless {
 		w.counts.PowerCuts++
 		n.cuts++
-		if w.torn && n.replicaID != 0 && remains == faultdisk.Some && n.tear() {
+		if w.torn && !w.memory && n.replicaID != 0 && remains == faultdisk.Some && n.tear() {
 			remains = faultdisk.Nothing
 		}
 		n.disk.PowerCut(remains)

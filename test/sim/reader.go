@@ -36,7 +36,7 @@ func (r *reader) loop() {
 		r.busy = true
 		r.read(w.nodes[w.random.IntN(len(w.nodes))], from, 1+w.random.IntN(200), consistency, func(*record.Refusal) { r.busy = false })
 	}
-	w.after(w.between(5*millisecond, 100*millisecond), r.loop)
+	w.later(w.between(5*millisecond, 100*millisecond), r.loop)
 }
 
 // read asks a node for records; done is called however it ends, with nil if it
@@ -86,16 +86,19 @@ func (r *reader) read(n *node, from int64, limit int, consistency history.Consis
 			answer(nil)
 			return
 		}
-		life := n.life
+		life, era, outdated := n.life, w.era, n.outdated()
 		n.replica.Do(func(core *core.Core) {
 			core.Reads.Confirm(func(refusal *record.Refusal) {
+				if refusal == nil && outdated && w.era == era {
+					w.fail("replica %d has confirmed a read of a log that was lost", n.replicaID)
+				}
 				if n.life == life {
 					answer(refusal)
 				}
 			})
 		})
 	})
-	w.after(patience, func() {
+	w.later(patience, func() {
 		end(history.Event{Outcome: history.Failed}, record.Refuse(record.OutcomeUnknown, "no answer"))
 	})
 }

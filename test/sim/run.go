@@ -66,6 +66,8 @@ type Options struct {
 	// Trace gets what happens to the nodes; nil: nothing does.
 	Trace io.Writer
 
+	memory bool // the log is in memory; see memorylog.go
+
 	flaw *flaw
 }
 
@@ -105,7 +107,7 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	chanceMu.Lock()
 	defer chanceMu.Unlock()
 	if o.Hard {
-		o.Torn, o.Holds, o.Digests = true, true, true
+		o.Torn, o.Holds, o.Digests, o.memory = true, true, true, memoryWorld(seed)
 	}
 	w := &world{folded: map[uint64]folded{}, roots: map[record.Offset][32]byte{}, random: mathrand.New(mathrand.NewPCG(seed, 0x5eed)), flaw: o.flaw, silent: o.Silent, readReplicas: o.ReadReplicas, digests: o.Digests, torn: o.Torn, aged: o.Silent, traced: o.Trace, raft: o.Raft}
 	w.network.world, w.faults.world, w.operator.world = w, w, w
@@ -124,7 +126,7 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 		w.limits = w.drawLimits()
 	}
 	w.recorder = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
-	w.time = o.Time.Microseconds()
+	w.time, w.memory, w.options = o.Time.Microseconds(), o.memory, o
 	ending{w}.live(o, story)
 
 	result := &Result{

@@ -78,7 +78,7 @@ func (p *producer) loop() {
 	case !w.faults.over && !p.busy && w.chance(1500):
 		w.recorder.Note(history.Event{Kind: history.Crash, Client: p.name})
 		*p = producer{world: w} // answers on their way find nobody
-		w.after(w.between(0, second), func() {
+		w.later(w.between(0, second), func() {
 			p.reborn()
 			p.loop()
 		})
@@ -95,7 +95,7 @@ func (p *producer) loop() {
 	case idle && len(p.window) < p.limit+w.flaws().extra && !w.quiet && !p.resend:
 		p.send()
 	}
-	w.after(w.between(millisecond, 40*millisecond), p.loop)
+	w.later(w.between(millisecond, 40*millisecond), p.loop)
 }
 
 func (p *producer) open() {
@@ -148,7 +148,7 @@ func (p *producer) attempt(q *request) {
 			})
 		}})
 	})
-	w.after(p.patience, func() {
+	w.later(p.patience, func() {
 		if q.call == c && p.session == session {
 			q.call = nil
 			c.Return(history.Event{Outcome: history.Unknown})
@@ -201,7 +201,7 @@ func (p *producer) again() {
 	}
 	p.resend = true
 	session := p.session
-	p.world.after(p.world.between(5*millisecond, 100*millisecond), func() {
+	p.world.later(p.world.between(5*millisecond, 100*millisecond), func() {
 		if p.session != session || session == 0 {
 			return
 		}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 func (n *node) read(from int64, limit int) (shown, *record.Refusal) {
 	if n.replica == nil {
 		return shown{}, notHere()
+	}
+	if refusal := n.behind(); refusal != nil || n.outdated() {
+		return shown{}, cmp.Or(refusal, notHere())
 	}
 	if n.replica.Status().Short {
 		return shown{}, record.Refuse(record.NotLeader, "it is not known here yet where the log begins")

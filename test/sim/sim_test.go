@@ -96,6 +96,18 @@ func TestHardWorldsBreakNoRule(t *testing.T) {
 	require.NotZero(t, all.Silent, "logs have settled without an append")
 }
 
+// A log in memory begins anew when its majority has ended, and never else; then nothing of before is acknowledged,
+// read or given again.
+func TestALogInMemoryBeginsAnewOnlyWithoutItsMajority(t *testing.T) {
+	var all Counts
+	for seed := uint64(3); seed < 48; seed += 4 * sparse {
+		r := Run(seed, Options{Hard: true})
+		require.NoError(t, r.Err(), "again: %s", Again(seed, Options{Hard: true}))
+		all.Add(r.Counts)
+	}
+	require.NotZero(t, all.BegunAnew)
+}
+
 // Every replica has the same digest, whatever it was given: entries as they came, those of a
 // repair, a snapshot instead of what was trimmed. The tables are compared at every index that two
 // replicas have reached, and at the end with what is stored.

@@ -51,7 +51,7 @@ func (s *soloist) loop() {
 		s.busy = true
 		s.do()
 	}
-	w.after(w.between(5*millisecond, 150*millisecond), s.loop)
+	w.later(w.between(5*millisecond, 150*millisecond), s.loop)
 }
 
 func (s *soloist) do() {

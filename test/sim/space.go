@@ -21,6 +21,9 @@ func (n *media) room() sequence.Room {
 // watchSpace reports to the replica what its disk, and those of a majority, have
 // room for.
 func (n *media) watchSpace() {
+	if n.world.memory {
+		return
+	}
 	own := n.room()
 	s := n.replica.Status()
 	if s.SoleVoter || len(s.Voters) == 0 {

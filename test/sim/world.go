@@ -37,6 +37,10 @@ type world struct {
 	quietEnd bool  // no client begins anything in the last seconds of faults
 	// readReplicas is as in Options.
 	readReplicas bool
+	memory       bool   // the log is in memory
+	era          int    // how often it has begun anew
+	founded      uint64 // the first replica since
+	options      Options
 	before       *before  // what a recovery has left behind; nil: there was none
 	granted      []uint64 // writer terms
 	named        []string // clients

@@ -118,6 +118,19 @@ func (h *Log) Raise(r cluster.Reserved) {
 	}
 }
 
+// Behind refuses what is asked of a memory log that begins anew and has not moved on yet to where it lost
+// its records: it would seem to end far before offsets that it has given.
+func (h *Log) Behind() *record.Refusal {
+	lost := h.Reserved.Load().Lost
+	if lost == 0 {
+		return nil
+	}
+	if _, end, err := h.Replica.Tail().Bounds(); err == nil && end >= lost {
+		return nil
+	}
+	return record.Refuse(record.Busy, "log %q was in memory only, lost it and begins anew: it is moving on to offset %d", h.Name, lost)
+}
+
 // RoomFor refuses records that a memory log has no offsets reserved for, and
 // everything before a log that begins anew has moved on.
 func (h *Log) RoomFor(records int) *record.Refusal {

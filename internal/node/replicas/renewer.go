@@ -89,7 +89,7 @@ func (rn *renewer) kept(q KeptReplica) cluster.Kept {
 		return cluster.Kept{Made: rn.created.Has(q.Replica)}
 	}
 	if h.Ended() != nil {
-		return cluster.Kept{} // it never votes again, and is as good as none
+		return cluster.Kept{Ended: true} // it never votes again, and is as good as none
 	}
 	s := h.Replica.Status()
 	return cluster.Kept{Made: true, Runs: true, Voters: s.Voters, Outgoing: s.Outgoing}
@@ -217,6 +217,9 @@ func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck 
 		gone, waiting = renewal.Memory, stuck || renewal.Waiting
 		return renewal.Change, nil
 	})
+	if err == nil && len(gone) > 0 {
+		rn.opener.awaitShown() // a look at the state of before would begin them again, without their memory
+	}
 	for _, id := range gone {
 		if err == nil {
 			err = rn.created.Remove(id)

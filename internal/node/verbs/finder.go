@@ -57,6 +57,9 @@ func (f *finder) serving(c Caller, name string) (*hosted.Log, *record.Refusal) {
 	if problem := h.Problem(); problem != nil {
 		return nil, problem
 	}
+	if behind := h.Behind(); behind != nil {
+		return nil, behind
+	}
 	return h, nil
 }
 
