@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -35,9 +37,9 @@ type Entry struct {
 	Object    string    `json:"object"`
 	Outcome   Outcome   `json:"outcome"`
 	Reason    string    `json:"reason,omitempty"`
-	// Times is how often the same was refused, failed or proved since the line before that says
-	// so; where the verb is Several, how many entries of the caller have no line of their own. A
-	// client that is refused again and again fills no disk.
+	// Times is how often the same was refused, failed or proved again in the minute of the line
+	// before that says so; where the verb is Several, how many entries of the caller have no line of
+	// their own. A client that is refused again and again fills no disk.
 	Times int `json:"times,omitempty"`
 }
 
@@ -53,14 +55,14 @@ const (
 	// queued bounds the entries that are not written yet. Those beyond are counted.
 	queued = 4096
 	// gatherEvery is how often entries that are gathered are written.
-	gatherEvery = time.Second
-	// gathered bounds the kinds of entries that are gathered, and ofCaller those of one
-	// principal at one address. What is beyond is one line for each caller, and one for those
-	// of all callers beyond gathered: others' entries have room.
+	gatherEvery = time.Minute
+	// gathered bounds the kinds of entries that are gathered in that time, and ofCaller those of one
+	// principal at one address, or in one network of IPv6. What is beyond is one line for each
+	// caller, and one for those of all callers beyond gathered: others' entries have room.
 	gathered = 1024
 	ofCaller = 32
-	// maxText bounds each text of an entry, in bytes. A caller chooses some of them, and each byte
-	// may be six in JSON.
+	// maxText bounds each text of an entry, in bytes of the file: a caller chooses some of them, and
+	// a character may be six bytes in JSON.
 	maxText = 300
 )
 
@@ -86,7 +88,7 @@ type Log struct {
 	failing bool
 }
 
-// caller is who caused an entry.
+// caller is who caused an entry, and from which network.
 type caller struct{ principal, from string }
 
 // Open appends to a file, which is made if it is not there.
@@ -109,7 +111,8 @@ func (l *Log) Metrics() []prometheus.Collector {
 }
 
 // Record writes an entry soon, with the time of now. It does not wait. Changes that are done, or may
-// be, are written each; what else there is of the same kind within a second is one line.
+// be, are written each; what else there is of the same kind within a minute is two lines: the first at
+// once, and how often there were others.
 func (l *Log) Record(e Entry) {
 	for _, text := range []*string{&e.Principal, &e.Token, &e.From, &e.Verb, &e.Object, &e.Reason} {
 		*text = bounded(*text)
@@ -126,13 +129,40 @@ func (l *Log) Record(e Entry) {
 	}
 }
 
-// bounded returns a text of at most maxText bytes, with a mark where it was cut.
+// bounded returns a text that takes at most maxText bytes in JSON, with a mark where it was cut.
 func bounded(text string) string {
 	const mark = "..."
-	if len(text) <= maxText {
-		return text
+	var cut, size int
+	for i, r := range text {
+		if size <= maxText-len(mark) {
+			cut = i
+		}
+		if size += inJSON(r); size > maxText {
+			return text[:cut] + mark
+		}
 	}
-	return strings.Clone(strings.ToValidUTF8(text[:maxText-len(mark)], "") + mark)
+	return text
+}
+
+// inJSON is how many bytes a character takes in JSON, at most.
+func inJSON(r rune) int {
+	switch {
+	case r == '"', r == '\\':
+		return 2
+	case unicode.IsControl(r), r == utf8.RuneError, r == '\u2028', r == '\u2029':
+		return len(`\u0000`)
+	}
+	return utf8.RuneLen(r)
+}
+
+// networkOf returns what an address counts as: of IPv6 the first 64 bits, as a client has all of the others.
+func networkOf(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || !a.Unmap().Is6() {
+		return address
+	}
+	network, _ := a.WithZone("").Prefix(64) // fails for no address of IPv6
+	return network.String()
 }
 
 // first reports whether an entry has a line of its own, and counts it if not.
@@ -144,13 +174,13 @@ func (l *Log) first(e Entry) bool {
 		l.same[e] = n + 1
 		return false
 	}
-	by := caller{e.Principal, e.From}
+	by := caller{e.Principal, networkOf(e.From)}
 	switch {
 	case len(l.same) >= gathered:
 		l.same[Entry{Principal: Several, Verb: Several, Outcome: e.Outcome, Reason: "more callers than are told apart"}]++
 		return false
 	case l.callers[by] >= ofCaller:
-		l.same[Entry{Principal: e.Principal, From: e.From, Verb: Several, Outcome: e.Outcome, Reason: "more of this caller than have a line each"}]++
+		l.same[Entry{Principal: e.Principal, From: by.from, Verb: Several, Outcome: e.Outcome, Reason: "more of this caller than have a line each"}]++
 		return false
 	}
 	l.same[e] = 0
@@ -229,11 +259,9 @@ func (l *Log) writeGathered() {
 }
 
 func (l *Log) write(e Entry) {
-	line, err := json.Marshal(e)
-	if err == nil {
-		_, err = l.out.Write(append(line, '\n'))
-	}
-	if l.judge(err) {
+	to := json.NewEncoder(l.out)
+	to.SetEscapeHTML(false) // nobody puts these lines into a page, and each < would be six bytes
+	if l.judge(to.Encode(e)) {
 		l.lines.Inc()
 	}
 }

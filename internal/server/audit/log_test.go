@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -34,16 +36,48 @@ func written(t *testing.T, record func(*Log)) (lines []Entry, size int) {
 }
 
 func TestAnEntryIsSmallWhateverItsCallerCallsThings(t *testing.T) {
-	long := strings.Repeat("\x01", 1<<20)
-	lines, size := written(t, func(l *Log) {
-		l.Record(Entry{Principal: long, Token: long, From: long, Verb: "read", Object: "log/" + long, Outcome: Refused, Reason: long})
-	})
-	require.Len(t, lines, 1)
-	require.True(t, strings.HasPrefix(lines[0].Object, "log/\x01"))
-	require.True(t, strings.HasSuffix(lines[0].Object, "..."))
-	require.LessOrEqual(t, len(lines[0].Object), maxText)
-	require.Less(t, size, 6*6*maxText)
+	for name, long := range map[string]string{
+		"letters": "a", "signs of HTML": "<&>", "control characters": "\x01\n", "quotes": `"\`, "no UTF-8": "\xff\xc3", "separators": "\u2028", "large letters": "ä€😀",
+	} {
+		t.Run(name, func(t *testing.T) {
+			long = strings.Repeat(long, 1<<10)
+			lines, size := written(t, func(l *Log) {
+				l.Record(Entry{Principal: long, Token: long, From: long, Verb: "read", Object: "log/" + long, Outcome: Refused, Reason: long})
+			})
+			require.Len(t, lines, 1)
+			require.True(t, strings.HasPrefix(lines[0].Object, "log/"))
+			require.True(t, strings.HasSuffix(lines[0].Object, "..."))
+			require.Less(t, size, 5*maxText+200)
+		})
+	}
 	require.Equal(t, strings.Repeat("ä", 148)+"...", bounded(strings.Repeat("ä", 200)), "a letter is not cut")
+	require.Equal(t, strings.Repeat("ä", 150), bounded(strings.Repeat("ä", 150)), "what fits is whole")
+}
+
+// Days of it are no more than the disk has room for.
+func TestWhoIsRefusedForLongHasFewLinesAMinute(t *testing.T) {
+	const minutes, each = 5, 100
+	lines, size := []Entry(nil), 0
+	synctest.Test(t, func(t *testing.T) {
+		lines, size = written(t, func(l *Log) {
+			for second := range minutes * 60 {
+				for i := range each {
+					n := second*each + i
+					l.Record(Entry{Principal: "anonymous", From: fmt.Sprintf("2001:db8::%x:%x", n>>16, n&0xffff), Verb: "read", Object: fmt.Sprintf("log/%d", n), Outcome: Refused})
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+		})
+	})
+	counted := 0
+	for _, e := range lines {
+		counted += max(1, e.Times)
+	}
+	require.Equal(t, minutes*60*each, counted, "all are counted")
+	require.LessOrEqual(t, len(lines), (minutes+1)*(ofCaller+1), "all addresses of a network of IPv6 are one caller's")
+	require.Less(t, size, (minutes+1)*ofCaller*maxText)
+	require.Equal(t, "2001:db8::/64", lines[ofCaller].From)
 }
 
 func TestACallerThatIsRefusedHasFewLinesAndLosesNobodysElse(t *testing.T) {

@@ -79,7 +79,25 @@ func (s *Server) identify(ctx context.Context) context.Context {
 // who has not proved who it is may send would not do for a large request with a token. Of a call that
 // is refused here nothing is kept.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	return s.admit(s.identify(ctx), info.FullMethodName)
+	method := info.FullMethodName
+	if !s.serves()[method] {
+		method = unknownMethod // it is any text that the client likes, and a refusal is audited with it
+	}
+	return s.admit(s.identify(ctx), method)
+}
+
+// unknownMethod stands for all methods that are not served.
+const unknownMethod = "/unknown"
+
+// methods returns all that are served over HTTP/2.
+func (s *Server) methods() map[string]bool {
+	all := map[string]bool{}
+	for service, info := range s.GetServiceInfo() {
+		for _, m := range info.Methods {
+			all["/"+service+"/"+m.Name] = true
+		}
+	}
+	return all
 }
 
 // admit refuses a call of a method if its caller may not make any, before it is decoded.

@@ -80,6 +80,30 @@ func TestARequestIsDecodedForThoseWhoAreAdmitted(t *testing.T) {
 	require.Equal(t, 1, decoded)
 }
 
+// admittedFor notes which methods callers are admitted for.
+type admittedFor struct {
+	fakeCallers
+	methods *[]string
+}
+
+func (a admittedFor) Admit(_ context.Context, method string) error {
+	*a.methods = append(*a.methods, method)
+	return nil
+}
+
+// What is refused is audited with the name of its method: of one that is not served, with no text of the
+// client's.
+func TestMethodsThatAreNotServedAreOneToTheCallersRights(t *testing.T) {
+	var methods []string
+	s := New(Options{Callers: admittedFor{methods: &methods}})
+	defer s.Stop(context.Background())
+	for _, method := range []string{"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/<1>", "/a/b", "<2>"} {
+		_, err := s.tap(t.Context(), &tap.Info{FullMethodName: method})
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", unknownMethod, unknownMethod, unknownMethod}, methods)
+}
+
 // oneConn is a listener of one connection.
 type oneConn struct {
 	net.Listener

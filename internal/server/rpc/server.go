@@ -31,6 +31,7 @@ type Server struct {
 	streams     *lean.Server
 	answers     Flusher
 	health      *health.Server
+	serves      func() map[string]bool // methods, once all services are registered
 	connections atomic.Int64
 	readBytes   atomic.Int64 // of batches, sent to readers
 	fileBytes   atomic.Int64 // of those, sent from files
@@ -103,6 +104,7 @@ func New(o Options) *Server {
 		grpc.InTapHandle(s.tap),
 	)
 	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter, SendFile: FileSender})
+	s.serves = sync.OnceValue(s.methods)
 	s.Server.RegisterService(s.admitting(&grpc_health_v1.Health_ServiceDesc), healthService{s.health, s})
 	reflection.Register(s.Server)
 	return s
