@@ -87,8 +87,7 @@ func listening(l net.Listener) context.Context {
 // by an address, as localhost or by the machine's name. Behind TLS the name is the certificate's.
 func atHome(next http.Handler, machine string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		at, _ := q.Context().Value(listensKey{}).(*net.TCPAddr)
-		if encrypted, _ := q.Context().Value(encryptedKey{}).(bool); !encrypted && at != nil && at.IP.IsLoopback() && !isHome(q.Host, machine) {
+		if byAnotherName(q, machine) {
 			text(w)
 			w.Header().Set("Connection", "close")
 			http.Error(w, "this port is for this machine: ask for it as localhost, by its address or the machine's name, not by another name; a proxy sets the Host header so", http.StatusMisdirectedRequest)
@@ -96,6 +95,13 @@ func atHome(next http.Handler, machine string) http.Handler {
 		}
 		next.ServeHTTP(w, q)
 	})
+}
+
+// byAnotherName reports whether a request to a port for this machine alone asks for another one.
+func byAnotherName(q *http.Request, machine string) bool {
+	at, _ := q.Context().Value(listensKey{}).(*net.TCPAddr)
+	encrypted, _ := q.Context().Value(encryptedKey{}).(bool)
+	return !encrypted && at != nil && at.IP.IsLoopback() && !isHome(q.Host, machine)
 }
 
 // isHome reports whether the host of a request is localhost, an address, the name of the machine with or
@@ -115,6 +121,9 @@ func plainName(host string) string { return strings.ToLower(strings.TrimSuffix(h
 // sees reports whether the caller of a page that is open to everybody is shown more than
 // others are.
 func (o Options) sees(q *http.Request) bool {
+	if byAnotherName(q, o.machine) {
+		return false // it may be a page in a browser, see atHome
+	}
 	if o.Callers == nil {
 		return true
 	}

@@ -43,6 +43,8 @@ type Options struct {
 	// Callers identifies the caller. nil: everybody may see everything.
 	Callers Callers
 	Logger  *slog.Logger // default slog.Default
+
+	machine string // its name
 }
 
 const (
@@ -75,12 +77,12 @@ func New(n Node, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, _ := os.Hostname() // without one the port is asked for as localhost
+	o.machine, _ = os.Hostname() // without one the port is asked for as localhost
 	mux := http.NewServeMux()
 	for _, p := range o.paths(n, metrics) {
 		handler := once(p.handler)
 		if p.need != access.None {
-			handler = atHome(o.needing(p.need, p.verb, p.handler), machine)
+			handler = atHome(o.needing(p.need, p.verb, p.handler), o.machine)
 		}
 		mux.Handle("GET "+p.pattern, handler)
 	}

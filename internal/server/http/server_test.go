@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -207,10 +208,23 @@ func TestAPageUnderAnotherNameIsNotAnswered(t *testing.T) {
 		for _, path := range []string{"/metrics", "/metrics/logs", "/debug/pprof/", "/"} {
 			require.Equal(t, http.StatusMisdirectedRequest, asked(t, path, host).StatusCode, host)
 		}
-		for _, path := range []string{"/livez", "/readyz"} { // which show nothing: probes ask by any name
+		for _, path := range []string{"/livez", "/readyz"} { // which show nothing then: probes ask by any name
 			require.Equal(t, http.StatusOK, asked(t, path, host).StatusCode, host)
 		}
 		require.Equal(t, http.StatusOK, askedAt(t, "0.0.0.0", "/metrics", host).StatusCode, "a port for others has names of others")
+	}
+}
+
+func TestAPageUnderAnotherNameDoesNotSeeWhatIsNotReady(t *testing.T) {
+	s, err := New(&fakeNode{problem: errors.New("log orders: disk failed")}, Options{})
+	require.NoError(t, err)
+	for host, says := range map[string]string{"localhost": "log orders: disk failed\n", "attacker.example": "not ready\n"} {
+		q := httptest.NewRequest(http.MethodGet, "http://"+host+"/readyz", nil)
+		q = q.WithContext(context.WithValue(q.Context(), listensKey{}, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})))
+		w := httptest.NewRecorder()
+		s.http.Handler.ServeHTTP(w, q)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, says, w.Body.String(), host)
 	}
 }
 
