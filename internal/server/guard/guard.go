@@ -206,7 +206,7 @@ func (g *core) mayBy(rules *access.Rules, known bool, c *node.Caller, verb strin
 			"this node does not know yet who may do what: since its start it has not reached a majority of the nodes that vote on the catalog. Ask another node, or start those (`strandline cluster status` with a node's certificate names them)")
 	}
 	d := h.on(rules, o, now)
-	if !d.valid || d.rights&need != need || d.expires != 0 && now() >= d.expires {
+	if !d.holds() || d.rights&need != need {
 		return g.refused(h, verb, need, o, rules)
 	}
 	if used := d.used.Load(); used&uint32(need) != uint32(need) {

@@ -66,6 +66,9 @@ type held struct {
 	used atomic.Uint32
 }
 
+// holds reports whether what the holder has shown is valid now.
+func (h *held) holds() bool { return h.valid && (h.expires == 0 || now() < h.expires) }
+
 // maxDecisions bounds the decisions that are kept of one holder, maxNamed the bytes of the
 // names of their objects. A decision on a name that is longer than any object can have is
 // not kept: clients choose what they ask for.

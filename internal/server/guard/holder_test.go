@@ -5,10 +5,13 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
 )
 
 func TestWhatAClientAsksForTakesLittleMemory(t *testing.T) {
@@ -28,6 +31,25 @@ func TestWhatAClientAsksForTakesLittleMemory(t *testing.T) {
 		require.LessOrEqual(t, len(h.of), maxDecisions)
 	}
 	require.Positive(t, kept())
+}
+
+// A stream lives longer than the token that it began with.
+func TestWhatATokenShowsEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := access.Compile(access.List{
+			Enforced: true,
+			Tokens:   map[string]access.Token{"id": {ID: "id", Principal: "user/alice", Expires: now() + 1000}},
+			Grants:   map[string]access.Grant{"": {Principal: "user/alice", On: access.OfLog("orders"), Rights: access.Observe}},
+		})
+		h := newHolder("user/alice", new(net.TCPAddr))
+		h.Token = "id"
+		sees := func() bool {
+			return new(core).hasBy(rules, true, node.Caller{By: h}, access.Observe, access.OfLog("orders"))
+		}
+		require.True(t, sees())
+		time.Sleep(time.Second)
+		require.False(t, sees())
+	})
 }
 
 func TestAllNodesSayTheSameOfAUserThatThereIsNot(t *testing.T) {
