@@ -62,9 +62,14 @@ func (a *Access) WhoAmI(ctx context.Context) (Identity, error) {
 }
 
 // PutUser adds a user with a password, or changes the password: then existed is true. A
-// password that is empty is made up by the node and returned; it is kept nowhere.
+// password that is empty is made up by the node and returned; it is kept nowhere. If the
+// answer is lost, which one it is is not known: it needs to be changed again.
 func (a *Access) PutUser(ctx context.Context, name, password string) (made string, existed bool, err error) {
-	answer, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.PutUser, &strandlinev1.PutUserRequest{Name: name, Password: password})
+	again := repeatedly
+	if password == "" {
+		again = once // each node that is asked would make up another one, and the last to be kept would count
+	}
+	answer, err := accessCall(ctx, a.admin, again, strandlinev1.AccessServiceClient.PutUser, &strandlinev1.PutUserRequest{Name: name, Password: password})
 	return answer.GetPassword(), answer.GetExisted(), err
 }
 
@@ -84,13 +89,15 @@ func (a *Access) ListUsers(ctx context.Context) (all []User, err error) {
 }
 
 // CreateAccessToken makes a token with which a client acts for a user, see WithToken. It
-// is returned here and kept nowhere. Without a scope it has all rights of the user.
+// is returned here and kept nowhere. Without a scope it has all rights of the user. It is
+// made once: with an error whose Outcome is MaybeDone there may be one whose text nobody
+// has. It is the newest of the user in ListAccessTokens, and can be revoked.
 func (a *Access) CreateAccessToken(ctx context.Context, user string, lifetime time.Duration, scope ...Scope) (token string, t AccessToken, err error) {
 	q := &strandlinev1.CreateAccessTokenRequest{User: user, Lifetime: durationpb.New(lifetime)}
 	for _, s := range scope {
 		q.Scope = append(q.Scope, &strandlinev1.AccessScope{Object: s.Object, Rights: s.Rights})
 	}
-	answer, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.CreateAccessToken, q)
+	answer, err := accessCall(ctx, a.admin, once, strandlinev1.AccessServiceClient.CreateAccessToken, q)
 	return answer.GetToken(), fromAccessToken(answer.GetDescription()), err
 }
 

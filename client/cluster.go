@@ -155,10 +155,14 @@ type JoinToken struct {
 }
 
 // CreateToken makes a token that lives for a while, for one node, or for any
-// number of them if it is reusable.
+// number of them if it is reusable. It is made once: with an error whose Outcome is
+// MaybeDone there may be one until it expires, whose text nobody has.
 func (a *Admin) CreateToken(ctx context.Context, lifetime time.Duration, reusable bool) (JoinToken, error) {
-	answer, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.CreateToken,
-		&strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(lifetime), Reusable: reusable})
+	var answer *strandlinev1.CreateTokenResponse
+	err := a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
+		answer, err = c.CreateToken(ctx, &strandlinev1.CreateTokenRequest{Lifetime: durationpb.New(lifetime), Reusable: reusable})
+		return err
+	})
 	if err != nil {
 		return JoinToken{}, err
 	}

@@ -45,7 +45,7 @@ func (f *fakeServer) AddNode(_ context.Context, q *strandlinev1.AddNodeRequest) 
 func (f *fakeServer) CreateToken(_ context.Context, q *strandlinev1.CreateTokenRequest) (*strandlinev1.CreateTokenResponse, error) {
 	return &strandlinev1.CreateTokenResponse{
 		Token: fmt.Sprint(q.Lifetime.AsDuration(), " ", q.Reusable), Expires: timestamppb.New(time.Unix(7, 0)),
-	}, nil
+	}, f.makeSecret()
 }
 
 func (f *fakeServer) RemoveNode(_ context.Context, q *strandlinev1.RemoveNodeRequest) (*strandlinev1.RemoveNodeResponse, error) {

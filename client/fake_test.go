@@ -94,6 +94,7 @@ type fakeServer struct {
 	closed      []uint64
 	changes     [][]string // of the cluster
 	existed     bool       // what a change of it makes
+	secrets     int        // that were made
 	sessions    map[uint64]*fakeSession
 	end         int64
 	batches     []record.Batch

@@ -142,6 +142,69 @@ func TestWhatAChangeMayHaveDoneIsNotForgottenOverItsTries(t *testing.T) {
 	})
 }
 
+// fakeAccess makes tokens and passwords.
+type fakeAccess struct {
+	strandlinev1.UnimplementedAccessServiceServer
+	server *fakeServer
+}
+
+// makeSecret has a token or password made, as far as the next try lands.
+func (f *fakeServer) makeSecret() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.tries) == 0 {
+		return nil
+	}
+	t := f.next()
+	if t.lands || t.err == nil {
+		f.secrets++
+	}
+	return t.err
+}
+
+func (a *fakeAccess) CreateAccessToken(context.Context, *strandlinev1.CreateAccessTokenRequest) (*strandlinev1.CreateAccessTokenResponse, error) {
+	return &strandlinev1.CreateAccessTokenResponse{Token: "secret"}, a.server.makeSecret()
+}
+
+func (a *fakeAccess) PutUser(context.Context, *strandlinev1.PutUserRequest) (*strandlinev1.PutUserResponse, error) {
+	return &strandlinev1.PutUserResponse{}, a.server.makeSecret()
+}
+
+// Nobody would know of those whose answers were lost.
+func TestASecretIsMadeOnce(t *testing.T) {
+	for name, create := range map[string]func(*client.Admin) error{
+		"token": func(a *client.Admin) error {
+			_, _, err := a.Access().CreateAccessToken(t.Context(), "alice", time.Hour)
+			return err
+		},
+		"password": func(a *client.Admin) error {
+			_, _, err := a.Access().PutUser(t.Context(), "alice", "")
+			return err
+		},
+		"token of a node": func(a *client.Admin) error {
+			_, err := a.CreateToken(t.Context(), time.Hour, false)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeServer{tries: []try{lostAnswer, {}}}
+			f.register = func(s *grpc.Server) {
+				strandlinev1.RegisterLogServiceServer(s, f)
+				strandlinev1.RegisterAccessServiceServer(s, &fakeAccess{server: f})
+			}
+			f.start(t, "127.0.0.1:0")
+			t.Cleanup(f.stop)
+			err := create(f.client(t).Admin())
+			require.Equal(t, client.MaybeDone, outcomeOf(t, err))
+			require.Equal(t, 1, f.secrets)
+
+			f.tries = []try{refusedTry, {}}
+			require.NoError(t, create(f.client(t).Admin()), "what was certainly not done is tried again")
+			require.Equal(t, 2, f.secrets)
+		})
+	}
+}
+
 func TestACreateFindsTheLogThatAnEarlierTryCreated(t *testing.T) {
 	for _, first := range []try{lostAnswer, lostRequest, unknownToAll} {
 		f := newFakeServer(t)
