@@ -58,3 +58,39 @@ def test_a_record_whose_time_ends_while_the_log_is_asked_gets_the_answer(
         await client.close()
 
     asyncio.run(play())
+
+
+def test_an_answer_that_comes_while_the_round_times_out_saves_the_records_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play() -> None:
+        client = strandline.Client("127.0.0.1:1")
+        backlog = Backlog(ProducerOptions(record_timeout=60, max_request_bytes=1))
+        backlog.session = Session(1, 0, 60, 2)
+        rounds = Rounds(client._calls, "orders", backlog, ProducerSession(client._calls, "orders", backlog))
+        first, _ = await backlog.add(Record(b"a"), None)
+        second, _ = await backlog.add(Record(b"b"), None)
+        second_round = asyncio.Event()
+
+        async def run_round(*_: Any) -> None:
+            if first.futures[0].done():
+                second_round.set()
+                await rounds._over.wait()
+                return
+            backlog.seal()
+            backlog.seal()
+            backlog.window.sent = 2
+            first.accepted -= 61  # the watch looks
+            rounds._interrupt(TIMED_OUT)
+            rounds._settle(first, [0])  # and the answer comes before the stream has ended
+
+        monkeypatch.setattr(rounds, "_round", run_round)
+        running = asyncio.create_task(rounds._run())
+        await asyncio.wait_for(second_round.wait(), 60)
+        assert first.futures[0].result() == 0
+        assert backlog.window.flight == [second], "it is sent again"
+        rounds.end(Interruption(Error("CLOSED", "")))
+        await running
+        await client.close()
+
+    asyncio.run(play())

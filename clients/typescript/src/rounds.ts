@@ -281,6 +281,7 @@ export class Rounds {
     const { error } = i;
     this.#endStream(i);
     if (error.elsewhere) this.#route.elsewhere(error);
+    // What timed out has no answer yet: none is taken once the round is over.
     if (this.#end.signal.aborted || error.reason === "TIMED_OUT" || error.reason === "CLOSED") {
       backlog.fail(i);
     } else if (!backlog.options.session) {

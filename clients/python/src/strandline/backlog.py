@@ -182,6 +182,11 @@ class Backlog:
         waiting = (r for r in self.window.flight if r.state is not State.FAILED)
         return next(waiting, self.candidate())
 
+    def overdue(self, now: float) -> bool:
+        """Whether the oldest request has waited too long for its answer."""
+        timeout, oldest = self.options.record_timeout, self.oldest()
+        return timeout is not None and oldest is not None and now - oldest.accepted > timeout
+
     def seal(self) -> Request:
         """Moves the candidate into the window and numbers its records."""
         if self.queue:

@@ -256,7 +256,9 @@ class Rounds:
         self._end_stream(i)
         if i.error.elsewhere:
             self._route.elsewhere(i.error)
-        if self._end.is_set() or i.error.reason in ("TIMED_OUT", "CLOSED"):
+        # Unless its answer came while the stream was being ended.
+        timed_out = i.error.reason == "TIMED_OUT" and self._backlog.overdue(time.monotonic())
+        if self._end.is_set() or i.error.reason == "CLOSED" or timed_out:
             self._backlog.fail(i)
         elif not self._options.session:
             self._fail_sent(i.error)
@@ -348,8 +350,8 @@ class Rounds:
             beat = min(beat, self._options.lease / 12)
         while not self._end.is_set():
             await self._beat(beat)
-            now, oldest = time.monotonic(), self._backlog.oldest()
-            if timeout and oldest is not None and now - oldest.accepted > timeout:
+            now = time.monotonic()
+            if self._backlog.overdue(now):
                 error = Error("TIMED_OUT", f"no answer within {timeout:g} s", retryable=True)
                 self._interrupt(Interruption(error))
             await self._suspect(now)
