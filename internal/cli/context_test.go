@@ -59,6 +59,52 @@ func TestAContextStandsForTheFlagsThatReachACluster(t *testing.T) {
 	require.Contains(t, execute(t, environ, "", "context", "create", "a/b", "--insecure").err, "letters, digits")
 }
 
+func TestWhatAContextKnowsGoesToItsOwnServersOnly(t *testing.T) {
+	environ := []string{"HOME=" + t.TempDir()}
+	for _, args := range [][]string{
+		{"context", "create", "prod", "--server", "db1:7171", "--tls-ca", "/ca.pem", "--token-file", "/me.token", "--insecure"},
+		{"context", "create", "me", "--token-file", "/me.token"},
+		{"context", "use", "prod"},
+	} {
+		require.Zero(t, execute(t, environ, "", args...).code)
+	}
+	file := filepath.Join(t.TempDir(), "servers.toml")
+	require.NoError(t, os.WriteFile(file, []byte("server = ['filed:1']\n"), 0o600))
+	for name, c := range map[string]struct {
+		environ       []string
+		args          []string
+		server, token string
+		insecure      bool
+	}{
+		"in use":                       {nil, nil, "[db1:7171]", "/me.token", true},
+		"typed":                        {nil, []string{"--server", "typed:1"}, "[typed:1]", "", false},
+		"a variable":                   {[]string{"STRANDLINE_SERVER=variable:1"}, nil, "[variable:1]", "", false},
+		"a file":                       {nil, []string{"--config", file}, "[filed:1]", "", false},
+		"both typed":                   {nil, []string{"--context", "prod", "--server", "typed:1"}, "[typed:1]", "/me.token", true},
+		"the context is a variable":    {[]string{"STRANDLINE_CONTEXT=prod"}, []string{"--server", "typed:1"}, "[typed:1]", "", false},
+		"the context names no servers": {nil, []string{"--context", "me", "--server", "typed:1"}, "[typed:1]", "/me.token", false},
+		"for any servers":              {[]string{"STRANDLINE_CONTEXT=me", "STRANDLINE_SERVER=variable:1"}, nil, "[variable:1]", "/me.token", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := createFlags(t, append(environ, c.environ...), "", c.args...)
+			require.NoError(t, err)
+			require.Equal(t, c.server, found["server"])
+			require.Equal(t, c.token, found["token-file"])
+			require.Equal(t, c.insecure, found["insecure"] == "true")
+		})
+	}
+	for other, more := range map[string][]string{"STRANDLINE_SERVER": {"STRANDLINE_SERVER=variable:1"}, "the configuration file": {"STRANDLINE_CONFIG=" + file}} {
+		for _, args := range [][]string{{"--context", "prod"}, nil} {
+			all := append(environ, more...)
+			if args == nil {
+				all = append(all, "STRANDLINE_CONTEXT=prod")
+			}
+			_, err := createFlags(t, all, "", args...)
+			require.ErrorContains(t, err, other+" names servers", "%q", args)
+		}
+	}
+}
+
 func TestAContextIsReadableToItsOwnerAloneAndHasNothingElseInIt(t *testing.T) {
 	home := t.TempDir()
 	environ := []string{"HOME=/nowhere", "XDG_CONFIG_HOME=" + home}

@@ -32,6 +32,11 @@ func createFlags(t *testing.T, environ []string, file string, args ...string) (m
 	for _, name := range []string{"retention", "retention-bytes", "server", "json"} {
 		found[name] = command.Flag(name).Value.String()
 	}
+	for _, name := range []string{"token-file", "insecure"} {
+		if flag := command.Flag(name); flag.Changed {
+			found[name] = flag.Value.String()
+		}
+	}
 	return found, nil
 }
 

@@ -20,7 +20,9 @@ func New(c *terminal.Terminal) *cobra.Command {
 		Long: `Keep how to reach each cluster, and as whom, under a name in your own configuration
 directory; and choose one. Commands then need no --server, --tls-ca, --tls-cert, --tls-key,
 --token-file or --insecure. Flags, the environment and --config win over a context, and
-"serve" and "dev" take nothing from one. No token is kept there, only the file that it is in.`,
+"serve" and "dev" take nothing from one. A command whose servers are named elsewhere takes
+nothing from the context in use, so that no token goes to another cluster; --context with
+--server takes the rest from it. No token is kept there, only the file that it is in.`,
 		Example: `  strandline context create prod --server db1:7171,db2:7171 --tls-ca ca.pem --token-file me.token
   strandline context use prod
   strandline log list --context staging`,

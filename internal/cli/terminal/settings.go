@@ -30,15 +30,22 @@ func (c *Terminal) ApplySettings(command *cobra.Command) error {
 	if file == "" {
 		file, _ = environment["config"].(string)
 	}
+	beside := koanf.New(".")
+	if file != "" {
+		if err := loadFile(beside, file, known); err != nil {
+			return err
+		}
+	}
 	settings, inUse, err := c.contextSettings(command, environment)
+	if err == nil && settings.Exists("server") {
+		settings, err = c.ofItsServers(settings, command, environment, beside, inUse)
+	}
 	if err != nil {
 		return err
 	}
 	fromContext := settings.Keys()
-	if file != "" {
-		if err := loadFile(settings, file, known); err != nil {
-			return err
-		}
+	if err := settings.Merge(beside); err != nil {
+		return err
 	}
 	if err := settings.Load(confmap.Provider(environment, "."), nil); err != nil {
 		return fmt.Errorf("settings in the environment: %w", err)
@@ -59,6 +66,25 @@ func (c *Terminal) ApplySettings(command *cobra.Command) error {
 		}
 	})
 	return failed
+}
+
+// ofItsServers returns the settings of a context, or none where something else names the servers: what a
+// context knows, such as a token, is shown to its own servers, unless the command line names both. A context
+// that was asked for and servers that were not typed contradict each other.
+func (c *Terminal) ofItsServers(settings *koanf.Koanf, command *cobra.Command, environment map[string]any, file *koanf.Koanf, inUse bool) (*koanf.Koanf, error) {
+	var other string
+	if _, there := environment["server"]; there {
+		other = VariableOf("server")
+	} else if file.Exists("server") {
+		other = "the configuration file"
+	}
+	switch typed := command.Flags().Changed("server"); {
+	case typed && c.Context != "", !typed && other == "":
+		return settings, nil
+	case typed, inUse:
+		return koanf.New("."), nil
+	}
+	return nil, fmt.Errorf("a context was named, and %s names servers: leave one out, or give --server beside --context", other)
 }
 
 // contextSettings are those of a context, of which a command that runs a node takes none.
