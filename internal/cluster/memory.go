@@ -112,6 +112,14 @@ func (l *Log) BeginAnew(next uint64) uint64 {
 	return next
 }
 
+// Doubtful reports whether a replica that takes another one for the leader of a memory log cannot rely on
+// that: it knows none (0), or one that is lost or was taken away. A learner never stands for election, and so
+// takes a leader that has ended for the leader as long as no other comes.
+func (p *Placement) Doubtful(leader uint64) bool {
+	_, there := p.find(func(r Replica) bool { return r.ID == leader && !r.Lost })
+	return !there
+}
+
 // Kept is what is left of a memory log's replica.
 type Kept struct {
 	// Made: the replica began on its node. Runs: it runs there now; if it was made

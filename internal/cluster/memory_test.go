@@ -8,6 +8,15 @@ import (
 	"strandline.dev/internal/record"
 )
 
+func TestAMemoryLogIsDoubtfulToWhoseLeaderIsLost(t *testing.T) {
+	p := Placement{Replicas: []Replica{{ID: 5, Node: 2, New: true}}, Leaving: []Replica{{ID: 1, Node: 1}}}
+	require.True(t, p.Doubtful(0))
+	require.False(t, p.Doubtful(1))
+	require.False(t, p.Renew(1, 6), "it leaves, and gets no other")
+	require.True(t, p.Doubtful(1), "its process has ended, and only a learner is left")
+	require.True(t, p.Doubtful(4), "it was taken away")
+}
+
 func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 	at := func(id uint64) Replica { return Replica{ID: id, Node: id} }
 	fresh := func(id uint64) Replica { return Replica{ID: id, Node: id, New: true} }

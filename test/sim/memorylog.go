@@ -72,7 +72,7 @@ func (n *member) mind() {
 	if !runs && n.made[r.ID] && w.chance(2) {
 		n.replaceMemory(r.ID)
 	}
-	if l := &n.catalog().log; !l.Settled() && !(runs && n.replica.Status().Leader != 0) && w.chance(3) {
+	if l := &n.catalog().log; !l.Settled() && !(runs && !l.Doubtful(n.replica.Status().Leader)) && w.chance(3) {
 		n.doubt(*l)
 	}
 }

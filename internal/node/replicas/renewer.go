@@ -141,7 +141,7 @@ func (rn *renewer) doubtful() (logs []cluster.Log) {
 		}
 		r, here := l.On(me)
 		h := rn.logs.ByID(l.ID)
-		if here && (h == nil || h.ReplicaID != r.ID || h.Ended() != nil || h.Replica.Status().Leader == 0) {
+		if here && (h == nil || h.ReplicaID != r.ID || h.Ended() != nil || l.Doubtful(h.Replica.Status().Leader)) {
 			logs = append(logs, l)
 		}
 	}
