@@ -282,6 +282,10 @@ type promise struct {
 	hard           segment.HardState
 	last, lastTerm uint64
 	newest         string // segment
+	// replaced: a write was under way when the process ended with which a leader has put other entries,
+	// up to an index, in the place of the last.
+	replaced bool
+	upTo     uint64
 }
 
 // promise notes what is durable here.
@@ -289,6 +293,14 @@ func (n *media) promise() {
 	n.promised.replica, n.promised.hard, n.promised.last = n.replicaID, n.log.HardState(), n.log.LastIndex()
 	n.promised.lastTerm, _ = n.log.Term(n.promised.last)
 	n.promised.newest = newest(n.files(), "")
+	n.promised.replaced = false
+}
+
+// noteReplaced notes that a write is under way which puts other entries in the place of promised ones.
+func (n *media) noteReplaced() {
+	if term, err := n.log.Term(n.promised.last); err != nil || term != n.promised.lastTerm {
+		n.promised.replaced, n.promised.upTo = true, n.log.LastIndex()
+	}
 }
 
 // errLost is what a replica cannot find out itself: that it has lost
@@ -307,7 +319,8 @@ func (n *media) remembers() bool {
 		return true // it will be noticed otherwise; or it is an older one, as the catalog was known once
 	}
 	if hard.Term > p.hard.Term || hard.Term == p.hard.Term && (p.hard.Vote == 0 || hard.Vote == p.hard.Vote) {
-		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last || n.truncated(last+1) {
+		if lastTerm > p.lastTerm || lastTerm == p.lastTerm && last >= p.last || n.truncated(last+1) ||
+			p.replaced && last >= p.hard.Commit && last <= p.upTo {
 			return true
 		}
 	}

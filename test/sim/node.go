@@ -241,6 +241,7 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 	w.trace("node %d: ends, without power %v", n.id, powerless)
 	if n.writing != nil && n.writing.resume != nil {
 		w.counts.Unsynced++
+		n.noteReplaced()
 		n.disk.Halt()
 	}
 	n.abandonWrite()
