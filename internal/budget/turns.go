@@ -1,8 +1,8 @@
 package budget
 
 import (
+	"container/list"
 	"context"
-	"slices"
 	"sync"
 )
 
@@ -12,13 +12,20 @@ type Turns struct {
 	mu   sync.Mutex
 	free int // 0 while somebody waits
 	// waiting has the holders of whom something waits; next are they in the order in which
-	// they are served.
-	waiting map[string][]chan struct{}
-	next    []string
+	// they are served. A turn is given, and given up, in the same time however many wait.
+	waiting map[string]*line
+	next    list.List // of *line
+}
+
+// line is what waits of a holder, in its order.
+type line struct {
+	holder  string
+	granted list.List // of chan struct{}, which are closed
+	place   *list.Element
 }
 
 // NewTurns makes so many turns.
-func NewTurns(n int) *Turns { return &Turns{free: n, waiting: map[string][]chan struct{}{}} }
+func NewTurns(n int) *Turns { return &Turns{free: n, waiting: map[string]*line{}} }
 
 // Acquire waits for a turn of a holder. The error is that of ctx.
 func (t *Turns) Acquire(ctx context.Context, holder string) error {
@@ -29,10 +36,13 @@ func (t *Turns) Acquire(ctx context.Context, holder string) error {
 		return nil
 	}
 	granted := make(chan struct{})
-	if len(t.waiting[holder]) == 0 {
-		t.next = append(t.next, holder)
+	l := t.waiting[holder]
+	if l == nil {
+		l = &line{holder: holder}
+		l.place = t.next.PushBack(l)
+		t.waiting[holder] = l
 	}
-	t.waiting[holder] = append(t.waiting[holder], granted)
+	waits := l.granted.PushBack(granted)
 	t.mu.Unlock()
 	select {
 	case <-granted:
@@ -45,17 +55,16 @@ func (t *Turns) Acquire(ctx context.Context, holder string) error {
 	case <-granted:
 		t.release()
 	default:
-		t.leave(holder, granted)
+		t.leave(l, waits)
 	}
 	return ctx.Err()
 }
 
 // leave removes one that does not wait any more. The caller holds mu.
-func (t *Turns) leave(holder string, granted chan struct{}) {
-	left := slices.DeleteFunc(t.waiting[holder], func(c chan struct{}) bool { return c == granted })
-	if t.waiting[holder] = left; len(left) == 0 {
-		delete(t.waiting, holder)
-		t.next = slices.DeleteFunc(t.next, func(h string) bool { return h == holder })
+func (t *Turns) leave(l *line, waits *list.Element) {
+	if l.granted.Remove(waits); l.granted.Len() == 0 {
+		delete(t.waiting, l.holder)
+		t.next.Remove(l.place)
 	}
 }
 
@@ -68,22 +77,23 @@ func (t *Turns) Release() {
 
 // release gives a turn to the holder that is next. The caller holds mu.
 func (t *Turns) release() {
-	if len(t.next) == 0 {
+	first := t.next.Front()
+	if first == nil {
 		t.free++
 		return
 	}
-	holder := t.next[0]
-	first := t.waiting[holder][0]
-	t.next = append(t.next[1:], holder)
-	t.leave(holder, first)
-	close(first)
+	l := first.Value.(*line)
+	waits := l.granted.Front()
+	t.next.MoveToBack(first)
+	t.leave(l, waits)
+	close(waits.Value.(chan struct{}))
 }
 
 // Waiting reports whether somebody waits.
 func (t *Turns) Waiting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.next) > 0
+	return t.next.Len() > 0
 }
 
 // Free is how many turns nobody has.

@@ -43,7 +43,7 @@ func TestWhoGivesUpATurnLeavesItToOthers(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.ErrorIs(t, <-failed, context.Canceled)
-		require.Empty(t, turns.next)
+		require.Zero(t, turns.next.Len())
 		require.Empty(t, turns.waiting)
 		turns.Release()
 		require.NoError(t, turns.Acquire(t.Context(), "c"))
