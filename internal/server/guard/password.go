@@ -101,12 +101,16 @@ type Login struct {
 	mechanism string
 	scram     *scram.ServerConversation
 	steps     int
+	ended     func(failed bool) // once the first message was taken
 	user      string
 	verifier  access.Verifier // that the password is compared with
 }
 
 // errLogin is what a client hears, whatever was wrong: the reason would help who guesses.
 var errLogin = errors.New("the user or the password is not right")
+
+// errTooFast ends an attempt whose connection is closed.
+var errTooFast = errors.New("too many logins of this address have failed just now")
 
 // Login begins an attempt. The passwords themselves are only taken on connections that are
 // encrypted.
@@ -131,6 +135,13 @@ func (g *logins) Login(mechanism string, from net.Addr) (*Login, error) {
 // Step takes a message of the client and returns the answer. The holder is nil until the
 // user has proved the password.
 func (l *Login) Step(ctx context.Context, message []byte) (answer []byte, proved *Holder, err error) {
+	if l.ended == nil {
+		ended, ok := secure.BeginLogin(ctx, l.from)
+		if !ok {
+			return nil, nil, errTooFast
+		}
+		l.ended = ended
+	}
 	if l.steps++; len(message) > maxLogin || l.steps > maxSteps {
 		return nil, nil, l.failed()
 	}
@@ -157,13 +168,14 @@ func (l *Login) Step(ctx context.Context, message []byte) (answer []byte, proved
 func (l *Login) proved() *Holder {
 	h := newHolder(access.OfUser(l.user), l.from)
 	h.User, h.proof = l.user, proofBy(cmp.Or(verifierOf[l.mechanism], l.mechanism), l.verifier)
+	l.ended(false)
 	secure.Proved(l.from)
 	l.audit(h, nil)
 	return h
 }
 
 func (l *Login) failed() error {
-	secure.Failed(l.from)
+	l.ended(true)
 	l.audit(newHolder("", l.from), record.Refuse(record.Unauthenticated, "%s", errLogin))
 	return errLogin
 }

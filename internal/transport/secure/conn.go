@@ -24,8 +24,8 @@ type conn struct {
 	left        int  // bytes that the client may still send before the handshake ends
 
 	head []byte // what was read before
-	// failing slows down the address where its logins fail.
-	failing *failing
+	// logins slows down those of the address where they fail.
+	logins *failing
 	// principal is set in the handshake and not changed afterwards.
 	principal identity.Principal
 	// unproved: the client has shown no certificate, and no token or password yet.
@@ -60,18 +60,6 @@ func (c *conn) Close() error {
 func Proved(remote net.Addr) {
 	if a, ok := unwrapped(remote).(addr); ok && a.conn.unproved.Load() {
 		a.conn.unproved.Store(false)
-	}
-}
-
-// Failed says that the client at the other side of a connection has failed to prove who it
-// is. It counts as failedLogin handshakes of its address that failed: one who guesses
-// passwords is slowed down with its next connections.
-func Failed(remote net.Addr) {
-	if a, ok := unwrapped(remote).(addr); ok && a.conn.failing != nil {
-		from, now := wherever(a.Addr), time.Now()
-		for range failedLogin {
-			a.conn.failing.ended(from, false, true, now)
-		}
 	}
 }
 

@@ -88,7 +88,7 @@ func (l *encryptedListener) accept() {
 
 // receive begins the handshake of a connection.
 func (l *encryptedListener) receive(socket net.Conn) {
-	c := &conn{Conn: socket, handshaking: true, left: handshakeBytes, failing: &l.gate.failing}
+	c := &conn{Conn: socket, handshaking: true, left: handshakeBytes, logins: &l.gate.logins}
 	from := wherever(socket.RemoteAddr())
 	wait, taken, ok := l.gate.failing.delay(from, time.Now())
 	var place *list.Element

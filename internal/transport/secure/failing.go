@@ -14,9 +14,10 @@ const (
 	// failingRate is how many handshakes of an address may fail in a second, on all ports
 	// together; as many may fail at once. Beyond that its handshakes are slowed down.
 	failingRate = 100
-	// failedLogin is how many of them a login counts as that failed: a password is guessed 10
-	// times in a second from one address.
-	failedLogin = 10
+	// loginRate is the same for logins: a password is guessed 10 times in a second from one
+	// address. Those wait for themselves, and close the connection of one that would wait
+	// longer: handshakes of others at the address, for which no password is needed, do not.
+	loginRate = 10
 	// failingWait is how long a handshake waits for that, unread. One that would wait longer
 	// is refused.
 	failingWait = time.Second
@@ -28,15 +29,19 @@ const (
 	// failingOwed bounds how far an address can fall behind.
 	failingOwed = 5 * time.Second
 
-	failingToken = time.Second / failingRate // the time in which a token comes back
-	failingBurst = failingRate * failingToken
+	// The time in which a token comes back, and that of as many as may fail at once.
+	failingToken = time.Second / failingRate
+	loginToken   = time.Second / loginRate
+	failingBurst = time.Second
 )
 
 // failing slows down addresses whose handshakes fail, before anything is read or computed
 // for them. An address has a bucket of failingRate tokens, and each handshake that fails costs
 // one. A handshake of an address whose bucket is not full takes its token when it begins, and
-// gives it back unless it fails.
+// gives it back unless it fails. With logins it is the same.
 type failing struct {
+	token time.Duration
+
 	mu sync.Mutex
 	// full is when the bucket of an address is full again. Addresses that are not in it have
 	// a full one.
@@ -57,7 +62,7 @@ func (f *failing) delay(from netip.Prefix, now time.Time) (wait time.Duration, t
 		delete(f.full, from)
 		return 0, false, true
 	}
-	full = full.Add(failingToken)
+	full = full.Add(f.token)
 	if wait = max(0, full.Sub(now)-failingBurst); wait > failingWait {
 		return 0, false, false
 	}
@@ -77,12 +82,12 @@ func (f *failing) ended(from netip.Prefix, taken, failed bool, now time.Time) {
 	full, known := f.full[from]
 	switch {
 	case !failed && known:
-		f.full[from] = full.Add(-failingToken)
+		f.full[from] = full.Add(-f.token)
 	case failed && known && full.After(now):
 		// What an address owes ends within seconds after it has stopped to fail.
-		f.full[from] = minTime(full.Add(failingToken), now.Add(failingBurst+failingOwed))
+		f.full[from] = minTime(full.Add(f.token), now.Add(failingBurst+failingOwed))
 	case failed && (known || f.room(now)):
-		f.full[from] = now.Add(failingToken)
+		f.full[from] = now.Add(f.token)
 	}
 }
 
@@ -91,6 +96,31 @@ func minTime(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// BeginLogin waits until the client at the other side of a connection may try to prove who it is by a
+// password, and returns what notes whether it failed. Not ok: it would have to wait too long, or ctx has
+// ended. Its connection is closed then, as an answer would be taken for a wrong password.
+func BeginLogin(ctx context.Context, remote net.Addr) (ended func(failed bool), ok bool) {
+	a, ours := unwrapped(remote).(addr)
+	if !ours || a.conn.logins == nil {
+		return func(bool) {}, true
+	}
+	f, from := a.conn.logins, wherever(a.Addr)
+	wait, taken, ok := f.delay(from, time.Now())
+	if ok && wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			f.ended(from, taken, false, time.Now())
+			ok = false
+		}
+	}
+	if !ok {
+		_ = a.conn.Close()
+		return nil, false
+	}
+	return func(failed bool) { f.ended(from, taken, failed, time.Now()) }, true
 }
 
 // room reports whether one more address can be slowed down. The caller holds mu.

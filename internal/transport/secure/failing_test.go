@@ -24,7 +24,7 @@ var (
 	good = netip.MustParsePrefix("10.0.0.2/32")
 )
 
-func noneFailing() *failing { return &failing{full: map[netip.Prefix]time.Time{}} }
+func noneFailing() *failing { return &failing{token: failingToken, full: map[netip.Prefix]time.Time{}} }
 
 // begins counts what becomes of n handshakes that begin at once.
 func (f *failing) begins(n int, from netip.Prefix, now time.Time) (begin, waiting, refused int) {
@@ -194,27 +194,57 @@ func TestAHandshakeThatIsSlowedDownWaitsForItsPaceAndPaysOnlyIfItBegins(t *testi
 	})
 }
 
-func TestLoginsThatFailSlowTheirAddressDown(t *testing.T) {
-	now := time.Now()
-	f := &failing{full: map[netip.Prefix]time.Time{}}
-	guesses := &conn{failing: f}
-	remote := addr{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 1}, guesses}
-	from := wherever(remote.Addr)
-	_, _, ok := f.delay(from, now)
-	require.True(t, ok)
-	for range 10 * failingRate / failedLogin {
-		Failed(remote)
+// guess tries a wrong password at an address, or the right one, and reports whether it was compared.
+func (g *Gate) guess(t *testing.T, ip string, right bool) (compared bool) {
+	client, server := net.Pipe()
+	defer client.Close()
+	c := &conn{Conn: server, logins: &g.logins}
+	ended, ok := BeginLogin(t.Context(), addr{&net.TCPAddr{IP: net.ParseIP(ip)}, c})
+	if ok {
+		ended(!right)
+		require.NoError(t, server.Close())
+		return true
 	}
-	_, _, ok = f.delay(from, now.Add(time.Second))
-	require.False(t, ok, "it has guessed ten seconds' worth at once")
-	_, _, ok = f.delay(wherever(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 8)}), now)
-	require.True(t, ok, "others are not concerned")
-	for range 100 * failingRate {
-		Failed(remote)
-	}
-	wait, _, ok := f.delay(from, time.Now().Add(failingOwed+failingBurst))
-	require.True(t, ok)
-	require.Zero(t, wait, "it is forgiven soon after it stopped")
+	_, err := client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the connection is closed")
+	return false
+}
+
+func TestLoginsThatFailSlowDownThoseOfTheirAddressAndNoHandshakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, begin := NewGate(GateOptions{}), time.Now()
+		for range 10 * loginRate {
+			require.True(t, g.guess(t, "10.0.0.1", false))
+		}
+		require.InDelta(t, 9, time.Since(begin).Seconds(), 0.5, "one after the other")
+
+		begin = time.Now()
+		require.True(t, g.guess(t, "10.0.0.2", false))
+		require.Zero(t, time.Since(begin), "others are not concerned")
+		wait, _, ok := g.failing.delay(bad, time.Now())
+		require.True(t, ok)
+		require.Zero(t, wait, "who has a certificate or a token at this address is not either")
+
+		// Many at once.
+		results := make(chan bool)
+		for range 100 * loginRate {
+			go func() { results <- g.guess(t, "10.0.0.1", false) }()
+		}
+		compared := 0
+		for range 100 * loginRate {
+			if <-results {
+				compared++
+			}
+		}
+		require.LessOrEqual(t, compared, 2*loginRate)
+
+		time.Sleep(failingOwed + failingBurst)
+		begin = time.Now()
+		for range 10 * loginRate {
+			require.True(t, g.guess(t, "10.0.0.1", true))
+		}
+		require.Zero(t, time.Since(begin), "it is forgiven soon after it stopped, and what is right costs nothing")
+	})
 }
 
 func TestAClientThatGaveUpWhileOthersHadAllTurnsHasNotFailed(t *testing.T) {

@@ -18,6 +18,7 @@ type Gate struct {
 	logger  *slog.Logger
 	begin   *rate.Limiter // of handshakes
 	failing failing
+	logins  failing
 	metrics *metrics
 }
 
@@ -57,7 +58,8 @@ type Port struct {
 func NewGate(o GateOptions) *Gate {
 	perSecond := handshakesPerCore * runtime.GOMAXPROCS(0)
 	return &Gate{
-		failing: failing{full: map[netip.Prefix]time.Time{}},
+		failing: failing{token: failingToken, full: map[netip.Prefix]time.Time{}},
+		logins:  failing{token: loginToken, full: map[netip.Prefix]time.Time{}},
 		o:       o, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		begin: rate.NewLimiter(rate.Limit(perSecond), perSecond), metrics: newMetrics(o.Credentials),
 	}
