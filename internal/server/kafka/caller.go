@@ -40,6 +40,11 @@ func (c *connection) identify() (forget func() bool) {
 	if !c.mustProve() {
 		return func() bool { return false }
 	}
+	return c.awaitProof()
+}
+
+// awaitProof closes the connection if its client has not proved who it is in time, unless forget is called.
+func (c *connection) awaitProof() (forget func() bool) {
 	return time.AfterFunc(proveTime, func() {
 		if c.mustProve() {
 			_ = c.conn.Close()

@@ -3,12 +3,16 @@ package kafkaserver
 import (
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/identity"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
@@ -32,6 +36,62 @@ func (c slowlyClosed) Close() error {
 	c.closing <- struct{}{}
 	<-c.release
 	return c.Conn.Close()
+}
+
+// openedNode enforces rights or does not, and believes whoever comes.
+type openedNode struct {
+	backend.Node
+	rules    *access.Rules
+	enforced atomic.Bool
+}
+
+func (n *openedNode) Rules() *access.Rules      { return n.rules }
+func (n *openedNode) Enforced() bool            { return n.enforced.Load() }
+func (*openedNode) Believed(*guard.Holder) bool { return true }
+func (*openedNode) Identify(identity.Principal, net.Addr, string) (*guard.Holder, *record.Refusal) {
+	return &guard.Holder{}, nil
+}
+
+func TestAClientThatConnectedBeforeRightsWereEnforcedHasToProveWhoItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &openedNode{rules: access.Compile(access.List{})}
+		s := New(n, Options{Logger: slog.New(slog.DiscardHandler)})
+		var open atomic.Int32
+		connect := func() *connection {
+			here, there := net.Pipe()
+			open.Add(1)
+			go func() {
+				_, _ = there.Read(make([]byte, 1))
+				open.Add(-1)
+			}()
+			go s.take(here)
+			synctest.Wait()
+			for c := range s.connections {
+				if c.conn == here {
+					return c
+				}
+			}
+			t.Fatal("it is not open")
+			return nil
+		}
+		connect()
+		proves := connect()
+		time.Sleep(2 * proveTime)
+		require.EqualValues(t, 2, open.Load(), "nobody has to prove anything")
+
+		before := n.rules
+		n.rules = access.Compile(access.List{Enforced: true})
+		n.enforced.Store(true)
+		s.evict(before)
+		time.Sleep(proveTime / 2)
+		require.EqualValues(t, 2, open.Load(), "there is time for it")
+		proves.holder.Store(&guard.Holder{Principal: "user/alice"})
+		time.Sleep(proveTime)
+		synctest.Wait()
+		require.EqualValues(t, 1, open.Load())
+		s.cut(func(*connection) bool { return true })
+		s.running.Wait()
+	})
 }
 
 func TestAClientThatDoesNotReadDelaysTheEndOfNoOther(t *testing.T) {

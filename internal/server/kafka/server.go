@@ -187,7 +187,8 @@ func (s *Server) keepTime(ctx context.Context) {
 }
 
 // evict ends the connections of clients that are no longer who they have proved to be,
-// where rules have changed since before, and returns the newest ones.
+// where rules have changed since before, and returns the newest ones. Clients that have proved nothing and
+// may have to from now on have as long for it as those that connect.
 func (s *Server) evict(before *access.Rules) *access.Rules {
 	rules := s.node.Rules()
 	if rules == before {
@@ -196,6 +197,9 @@ func (s *Server) evict(before *access.Rules) *access.Rules {
 	s.cut(func(c *connection) bool {
 		h := c.holder.Load()
 		if h == nil || s.node.Believed(h) {
+			if c.mustProve() {
+				c.awaitProof()
+			}
 			return false
 		}
 		s.logger.Info("a Kafka connection was closed: what its client has proved is not valid any more", "client", c.conn.RemoteAddr(), "principal", h.String())
