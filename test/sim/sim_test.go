@@ -96,6 +96,20 @@ func TestHardWorldsBreakNoRule(t *testing.T) {
 	require.NotZero(t, all.Silent, "logs have settled without an append")
 }
 
+// Seeds of hard worlds that have shown a mistake once, of the program or of the simulator.
+func TestHardWorldsThatHaveShownAMistakeBreakNoRule(t *testing.T) {
+	for _, seed := range []uint64{
+		27,      // a log in memory was given up for a founder that was yet to begin
+		20_125,  // a log continued with a replica that lacked its oldest records, and stopped
+		1000314, // entries that a leader had replaced by fewer counted as forgotten
+		1000378, // a replica had no digest before the next append
+		1000387, // a learner took a lost leader for the leader of a log in memory
+	} {
+		r := Run(seed, Options{Hard: true})
+		require.NoError(t, r.Err(), "again: %s", Again(seed, Options{Hard: true}))
+	}
+}
+
 // A log in memory begins anew when its majority has ended, and never else; then nothing of before is acknowledged,
 // read or given again.
 func TestALogInMemoryBeginsAnewOnlyWithoutItsMajority(t *testing.T) {

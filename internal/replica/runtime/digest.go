@@ -360,6 +360,16 @@ type following struct {
 func (d *digests) follow(ctx context.Context, p place, at record.Offset, visit func(digest.Hash)) (place, error) {
 	f := following{Readable: d.readable, at: at, visit: visit}
 	q, err := f.follow(ctx, p)
+	for p.behind && visit == nil && errors.Is(err, digest.ErrState) {
+		// Of what the tree does not cover a part is trimmed, and the contents of the rest may be in no entry
+		// yet. The rest is stored, behind an older snapshot.
+		older, none := d.snapshotBelow(p.End - 1)
+		if none != nil {
+			break
+		}
+		p = older
+		q, err = f.follow(ctx, p)
+	}
 	if err == nil || errors.As(err, new(*record.Refusal)) || ctx.Err() != nil {
 		return q, err
 	}
