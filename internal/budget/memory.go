@@ -39,6 +39,8 @@ type Memory struct {
 	Fetches *Pool
 	// Calls and Polls are Kafka's requests other than Produce; Polls those that wait.
 	Calls, Polls *Pool
+	// Arriving are Kafka's requests that have not been received whole.
+	Arriving *Arriving
 	// Groups are Kafka's consumer groups: their members and what they have committed.
 	Groups *Shares
 }
@@ -59,7 +61,7 @@ func New(size int64) *Memory {
 		Owners: NewOwners(sessions),
 		size:   size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), SlowReads: NewPool(size / 8), Fetches: NewPool(part(16)),
-		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Sessions: sessions, Groups: NewShares(size / 32),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Sessions: sessions, Groups: NewShares(size / 32),
 	}
 }
 
@@ -96,6 +98,7 @@ func (m *Memory) Use() []Use {
 		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},
 		{"kafka calls", m.Calls.Used(), m.Calls.Size()},
 		{"kafka polls", m.Polls.Used(), m.Polls.Size()},
+		{"kafka arriving", m.Arriving.Used(), m.Arriving.Size()},
 		{"kafka groups", m.Groups.Used(), m.Groups.Size()},
 	}
 }

@@ -46,7 +46,7 @@ func (p *stallingProcess) dial() *grpc.ClientConn {
 func TestAThousandProducersOnAStalledLogStayWithinTheNodesMemory(t *testing.T) {
 	tests := []struct{ connections, bytes int }{{1000, 100}, {1000, 1 << 20}, {1000, 64 << 10}, {4, 100}}
 	if underRaceDetector {
-		tests = tests[:1] // for races one is as good as the other, and takes a minute less
+		tests = tests[2:3] // for races one is as good as the other, and this one has the fewest requests
 	}
 	for _, test := range tests {
 		t.Run(fmt.Sprintf("%d connections, requests of %d bytes", test.connections, test.bytes), func(t *testing.T) {

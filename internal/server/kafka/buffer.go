@@ -13,7 +13,7 @@ type buffer struct {
 	pooled  *[]byte    // nil: not to be used again
 	class   *sync.Pool // where pooled belongs
 	charged int64
-	budget  *budget.Pool
+	budget  *budget.Pool // nil: nothing was taken
 }
 
 // buffers hold memory for Produce requests by size: smallBuffer, twice that and
@@ -34,14 +34,13 @@ func bufferClass(size int) (class *sync.Pool, capacity int) {
 	return &buffers[n], smallBuffer << n
 }
 
-// release ends the use of the memory, once.
+// release ends the use of the memory; what was released before has none.
 func (b *buffer) release() {
-	if b.budget == nil {
-		return // released before
-	}
 	if b.pooled != nil {
 		b.class.Put(b.pooled)
 	}
-	b.budget.Release(b.charged)
+	if b.budget != nil {
+		b.budget.Release(b.charged)
+	}
 	*b = buffer{}
 }

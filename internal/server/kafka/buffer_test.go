@@ -1,7 +1,9 @@
 package kafkaserver
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,10 +29,14 @@ func TestMemoryForARequestIsNeverTooSmallNorMuchTooLarge(t *testing.T) {
 
 func TestMemoryThatIsUsedAgainIsChargedInFull(t *testing.T) {
 	d := openNew(t)
-	c := &connection{server: d.server, ctx: context.Background()}
+	client, server := net.Pipe()
+	defer client.Close()
+	c := &connection{sending: sending{conn: server}, server: d.server, ctx: context.Background(), in: bufio.NewReader(server)}
 	for _, size := range []int{100, 5000, 600 << 10, keptBuffer + 1} {
+		go func() { _, _ = client.Write(make([]byte, size)) }()
 		q := &call{connection: c, key: produceKey}
 		require.NoError(t, q.admit(size))
+		require.NoError(t, q.receive(size))
 		require.Len(t, q.buffer.bytes, size)
 		require.EqualValues(t, cap(q.buffer.bytes), d.server.requests.Used())
 		q.release()

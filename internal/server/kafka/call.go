@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/rpc"
@@ -36,8 +37,7 @@ func (q *call) find() {
 	}
 }
 
-// admit takes what a request of so many bytes will cost out of the budget, and
-// memory for it.
+// admit refuses a request of so many bytes that is not taken, before any of it is.
 func (q *call) admit(size int) error {
 	if q.find(); q.api == unserved {
 		q.connection.logUnserved(q.key, q.version)
@@ -45,45 +45,74 @@ func (q *call) admit(size int) error {
 			return fmt.Errorf("a request with key %d and version %d, which is not served", q.key, q.version)
 		}
 	}
-	class, capacity := bufferClass(size)
-	cost, pool := int64(capacity), q.connection.server.requests
-	if q.api.key != produceKey {
-		// Not worth it: they are small or rare.
-		class, capacity = nil, size
-		most := MaxCallBytes
-		if q.api.large {
-			most = MaxGroupBytes
-		}
-		if size > most {
-			return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, most)
-		}
-		pool, cost = q.connection.server.calls, int64(size)*callCost
-		switch {
-		case q.api.key == fetchKey:
-			pool, cost = q.connection.server.polls, int64(size)*fetchCost
-		case size > MaxCallBytes:
-			cost = int64(size) * largeCost
-		}
+	most := MaxCallBytes
+	switch {
+	case q.api.key == produceKey:
+		most = MaxProduceBytes
+	case q.api.large:
+		most = MaxGroupBytes
 	}
-	if q.api.key != produceKey && size > smallRequest && !q.mayLarge() {
+	if size > most {
+		return fmt.Errorf("a %s request of %d bytes, the limit is %d", q.api.name, size, most)
+	}
+	if size > smallRequest && !q.mayLarge() {
 		return q.connection.refuseLarge(q.api, size)
 	}
-	if err := pool.Acquire(q.connection.ctx, cost); err != nil {
+	return nil
+}
+
+// receive receives a request of so many bytes that was admitted, and takes what it will cost out of the
+// budget. That happens when it is here: what has only been announced keeps nobody waiting who needs the
+// same part of the budget. Until then a request that the connection's own memory has no room for is one of those that
+// arrive, and before the client has proved who it is nothing is taken from anybody: see proveBytes.
+func (q *call) receive(size int) error {
+	c := q.connection
+	class, capacity := bufferClass(size)
+	if q.api.key != produceKey {
+		class, capacity = nil, size // not worth it: they are small or rare
+	}
+	proved := !c.mustProve()
+	if arriving := c.server.options.Memory.Arriving; proved && size > readBuffer {
+		holder := c.holderName()
+		if err := arriving.Acquire(c.ctx, holder, int64(capacity)); err != nil {
+			return err
+		}
+		defer arriving.Release(holder, int64(capacity))
+	}
+	if class != nil {
+		q.buffer.class = class
+		q.buffer.pooled, _ = class.Get().(*[]byte)
+		if q.buffer.pooled == nil {
+			memory := make([]byte, capacity)
+			q.buffer.pooled = &memory
+		}
+		q.buffer.bytes = (*q.buffer.pooled)[:size]
+	} else {
+		q.buffer.bytes = make([]byte, size)
+	}
+	if err := c.receiveFrame(q.buffer.bytes); err != nil || !proved {
+		return err
+	}
+	pool, cost := q.cost(size, capacity)
+	if err := pool.Acquire(c.ctx, cost); err != nil {
 		return err
 	}
 	q.buffer.charged, q.buffer.budget = cost, pool
-	if class == nil {
-		q.buffer.bytes = make([]byte, size)
-		return nil
-	}
-	q.buffer.class = class
-	q.buffer.pooled, _ = class.Get().(*[]byte)
-	if q.buffer.pooled == nil {
-		memory := make([]byte, capacity)
-		q.buffer.pooled = &memory
-	}
-	q.buffer.bytes = (*q.buffer.pooled)[:size]
 	return nil
+}
+
+// cost is what a request of so many bytes holds until its answer has been sent, and of which part of the budget.
+func (q *call) cost(size, capacity int) (*budget.Pool, int64) {
+	switch s := q.connection.server; {
+	case q.api.key == produceKey:
+		return s.requests, int64(capacity)
+	case q.api.key == fetchKey:
+		return s.polls, int64(size) * fetchCost
+	case size > MaxCallBytes:
+		return s.calls, int64(size) * largeCost
+	default:
+		return s.calls, int64(size) * callCost
+	}
 }
 
 var errHeader = errors.New("request header is cut short")

@@ -60,6 +60,15 @@ func (c *connection) caller() node.Caller {
 	return node.Caller{}
 }
 
+// holderName is by whom the client's share of what all clients share is counted: by who it has proved to be,
+// else by where it connects from.
+func (c *connection) holderName() string {
+	if h := c.holder.Load(); h != nil && h.Principal != "" {
+		return h.Principal
+	}
+	return c.from
+}
+
 // mustProve reports whether the client has to prove who it is before anything else.
 func (c *connection) mustProve() bool {
 	h := c.holder.Load()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
+	"strandline.dev/internal/transport/secure"
 )
 
 // connection is one client's connection. One goroutine receives its requests
@@ -46,6 +48,8 @@ type connection struct {
 	// holder is who the client is, as far as it has proved it.
 	holder atomic.Pointer[guard.Holder]
 	login  login
+	// from is where the client connects from: see holderName.
+	from string
 	// unproved is how many bytes have come before that, where it has to.
 	unproved int
 	// unserved: it was logged that the client asks for what is not served.
@@ -54,7 +58,7 @@ type connection struct {
 
 func newConnection(s *Server, conn net.Conn) *connection {
 	c := &connection{
-		sending: sending{conn: conn, metrics: s.metrics}, server: s, line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer),
+		sending: sending{conn: conn, metrics: s.metrics}, server: s, from: secure.Whereabouts(conn.RemoteAddr()), line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer),
 	}
 	c.line.Within(s.options.Memory.Answers)
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
@@ -177,7 +181,7 @@ func (c *connection) next() (*call, error) {
 	if err := q.admit(size); err != nil {
 		return nil, err
 	}
-	if err := c.receiveFrame(q.buffer.bytes); err != nil {
+	if err := q.receive(size); err != nil {
 		q.abandon()
 		return nil, err
 	}
@@ -209,15 +213,31 @@ func (c *connection) size() (int, error) {
 	return size, nil
 }
 
+// receiveFrame receives a request. It ends the connection of a client that is too slow: slower
+// than slowest after some time, or sooner where others wait to send something large.
 func (c *connection) receiveFrame(frame []byte) error {
-	if c.in.Buffered() < len(frame) {
-		if err := c.deadline(time.Now().Add(receiveTime + time.Duration(len(frame)>>20)*time.Second)); err != nil {
+	if c.in.Buffered() >= len(frame) {
+		_, err := io.ReadFull(c.in, frame)
+		return err
+	}
+	defer c.deadline(time.Time{})
+	begun := time.Now()
+	for got := 0; ; {
+		if err := c.deadline(time.Now().Add(receiveLook)); err != nil {
 			return err
 		}
-		defer c.deadline(time.Time{})
+		n, err := io.ReadFull(c.in, frame[got:])
+		if got += n; err == nil {
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.server.stopping.Err() != nil {
+			return err
+		}
+		slow := time.Since(begun) - time.Duration(got>>10)*time.Second/(slowest>>10)
+		if slow > receiveTime || slow > receiveLook && c.server.options.Memory.Arriving.Waiting() {
+			return fmt.Errorf("of a request of %d bytes %d have come in %v: %w", len(frame), got, time.Since(begun), err)
+		}
 	}
-	_, err := io.ReadFull(c.in, frame)
-	return err
 }
 
 // deadline sets when receiving ends, but for a server that stops: it wants no

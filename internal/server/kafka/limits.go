@@ -10,7 +10,7 @@ const (
 
 	// DefaultMemory is divided among requests and answers where the node's own
 	// memory is not: see budget.Memory. Produce requests take from its Appends when
-	// they are being received, Fetch from its Polls and all others from its Calls:
+	// they have been received, Fetch from its Polls and all others from its Calls:
 	// those that wait for long must neither keep producers waiting nor the
 	// heartbeats of groups. What answers to Fetch hold beyond the first chunk of
 	// each comes from its Fetches; where that is used up, answers are smaller.
@@ -36,7 +36,7 @@ const (
 	fetchCost = 16
 
 	// smallRequest and smallParts are what a client may send that holds the right its request needs on
-	// nothing: bytes, but for Produce, whose batches are not looked into, and fields and elements.
+	// nothing: bytes, and fields and elements.
 	smallRequest = 16 << 10
 	smallParts   = 256
 
@@ -73,10 +73,12 @@ const (
 	// most for its memory to be used again.
 	keptParts = 16
 
-	// A request whose first bytes have come must be there within receiveTime
-	// and a second more for each MiB: while it is being received it holds its
-	// share of the budget.
+	// A request whose first bytes have come may be receiveTime behind what comes with slowest
+	// bytes a second; receiveLook where others wait to send something large, for
+	// which it holds a place.
 	receiveTime = 30 * time.Second
+	receiveLook = 2 * time.Second
+	slowest     = 1 << 20
 
 	// A client that takes less of its answer than sendPiece in sendTime is cut
 	// off.
