@@ -32,9 +32,10 @@ func (g *callers) Proved(ctx context.Context) bool {
 }
 
 // Admit refuses a caller that has not proved who it is, before anything that it sends is
-// looked at, for all methods but those for probes and WhoAmI. Who has proved it is for the verb to decide on.
+// looked at, for all methods but WhoAmI and the one that probes ask. Watching the health is not among them: streams
+// that stay cost memory, and thousands fit into a few KiB of requests. Who has proved it is for the verb to decide on.
 func (g *callers) Admit(ctx context.Context, method string) error {
-	if g.Proved(ctx) || strings.HasPrefix(method, "/grpc.health.") || method == whoAmI {
+	if g.Proved(ctx) || method == probe || method == whoAmI {
 		return nil
 	}
 	c := CallerOf(ctx)
@@ -44,7 +45,10 @@ func (g *callers) Admit(ctx context.Context, method string) error {
 	return nil
 }
 
-const whoAmI = "/strandline.v1.AccessService/WhoAmI"
+const (
+	probe  = "/grpc.health.v1.Health/Check"
+	whoAmI = "/strandline.v1.AccessService/WhoAmI"
+)
 
 // AdmitLarge refuses a caller that lacks the right which a method needs, before a request of so many
 // bytes is decoded, which may cost much more than they. named returns the name that the request begins

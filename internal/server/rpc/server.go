@@ -103,7 +103,7 @@ func New(o Options) *Server {
 		grpc.StreamInterceptor(s.admitStream),
 		grpc.InTapHandle(s.tap),
 	)
-	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter, SendFile: FileSender})
+	s.streams = lean.NewServer(lean.Options{Codec: serverCodec, MaxMessage: MaxRequestBytes, MaxCall: MaxCallBytes, Buffers: receiveBuffers, Intercept: s.admitStream, TryWrite: TryWriter, SendFile: FileSender})
 	s.serves = sync.OnceValue(s.methods)
 	s.Server.RegisterService(s.admitting(&grpc_health_v1.Health_ServiceDesc), healthService{s.health, s})
 	reflection.Register(s.Server)

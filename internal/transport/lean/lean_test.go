@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-const maxMessage = 64 << 20
+const maxMessage, maxCall = 64 << 20, 1 << 20
 
 var codec = encoding.GetCodecV2(ordinary.Name)
 
@@ -40,7 +40,7 @@ type service struct {
 	address string
 }
 
-const streamMethod = "/test.Test/Stream"
+const streamMethod, oneMethod = "/test.Test/Stream", "/test.Test/One"
 
 func serve(t *testing.T, handler func(grpc.ServerStream) error) *service {
 	t.Helper()
@@ -60,13 +60,16 @@ func serve(t *testing.T, handler func(grpc.ServerStream) error) *service {
 
 func newServer(handler func(grpc.ServerStream) error) *Server {
 	s := NewServer(Options{
-		Codec: codec, MaxMessage: maxMessage, Buffers: mem.DefaultBufferPool(),
+		Codec: codec, MaxMessage: maxMessage, MaxCall: maxCall, Buffers: mem.DefaultBufferPool(),
 		Intercept: func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 			return handler(service, stream)
 		},
 	})
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "test.Test", Streams: []grpc.StreamDesc{{
 		StreamName: "Stream", ClientStreams: true, ServerStreams: true,
+		Handler: func(_ any, stream grpc.ServerStream) error { return handler(stream) },
+	}, {
+		StreamName: "One", ServerStreams: true,
 		Handler: func(_ any, stream grpc.ServerStream) error { return handler(stream) },
 	}}}, nil)
 	return s
@@ -428,6 +431,46 @@ func TestAConnectionThatDoesNotSayWhatItIsForIsClosed(t *testing.T) {
 			require.LessOrEqual(t, time.Since(begun), callTime)
 		}
 	})
+}
+
+// What has come of the only message of a client is counted nowhere: it is small, and comes soon.
+func TestTheOnlyMessageOfAClientComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		go func() {
+			call, _ := encodeCall(oneMethod, nil)
+			_, _ = io.WriteString(ours, Magic)
+			_ = (&frameWriter{to: ours}).write(callKind, call)
+			for rest := "\x00\x00\x10\x00\x02"; ; rest = "some more" { // so that it is never silent
+				if _, err := io.WriteString(ours, rest); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}()
+		begun := time.Now()
+		var received error
+		newServer(func(stream grpc.ServerStream) error {
+			received = stream.RecvMsg(new(wrapperspb.BytesValue))
+			return received
+		}).serve(theirs)
+		require.Equal(t, codes.Canceled, status.Code(received))
+		require.LessOrEqual(t, time.Since(begun), callTime+drainTime)
+		require.NoError(t, ours.Close())
+		time.Sleep(time.Second) // virtual; the client notices
+	})
+}
+
+func TestTheOnlyMessageOfAClientIsSmall(t *testing.T) {
+	s := serve(t, echo)
+	for size, code := range map[int]codes.Code{maxCall - 16: codes.OK, maxCall + 1: codes.ResourceExhausted} {
+		stream, err := clientOf(s.dial).NewStream(t.Context(), oneMethod)
+		require.NoError(t, err)
+		require.NoError(t, stream.SendMsg(wrapperspb.Bytes(make([]byte, size))))
+		require.Equal(t, code, status.Code(stream.RecvMsg(new(wrapperspb.BytesValue))), size)
+	}
 }
 
 func TestNoMessageIsTakenBeforeTheCall(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// callTime is how long a connection may take to say what it is for.
+	// callTime is how long a connection may take to say what it is for, and then how long the
+	// message may take that is the only one of its client.
 	callTime = 10 * time.Second
 	// drainTime is how long a client may take to notice the end of its stream;
 	// stopDrainTime, when the server stops; and stopTime, to take a message that is sent then.
@@ -29,9 +30,10 @@ const (
 // Options of a Server. All but TryWrite and SendFile are required.
 type Options struct {
 	Codec encoding.CodecV2
-	// MaxMessage bounds a message that is received, in bytes.
-	MaxMessage int
-	Buffers    mem.BufferPool
+	// MaxMessage bounds a message of a stream of them that is received, MaxCall one that is
+	// the only one of its client, in bytes.
+	MaxMessage, MaxCall int
+	Buffers             mem.BufferPool
 	// Intercept is called for each stream, as gRPC calls its interceptors.
 	Intercept grpc.StreamServerInterceptor
 	// TryWrite returns how to write to a connection without waiting; nil: it cannot be.
@@ -161,7 +163,9 @@ func (s *Server) serve(conn net.Conn) {
 		s.end(stream, status.Errorf(codes.Unimplemented, "%q is not served as a stream of its own: use gRPC", stream.method))
 		return
 	}
-	stream.oneMessage = !m.stream.ClientStreams
+	if !m.stream.ClientStreams {
+		stream.takeOne(s.options.MaxCall)
+	}
 	stream.pulse.start()
 	info := &grpc.StreamServerInfo{FullMethod: stream.method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams}
 	s.end(stream, s.options.Intercept(m.service, stream, info, m.stream.Handler))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -60,6 +61,13 @@ func (s *serverStream) begin(maxMessage int) error {
 	s.method, s.ctx = method, metadata.NewIncomingContext(s.ctx, md)
 	s.reader.limits[callKind], s.reader.limits[messageKind] = 0, maxMessage
 	return nil
+}
+
+// takeOne has the stream take one message, of at most so many bytes, which has to come soon: until it has,
+// it holds memory that no handler knows of.
+func (s *serverStream) takeOne(maxMessage int) {
+	s.oneMessage, s.reader.limits[messageKind] = true, maxMessage
+	_ = s.conn.SetReadDeadline(time.Now().Add(callTime)) // if that fails, so does reading
 }
 
 // Context implements grpc.ServerStream. It ends when the connection does, which is
@@ -121,6 +129,7 @@ func (s *serverStream) RecvMsg(m any) error {
 		return s.discard(err)
 	}
 	if s.oneMessage {
+		_ = s.conn.SetReadDeadline(time.Time{})
 		s.received = io.EOF
 		s.watch()
 	}

@@ -193,21 +193,23 @@ func (c *Coordinator) enter(ctx context.Context, id string, made *by, f func(g *
 	if c.term != term {
 		return 0, kerr.NotCoordinator // somebody else has been it meanwhile
 	}
-	if made == nil {
-		f(g, c.now())
-		return term, nil
-	}
-	if g == nil {
+	if made != nil && g == nil {
 		g = group.New()
 		c.groups[id] = g
 		c.owners[id] = made.principal
 	}
-	before := g.Bytes()
 	f(g, c.now())
+	return term, nil
+}
+
+// counting makes a change of a principal's that a group may take more memory after, and counts that at once,
+// for the next one who asks whether there is room. c.mu is held.
+func (c *Coordinator) counting(principal string, g *group.Group, change func()) {
+	before := g.Bytes()
+	change()
 	grown := g.Bytes() - before
 	c.count(c.bytes + grown)
-	c.held[made.principal] += grown
-	return term, nil
+	c.held[principal] += grown
 }
 
 // refuseGroup refuses a new group where there are too many, or where its principal has begun more than could

@@ -192,6 +192,7 @@ func TestALeaderThatAsksAgainForItsShareGetsIt(t *testing.T) {
 		r := SyncGroup(d.c, d.call, q)
 		require.Zero(t, r.ErrorCode)
 		require.Len(t, r.MemberAssignment, 400<<10)
+		require.Greater(t, d.c.memory.Used(), int64(400<<10), "it is counted before anybody else asks")
 		d.c.Tick() // which counts what groups have
 	}
 }

@@ -102,7 +102,7 @@ func JoinGroup(c *Coordinator, q *backend.Call, m *kmsg.JoinGroupRequest) *kmsg.
 				answers <- group.Joined{Err: kerr.GroupMaxSizeReached, MemberID: m.MemberID}
 				return
 			}
-			g.Join(now, j, func(a group.Joined) { answers <- a })
+			c.counting(j.Principal, g, func() { g.Join(now, j, func(a group.Joined) { answers <- a }) })
 		})
 	}
 	a := group.Joined{Err: err, MemberID: m.MemberID}
@@ -172,7 +172,7 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 				answers <- group.Synced{Err: kerr.GroupMaxSizeReached}
 				return
 			}
-			g.Sync(now, s, func(a group.Synced) { answers <- a })
+			c.counting(q.Principal(), g, func() { g.Sync(now, s, func(a group.Synced) { answers <- a }) })
 		})
 	}
 	a := group.Synced{Err: err}
