@@ -16,6 +16,7 @@ var flawed = []struct {
 	rules []string
 }{
 	{"digest-misses-an-entry", []string{"digest"}},
+	{"kept-hold-expires", []string{"hold"}},
 	{"offsets-not-written", []string{"group"}},
 }
 
