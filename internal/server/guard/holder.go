@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"net"
@@ -39,19 +40,13 @@ type Holder struct {
 // password again too.
 type proof struct {
 	mechanism string
-	storedKey [64]byte // as long as that of any mechanism, zeros behind it
-}
-
-func proofBy(mechanism string, v access.Verifier) (p proof) {
-	p.mechanism = mechanism
-	copy(p.storedKey[:], v.StoredKey)
-	return p
+	storedKey []byte
 }
 
 // of reports whether it is the password that the user has now.
 func (p proof) of(u access.User) bool {
 	v, ok := u.Verifiers[p.mechanism]
-	return ok && p == proofBy(p.mechanism, v)
+	return ok && bytes.Equal(p.storedKey, v.StoredKey)
 }
 
 // held are the rights on one object.

@@ -167,7 +167,7 @@ func (l *Login) Step(ctx context.Context, message []byte) (answer []byte, proved
 
 func (l *Login) proved() *Holder {
 	h := newHolder(access.OfUser(l.user), l.from)
-	h.User, h.proof = l.user, proofBy(cmp.Or(verifierOf[l.mechanism], l.mechanism), l.verifier)
+	h.User, h.proof = l.user, proof{cmp.Or(verifierOf[l.mechanism], l.mechanism), l.verifier.StoredKey}
 	l.ended(false)
 	secure.Proved(l.from)
 	l.audit(h, nil)
