@@ -68,6 +68,8 @@ type LogStatus struct {
 	Replicas []ReplicaStatus
 	Rule     *PlacementRule // its own, or that of a prefix of its name; nil: none
 	Unmet    []string       // what the rule demands and the replicas do not keep
+	// Creator is the principal that created it and whose share of the cluster's logs it takes; empty: nobody's.
+	Creator string
 }
 
 // ReplicaStatus is one replica of a log.
@@ -266,7 +268,7 @@ func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
 	for _, l := range w.GetLogs() {
 		log := LogStatus{
 			Name: l.Name, ID: l.Id, Leader: l.Leader, Term: l.Term, Start: l.StartOffset, End: l.EndOffset, Healthy: l.Healthy,
-			Rule: fromRule(l.Rule), Unmet: l.Unmet,
+			Rule: fromRule(l.Rule), Unmet: l.Unmet, Creator: l.Creator,
 		}
 		for _, r := range l.Replicas {
 			log.Replicas = append(log.Replicas, ReplicaStatus{

@@ -76,6 +76,7 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 		records.NewSession(c),
 		records.NewWriter(c),
 		cluster.New(c),
+		cluster.NewConnection(c),
 		access.NewUser(c),
 		access.NewToken(c),
 		access.NewGrant(c),

@@ -130,6 +130,31 @@ func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
 	require.Zero(t, s.owners.crowding)
 }
 
+func TestOpenSessionsAreListedInOrder(t *testing.T) {
+	s := newAsked(NewTable(), nil)
+	s.ids = 0
+	for range 3 {
+		_, refusal := s.open(bob)
+		require.Nil(t, refusal)
+	}
+	s.ids++
+	require.Nil(t, s.Append(request(t, Append{Session: s.ids.Owned(carol), Implicit: true})).Refusal)
+	commitAll(t, s.Sequencer)
+	second := record.SessionID(2).Owned(bob)
+	require.Nil(t, s.Command(record.Command{Kind: record.CloseSession, Session: second}).Refusal)
+	commitAll(t, s.Sequencer)
+	s.Tick(TickMs)
+
+	some, more := s.Open(0, 2)
+	require.True(t, more)
+	require.Equal(t, []OpenSession{
+		{ID: record.SessionID(1).Owned(bob), Lease: 1000, Silent: TickMs}, {ID: record.SessionID(3).Owned(bob), Lease: 1000, Silent: TickMs},
+	}, some)
+	some, more = s.Open(some[1].ID, 2)
+	require.False(t, more)
+	require.Equal(t, []OpenSession{{ID: s.ids.Owned(carol), Implicit: true, Next: 1, Lease: MaxLeaseMs, Silent: TickMs}}, some)
+}
+
 // fakeOwners counts, and refuses who has more than crowds.
 type fakeOwners map[uint32]int
 

@@ -65,6 +65,9 @@ var calls = map[string]string{
 	"strandline.v1.ClusterService/SetDefaultRule":   "administer",
 	"strandline.v1.ClusterService/DrainNode":        "administer",
 	"strandline.v1.ClusterService/FinalizeCluster":  "administer",
+	"strandline.v1.ClusterService/ListSessions":     "administer",
+	"strandline.v1.ClusterService/ListConnections":  "administer",
+	"strandline.v1.ClusterService/CloseConnections": "administer",
 
 	"strandline.v1.AccessService/WhoAmI":            "anybody",
 	"strandline.v1.AccessService/PutUser":           "administer",

@@ -604,7 +604,10 @@ type LogStatus struct {
 	// Its own, or that of a prefix of its name; unset: none.
 	Rule *PlacementRule `protobuf:"bytes,9,opt,name=rule,proto3" json:"rule,omitempty"`
 	// What the rule demands and the replicas do not keep.
-	Unmet         []string `protobuf:"bytes,10,rep,name=unmet,proto3" json:"unmet,omitempty"`
+	Unmet []string `protobuf:"bytes,10,rep,name=unmet,proto3" json:"unmet,omitempty"`
+	// The principal that created it and whose share of the cluster's logs it takes; empty:
+	// nobody's, as of those that an administrator created.
+	Creator       string `protobuf:"bytes,11,opt,name=creator,proto3" json:"creator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,6 +710,13 @@ func (x *LogStatus) GetUnmet() []string {
 		return x.Unmet
 	}
 	return nil
+}
+
+func (x *LogStatus) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
 }
 
 // ReplicaStatus is one replica of a log.
@@ -1612,6 +1622,480 @@ func (x *FinalizeClusterResponse) GetLevel() int32 {
 	return 0
 }
 
+type ListConnectionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConnectionsRequest) Reset() {
+	*x = ListConnectionsRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConnectionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConnectionsRequest) ProtoMessage() {}
+
+func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
+func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{26}
+}
+
+type ListConnectionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the answering node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// By id.
+	Connections   []*ConnectionInfo `protobuf:"bytes,2,rep,name=connections,proto3" json:"connections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConnectionsResponse) Reset() {
+	*x = ListConnectionsResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConnectionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConnectionsResponse) ProtoMessage() {}
+
+func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
+func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ListConnectionsResponse) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ListConnectionsResponse) GetConnections() []*ConnectionInfo {
+	if x != nil {
+		return x.Connections
+	}
+	return nil
+}
+
+// ConnectionInfo is one connection of a client.
+type ConnectionInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of this node, and never used again while it runs.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// grpc or kafka.
+	Port string `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`
+	// Who was the first to prove who it is on the connection, such as user/alice; empty:
+	// nobody has.
+	Principal string `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Of the client, with its port.
+	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectionInfo) Reset() {
+	*x = ConnectionInfo{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectionInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectionInfo) ProtoMessage() {}
+
+func (x *ConnectionInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectionInfo.ProtoReflect.Descriptor instead.
+func (*ConnectionInfo) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ConnectionInfo) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ConnectionInfo) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *ConnectionInfo) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ConnectionInfo) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ConnectionInfo) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+type CloseConnectionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0: all those of the principal.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Without an id, whose to close.
+	Principal     string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseConnectionsRequest) Reset() {
+	*x = CloseConnectionsRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseConnectionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseConnectionsRequest) ProtoMessage() {}
+
+func (x *CloseConnectionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseConnectionsRequest.ProtoReflect.Descriptor instead.
+func (*CloseConnectionsRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CloseConnectionsRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CloseConnectionsRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+type CloseConnectionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Closed        int32                  `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseConnectionsResponse) Reset() {
+	*x = CloseConnectionsResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseConnectionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseConnectionsResponse) ProtoMessage() {}
+
+func (x *CloseConnectionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseConnectionsResponse.ProtoReflect.Descriptor instead.
+func (*CloseConnectionsResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CloseConnectionsResponse) GetClosed() int32 {
+	if x != nil {
+		return x.Closed
+	}
+	return 0
+}
+
+type ListSessionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// Sessions with greater ids only.
+	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionsRequest) Reset() {
+	*x = ListSessionsRequest{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionsRequest) ProtoMessage() {}
+
+func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
+func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListSessionsRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *ListSessionsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+type ListSessionsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Sessions []*SessionInfo         `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// There are more, after the last one.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionsResponse) Reset() {
+	*x = ListSessionsResponse{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionsResponse) ProtoMessage() {}
+
+func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
+func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListSessionsResponse) GetSessions() []*SessionInfo {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *ListSessionsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// SessionInfo is one open session.
+type SessionInfo struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId uint64                 `protobuf:"varint,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Who opened it, such as user/alice; empty: nobody that is known, as where rights are
+	// not enforced.
+	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	// It was opened by the first batch of a Kafka producer.
+	Producer bool   `protobuf:"varint,3,opt,name=producer,proto3" json:"producer,omitempty"`
+	Epoch    uint32 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// In the epoch: what it appends next.
+	NextSequence uint64 `protobuf:"varint,5,opt,name=next_sequence,json=nextSequence,proto3" json:"next_sequence,omitempty"`
+	// How long it lives without a sign of life, and how long ago the newest was.
+	Lease         *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	Silent        *durationpb.Duration `protobuf:"bytes,7,opt,name=silent,proto3" json:"silent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionInfo) Reset() {
+	*x = SessionInfo{}
+	mi := &file_strandline_v1_cluster_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionInfo) ProtoMessage() {}
+
+func (x *SessionInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_cluster_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
+func (*SessionInfo) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *SessionInfo) GetSessionId() uint64 {
+	if x != nil {
+		return x.SessionId
+	}
+	return 0
+}
+
+func (x *SessionInfo) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *SessionInfo) GetProducer() bool {
+	if x != nil {
+		return x.Producer
+	}
+	return false
+}
+
+func (x *SessionInfo) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SessionInfo) GetNextSequence() uint64 {
+	if x != nil {
+		return x.NextSequence
+	}
+	return 0
+}
+
+func (x *SessionInfo) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *SessionInfo) GetSilent() *durationpb.Duration {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
 var File_strandline_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_cluster_proto_rawDesc = "" +
@@ -1653,7 +2137,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\fnewest_level\x18\v \x01(\x05R\vnewestLevel\x12\x16\n" +
 	"\x06labels\x18\f \x03(\tR\x06labels\x12\x18\n" +
 	"\adrained\x18\r \x01(\bR\adrained\x12\x14\n" +
-	"\x05waits\x18\x0e \x03(\tR\x05waits\"\xb9\x02\n" +
+	"\x05waits\x18\x0e \x03(\tR\x05waits\"\xd3\x02\n" +
 	"\tLogStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x16\n" +
@@ -1666,7 +2150,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\breplicas\x18\b \x03(\v2\x1c.strandline.v1.ReplicaStatusR\breplicas\x120\n" +
 	"\x04rule\x18\t \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\x12\x14\n" +
 	"\x05unmet\x18\n" +
-	" \x03(\tR\x05unmet\"\xeb\x01\n" +
+	" \x03(\tR\x05unmet\x12\x18\n" +
+	"\acreator\x18\v \x01(\tR\acreator\"\xeb\x01\n" +
 	"\rReplicaStatus\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\x04R\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12.\n" +
@@ -1711,7 +2196,37 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16SetDefaultRuleResponse\"\x18\n" +
 	"\x16FinalizeClusterRequest\"/\n" +
 	"\x17FinalizeClusterResponse\x12\x14\n" +
-	"\x05level\x18\x01 \x01(\x05R\x05level*\xb0\x01\n" +
+	"\x05level\x18\x01 \x01(\x05R\x05level\"\x18\n" +
+	"\x16ListConnectionsRequest\"n\n" +
+	"\x17ListConnectionsResponse\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12?\n" +
+	"\vconnections\x18\x02 \x03(\v2\x1d.strandline.v1.ConnectionInfoR\vconnections\"\x9e\x01\n" +
+	"\x0eConnectionInfo\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\tR\x04port\x12\x1c\n" +
+	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"G\n" +
+	"\x17CloseConnectionsRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\"2\n" +
+	"\x18CloseConnectionsResponse\x12\x16\n" +
+	"\x06closed\x18\x01 \x01(\x05R\x06closed\"=\n" +
+	"\x13ListSessionsRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\"b\n" +
+	"\x14ListSessionsResponse\x126\n" +
+	"\bsessions\x18\x01 \x03(\v2\x1a.strandline.v1.SessionInfoR\bsessions\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x85\x02\n" +
+	"\vSessionInfo\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\x04R\tsessionId\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1a\n" +
+	"\bproducer\x18\x03 \x01(\bR\bproducer\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\rR\x05epoch\x12#\n" +
+	"\rnext_sequence\x18\x05 \x01(\x04R\fnextSequence\x12/\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x121\n" +
+	"\x06silent\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06silent*\xb0\x01\n" +
 	"\vReplicaRole\x12\x1c\n" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_ROLE_VOTER\x10\x01\x12\x18\n" +
@@ -1727,7 +2242,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x16REPLICA_STATE_SNAPSHOT\x10\x04\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNREACHABLE\x10\x05\x12\x1b\n" +
 	"\x17REPLICA_STATE_REPAIRING\x10\x06\x12\x16\n" +
-	"\x12REPLICA_STATE_LOST\x10\a2\xd4\a\n" +
+	"\x12REPLICA_STATE_LOST\x10\a2\xf4\t\n" +
 	"\x0eClusterService\x12T\n" +
 	"\vInitCluster\x12!.strandline.v1.InitClusterRequest\x1a\".strandline.v1.InitClusterResponse\x12c\n" +
 	"\x10GetClusterStatus\x12&.strandline.v1.GetClusterStatusRequest\x1a'.strandline.v1.GetClusterStatusResponse\x12H\n" +
@@ -1740,7 +2255,10 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x0eTransferLeader\x12$.strandline.v1.TransferLeaderRequest\x1a%.strandline.v1.TransferLeaderResponse\x12N\n" +
 	"\tDrainNode\x12\x1f.strandline.v1.DrainNodeRequest\x1a .strandline.v1.DrainNodeResponse\x12]\n" +
 	"\x0eSetDefaultRule\x12$.strandline.v1.SetDefaultRuleRequest\x1a%.strandline.v1.SetDefaultRuleResponse\x12`\n" +
-	"\x0fFinalizeCluster\x12%.strandline.v1.FinalizeClusterRequest\x1a&.strandline.v1.FinalizeClusterResponseBD\n" +
+	"\x0fFinalizeCluster\x12%.strandline.v1.FinalizeClusterRequest\x1a&.strandline.v1.FinalizeClusterResponse\x12W\n" +
+	"\fListSessions\x12\".strandline.v1.ListSessionsRequest\x1a#.strandline.v1.ListSessionsResponse\x12`\n" +
+	"\x0fListConnections\x12%.strandline.v1.ListConnectionsRequest\x1a&.strandline.v1.ListConnectionsResponse\x12c\n" +
+	"\x10CloseConnections\x12&.strandline.v1.CloseConnectionsRequest\x1a'.strandline.v1.CloseConnectionsResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
 
 var (
@@ -1756,7 +2274,7 @@ func file_strandline_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_strandline_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_strandline_v1_cluster_proto_goTypes = []any{
 	(ReplicaRole)(0),                 // 0: strandline.v1.ReplicaRole
 	(ReplicaState)(0),                // 1: strandline.v1.ReplicaState
@@ -1786,49 +2304,68 @@ var file_strandline_v1_cluster_proto_goTypes = []any{
 	(*SetDefaultRuleResponse)(nil),   // 25: strandline.v1.SetDefaultRuleResponse
 	(*FinalizeClusterRequest)(nil),   // 26: strandline.v1.FinalizeClusterRequest
 	(*FinalizeClusterResponse)(nil),  // 27: strandline.v1.FinalizeClusterResponse
-	(*PlacementRule)(nil),            // 28: strandline.v1.PlacementRule
-	(*durationpb.Duration)(nil),      // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 30: google.protobuf.Timestamp
+	(*ListConnectionsRequest)(nil),   // 28: strandline.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),  // 29: strandline.v1.ListConnectionsResponse
+	(*ConnectionInfo)(nil),           // 30: strandline.v1.ConnectionInfo
+	(*CloseConnectionsRequest)(nil),  // 31: strandline.v1.CloseConnectionsRequest
+	(*CloseConnectionsResponse)(nil), // 32: strandline.v1.CloseConnectionsResponse
+	(*ListSessionsRequest)(nil),      // 33: strandline.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),     // 34: strandline.v1.ListSessionsResponse
+	(*SessionInfo)(nil),              // 35: strandline.v1.SessionInfo
+	(*PlacementRule)(nil),            // 36: strandline.v1.PlacementRule
+	(*durationpb.Duration)(nil),      // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 38: google.protobuf.Timestamp
 }
 var file_strandline_v1_cluster_proto_depIdxs = []int32{
 	7,  // 0: strandline.v1.GetClusterStatusResponse.nodes:type_name -> strandline.v1.NodeStatus
 	8,  // 1: strandline.v1.GetClusterStatusResponse.logs:type_name -> strandline.v1.LogStatus
 	6,  // 2: strandline.v1.GetClusterStatusResponse.default_rules:type_name -> strandline.v1.DefaultRule
-	28, // 3: strandline.v1.DefaultRule.rule:type_name -> strandline.v1.PlacementRule
+	36, // 3: strandline.v1.DefaultRule.rule:type_name -> strandline.v1.PlacementRule
 	9,  // 4: strandline.v1.LogStatus.replicas:type_name -> strandline.v1.ReplicaStatus
-	28, // 5: strandline.v1.LogStatus.rule:type_name -> strandline.v1.PlacementRule
+	36, // 5: strandline.v1.LogStatus.rule:type_name -> strandline.v1.PlacementRule
 	0,  // 6: strandline.v1.ReplicaStatus.role:type_name -> strandline.v1.ReplicaRole
 	1,  // 7: strandline.v1.ReplicaStatus.state:type_name -> strandline.v1.ReplicaState
-	29, // 8: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	30, // 9: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
-	28, // 10: strandline.v1.SetDefaultRuleRequest.rule:type_name -> strandline.v1.PlacementRule
-	2,  // 11: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
-	4,  // 12: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
-	10, // 13: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
-	12, // 14: strandline.v1.ClusterService.CreateToken:input_type -> strandline.v1.CreateTokenRequest
-	14, // 15: strandline.v1.ClusterService.RemoveNode:input_type -> strandline.v1.RemoveNodeRequest
-	16, // 16: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
-	18, // 17: strandline.v1.ClusterService.Rebalance:input_type -> strandline.v1.RebalanceRequest
-	20, // 18: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
-	22, // 19: strandline.v1.ClusterService.DrainNode:input_type -> strandline.v1.DrainNodeRequest
-	24, // 20: strandline.v1.ClusterService.SetDefaultRule:input_type -> strandline.v1.SetDefaultRuleRequest
-	26, // 21: strandline.v1.ClusterService.FinalizeCluster:input_type -> strandline.v1.FinalizeClusterRequest
-	3,  // 22: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
-	5,  // 23: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
-	11, // 24: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
-	13, // 25: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
-	15, // 26: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
-	17, // 27: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
-	19, // 28: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
-	21, // 29: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
-	23, // 30: strandline.v1.ClusterService.DrainNode:output_type -> strandline.v1.DrainNodeResponse
-	25, // 31: strandline.v1.ClusterService.SetDefaultRule:output_type -> strandline.v1.SetDefaultRuleResponse
-	27, // 32: strandline.v1.ClusterService.FinalizeCluster:output_type -> strandline.v1.FinalizeClusterResponse
-	22, // [22:33] is the sub-list for method output_type
-	11, // [11:22] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	37, // 8: strandline.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	38, // 9: strandline.v1.CreateTokenResponse.expires:type_name -> google.protobuf.Timestamp
+	36, // 10: strandline.v1.SetDefaultRuleRequest.rule:type_name -> strandline.v1.PlacementRule
+	30, // 11: strandline.v1.ListConnectionsResponse.connections:type_name -> strandline.v1.ConnectionInfo
+	38, // 12: strandline.v1.ConnectionInfo.since:type_name -> google.protobuf.Timestamp
+	35, // 13: strandline.v1.ListSessionsResponse.sessions:type_name -> strandline.v1.SessionInfo
+	37, // 14: strandline.v1.SessionInfo.lease:type_name -> google.protobuf.Duration
+	37, // 15: strandline.v1.SessionInfo.silent:type_name -> google.protobuf.Duration
+	2,  // 16: strandline.v1.ClusterService.InitCluster:input_type -> strandline.v1.InitClusterRequest
+	4,  // 17: strandline.v1.ClusterService.GetClusterStatus:input_type -> strandline.v1.GetClusterStatusRequest
+	10, // 18: strandline.v1.ClusterService.AddNode:input_type -> strandline.v1.AddNodeRequest
+	12, // 19: strandline.v1.ClusterService.CreateToken:input_type -> strandline.v1.CreateTokenRequest
+	14, // 20: strandline.v1.ClusterService.RemoveNode:input_type -> strandline.v1.RemoveNodeRequest
+	16, // 21: strandline.v1.ClusterService.ReplaceNode:input_type -> strandline.v1.ReplaceNodeRequest
+	18, // 22: strandline.v1.ClusterService.Rebalance:input_type -> strandline.v1.RebalanceRequest
+	20, // 23: strandline.v1.ClusterService.TransferLeader:input_type -> strandline.v1.TransferLeaderRequest
+	22, // 24: strandline.v1.ClusterService.DrainNode:input_type -> strandline.v1.DrainNodeRequest
+	24, // 25: strandline.v1.ClusterService.SetDefaultRule:input_type -> strandline.v1.SetDefaultRuleRequest
+	26, // 26: strandline.v1.ClusterService.FinalizeCluster:input_type -> strandline.v1.FinalizeClusterRequest
+	33, // 27: strandline.v1.ClusterService.ListSessions:input_type -> strandline.v1.ListSessionsRequest
+	28, // 28: strandline.v1.ClusterService.ListConnections:input_type -> strandline.v1.ListConnectionsRequest
+	31, // 29: strandline.v1.ClusterService.CloseConnections:input_type -> strandline.v1.CloseConnectionsRequest
+	3,  // 30: strandline.v1.ClusterService.InitCluster:output_type -> strandline.v1.InitClusterResponse
+	5,  // 31: strandline.v1.ClusterService.GetClusterStatus:output_type -> strandline.v1.GetClusterStatusResponse
+	11, // 32: strandline.v1.ClusterService.AddNode:output_type -> strandline.v1.AddNodeResponse
+	13, // 33: strandline.v1.ClusterService.CreateToken:output_type -> strandline.v1.CreateTokenResponse
+	15, // 34: strandline.v1.ClusterService.RemoveNode:output_type -> strandline.v1.RemoveNodeResponse
+	17, // 35: strandline.v1.ClusterService.ReplaceNode:output_type -> strandline.v1.ReplaceNodeResponse
+	19, // 36: strandline.v1.ClusterService.Rebalance:output_type -> strandline.v1.RebalanceResponse
+	21, // 37: strandline.v1.ClusterService.TransferLeader:output_type -> strandline.v1.TransferLeaderResponse
+	23, // 38: strandline.v1.ClusterService.DrainNode:output_type -> strandline.v1.DrainNodeResponse
+	25, // 39: strandline.v1.ClusterService.SetDefaultRule:output_type -> strandline.v1.SetDefaultRuleResponse
+	27, // 40: strandline.v1.ClusterService.FinalizeCluster:output_type -> strandline.v1.FinalizeClusterResponse
+	34, // 41: strandline.v1.ClusterService.ListSessions:output_type -> strandline.v1.ListSessionsResponse
+	29, // 42: strandline.v1.ClusterService.ListConnections:output_type -> strandline.v1.ListConnectionsResponse
+	32, // 43: strandline.v1.ClusterService.CloseConnections:output_type -> strandline.v1.CloseConnectionsResponse
+	30, // [30:44] is the sub-list for method output_type
+	16, // [16:30] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_cluster_proto_init() }
@@ -1843,7 +2380,7 @@ func file_strandline_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_cluster_proto_rawDesc), len(file_strandline_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,9 @@ const (
 	ClusterService_DrainNode_FullMethodName        = "/strandline.v1.ClusterService/DrainNode"
 	ClusterService_SetDefaultRule_FullMethodName   = "/strandline.v1.ClusterService/SetDefaultRule"
 	ClusterService_FinalizeCluster_FullMethodName  = "/strandline.v1.ClusterService/FinalizeCluster"
+	ClusterService_ListSessions_FullMethodName     = "/strandline.v1.ClusterService/ListSessions"
+	ClusterService_ListConnections_FullMethodName  = "/strandline.v1.ClusterService/ListConnections"
+	ClusterService_CloseConnections_FullMethodName = "/strandline.v1.ClusterService/CloseConnections"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -77,6 +80,15 @@ type ClusterServiceClient interface {
 	// nodes understand. It is refused, and names the nodes, while one of them does not
 	// answer or runs a release that is too old. There is no way back.
 	FinalizeCluster(ctx context.Context, in *FinalizeClusterRequest, opts ...grpc.CallOption) (*FinalizeClusterResponse, error)
+	// ListSessions returns the open sessions of a log, by id, some thousands at a time. The
+	// node that leads the log answers. SessionService.CloseSession ends those of others, too,
+	// for who may administer the cluster.
+	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
+	// ListConnections returns the connections of clients with the answering node.
+	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
+	// CloseConnections closes connections of clients with the answering node. Clients
+	// connect again unless something keeps them from it.
+	CloseConnections(ctx context.Context, in *CloseConnectionsRequest, opts ...grpc.CallOption) (*CloseConnectionsResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -197,6 +209,36 @@ func (c *clusterServiceClient) FinalizeCluster(ctx context.Context, in *Finalize
 	return out, nil
 }
 
+func (c *clusterServiceClient) ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSessionsResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConnectionsResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListConnections_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) CloseConnections(ctx context.Context, in *CloseConnectionsRequest, opts ...grpc.CallOption) (*CloseConnectionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CloseConnectionsResponse)
+	err := c.cc.Invoke(ctx, ClusterService_CloseConnections_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -242,6 +284,15 @@ type ClusterServiceServer interface {
 	// nodes understand. It is refused, and names the nodes, while one of them does not
 	// answer or runs a release that is too old. There is no way back.
 	FinalizeCluster(context.Context, *FinalizeClusterRequest) (*FinalizeClusterResponse, error)
+	// ListSessions returns the open sessions of a log, by id, some thousands at a time. The
+	// node that leads the log answers. SessionService.CloseSession ends those of others, too,
+	// for who may administer the cluster.
+	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
+	// ListConnections returns the connections of clients with the answering node.
+	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
+	// CloseConnections closes connections of clients with the answering node. Clients
+	// connect again unless something keeps them from it.
+	CloseConnections(context.Context, *CloseConnectionsRequest) (*CloseConnectionsResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -284,6 +335,15 @@ func (UnimplementedClusterServiceServer) SetDefaultRule(context.Context, *SetDef
 }
 func (UnimplementedClusterServiceServer) FinalizeCluster(context.Context, *FinalizeClusterRequest) (*FinalizeClusterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FinalizeCluster not implemented")
+}
+func (UnimplementedClusterServiceServer) ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
+}
+func (UnimplementedClusterServiceServer) ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConnections not implemented")
+}
+func (UnimplementedClusterServiceServer) CloseConnections(context.Context, *CloseConnectionsRequest) (*CloseConnectionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CloseConnections not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -504,6 +564,60 @@ func _ClusterService_FinalizeCluster_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_ListSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSessionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListSessions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListSessions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListSessions(ctx, req.(*ListSessionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ListConnections_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConnectionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListConnections(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListConnections_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListConnections(ctx, req.(*ListConnectionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_CloseConnections_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CloseConnectionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).CloseConnections(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_CloseConnections_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).CloseConnections(ctx, req.(*CloseConnectionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -554,6 +668,18 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "FinalizeCluster",
 			Handler:    _ClusterService_FinalizeCluster_Handler,
+		},
+		{
+			MethodName: "ListSessions",
+			Handler:    _ClusterService_ListSessions_Handler,
+		},
+		{
+			MethodName: "ListConnections",
+			Handler:    _ClusterService_ListConnections_Handler,
+		},
+		{
+			MethodName: "CloseConnections",
+			Handler:    _ClusterService_CloseConnections_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

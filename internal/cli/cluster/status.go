@@ -197,6 +197,8 @@ type clusterLogJSON struct {
 
 	Rule  *terminal.RuleJSON `json:"rule"`  // nil: none
 	Unmet []string           `json:"unmet"` // what the rule demands and is not kept
+	// Creator is the principal whose share of the cluster's logs it takes; absent: nobody's.
+	Creator string `json:"creator,omitempty"`
 }
 
 type replicaJSON struct {
@@ -229,7 +231,7 @@ func NewStatusJSON(s client.ClusterStatus) StatusJSON {
 	for _, l := range s.Logs {
 		log := clusterLogJSON{
 			Name: l.Name, ID: l.ID, Leader: l.Leader, Term: l.Term,
-			Healthy: l.Healthy, Replicas: []replicaJSON{}, Rule: terminal.NewRuleJSON(l.Rule), Unmet: append([]string{}, l.Unmet...),
+			Healthy: l.Healthy, Replicas: []replicaJSON{}, Rule: terminal.NewRuleJSON(l.Rule), Unmet: append([]string{}, l.Unmet...), Creator: l.Creator,
 		}
 		if l.Leader != "" {
 			log.Start, log.End = &l.Start, &l.End

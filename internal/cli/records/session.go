@@ -17,7 +17,7 @@ import (
 func NewSession(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "session",
-		Short: "Open, resolve, keep and close append sessions",
+		Short: "Open, list, resolve, keep and close append sessions",
 		Long: `A session makes appends at most once and in order: each carries the session, an
 epoch and a sequence, and a duplicate gets the first answer back. Client
 libraries open one by themselves; these commands are for looking into one and
@@ -26,6 +26,7 @@ for programs without a library.`,
   strandline session resolve orders 17 --sequence 41`,
 	},
 		newSessionOpen(c),
+		newSessionList(c),
 		newSessionResolve(c),
 		newSessionKeep(c),
 		newSessionClose(c),

@@ -49,6 +49,7 @@ type LogStatus struct {
 	Healthy bool
 	Rule    *cluster.Rule // its own or that of a prefix of its name; nil: none
 	Unmet   []string      // what the rule demands and the replicas do not keep
+	Creator string        // whose share of the cluster's logs it takes; empty: nobody's
 }
 
 // ReplicaStatus is one replica of a log.

@@ -21,8 +21,11 @@ type Sessions struct {
 	IDs     SessionIDs
 }
 
-// maxProducers bounds what Producers returns.
-const maxProducers = 10_000
+// maxProducers bounds what Producers returns, maxListedSessions what ListSessions does at a time.
+const (
+	maxProducers      = 10_000
+	maxListedSessions = 1_000
+)
 
 // Leases of sessions.
 const (
@@ -172,6 +175,31 @@ func (ss *Sessions) Producers(ctx context.Context, c Caller, log string) ([]sequ
 		return all, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// ListSessions returns open sessions of a log that this node leads, by id, those with ids above one, and reports
+// whether there are more.
+func (ss *Sessions) ListSessions(ctx context.Context, caller Caller, log string, after record.SessionID) (open []sequence.OpenSession, more bool, err error) {
+	h, refusal := ss.finder.userLog(caller, log)
+	if refusal == nil {
+		refusal = ss.finder.leading(h)
+	}
+	if refusal != nil {
+		return nil, false, refusal
+	}
+	found := make(chan struct{})
+	if r := h.Replica.Do(func(c *core.Core) {
+		open, more = c.Reads.OpenSessions(after, maxListedSessions)
+		close(found)
+	}); r != nil {
+		return nil, false, r
+	}
+	select {
+	case <-found:
+		return open, more, nil
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
 	}
 }
 

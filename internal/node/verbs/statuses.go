@@ -170,7 +170,7 @@ func (st *Statuses) catalogAsLog(state *cluster.State) cluster.Log {
 }
 
 func (st *Statuses) logStatus(l cluster.Log, state *cluster.State, reports map[uint64]report) LogStatus {
-	out := LogStatus{Name: l.Name, ID: l.ID}
+	out := LogStatus{Name: l.Name, ID: l.ID, Creator: l.Creator}
 	// Of two that think they lead, the one with the higher term does.
 	var leader hosted.LogReport
 	for id, r := range reports {

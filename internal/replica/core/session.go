@@ -10,6 +10,11 @@ func (q *reads) KeepSession(id record.SessionID, done func(sequence.Answer)) {
 	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepSession(id, q.round.now.Monotonic) }, done)
 }
 
+// OpenSessions returns open sessions with ids above one, see sequence.Sequencer.Open.
+func (q *reads) OpenSessions(after record.SessionID, most int) (open []sequence.OpenSession, more bool) {
+	return q.proposer.sequencer.Open(after, most)
+}
+
 // KeepHold renews a hold's lease.
 func (q *reads) KeepHold(name string, done func(sequence.Answer)) {
 	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepHold(name) }, done)

@@ -130,7 +130,7 @@ func encodeLogStatus(l node.LogStatus) *strandlinev1.LogStatus {
 	out := &strandlinev1.LogStatus{
 		Name: l.Name, Id: l.ID, Leader: l.Leader, Term: l.Term,
 		StartOffset: int64(l.Start), EndOffset: int64(l.End), Healthy: l.Healthy,
-		Rule: encodeRule(l.Rule), Unmet: l.Unmet,
+		Rule: encodeRule(l.Rule), Unmet: l.Unmet, Creator: l.Creator,
 	}
 	for _, r := range l.Replicas {
 		out.Replicas = append(out.Replicas, &strandlinev1.ReplicaStatus{

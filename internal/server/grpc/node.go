@@ -37,6 +37,9 @@ type Node interface {
 	OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error)
 	KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
 	CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
+	ListSessions(ctx context.Context, c node.Caller, log string, after record.SessionID) (all []guard.Session, more bool, err error)
+	ListConnections(ctx context.Context, c node.Caller) (all []guard.Connection, at string, err error)
+	CloseConnections(ctx context.Context, c node.Caller, id uint64, principal string) (closed int, err error)
 	Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error)
 
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)

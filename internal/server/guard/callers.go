@@ -107,6 +107,7 @@ var takesLarge = func() map[string]need {
 			"InitCluster": {access.Administer, false}, "AddNode": {access.Administer, false}, "CreateToken": {access.Administer, false},
 			"RemoveNode": {access.Administer, false}, "ReplaceNode": {access.Administer, false}, "Rebalance": {access.Administer, false},
 			"TransferLeader": {access.Administer, false}, "SetDefaultRule": {access.Administer, false}, "DrainNode": {access.Administer, false},
+			"ListSessions": {access.Administer, true}, "ListConnections": {access.Administer, false}, "CloseConnections": {access.Administer, false},
 			"FinalizeCluster": {access.Administer, false}, "GetClusterStatus": {access.Observe, false},
 		},
 		"AccessService": {

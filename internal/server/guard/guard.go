@@ -32,6 +32,7 @@ type Guard struct {
 	*publicVerbs
 	*accessVerbs
 	*callers
+	*connections
 }
 
 // core knows who calls, and what callers may.
@@ -73,6 +74,7 @@ func New(n *node.Node, o Options) *Guard {
 	_, _ = rand.Read(l.secret[:]) // never fails
 	return &Guard{
 		c, l, &logVerbs{c}, &sessionVerbs{c}, &catalogVerbs{c}, &topicVerbs{c}, &clusterVerbs{c}, &publicVerbs{c}, &accessVerbs{c, l}, &callers{c},
+		&connections{core: c, open: map[uint64]*Connection{}, held: map[holding]int{}},
 	}
 }
 

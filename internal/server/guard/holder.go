@@ -78,10 +78,15 @@ func newHolder(principal string, from net.Addr) *Holder {
 		h.From = host
 	}
 	if principal != "" {
-		sum := sha256.Sum256([]byte(principal))
-		h.owner = max(1, binary.BigEndian.Uint32(sum[:])&node.MaxOwner)
+		h.owner = ownerOf(principal)
 	}
 	return h
+}
+
+// ownerOf is what the ids of sessions have of the principal that opened them.
+func ownerOf(principal string) uint32 {
+	sum := sha256.Sum256([]byte(principal))
+	return max(1, binary.BigEndian.Uint32(sum[:])&node.MaxOwner)
 }
 
 // String is the principal, for people.

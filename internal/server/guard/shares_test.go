@@ -46,3 +46,87 @@ func TestWhatIsCreatedTakesTheShareOfWhoCreatesIt(t *testing.T) {
 	require.Nil(t, g.may(&root, "create-log", access.Create, access.OfLog("orders")))
 	require.NotEqual(t, bob.Owner, root.Owner)
 }
+
+// One user connects until it is refused, another still gets in; an administrator sees who is connected, and ends it.
+func TestOnePrincipalLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
+	g := enforcing(t)
+	const most = 16
+	ended := map[int]bool{}
+	connect := func(n int, user string) (left func(), err error) {
+		proved, left := g.Connected("grpc", most, &net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(n)), Port: n}, func() { ended[n] = true })
+		if user != "" {
+			err = proved(With(t.Context(), userOf(t, g, user).By.(*Holder)))
+		}
+		return left, err
+	}
+	lefts := map[int]func(){}
+	var err error
+	n := 1
+	for ; err == nil; n++ {
+		lefts[n], err = connect(n, "bob")
+	}
+	require.Equal(t, 10, n, "the ninth was refused")
+	require.EqualError(t, err, "BUSY: user/bob has 8 connections with the grpc port of this node, and there is room for 8 more, which is left to others: close those that are not used, then try again")
+	lefts[9]()
+	_, err = connect(10, "carol")
+	require.NoError(t, err)
+	_, err = connect(11, "")
+	require.NoError(t, err)
+	proved, _ := g.Connected("kafka", most, &net.TCPAddr{}, func() {})
+	require.NoError(t, proved(With(t.Context(), userOf(t, g, "bob").By.(*Holder))), "another port has its own")
+
+	_, _, err = g.ListConnections(t.Context(), userOf(t, g, "bob"))
+	require.ErrorContains(t, err, "DENIED")
+	all, at, err := g.ListConnections(t.Context(), userOf(t, g, "root"))
+	require.NoError(t, err)
+	require.Equal(t, g.node.Name(), at)
+	require.Len(t, all, 11)
+	require.Equal(t, []any{uint64(1), "grpc", "user/bob", "10.0.0.1:1"}, []any{all[0].ID, all[0].Port, all[0].Principal, all[0].From})
+	require.Equal(t, []any{"user/carol", ""}, []any{all[8].Principal, all[9].Principal})
+
+	_, err = g.CloseConnections(t.Context(), userOf(t, g, "bob"), all[8].ID, "")
+	require.ErrorContains(t, err, "DENIED")
+	_, err = g.CloseConnections(t.Context(), userOf(t, g, "root"), 0, "")
+	require.ErrorContains(t, err, "INVALID")
+	_, err = g.CloseConnections(t.Context(), userOf(t, g, "root"), 99, "")
+	require.ErrorContains(t, err, "no connection 99")
+	closed, err := g.CloseConnections(t.Context(), userOf(t, g, "root"), all[8].ID, "")
+	require.NoError(t, err)
+	require.Equal(t, 1, closed)
+	require.Equal(t, map[int]bool{10: true}, ended)
+	closed, err = g.CloseConnections(t.Context(), userOf(t, g, "root"), 0, "user/bob")
+	require.NoError(t, err)
+	require.Equal(t, 9, closed, "those of both ports")
+	for n := 1; n <= 8; n++ {
+		require.True(t, ended[n])
+		lefts[n]()
+		lefts[n]()
+	}
+	_, err = connect(12, "bob")
+	require.NoError(t, err)
+	require.Len(t, g.held, 5)
+}
+
+// An administrator sees whose sessions are open, and may close them; nobody else may those of others.
+func TestAnAdministratorListsAndClosesSessionsOfOthers(t *testing.T) {
+	rights := access.Append
+	g := enforcing(t, access.Grant{Principal: "user/bob", On: access.OfLog("orders"), Rights: rights}, access.Grant{Principal: "user/carol", On: access.OfLog("orders"), Rights: rights})
+	root, bob, carol := userOf(t, g, "root"), userOf(t, g, "bob"), userOf(t, g, "carol")
+	_, err := g.CreateLog(t.Context(), root, "orders", node.Config{})
+	require.NoError(t, err)
+	session, err := g.OpenSession(t.Context(), bob, "orders", 0)
+	require.NoError(t, err)
+	_, _, err = g.ListSessions(t.Context(), carol, "orders", 0)
+	require.ErrorContains(t, err, "DENIED")
+	all, more, err := g.ListSessions(t.Context(), root, "orders", 0)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Len(t, all, 1)
+	require.Equal(t, session.ID, all[0].ID)
+	require.Equal(t, "user/bob", all[0].Principal)
+	require.ErrorContains(t, g.CloseSession(t.Context(), carol, "orders", session.ID), "belongs to another principal")
+	require.NoError(t, g.CloseSession(t.Context(), root, "orders", session.ID))
+	all, _, err = g.ListSessions(t.Context(), root, "orders", 0)
+	require.NoError(t, err)
+	require.Empty(t, all)
+}

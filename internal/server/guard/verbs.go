@@ -27,13 +27,6 @@ func (g *sessionVerbs) KeepSession(ctx context.Context, c node.Caller, log strin
 	return g.node.KeepSession(ctx, c, log, id)
 }
 
-func (g *sessionVerbs) CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
-	if refusal := g.mayUse(&c, "close-session", log, id); refusal != nil {
-		return refusal
-	}
-	return g.node.CloseSession(ctx, c, log, id)
-}
-
 func (g *sessionVerbs) Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
 	if refusal := g.mayUse(&c, "resolve", log, id); refusal != nil {
 		return sequence.Outcome{}, 0, refusal

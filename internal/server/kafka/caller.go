@@ -52,6 +52,17 @@ func (c *connection) awaitProof() (forget func() bool) {
 	}).Stop
 }
 
+// kafkaPort is what the port is called where connections are listed.
+const kafkaPort = "kafka"
+
+// count counts the connection, until left is called. The error refuses a client that has too many and shows so
+// by its certificate.
+func (c *connection) count() (left func(), err error) {
+	s := c.server
+	c.prove, left = s.node.Connected(kafkaPort, s.options.MaxConnections, c.conn.RemoteAddr(), func() { s.cut(func(one *connection) bool { return one == c }) })
+	return left, c.prove(guard.With(c.ctx, c.holder.Load()))
+}
+
 // caller returns the client as the caller of the node.
 func (c *connection) caller() node.Caller {
 	if h := c.holder.Load(); h != nil {
@@ -147,6 +158,8 @@ func (q *call) saslAuthenticate(m *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthe
 		// Kept before it is looked at: whoever changes the rules after the look finds it.
 		if c.holder.Store(proved); !c.server.node.Believed(proved) {
 			err = errLoginFailed
+		} else if err = c.prove(guard.With(c.ctx, proved)); err != nil {
+			answer = nil
 		}
 	}
 	switch {

@@ -50,6 +50,8 @@ type connection struct {
 	login  login
 	// from is where the client connects from: see holderName.
 	from string
+	// prove notes that the client has proved who it is, see guard.Guard.Connected.
+	prove func(context.Context) error
 	// unproved is how many bytes have come before that, where it has to.
 	unproved int
 	// unserved: it was logged that the client asks for what is not served.
@@ -74,6 +76,12 @@ func (c *connection) serve() {
 	defer c.conn.Close()
 	defer c.identify()()
 	defer c.cancel()
+	left, err := c.count()
+	defer left()
+	if err != nil {
+		c.logEnd(err)
+		return
+	}
 	received := make(chan struct{})
 	go func() {
 		defer close(received)

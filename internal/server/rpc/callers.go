@@ -28,6 +28,10 @@ type Callers interface {
 	// AdmitLarge refuses a caller that lacks the right a method needs, before a request of so
 	// many bytes is decoded. named returns what its first field says, a name.
 	AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error
+	// Connected counts a connection of a client with a port that takes so many, until left is called. end closes
+	// it, without waiting. proved is called with a context from Call whose caller has proved who it is; its error
+	// refuses the call.
+	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
 	// Stream returns the context of a stream, which may end with the caller's rights. end
 	// is called after it.
 	Stream(ctx context.Context) (c context.Context, end func())
@@ -70,7 +74,9 @@ func (s *Server) identify(ctx context.Context) context.Context {
 		return context.WithValue(ctx, identificationKey{}, identification{err})
 	}
 	if a, ok := from.(connAddr); ok && s.options.Callers.Proved(known) {
-		a.conn.proved.Store(true)
+		if err := a.conn.provedBy(known); err != nil {
+			return context.WithValue(ctx, identificationKey{}, identification{err})
+		}
 	}
 	return context.WithValue(known, identificationKey{}, identification{})
 }

@@ -47,6 +47,9 @@ func (f fakeCallers) Admit(ctx context.Context, _ string) error {
 	return record.Refuse(record.Unauthenticated, "nobody")
 }
 
+func (fakeCallers) Connected(string, int, net.Addr, func()) (func(context.Context) error, func()) {
+	return func(context.Context) error { return nil }, func() {}
+}
 func (fakeCallers) AdmitLarge(context.Context, string, int, func() (string, bool)) error { return nil }
 
 func (fakeCallers) Stream(ctx context.Context) (context.Context, func()) { return ctx, func() {} }

@@ -43,6 +43,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		counted := &countedConn{Conn: conn, listener: l, inflow: newInflow(l.inflow)}
 		switch open := l.open.Add(1); {
 		case open <= l.limit-l.reserved:
+			counted.count(int(l.limit - l.reserved))
 			counted.awaitProof()
 			return counted, nil
 		case l.reserved > 0:
@@ -108,6 +109,34 @@ type countedConn struct {
 	closing  sync.Once
 	proved   atomic.Bool // a call has proved who the client is
 	late     atomic.Pointer[time.Timer]
+	// prove and left are of Callers.Connected; nil: nobody asks who calls.
+	prove func(context.Context) error
+	left  func()
+}
+
+// grpcPort is what the port is called where connections are listed.
+const grpcPort = "grpc"
+
+// count counts the connection among those of a port that takes so many.
+func (c *countedConn) count(most int) {
+	if callers := c.listener.callers; callers != nil {
+		c.prove, c.left = callers.Connected(grpcPort, most, c.Conn.RemoteAddr(), func() { go func() { _ = c.Close() }() })
+	}
+}
+
+// provedBy notes that the caller of a context has proved who it is. Its error refuses a caller that has too many
+// connections: this one is closed soon unless that changes.
+func (c *countedConn) provedBy(known context.Context) error {
+	if c.proved.Load() {
+		return nil
+	}
+	if c.prove != nil {
+		if err := c.prove(known); err != nil {
+			return err
+		}
+	}
+	c.proved.Store(true)
+	return nil
 }
 
 // proveTime is how long a client may keep a connection on which it has not proved who it is,
@@ -121,7 +150,7 @@ func (c *countedConn) awaitProof() {
 	if callers == nil {
 		return
 	}
-	if known, err := callers.Call(context.Background(), c.RemoteAddr(), ""); err == nil && callers.Proved(known) {
+	if known, err := callers.Call(context.Background(), c.RemoteAddr(), ""); err == nil && callers.Proved(known) && c.provedBy(known) == nil {
 		return
 	}
 	c.late.Store(time.AfterFunc(proveTime, func() {
@@ -151,6 +180,9 @@ func (c *countedConn) Close() error {
 	c.closing.Do(func() {
 		c.listener.leave()
 		c.inflow.close()
+		if c.left != nil {
+			c.left()
+		}
 		if late := c.late.Swap(nil); late != nil {
 			late.Stop() // it would keep the connection in memory
 		}

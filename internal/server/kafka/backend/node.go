@@ -59,6 +59,7 @@ type Rights interface {
 	Enforced() bool
 	Rules() *access.Rules
 	Believed(h *guard.Holder) bool
+	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
 	May(c node.Caller, verb string, need access.Rights, o access.Object) error
 	Sees(c node.Caller, o access.Object) bool
 	HoldsSome(c node.Caller, right access.Rights, kind access.Kind) bool

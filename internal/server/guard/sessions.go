@@ -1,0 +1,72 @@
+package guard
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/sequence"
+)
+
+// Session is an open session, and whose it is.
+type Session struct {
+	sequence.OpenSession
+	// Principal opened it; empty: nobody that is known.
+	Principal string
+}
+
+// ListSessions returns some of the open sessions of a log, those with ids above one, and reports whether there are
+// more. It is for administrators: they see who holds what others may need.
+func (g *sessionVerbs) ListSessions(ctx context.Context, c node.Caller, log string, after record.SessionID) (all []Session, more bool, err error) {
+	if refusal := g.may(&c, "list-sessions", access.Administer, access.OfLog(log)); refusal != nil {
+		return nil, false, refusal
+	}
+	open, more, err := g.node.ListSessions(ctx, c, log, after)
+	if err != nil {
+		return nil, false, err
+	}
+	rules, _ := g.node.Rules()
+	principals := principalsByOwner(rules)
+	for _, one := range open {
+		all = append(all, Session{one, principals[one.ID.Owner()]})
+	}
+	return all, more, nil
+}
+
+// principalsByOwner are all principals that rules name, by what the ids of their sessions have of them.
+func principalsByOwner(rules *access.Rules) map[uint32]string {
+	known := map[string]bool{}
+	list := rules.List()
+	for name := range list.Users {
+		known[access.OfUser(name)] = true
+	}
+	for _, t := range list.Tokens {
+		known[t.Principal] = true
+	}
+	for _, g := range list.Grants {
+		known[g.Principal] = true
+	}
+	for _, name := range rules.Members() {
+		known["node/"+name] = true
+	}
+	all := map[uint32]string{}
+	for _, principal := range slices.Sorted(maps.Keys(known)) {
+		all[ownerOf(principal)] = principal
+	}
+	return all
+}
+
+// CloseSession ends a session: the caller's own, or anybody's for an administrator, which is audited.
+func (g *sessionVerbs) CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
+	h, _ := c.By.(*Holder)
+	if owner := id.Owner(); owner != 0 && (h == nil || h.owner != owner) && g.has(c, access.Administer, access.OfLog(log)) {
+		return g.change(&c, "close-session", access.Administer, access.OfLog(log), func() error { return g.node.CloseSession(ctx, c, log, id) })
+	}
+	if refusal := g.mayUse(&c, "close-session", log, id); refusal != nil {
+		return refusal
+	}
+	return g.node.CloseSession(ctx, c, log, id)
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"crypto/tls"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/transport/secure"
+)
+
+// One user takes all connections that it gets of both ports, another still gets its own, and an administrator sees
+// who has them and takes them back.
+func TestOneUserLeavesConnectionsToOthers(t *testing.T) {
+	a := newAuthority(t)
+	options := secured(t, a, t.TempDir(), "a")
+	options[0].OpenFiles = 64 // 16 connections of each port, of which gRPC keeps one for calls
+	cluster, err := StartCluster(t.Context(), options)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cluster.Close()) }()
+	n := cluster.Nodes[0]
+	alice := a.dial(t, n.GRPC())
+	defer alice.Close()
+	_, err = alice.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	admin := enforced(t, alice, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append"}}, client.Grant{Principal: "user/carol", Object: "log/orders", Rights: []string{"append"}})
+	heard(t, n)
+	as := func(user string) error {
+		f := a.user(user)
+		c, err := client.Dial([]string{n.GRPC()}, client.WithCertificates(f.Authority, f.Certificate, f.Key), client.WithRetryTime(0))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = c.Admin().OpenSession(t.Context(), "orders", 0)
+		return err
+	}
+	held := 0
+	for err = as("bob"); err == nil && held < 16; err = as("bob") {
+		held++
+	}
+	require.ErrorIs(t, err, client.ErrBusy)
+	require.ErrorContains(t, err, "is left to others: close those that are not used, then try again")
+	require.Less(t, held, 8)
+	require.NoError(t, as("carol"))
+
+	kafka := func(user string) *tls.Conn {
+		shown, err := secure.OpenClient(a.user(user))
+		require.NoError(t, err)
+		c, err := tls.Dial("tcp", n.Kafka(), shown.Client("127.0.0.1"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	of := func(port, user string) (all []client.Connection) {
+		connections, err := admin.ListConnections(t.Context(), "")
+		require.NoError(t, err)
+		for _, c := range connections {
+			if c.Port == port && c.Principal == user {
+				all = append(all, c)
+			}
+		}
+		return all
+	}
+	for i := range 8 {
+		kafka("bob")
+		require.Eventually(t, func() bool { return len(of("kafka", "user/bob")) == i+1 }, time.Minute, time.Millisecond)
+	}
+	_, err = kafka("bob").Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "it is closed at once")
+	carols := kafka("carol")
+	require.Eventually(t, func() bool { return len(of("kafka", "user/carol")) == 1 }, time.Minute, time.Millisecond)
+
+	sessions, err := admin.ListSessions(t.Context(), "orders")
+	require.NoError(t, err)
+	require.Len(t, sessions, held+1)
+	for _, s := range sessions {
+		if s.Principal == "user/bob" {
+			require.NoError(t, admin.CloseSession(t.Context(), "orders", client.Session{ID: s.ID}))
+		}
+	}
+	sessions, err = admin.ListSessions(t.Context(), "orders")
+	require.NoError(t, err)
+	require.Len(t, sessions, 1)
+	require.Equal(t, "user/carol", sessions[0].Principal)
+
+	require.NoError(t, admin.CloseConnection(t.Context(), "a", of("kafka", "user/carol")[0].ID))
+	_, err = carols.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	closed, err := admin.CloseConnectionsOf(t.Context(), "", "user/bob")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, closed, 8)
+	require.Eventually(t, func() bool { return len(of("kafka", "user/bob")) == 0 }, time.Minute, time.Millisecond)
+	require.ErrorIs(t, admin.CloseConnection(t.Context(), "nowhere", 1), client.ErrNoNode)
+}
