@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
@@ -86,21 +87,47 @@ func (s *Server) identify(ctx context.Context) context.Context {
 // is refused here nothing is kept.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	method := info.FullMethodName
-	if !s.serves()[method] {
+	one, served := s.serves()[method]
+	if !served {
 		method = unknownMethod // it is any text that the client likes, and a refusal is audited with it
 	}
-	return s.admit(s.identify(ctx), method)
+	ctx, err := s.admit(s.identify(ctx), method)
+	if err == nil && one && s.options.Callers != nil {
+		ctx = awaitRequest(ctx)
+	}
+	return ctx, err
+}
+
+// awaited is the only request of a call, until it has come. Its bytes are gRPC's meanwhile, which takes up to
+// MaxRequestBytes of any: so many for each stream, for as long as the client likes.
+type awaited struct{ late *time.Timer }
+
+type awaitedKey struct{}
+
+// awaitRequest returns a context that ends if the request of a call does not come within requestTime.
+func awaitRequest(ctx context.Context) context.Context {
+	ctx, end := context.WithCancel(ctx)
+	a := awaited{time.AfterFunc(requestTime, end)}
+	context.AfterFunc(ctx, func() { a.late.Stop() })
+	return context.WithValue(ctx, awaitedKey{}, a)
+}
+
+// hasCome ends waiting for the request of a call.
+func hasCome(ctx context.Context) {
+	if a, ok := ctx.Value(awaitedKey{}).(awaited); ok {
+		a.late.Stop()
+	}
 }
 
 // unknownMethod stands for all methods that are not served.
 const unknownMethod = "/unknown"
 
-// methods returns all that are served over HTTP/2.
+// methods returns all that are served over HTTP/2, and whether their clients send one request each.
 func (s *Server) methods() map[string]bool {
 	all := map[string]bool{}
 	for service, info := range s.GetServiceInfo() {
 		for _, m := range info.Methods {
-			all["/"+service+"/"+m.Name] = true
+			all["/"+service+"/"+m.Name] = !m.IsClientStream
 		}
 	}
 	return all
@@ -132,6 +159,7 @@ func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 	for i := range out.Methods {
 		handle, method := out.Methods[i].Handler, "/"+service.ServiceName+"/"+out.Methods[i].MethodName
 		out.Methods[i].Handler = func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			hasCome(ctx)
 			ctx, err := s.admit(ctx, method)
 			if err != nil {
 				return nil, err
@@ -203,7 +231,9 @@ type identifiedStream struct {
 }
 
 func (s identifiedStream) RecvMsg(into any) error {
-	return s.server.decode(s.ctx, s.method, s.ServerStream.RecvMsg, into)
+	err := s.server.decode(s.ctx, s.method, s.ServerStream.RecvMsg, into)
+	hasCome(s.ctx)
+	return err
 }
 
 func (s identifiedStream) Context() context.Context { return s.ctx }

@@ -144,3 +144,47 @@ func TestAConnectionWhoseClientProvesNothingEnds(t *testing.T) {
 		})
 	}
 }
+
+// received is a stream by which one request has come.
+type received struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (r received) Context() context.Context { return r.ctx }
+func (received) RecvMsg(any) error          { return nil }
+
+// What has come of the only request of a call is in no budget: it has to come soon.
+func TestTheOnlyRequestOfACallComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Callers: fakeCallers{}})
+		defer s.Stop(context.Background())
+		service := s.admitting(&grpc.ServiceDesc{ServiceName: "grpc.health.v1.Health", Methods: []grpc.MethodDesc{{MethodName: "Check", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+			return nil, nil
+		}}}})
+		for method, come := range map[string]func(ctx context.Context) error{
+			"/grpc.health.v1.Health/Check": func(ctx context.Context) error {
+				_, err := service.Methods[0].Handler(nil, ctx, nil, nil)
+				return err
+			},
+			"/grpc.health.v1.Health/Watch": func(ctx context.Context) error {
+				return s.identified(nil, received{ctx: ctx}, "/grpc.health.v1.Health/Watch", func(_ any, stream grpc.ServerStream) error { return stream.RecvMsg(nil) })
+			},
+		} {
+			waiting, err := s.tap(says("alice"), &tap.Info{FullMethodName: method})
+			require.NoError(t, err)
+			whole, err := s.tap(says("alice"), &tap.Info{FullMethodName: method})
+			require.NoError(t, err)
+			time.Sleep(requestTime - time.Second)
+			require.NoError(t, waiting.Err())
+			require.NoError(t, come(whole))
+			time.Sleep(time.Hour)
+			require.Error(t, waiting.Err(), method)
+			require.NoError(t, whole.Err(), method)
+		}
+		stream, err := s.tap(says("alice"), &tap.Info{FullMethodName: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"})
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.NoError(t, stream.Err(), "it may send any number of them, at any time")
+	})
+}

@@ -35,6 +35,9 @@ const (
 	// hold the stream up; until then inflow does.
 	MaxRequestBytes = 64 << 20
 
+	// requestTime is how long the only request of a call may take to come.
+	requestTime = 10 * time.Second
+
 	// MaxCallBytes bounds every other message a client sends: names, offsets
 	// and settings, which need a few hundred bytes.
 	MaxCallBytes = 1 << 20
