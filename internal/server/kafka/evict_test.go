@@ -1,6 +1,7 @@
 package kafkaserver
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -48,6 +49,10 @@ type openedNode struct {
 func (n *openedNode) Rules() *access.Rules      { return n.rules }
 func (n *openedNode) Enforced() bool            { return n.enforced.Load() }
 func (*openedNode) Believed(*guard.Holder) bool { return true }
+func (*openedNode) Connected(string, int, net.Addr, func()) (func(context.Context) error, func()) {
+	return func(context.Context) error { return nil }, func() {}
+}
+
 func (*openedNode) Identify(identity.Principal, net.Addr, string) (*guard.Holder, *record.Refusal) {
 	return &guard.Holder{}, nil
 }

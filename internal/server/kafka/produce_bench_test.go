@@ -51,6 +51,10 @@ func (n answeringNode) ConfigOf(string) *node.Config { return nil }
 
 func (n answeringNode) Bounds(node.Caller, string) (node.Bounds, error) { return node.Bounds{}, nil }
 
+func (answeringNode) Connected(string, int, net.Addr, func()) (func(context.Context) error, func()) {
+	return func(context.Context) error { return nil }, func() {}
+}
+
 func (n answeringNode) Identify(identity.Principal, net.Addr, string) (*guard.Holder, *record.Refusal) {
 	return nil, nil
 }
