@@ -1,9 +1,11 @@
 package segment_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -272,14 +274,59 @@ func TestDamagedSnapshotsAreFoundAtTheStart(t *testing.T) {
 			rotten := names[(n+len(names))%len(names)]
 			disk.FlipStored(rotten, 40)
 			disk.PowerCut(faultdisk.Nothing)
-			s := openOurs(t, disk)
+			var logged bytes.Buffer
+			o := options(disk)
+			o.Owner, o.Logger = ours, slog.New(slog.NewTextHandler(&logged, nil))
+			s, err := repair.Open(disk, dir, o)
+			require.NoError(t, err)
 			require.NoError(t, s.Check(none(t)))
+			require.Contains(t, logged.String(), "snapshot is damaged")
 			require.NotContains(t, disk.Names(), rotten)
 			require.Contains(t, disk.Names(), rotten+".bad")
+			logged.Reset()
+			require.NoError(t, s.Scrub(nil, none(t)))
+			require.Empty(t, logged.String(), "it is gone")
 			require.NoError(t, s.Close())
 			requireWhole(t, disk)
 		})
 	}
+}
+
+// whenLogged calls once when something is logged that has a text.
+type whenLogged struct {
+	text string
+	call func()
+}
+
+func (w *whenLogged) Write(line []byte) (int, error) {
+	if call := w.call; call != nil && bytes.Contains(line, []byte(w.text)) {
+		w.call = nil
+		call()
+	}
+	return len(line), nil
+}
+
+// While others are read a snapshot is saved of the same entry as a damaged one, in its file.
+func TestASnapshotSavedInTheFileOfADamagedOneStays(t *testing.T) {
+	disk := faultdisk.New(7)
+	s, _ := manySegments(t, disk)
+	require.NoError(t, s.Close())
+	logged := &whenLogged{text: "snapshot is damaged"}
+	o := options(disk)
+	o.Logger = slog.New(slog.NewTextHandler(logged, nil))
+	s, err := repair.Open(disk, dir, o)
+	require.NoError(t, err)
+	all := s.Snapshots()
+	index := all[len(all)-2]
+	file := filepath.Join(dir, fmt.Sprintf("%020d.snap", index))
+	disk.FlipStored(file, 40)
+	logged.call = func() { require.NoError(t, s.SaveSnapshot(index, 1, []byte("another"))) }
+	require.NoError(t, s.Scrub(nil, none(t)))
+	require.Nil(t, logged.call)
+	require.Contains(t, disk.Names(), file)
+	require.Empty(t, filesOn(disk, ".bad"))
+	require.Equal(t, all, s.Snapshots())
+	require.NoError(t, s.Close())
 }
 
 // Where no snapshot is valid any more, the first look at a log that has all its entries asks for another.

@@ -141,11 +141,8 @@ func (c *scrubber) scrubSnapshots() error {
 	var rotten []uint64
 	valid := false
 	for _, index := range snapshots {
-		path := c.SnapshotPath(index)
-		b, err := c.readStored(path)
-		if err == nil {
-			_, _, err = format.ParseSnapshot(b, c.Options.Owner, index)
-		} else if !vfs.Unreadable(err) && !errors.Is(err, fs.ErrNotExist) {
+		damage, err := c.snapshotDamage(index)
+		if err != nil {
 			return err
 		}
 		c.list.mu.RLock()
@@ -153,21 +150,53 @@ func (c *scrubber) scrubSnapshots() error {
 		c.list.mu.RUnlock()
 		switch {
 		case !kept:
-		case err == nil:
+		case damage == nil:
 			valid = valid || index+1 >= first
 		default:
-			c.Options.Logger.Error("a snapshot is damaged; it is set aside once there is another", "file", path, "error", err)
+			c.Options.Logger.Error("a snapshot is damaged; it is set aside once there is another", "file", c.SnapshotPath(index), "error", damage)
 			rotten = append(rotten, index)
 		}
 	}
 	if len(rotten) == 0 || valid {
-		return c.snapshots.setAside(rotten)
+		return c.setDamagedAside(rotten)
 	}
 	c.list.mu.Lock()
 	c.rotten = rotten
 	c.list.mu.Unlock()
 	c.damaged(fmt.Errorf("%s is damaged: %w", c.SnapshotPath(rotten[len(rotten)-1]), segment.ErrNoSnapshot))
 	return nil
+}
+
+// snapshotDamage returns what is wrong with a snapshot, if anything. An error says that nobody could look.
+func (c *scrubber) snapshotDamage(index uint64) (damage, err error) {
+	b, err := c.readStored(c.SnapshotPath(index))
+	if err == nil {
+		_, _, damage = format.ParseSnapshot(b, c.Options.Owner, index)
+		return damage, nil
+	}
+	if vfs.Unreadable(err) || errors.Is(err, fs.ErrNotExist) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// setDamagedAside sets those snapshots aside that are damaged still: since they were read another may have
+// been saved of the same entry, in the same file.
+func (c *scrubber) setDamagedAside(snapshots []uint64) error {
+	c.upkeep.Lock()
+	defer c.upkeep.Unlock()
+	unpaced := &scrubber{c.Store, nil, nil}
+	var rotten []uint64
+	for _, index := range snapshots {
+		damage, err := unpaced.snapshotDamage(index)
+		if err != nil {
+			return err
+		}
+		if damage != nil {
+			rotten = append(rotten, index)
+		}
+	}
+	return c.snapshots.setAside(rotten)
 }
 
 // scrubWatermark lets the writer make the watermark anew if it is damaged.

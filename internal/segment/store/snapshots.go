@@ -114,6 +114,7 @@ func (n *snapshots) forget(index uint64) {
 	if at, found := slices.BinarySearch(n.kept, index); found {
 		n.kept = slices.Delete(n.kept, at, at+1)
 	}
+	n.rotten = slices.DeleteFunc(n.rotten, func(rotten uint64) bool { return rotten == index })
 }
 
 // has reports whether there is one of the state after an entry. The
