@@ -44,6 +44,27 @@ func (d *crowdedDisk) ReadFile(name string) ([]byte, error) {
 	return d.FS.ReadFile(name)
 }
 
+func (d *crowdedDisk) List(dir string) ([]vfs.FileInfo, error) {
+	if err := d.refuse(dir); err != nil {
+		return nil, err
+	}
+	return d.FS.List(dir)
+}
+
+func (d *crowdedDisk) Open(name string) (vfs.File, error) {
+	if err := d.refuse(name); err != nil {
+		return nil, err
+	}
+	return d.FS.Open(name)
+}
+
+func (d *crowdedDisk) SyncDir(dir string) error {
+	if err := d.refuse(dir); err != nil {
+		return err
+	}
+	return d.FS.SyncDir(dir)
+}
+
 // What could not be looked for is not there and not lost: the replica is created when there
 // are descriptors again, and keeps its id.
 func TestALogCreatedWithoutFileDescriptorsIsServedOnceThereAreSome(t *testing.T) {

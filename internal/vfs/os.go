@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,8 +73,19 @@ func (osFS) Remove(name string) error { return os.Remove(name) }
 
 func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
 
+// readDir returns what is in a directory, by name.
+func readDir(dir string) ([]fs.DirEntry, error) {
+	f, err := open(dir, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := f.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, errors.Join(err, f.Close())
+}
+
 func (osFS) List(dir string) ([]FileInfo, error) {
-	entries, err := os.ReadDir(dir)
+	entries, err := readDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +146,7 @@ func makeDirs(dir string, exists func(string) (bool, error), mkdir, sync func(st
 }
 
 func (osFS) ListDirs(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+	entries, err := readDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -119,15 +119,11 @@ func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 	if f.Created.Has(replica) {
 		return true, nil
 	}
-	files, err := f.disk.List(f.ReplicaDir(log, replica))
-	if vfs.Exhausted(err) {
-		return false, fmt.Errorf("look for the files of replica %d: %w", replica, err)
-	}
-	if err == nil && slices.ContainsFunc(files, isSegment) {
-		return true, nil
+	if has, err := f.HasLog(log, replica); has || err != nil {
+		return has, err
 	}
 	// A watermark that is there and cannot be read is one.
-	_, err = f.disk.ReadFile(WatermarkPath(f.Dir, log, replica))
+	_, err := f.disk.ReadFile(WatermarkPath(f.Dir, log, replica))
 	if vfs.Exhausted(err) {
 		return false, fmt.Errorf("look for the watermark of replica %d: %w", replica, err)
 	}
@@ -135,10 +131,13 @@ func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 }
 
 // HasLog reports whether a replica has a segment, which is so from when its files
-// are complete.
-func (f *Files) HasLog(log, replica uint64) bool {
+// are complete. An error says that nobody could look: nothing follows from that.
+func (f *Files) HasLog(log, replica uint64) (bool, error) {
 	files, err := f.disk.List(f.ReplicaDir(log, replica))
-	return err == nil && slices.ContainsFunc(files, isSegment)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("look for the files of replica %d: %w", replica, err)
+	}
+	return slices.ContainsFunc(files, isSegment), nil
 }
 
 func isSegment(f vfs.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") }

@@ -213,7 +213,11 @@ func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 	if err != nil {
 		return err
 	}
-	if !cr.files.HasLog(cluster.CatalogID, me.CatalogReplica) && (a.Fresh || !created) {
+	has, err := cr.files.HasLog(cluster.CatalogID, me.CatalogReplica)
+	if err != nil {
+		return err
+	}
+	if !has && (a.Fresh || !created) {
 		if err := cr.files.Create(cr.files.Owner(cluster.CatalogID, me.CatalogReplica), me.CatalogVoters); err != nil {
 			return err
 		}

@@ -121,7 +121,14 @@ func (cl *Cleaner) removeOrphanedWatermarks(state *cluster.State, known map[stri
 		if _, err := fmt.Sscanf(file.Name, "%d-%d", &log, &replica); err != nil || log == cluster.CatalogID || replica >= state.NextReplica {
 			continue
 		}
-		if known[cl.files.ReplicaDir(log, replica)] || cl.files.HasLog(log, replica) {
+		if known[cl.files.ReplicaDir(log, replica)] {
+			continue
+		}
+		has, err := cl.files.HasLog(log, replica)
+		if err != nil {
+			return err
+		}
+		if has {
 			continue
 		}
 		if err := cl.files.RemoveWatermark(log, replica); err != nil {

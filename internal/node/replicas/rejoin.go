@@ -110,9 +110,14 @@ func (j *rejoin) forgetAll(cause error) error {
 	err := j.files.MarkLost(cluster.CatalogID, me.CatalogReplica, cause.Error())
 	for _, l := range j.catalog.Load().Shown.Load().Logs {
 		r, here := l.On(me.NodeID)
-		if here && len(l.All()) > 1 && j.files.HasLog(l.ID, r.ID) {
-			err = errors.Join(err, j.files.MarkLost(l.ID, r.ID, cause.Error()))
+		if !here || len(l.All()) == 1 {
+			continue
 		}
+		has, failed := j.files.HasLog(l.ID, r.ID)
+		if has {
+			failed = j.files.MarkLost(l.ID, r.ID, cause.Error())
+		}
+		err = errors.Join(err, failed)
 	}
 	j.catalog.Load().Current.Store(false) // the list is settled with the next state that is
 	return errors.Join(err, j.created.Lose())
