@@ -74,34 +74,49 @@ func TestALargeMessageTakesTheLesserPartOfABusyLink(t *testing.T) {
 	require.Equal(t, 32, sent[1], "one part with each batch of the others, and each part is a quarter")
 }
 
-// A snapshot that is sent again because it has not arrived yet does not begin anew each time: it would never
-// arrive. Another one takes its place at once.
-func TestALargeMessageIsReplacedByAnotherOneAndNotByItself(t *testing.T) {
+// A snapshot that is sent again because it has not arrived yet does not begin anew each time, nor does another one
+// that is newer by then take the place of what is under way: none would ever arrive.
+func TestALargeMessageThatIsUnderWayArrives(t *testing.T) {
 	for _, compressed := range []bool{false, true} {
 		q, b, wire := newQueue(unbounded{}), newBatch(), new(bytes.Buffer)
 		if compressed {
 			b.compressor = newCompressor()
 		}
-		older, newer, other := bytes.Repeat([]byte("old."), 1<<20), bytes.Repeat([]byte("new."), 1<<19), bytes.Repeat([]byte("other"), 1<<18)
-		require.True(t, q.putLarge(header{kind: messageFrame, log: 1, replica: 3}, net.Buffers{older}))
-		require.True(t, q.putLarge(header{kind: messageFrame, log: 2, replica: 3}, net.Buffers{other}))
+		state := func(name string, bytesOf int) net.Buffers {
+			return net.Buffers{[]byte(name), bytes.Repeat([]byte(name), bytesOf/len(name))}
+		}
+		put := func(log uint64, m net.Buffers) {
+			require.True(t, q.putLarge(header{kind: messageFrame, log: log, replica: 3}, m))
+		}
+		older, other, newer, newest := state("old.", 4<<20), state("other", 1<<20), state("new.", 2<<20), state("newest", 2<<20)
+		put(1, older)
+		put(2, other)
 		takeBatch(t, q, b, wire)
+		for range 3 { // each time read anew from the disk
+			before := q.bytes()
+			put(1, state("old.", 4<<20))
+			require.Equal(t, before, q.bytes(), "the one that is under way continues")
+		}
+		put(1, newer)
 		before := q.bytes()
-		require.True(t, q.putLarge(header{kind: messageFrame, log: 1, replica: 3}, net.Buffers{older[:1000], older[1000:]}))
-		require.Equal(t, before, q.bytes(), "the one that is under way continues")
-		require.True(t, q.putLarge(header{kind: messageFrame, log: 1, replica: 3}, net.Buffers{newer}))
+		put(1, newer)
+		put(1, state("new.", 2<<20))
+		put(1, older)
+		require.Equal(t, before, q.bytes())
+		put(1, newest)
+		require.Equal(t, before+int64(size(newest)-size(newer)), q.bytes(), "one under way, and one that waits")
 		_, err := wire.ReadFrom(drainAll(t, q, compressed))
 		require.NoError(t, err)
 
 		r := frameReader{from: bufio.NewReader(wire)}
 		for _, want := range []struct {
 			log     uint64
-			message []byte
-		}{{1, newer}, {2, other}} {
+			message net.Buffers
+		}{{1, older}, {2, other}, {1, newest}} {
 			h, payload, err := r.next()
 			require.NoError(t, err)
 			require.Equal(t, want.log, h.log)
-			require.True(t, bytes.Equal(want.message, payload))
+			require.True(t, bytes.Equal(slices.Concat(want.message...), payload))
 		}
 		require.Zero(t, wire.Len())
 		require.Zero(t, q.bytes())
@@ -115,23 +130,25 @@ func TestALargeMessageIsReadByTheWriterAndNotByWhoSendsIt(t *testing.T) {
 		for _, pieces := range []int{MaxMessage, largePart - 2, 1000} { // the CRC lies in one part, or in two
 			q := newQueue(unbounded{})
 			message := bytes.Repeat([]byte("snap"), (8*largePart-2)/4)
-			parts := net.Buffers(slices.Collect(slices.Chunk(message, pieces)))
+			parts := append(net.Buffers{message[:20]}, slices.Collect(slices.Chunk(message[20:], pieces))...)
 			require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, parts))
-			message[0]++
 			b := newBatch()
 			if compressed {
 				b.compressor = newCompressor()
 			}
 			wire := new(bytes.Buffer)
 			takeBatch(t, q, b, wire)
-			require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, net.Buffers{message[:77], nil, message[77:]}))
+			message[len(message)-1]++
+			again := slices.Clone(message) // which is not the same memory, nor is it divided alike
+			again[len(again)/2]++
+			require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, net.Buffers{again[:20], again[20:]}))
 			_, err := wire.ReadFrom(drainAll(t, q, compressed))
 			require.NoError(t, err)
 			r := frameReader{from: bufio.NewReader(wire)}
 			_, payload, err := r.next()
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(message, payload))
-			require.Zero(t, wire.Len())
+			require.Zero(t, wire.Len(), "it is the same one by its first part")
 		}
 	}
 }

@@ -229,7 +229,8 @@ func (m *Mesh) arrange() {
 //
 // A message above MaxMessage that is not urgent, up to MaxLargeMessage, travels in a lane of its own
 // beside the others, if the other node reads that. One for a replica takes the place of the one
-// before that is not sent whole yet; where both are the same, that one continues.
+// before that has not begun yet. Two of the same size whose first parts are equal are the same: the one before
+// continues.
 func (m *Mesh) Send(to NodeID, log, replica uint64, urgently bool, message net.Buffers) bool {
 	l := m.link(to)
 	if l == nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"net"
-	"slices"
 	"sync"
 )
 
@@ -64,12 +63,13 @@ func (q *queue) put(h header, message net.Buffers) bool {
 	return q.putLocked(item)
 }
 
-// putLarge queues a message for the large lane, in the place of one for the same replica that has not
-// been taken whole: of a state that is sent again, only the newest is of use. What is there already
-// stays, so that one that is sent again before it could arrive does arrive.
+// putLarge queues a message for the large lane, in the place of one for the same replica of which nothing has
+// been taken: of a state that is sent again, only the newest is of use. One that is under way ends first: where
+// states follow each other faster than the link carries one, none would ever arrive.
 //
-// It reads no byte of a message that is the same memory as the one before: the caller is the loop of a
-// replica, and sends one of hundreds of MiB each time that Raft asks for it.
+// Messages of the same size whose first parts are equal are the same one, and nothing else of them is
+// compared: the first part names the state of which the rest consists. The caller is the loop of a replica, and
+// sends hundreds of MiB each time that Raft asks for it, not always in the same memory.
 func (q *queue) putLarge(h header, message net.Buffers) bool {
 	h.lane, h.first = large, true
 	item := newOutgoing(h, append(message[:len(message):len(message)], make([]byte, sumSize))) // see takePart
@@ -81,11 +81,15 @@ func (q *queue) putLarge(h header, message net.Buffers) bool {
 		if before.header.log != h.log || before.header.replica != h.replica {
 			continue
 		}
-		if !equal(before.message[:len(before.message)-1], message) {
-			l.bytes += item.weight() - before.weight()
-			*before = item
-			q.count()
+		if size(before.message) == item.left && bytes.Equal(before.message[0], message[0]) {
+			return !q.closed
 		}
+		if !before.header.first {
+			continue
+		}
+		l.bytes += item.weight() - before.weight()
+		*before = item
+		q.count()
 		return !q.closed
 	}
 	return q.putLocked(item)
@@ -216,31 +220,6 @@ func (o *outgoing) takePart(b *batch) {
 		}
 		b.piece(o.header.lane, piece)
 		length -= len(piece)
-	}
-}
-
-// equal reports whether two messages have the same bytes, wherever they are divided. Bytes that are the same
-// memory are not compared, and messages that differ mostly do so where they begin.
-func equal(a, b net.Buffers) bool {
-	if size(a) != size(b) {
-		return false
-	}
-	a, b = slices.Clone(a), slices.Clone(b)
-	for {
-		for len(a) > 0 && len(a[0]) == 0 {
-			a = a[1:]
-		}
-		for len(b) > 0 && len(b[0]) == 0 {
-			b = b[1:]
-		}
-		if len(a) == 0 {
-			return true
-		}
-		n := min(len(a[0]), len(b[0]))
-		if !bytes.Equal(a[0][:n], b[0][:n]) {
-			return false
-		}
-		a[0], b[0] = a[0][n:], b[0][n:]
 	}
 }
 
