@@ -150,7 +150,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		return record.Refuse(record.Sealed, "the log is sealed")
 	}
 	if s.room != RoomForRecords {
-		return noRoomForRecords()
+		return s.noRoomForRecords()
 	}
 	if p.begins {
 		if refusal := s.refuseOpening(a.Session); refusal != nil {

@@ -18,7 +18,7 @@ func (s commands) Command(c record.Command) Answer {
 	// An epoch ends once each time that a program starts. Without it a program that was restarted
 	// cannot learn which of its records are in the log until the disks have room.
 	if s.room == RoomForTrims && !s.makesRoom(c) && c.Kind != record.EndEpoch {
-		return s.refuse(noRoomForCommands())
+		return s.refuse(s.noRoomForCommands())
 	}
 	switch c.Kind {
 	case record.OpenSession:
@@ -106,6 +106,8 @@ func (s commands) endEpoch(c record.Command) Answer {
 		answer := s.unchanged()
 		answer.Epoch = st.epoch
 		return answer
+	case !s.mayEndEpoch(st):
+		return s.refuse(s.noRoomForCommands())
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Epoch: c.Epoch})
 	s.change(d, c.Session, st).beginEpoch(c.Epoch + 1)

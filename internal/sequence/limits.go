@@ -42,6 +42,10 @@ const (
 	// Resolve can distinguish "never" from "forgotten".
 	MaxPastEpochs = 64
 
+	// maxEmptyEpochs bounds how many epochs without records of a log end while its disks take only
+	// trims, with one leader: some 150 bytes each.
+	maxEmptyEpochs = 1_000
+
 	// MaxLeaseMs bounds how long a silent session stays open, and is what
 	// Kafka's producers get: they have no keep-alive.
 	MaxLeaseMs = 24 * 60 * 60 * 1000

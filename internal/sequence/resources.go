@@ -18,13 +18,25 @@ const (
 // resources are what a node has left for a log.
 type resources struct {
 	room Room
+	// elsewhere: a majority of the disks has more room, and another replica is to lead.
+	elsewhere bool
+	// ends is how many epochs have ended without records since the disks take only what makes room.
+	ends int
 	left MemoryLeft
 }
 
 // SetRoom sets what the sequencer accepts. Duplicates are answered in any case,
 // and trims, releases of holds and moves of holds that let more be trimmed are always
 // accepted: they make room.
-func (s *resources) SetRoom(r Room) { s.room = r }
+func (s *resources) SetRoom(r Room) {
+	if s.room = r; r != RoomForTrims {
+		s.ends = 0
+	}
+}
+
+// SetRoomElsewhere sets whether a majority of the disks has more room than this leader accepts for, so
+// that another one is to lead: who is refused has to wait for that, and need not make room.
+func (s *resources) SetRoomElsewhere(elsewhere bool) { s.elsewhere = elsewhere }
 
 // Room returns the value of the last SetRoom.
 func (s *resources) Room() Room { return s.room }
@@ -54,12 +66,33 @@ func EntryRoom(data []byte) Room {
 	return RoomForCommands
 }
 
-func noRoomForRecords() *record.Refusal {
+func (s *resources) noRoomForRecords() *record.Refusal {
+	if s.elsewhere {
+		return noRoomHere()
+	}
 	return record.Refuse(record.Full, "too few replicas have room on their disks for records: trim or make room, then try again")
 }
 
-func noRoomForCommands() *record.Refusal {
+func (s *resources) noRoomForCommands() *record.Refusal {
+	if s.elsewhere {
+		return noRoomHere()
+	}
 	return record.Refuse(record.Full, "too few replicas have room on their disks for anything but trims: trim or make room, then try again")
+}
+
+func noRoomHere() *record.Refusal {
+	return record.Refuse(record.Full, "the disk of the log's leader lacks room that those of a majority have, and another replica is to lead: try again")
+}
+
+// mayEndEpoch reports whether an epoch may end. Where the disks take only what makes room, each end takes
+// some of what is kept for that. One that has records has made its entries before; of those without, as many
+// as a client makes that asks again and again, few are taken.
+func (s *resources) mayEndEpoch(st standing) bool {
+	if s.room != RoomForTrims || st.next > 0 {
+		return true
+	}
+	s.ends++
+	return s.ends <= maxEmptyEpochs
 }
 
 // MemoryLeft is how much of its memory for the sessions of all logs a node has left;

@@ -102,6 +102,7 @@ func (c *Core) tickRaft() {
 func (c *Core) SetRoom(own, majority sequence.Room, heirs ...uint64) {
 	c.space.own, c.space.accepts = own, max(own, majority)
 	c.proposer.sequencer.SetRoom(c.space.accepts)
+	c.proposer.sequencer.SetRoomElsewhere(own > majority)
 	c.Handover.setHeirs(heirs, own > majority)
 }
 
