@@ -122,6 +122,8 @@ func TestBytesThatWereSentByReferenceAreNeverWrittenAgain(t *testing.T) {
 			roll(t, s)
 			return s
 		},
+		// What follows removes files and makes none of their bytes a spare, whether they were sent or not: it fails
+		// where one of these begins to recycle files too, and does not ask what was sent of them.
 		"the log is reset": func(t *testing.T, s *store.Store, dir string) *store.Store {
 			require.NoError(t, s.Reset(1000, 1, 998, segment.HardState{Term: 1, Commit: 1000}, []byte("state at 1000")))
 			return s
