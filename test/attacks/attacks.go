@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -47,22 +48,27 @@ type attack struct {
 	name, what string
 	workers    int
 	once       func(ctx context.Context, t target, worker int) (letIn error)
+	// asks is what an honest client asks beside it, besides appending; nil: nothing.
+	asks func(h honest, ctx context.Context) error
 }
 
 var errLetIn = errors.New("it was not refused")
 
 var attacks = []attack{
-	{"grpc-bombs", "batches that inflate to 15 MiB, over gRPC, from nobody", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, "") }},
-	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }},
-	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs},
-	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs},
-	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP},
-	{"passwords", "guesses of a password", 8, guess},
-	{"names", "refused calls that name ever other long names, for the audit log", 8, names},
-	{"kafka-names", "connections that name very many topics", 4, kafkaNames},
-	{"half-open", "connections that begin and say nothing more", 200, halfOpen},
-	{"sessions", "sessions without end on a log of one's own", 4, sessions},
-	{"groups", "members without end in groups of one's own", 4, groups},
+	{"grpc-bombs", "batches that inflate to 15 MiB, over gRPC, from nobody", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, "") }, nil},
+	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }, nil},
+	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs, nil},
+	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs, nil},
+	{"kafka-announced", "requests that are announced and never sent, to the Kafka port, from nobody", 100, announce(18, 16<<10-400), honest.joins},
+	{"produce-announced", "a Produce of 64 MiB that is announced and never sent, from a user without the right to orders", 1, announceProduce, honest.appends},
+	{"health-watched", "streams that watch the health, from nobody", 8, watchHealth, nil},
+	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP, honest.looks},
+	{"passwords", "guesses of a password", 8, guess, honest.joins},
+	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil},
+	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins},
+	{"half-open", "connections that begin and say nothing more", 200, halfOpen, nil},
+	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens},
+	{"groups", "members without end in groups of one's own", 4, groups, honest.joins},
 }
 
 // run does an attack until ctx ends. It returns how often it was done, and the first time that it was let in.
@@ -186,6 +192,82 @@ func produceBombs(_ context.Context, t target, _ int) error {
 	return nil
 }
 
+// announce begins requests of a kind that have so many bytes, and stays.
+func announce(key uint16, bytes uint32) func(context.Context, target, int) error {
+	head := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(nil, bytes), key)
+	return func(ctx context.Context, t target, _ int) error {
+		return hold(ctx, t.Kafka, string(append(head, 0, 0, 0, 0, 0, 1)))
+	}
+}
+
+// announceProduce logs in, begins a large Produce, and stays.
+func announceProduce(ctx context.Context, t target, _ int) error {
+	a := &announcing{}
+	c, err := kgo.NewClient(kgo.SeedBrokers(t.Kafka), kgo.SASL(scram.Auth{User: "mallory", Pass: t.Password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0), kgo.Dialer(a.dial))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, _ = kmsg.NewPtrMetadataRequest().RequestWith(ctx, c)
+	if conn := a.kept.Load(); conn != nil {
+		<-ctx.Done()
+		_ = (*conn).Close()
+	}
+	return nil
+}
+
+// announcing makes connections that turn the first request behind a login into the head of a Produce of 64 MiB,
+// and keeps the one that did.
+type announcing struct{ kept atomic.Pointer[net.Conn] }
+
+func (a *announcing) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	return &announcingConn{conn, a}, err
+}
+
+type announcingConn struct {
+	net.Conn
+	of *announcing
+}
+
+func (c *announcingConn) Write(b []byte) (int, error) {
+	if len(b) < 8 || c.of.kept.Load() != nil {
+		return len(b), nil
+	}
+	switch kmsg.Key(binary.BigEndian.Uint16(b[4:])) {
+	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate:
+		return c.Conn.Write(b)
+	}
+	head := binary.BigEndian.AppendUint32(nil, 64<<20)
+	if _, err := c.Conn.Write(append(head, 0, 0, 0, 9, 0, 0, 0, 1)); err != nil {
+		return 0, err
+	}
+	c.of.kept.Store(&c.Conn)
+	return len(b), nil
+}
+
+func (c *announcingConn) Close() error {
+	if kept := c.of.kept.Load(); kept != nil && *kept == c.Conn {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
+func watchHealth(ctx context.Context, t target, _ int) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		for range 100 {
+			stream, err := grpc_health_v1.NewHealthClient(conn).Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+			if err != nil {
+				return nil
+			}
+			if _, err := stream.Recv(); err == nil {
+				return errLetIn
+			}
+		}
+		return nil
+	})
+}
+
 // hold keeps a connection, on which something was sent, until it is closed or ctx ends.
 func hold(ctx context.Context, address, sent string) error {
 	conn, err := net.Dial("tcp", address)
@@ -207,9 +289,9 @@ func halfOpen(ctx context.Context, t target, worker int) error {
 	return hold(ctx, []string{t.GRPC, t.Kafka}[worker%2], "\x16\x03\x01")
 }
 
-// kafka calls f with a client of Kafka's protocol that has a password of mallory's.
-func kafka(t target, password string, f func(*kgo.Client) error) error {
-	c, err := kgo.NewClient(kgo.SeedBrokers(t.Kafka), kgo.SASL(scram.Auth{User: "mallory", Pass: password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
+// kafka calls f with a client of Kafka's protocol that logs in.
+func kafka(address, user, password string, f func(*kgo.Client) error) error {
+	c, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
 	if err != nil {
 		return err
 	}
@@ -218,7 +300,7 @@ func kafka(t target, password string, f func(*kgo.Client) error) error {
 }
 
 func guess(ctx context.Context, t target, _ int) error {
-	return kafka(t, rand.Text(), func(c *kgo.Client) error {
+	return kafka(t.Kafka, "mallory", rand.Text(), func(c *kgo.Client) error {
 		if c.Ping(ctx) == nil {
 			return errLetIn
 		}
@@ -240,7 +322,7 @@ func names(ctx context.Context, t target, _ int) error {
 }
 
 func kafkaNames(ctx context.Context, t target, _ int) error {
-	return kafka(t, t.Password, func(c *kgo.Client) error {
+	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
 		for range 20 {
 			q := kmsg.NewPtrMetadataRequest()
 			for range 200 {
@@ -270,20 +352,28 @@ func sessions(ctx context.Context, t target, _ int) error {
 }
 
 func groups(ctx context.Context, t target, worker int) error {
-	return kafka(t, t.Password, func(c *kgo.Client) error {
+	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
 		for i := range 100 {
-			q := kmsg.NewPtrJoinGroupRequest()
-			q.Group, q.ProtocolType, q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = fmt.Sprintf("mallory-%d-%d", worker, i), "consumer", 30_000, 100
-			q.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: make([]byte, 200<<10)}}
-			r, err := q.RequestWith(ctx, c)
-			if err == nil && r.ErrorCode == kerr.MemberIDRequired.Code {
-				q.MemberID = r.MemberID
-				_, err = q.RequestWith(ctx, c)
-			}
-			if err != nil {
-				return nil
+			if join(ctx, c, fmt.Sprintf("mallory-%d-%d", worker, i), 200<<10) != nil {
+				return nil // it has had its share
 			}
 		}
 		return nil
 	})
+}
+
+// join makes a client a member of a group, with so many bytes about itself.
+func join(ctx context.Context, c *kgo.Client, group string, bytes int) error {
+	q := kmsg.NewPtrJoinGroupRequest()
+	q.Group, q.ProtocolType, q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = group, "consumer", 30_000, 100
+	q.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: make([]byte, bytes)}}
+	r, err := q.RequestWith(ctx, c)
+	if err == nil && r.ErrorCode == kerr.MemberIDRequired.Code {
+		q.MemberID = r.MemberID
+		r, err = q.RequestWith(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(r.ErrorCode)
 }

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"strandline.dev/client"
 	"strandline.dev/embed"
@@ -64,8 +67,8 @@ func start() error {
 }
 
 // open makes a node that enforces rights, with what an honest client and mallory need.
-func open(ctx context.Context, directory string) (*embed.Cluster, target, honest, error) {
-	c, err := embed.Open(ctx, directory, embed.WithMemory(nodeMemory), embed.WithGRPC("127.0.0.1:0"), embed.WithKafka("127.0.0.1:0"), embed.WithHTTP("127.0.0.1:0"))
+func open(ctx context.Context, directory string, memory int64) (*embed.Cluster, target, honest, error) {
+	c, err := embed.Open(ctx, directory, embed.WithMemory(memory), embed.WithGRPC("127.0.0.1:0"), embed.WithKafka("127.0.0.1:0"), embed.WithHTTP("127.0.0.1:0"))
 	if err != nil {
 		return nil, target{}, honest{}, err
 	}
@@ -79,7 +82,7 @@ func open(ctx context.Context, directory string) (*embed.Cluster, target, honest
 func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err error) {
 	n := c.Nodes()[0]
 	t = target{GRPC: n.GRPC, HTTP: n.HTTP, Kafka: n.Kafka}
-	h.Address = n.GRPC
+	h = honest{Address: n.GRPC, HTTP: n.HTTP, Kafka: n.Kafka}
 	admin, err := client.Dial([]string{n.GRPC})
 	if err != nil {
 		return t, h, err
@@ -94,10 +97,14 @@ func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err err
 	if t.Password, _, err = access.PutUser(ctx, "mallory", ""); err != nil {
 		return t, h, err
 	}
+	if h.Password, _, err = access.PutUser(ctx, "alice", ""); err != nil {
+		return t, h, err
+	}
 	if err := access.AddGrants(ctx,
 		client.Grant{Principal: "user/mallory", Object: "log/mallory", Rights: []string{"append"}},
 		client.Grant{Principal: "user/mallory", Object: "group/mallory*", Rights: []string{"read"}},
 		client.Grant{Principal: "user/alice", Object: "log/orders", Rights: []string{"append", "read"}},
+		client.Grant{Principal: "user/alice", Object: "group/alice", Rights: []string{"read"}},
 	); err != nil {
 		return t, h, err
 	}
@@ -111,7 +118,48 @@ func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err err
 }
 
 // honest is a client that appends to the log orders, one record after the other.
-type honest struct{ Address, Token string }
+type honest struct{ Address, HTTP, Kafka, Token, Password string }
+
+// appends appends one record.
+func (h honest) appends(ctx context.Context) error {
+	once := make(chan struct{})
+	close(once)
+	_, err := h.append(ctx, once)
+	return err
+}
+
+// opens opens a session.
+func (h honest) opens(ctx context.Context) error {
+	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Admin().OpenSession(ctx, "orders", time.Minute)
+	return err
+}
+
+// joins logs in by Kafka's protocol and joins a group.
+func (h honest) joins(ctx context.Context) error {
+	return kafka(h.Kafka, "alice", h.Password, func(c *kgo.Client) error { return join(ctx, c, "alice", 100) })
+}
+
+// looks asks whether the node lives.
+func (h honest) looks(ctx context.Context) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.HTTP+"/livez", nil)
+	if err != nil {
+		return err
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return errors.New(r.Status)
+	}
+	return nil
+}
 
 // append appends until done is closed, and returns how long each append took.
 func (h honest) append(ctx context.Context, done <-chan struct{}) (times []time.Duration, err error) {
@@ -146,7 +194,7 @@ type served struct {
 
 // serve serves a node until its input ends.
 func serve(directory string) error {
-	c, t, h, err := open(context.Background(), directory)
+	c, t, h, err := open(context.Background(), directory, nodeMemory)
 	if err != nil {
 		return err
 	}

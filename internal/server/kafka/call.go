@@ -88,9 +88,10 @@ func (q *call) receive(size int) error {
 		}
 		q.buffer.bytes = (*q.buffer.pooled)[:size]
 	} else {
-		q.buffer.bytes = make([]byte, size)
+		q.buffer.bytes = make([]byte, min(size, keptBuffer))
 	}
-	if err := c.receiveFrame(q.buffer.bytes); err != nil || !proved {
+	var err error
+	if q.buffer.bytes, err = c.receiveFrame(q.buffer.bytes, size); err != nil || !proved {
 		return err
 	}
 	pool, cost := q.cost(size, capacity)

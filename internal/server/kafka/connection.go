@@ -221,29 +221,34 @@ func (c *connection) size() (int, error) {
 	return size, nil
 }
 
-// receiveFrame receives a request. It ends the connection of a client that is too slow: slower
+// receiveFrame receives a request of so many bytes into memory that may have room for the first of them only: more is
+// there when these have come. It ends the connection of a client that is too slow: slower
 // than slowest after some time, or sooner where others wait to send something large.
-func (c *connection) receiveFrame(frame []byte) error {
-	if c.in.Buffered() >= len(frame) {
-		_, err := io.ReadFull(c.in, frame)
-		return err
+func (c *connection) receiveFrame(frame []byte, size int) ([]byte, error) {
+	if c.in.Buffered() < size {
+		defer c.deadline(time.Time{})
 	}
-	defer c.deadline(time.Time{})
 	begun := time.Now()
 	for got := 0; ; {
-		if err := c.deadline(time.Now().Add(receiveLook)); err != nil {
-			return err
+		if c.in.Buffered() < size-got {
+			if err := c.deadline(time.Now().Add(receiveLook)); err != nil {
+				return frame, err
+			}
 		}
 		n, err := io.ReadFull(c.in, frame[got:])
-		if got += n; err == nil {
-			return nil
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) || c.server.stopping.Err() != nil {
-			return err
+		switch got += n; {
+		case err == nil && got == size:
+			return frame, nil
+		case err == nil:
+			frame = append(make([]byte, 0, min(2*got, size)), frame...)
+			frame = frame[:cap(frame)]
+			continue
+		case !errors.Is(err, os.ErrDeadlineExceeded) || c.server.stopping.Err() != nil:
+			return frame, err
 		}
 		slow := time.Since(begun) - time.Duration(got>>10)*time.Second/(slowest>>10)
 		if slow > receiveTime || slow > receiveLook && c.server.options.Memory.Arriving.Waiting() {
-			return fmt.Errorf("of a request of %d bytes %d have come in %v: %w", len(frame), got, time.Since(begun), err)
+			return frame, fmt.Errorf("of a request of %d bytes %d have come in %v: %w", size, got, time.Since(begun), err)
 		}
 	}
 }
