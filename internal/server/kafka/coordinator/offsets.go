@@ -108,10 +108,19 @@ func (o *offsets) write(ctx context.Context, term uint64, changes ...offsetChang
 		case err := <-done:
 			failed = cmp.Or(failed, err)
 		case <-ctx.Done():
-			return ctx.Err()
+			return ended(ctx)
 		}
 	}
 	return failed
+}
+
+// ended is the error of a wait that ended before what it was for: where nobody gives up, the node stops, and what was
+// begun may still be written. A client asks whoever coordinates then.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return kerr.NotCoordinator
 }
 
 func (o *offsets) enqueue(term uint64, changes []offsetChange, done chan error) error {
@@ -262,7 +271,7 @@ func appendTo(ctx context.Context, n backend.Node, log string, end record.Offset
 		}
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return ended(ctx)
 	}
 }
 

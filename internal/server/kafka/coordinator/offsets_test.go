@@ -1,12 +1,15 @@
 package coordinator
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/protocol"
 )
 
 // commitOf is a commit of partition 0 of topic "orders".
@@ -49,4 +52,13 @@ func TestACommitWaitsForNoOtherLeadership(t *testing.T) {
 	require.NoError(t, o.load(t.Context(), term+1))
 	require.Equal(t, kerr.NotCoordinator, o.write(t.Context(), term, commitOf("billing", 0, 1)))
 	require.EqualValues(t, 1, o.of("billing").offsets[partition{"orders", 0}].Offset)
+}
+
+func TestACommitThatANodeStopsInIsForTheNextCoordinator(t *testing.T) {
+	stops, stop := context.WithCancel(t.Context())
+	stop()
+	require.Equal(t, kerr.NotCoordinator, ended(stops))
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	require.Equal(t, kerr.RequestTimedOut.Code, protocol.CodeOf(ended(late)))
 }

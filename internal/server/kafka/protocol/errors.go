@@ -74,6 +74,8 @@ func kafkaError(err error) *kerr.Error {
 		return known
 	case errors.Is(err, context.DeadlineExceeded):
 		return kerr.RequestTimedOut
+	case errors.Is(err, context.Canceled): // the client has gone, or the node stops
+		return errorCodes[record.ShuttingDown]
 	}
 	return kerr.UnknownServerError
 }

@@ -29,6 +29,7 @@ func TestErrorsKeepTheirCodeThroughWrapping(t *testing.T) {
 		fmt.Errorf("look up: %w", refusal):               kerr.UnknownTopicOrPartition,
 		Refuse(kerr.InvalidConfig, "no such setting"):    kerr.InvalidConfig,
 		fmt.Errorf("wait: %w", context.DeadlineExceeded): kerr.RequestTimedOut,
+		fmt.Errorf("wait: %w", context.Canceled):         kerr.NotLeaderForPartition,
 		errors.New("anything else"):                      kerr.UnknownServerError,
 	} {
 		require.Equal(t, code.Code, CodeOf(err))
