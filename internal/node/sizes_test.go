@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/record"
@@ -48,6 +49,13 @@ func TestTheLargestOfEverythingPassesWhatCarriesIt(t *testing.T) {
 			require.True(t, slices.Equal(e.Payload, carry(t, e)), "the largest %s through %s", what, carrier)
 		}
 	}
+
+	// A checkpoint of the catalog is one record, which has room for what stands beside the state.
+	var b record.Builder
+	require.NoError(t, b.Add(record.Record{Key: make([]byte, 1<<10), Value: make([]byte, cluster.MaxCheckpointBytes)}))
+	checkpoint, err := b.Finish(record.None)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(checkpoint), record.MaxBatchBytes)
 
 	// A snapshot of the largest size takes more memory than a test should: its bound is compared, and one
 	// that no usual message has room for passes.
