@@ -152,7 +152,7 @@ func TestOpenSessionsAreListedInOrder(t *testing.T) {
 	}, some)
 	some, more = s.Open(some[1].ID, 2)
 	require.False(t, more)
-	require.Equal(t, []OpenSession{{ID: s.ids.Owned(carol), Implicit: true, Next: 1, Lease: MaxLeaseMs, Silent: TickMs}}, some)
+	require.Equal(t, []OpenSession{{ID: s.ids.Owned(carol), Implicit: true, Next: 2, Lease: MaxLeaseMs, Silent: TickMs}}, some)
 }
 
 // fakeOwners counts, and refuses who has more than crowds.
