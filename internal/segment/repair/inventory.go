@@ -32,7 +32,8 @@ type inventory struct {
 	// gap: something was lost since the last valid frame, first in segment home.
 	gap  bool
 	home uint64
-	// apart: the next entry begins a span, since bytes in front of it are damaged.
+	// apart: the next entry begins a span, since bytes in front of it are damaged, or frames of
+	// entries that it takes the place of.
 	apart bool
 
 	nextOffset record.Offset // the lowest first offset that the next entry can have
@@ -200,12 +201,13 @@ func (p *inventory) agree(i, term uint64) {
 	}
 }
 
-// cut forgets the entries from i on.
+// cut forgets the entries from i on. Their frames stay where they are, and so what follows begins a span,
+// even if it is of the same term as what is left.
 func (p *inventory) cut(i uint64) {
 	if i <= p.first {
 		p.first, p.spans = i, nil
 	} else if i < p.next() {
-		p.spans = p.spans[:p.split(i)]
+		p.spans, p.apart = p.spans[:p.split(i)], true
 	}
 }
 
