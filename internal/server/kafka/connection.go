@@ -157,6 +157,7 @@ func (c *connection) receive() error {
 		if err != nil {
 			return err
 		}
+		c.server.metrics.received(q.api) // before its client can have the answer
 		switch {
 		case q.api.key == produceKey:
 			q.produce()
@@ -166,7 +167,6 @@ func (c *connection) receive() error {
 			q.abandon()
 			return nil
 		}
-		c.server.metrics.received(q.api)
 	}
 	return nil
 }
