@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -63,6 +64,9 @@ func consumeLate(v *life) {
 	cancel()
 	ctx, cancel = context.WithTimeout(v.load.ctx, lateLife)
 	defer cancel()
+	// Of its own: the client dials from goroutines of its own, several at a time.
+	var dialling sync.Mutex
+	dice := rand.New(rand.NewPCG(v.dice.Uint64(), 0))
 	v.consume(ctx, bulkyLog, -2, kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes), kgo.RequestTimeoutOverhead(2*lateTime),
 		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			// The socket takes a whole answer, of which the client receives nothing for now.
@@ -74,7 +78,9 @@ func consumeLate(v *life) {
 			if err != nil {
 				return nil, err
 			}
-			return &lateConn{Conn: c, after: int64(v.dice.IntN(lateBytes)), pause: time.Duration(v.dice.Int64N(int64(lateTime))), ctx: v.load.ctx}, nil
+			dialling.Lock()
+			defer dialling.Unlock()
+			return &lateConn{Conn: c, after: int64(dice.IntN(lateBytes)), pause: time.Duration(dice.Int64N(int64(lateTime))), ctx: v.load.ctx}, nil
 		}))
 }
 
