@@ -352,7 +352,7 @@ func (w *lateWorld) byKafka(t *testing.T) (late func()) {
 		}
 		require.Len(t, want, int(answer))
 		require.Eventually(t, func() bool { return w.tls != nil && c.gate.unread() >= waiting || c.gate.unread() == len(want) }, time.Minute, time.Millisecond)
-		// The server ends the connection, and lets go of the segment. What it has sent is in the client's socket.
+		// The server ends the connection and releases the segment. What it has sent is in the client's socket.
 		require.NoError(t, c.gate.conns[0].CloseWrite())
 		require.Eventually(t, c.gate.ended, time.Minute, time.Millisecond)
 	}
