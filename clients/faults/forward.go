@@ -51,6 +51,8 @@ func (c *call) run() error {
 		return err
 	}
 	rule := c.node.server.meet(c.name, c.node.number)
+	left := c.node.server.enter(c.name)
+	defer left()
 	switch rule.Do {
 	case CutBefore:
 		return c.node.cut()
@@ -95,6 +97,7 @@ func (c *call) run() error {
 				return err
 			}
 		}
+		left() // before a client that has its answer can ask again
 		if err := c.pass(answer, rule.Do); err != nil {
 			if errors.Is(err, errEnd) {
 				return nil

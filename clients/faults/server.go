@@ -23,7 +23,8 @@ type Server struct {
 	mu      sync.Mutex
 	rules   []*counted
 	seen    map[string]int
-	session uint64 // of the newest append
+	atOnce  map[string]int // calls of a method that have no answer yet
+	session uint64         // of the newest append
 }
 
 // counted is a rule with how many messages it has counted.
@@ -46,7 +47,7 @@ type node struct {
 // Start stands in front of the nodes whose gRPC ports are at the addresses. With security
 // its own ports are encrypted.
 func Start(addresses []string, security *tls.Config) (*Server, error) {
-	s := &Server{seen: map[string]int{}}
+	s := &Server{seen: map[string]int{}, atOnce: map[string]int{}}
 	for i, address := range addresses {
 		n, err := s.front(i+1, address, security)
 		if err != nil {
@@ -138,8 +139,8 @@ func (s *Server) Clear() {
 }
 
 // Seen is how often each thing has happened: requests by method, and by method and node
-// as "Read@1"; "Frame"; "duplicates" that a node has recognised; and the most appends of
-// one stream that were "in flight".
+// as "Read@1"; "Frame"; "duplicates" that a node has recognised; the most appends of one
+// stream that were "in flight"; and the most calls of a method that were "Trim at once".
 func (s *Server) Seen() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,6 +181,21 @@ func (s *Server) count(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen[what]++
+}
+
+// enter counts a call that has no answer yet, and the most of its method "at once". What it
+// returns takes the call off; only its first use does.
+func (s *Server) enter(method string) (left func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.atOnce[method]++
+	most := method + " at once"
+	s.seen[most] = max(s.seen[most], s.atOnce[method])
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.atOnce[method]--
+	})
 }
 
 // most raises a count to n.
