@@ -52,8 +52,8 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
-	if !bearer(o.token).valid() {
-		return nil, &Error{Reason: ErrInvalid.Reason, Message: "the token has a character that no header can carry, such as a line break"}
+	if o.wrongToken != nil {
+		return nil, o.wrongToken
 	}
 	security, err := o.security()
 	if err != nil {
@@ -154,12 +154,14 @@ type clientOptions struct {
 	insecure  bool
 	files     *secure.Files
 	tls       *tls.Config
-	token     string
+	token     bearer
 	retryTime time.Duration
 	dial      dialFunc // nil: directly
 	onlyGRPC  bool
 	onTrouble func(log string, err error)
 	waits     waits
+
+	wrongToken error // of WithToken
 }
 
 type dialFunc func(ctx context.Context, address string) (net.Conn, error)
@@ -186,11 +188,6 @@ func WithCertificates(authority, certificate, key string) Option {
 // WithTLS encrypts every connection as config says. ServerName, if it is empty, is the
 // host of the address. It must not be changed afterwards. Default off.
 func WithTLS(config *tls.Config) Option { return func(o *clientOptions) { o.tls = config } }
-
-// WithToken shows a token of Admin.CreateAccessToken with every call and stream. Dial refuses
-// one with a space or a line break, which no header can carry. Without certificates or WithTLS it
-// can be read on the way. Default none.
-func WithToken(token string) Option { return func(o *clientOptions) { o.token = token } }
 
 // WithRetryTime sets how long calls of Admin, and the opening of a Producer or
 // Reader, keep looking for a node that can answer. Default 5 s; 0 tries every

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 
 	"strandline.dev/internal/transport/secure"
 )
@@ -87,33 +85,3 @@ func (c *notedConn) Read(b []byte) (int, error) {
 	c.came = true
 	return n, err
 }
-
-// bearer is a token that is shown with every call; empty: none is. It implements
-// credentials.PerRPCCredentials.
-type bearer string
-
-const authorization = "authorization"
-
-func (b bearer) header() string { return "Bearer " + string(b) }
-
-// valid reports whether a header can carry the token.
-func (b bearer) valid() bool {
-	return !strings.ContainsFunc(string(b), func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// showIn is ctx for a stream on a connection of its own.
-func (b bearer) showIn(ctx context.Context) context.Context {
-	if b == "" {
-		return ctx
-	}
-	return metadata.AppendToOutgoingContext(ctx, authorization, b.header())
-}
-
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	if b == "" {
-		return nil, nil
-	}
-	return map[string]string{authorization: b.header()}, nil
-}
-
-func (bearer) RequireTransportSecurity() bool { return false }

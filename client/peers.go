@@ -83,12 +83,12 @@ type peer struct {
 	dialError error // why the newest attempt to connect failed
 }
 
-func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token string, dial dialFunc, waits waits) *peers {
+func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token bearer, dial dialFunc, waits waits) *peers {
 	if dial == nil {
 		dial = dialDirectly
 	}
 	return &peers{
-		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, token: bearer(token), dial: dial, waits: waits,
+		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, token: token, dial: dial, waits: waits,
 		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
 }
@@ -317,8 +317,12 @@ func newPeer(address string, security credentials.TransportCredentials, token be
 // know these, over gRPC. It lasts as long as the context and the peer do.
 func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
 	if now := time.Now(); now.UnixNano() >= p.leanFrom.Load() {
+		ctx, err := p.token.showIn(ctx)
+		if err != nil {
+			return nil, err
+		}
 		ctx, cancel := context.WithCancel(ctx)
-		stream, err := p.streams.NewStream(p.token.showIn(ctx), method)
+		stream, err := p.streams.NewStream(ctx, method)
 		if err == nil {
 			closing := context.AfterFunc(p.open, cancel)
 			context.AfterFunc(ctx, func() { closing() })

@@ -26,6 +26,9 @@ type command struct {
 	Certificate string   `json:"certificate"`
 	Key         string   `json:"key"`
 	Token       string   `json:"token"`
+	// Environment are variables to connect by; TokenFunction is what a function gives at first.
+	Environment   map[string]string `json:"environment"`
+	TokenFunction string            `json:"token_function"`
 
 	// producer
 	Log           string    `json:"log"`
@@ -111,6 +114,13 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		return map[string]any{"leaks": len(left), "where": left}, nil
 	case "dial":
 		return nil, r.dial(c)
+	case "show-token":
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tokens[c.Client] = c.Token
+		return nil, nil
+	case "await-trouble":
+		return r.awaitTrouble(ctx, c.Client)
 	}
 	r.mu.Lock()
 	of, p, reader := r.clients[c.Client], r.producers[c.Producer], r.readers[c.Reader]
@@ -172,7 +182,28 @@ func (r *runner) dial(c command) error {
 	if c.Token != "" {
 		options = append(options, client.WithToken(c.Token))
 	}
-	made, err := client.Dial(c.Addresses, options...)
+	options = append(options, client.WithTroubleHandler(func(_ string, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.troubles[c.Client] = append(r.troubles[c.Client], err)
+	}))
+	if c.TokenFunction != "" {
+		r.mu.Lock()
+		r.tokens[c.Client] = c.TokenFunction
+		r.mu.Unlock()
+		options = append(options, client.WithTokenFunc(func() (string, error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.tokens[c.Client], nil
+		}))
+	}
+	var made *client.Client
+	var err error
+	if c.Environment != nil {
+		made, err = client.DialEnvironment(func(name string) string { return c.Environment[name] }, options...)
+	} else {
+		made, err = client.Dial(c.Addresses, options...)
+	}
 	if err != nil {
 		return err
 	}
@@ -180,6 +211,24 @@ func (r *runner) dial(c command) error {
 	defer r.mu.Unlock()
 	r.clients[c.Client] = made
 	return nil
+}
+
+// awaitTrouble waits until a client has told of trouble and of its end.
+func (r *runner) awaitTrouble(ctx context.Context, name string) (any, error) {
+	for {
+		r.mu.Lock()
+		heard := r.troubles[name]
+		r.mu.Unlock()
+		if len(heard) > 0 && heard[len(heard)-1] == nil {
+			first := failed(heard[0])
+			return map[string]any{"reason": first.Reason, "retryable": first.Retryable}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // lease is the one that was given, or 0.

@@ -25,6 +25,8 @@ type runner struct {
 	clients   map[string]*client.Client
 	producers map[string]*client.Producer
 	readers   map[string]*reading
+	tokens    map[string]string  // that functions give, by client
+	troubles  map[string][]error // that clients have told of; nil: its end
 	running   sync.WaitGroup
 }
 
@@ -77,6 +79,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	r := &runner{
 		out: json.NewEncoder(out), clients: map[string]*client.Client{},
 		producers: map[string]*client.Producer{}, readers: map[string]*reading{},
+		tokens: map[string]string{}, troubles: map[string][]error{},
 	}
 	defer r.running.Wait()
 	lines := bufio.NewScanner(in)

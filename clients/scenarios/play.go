@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -91,6 +93,7 @@ func (e *Environment) Play(ctx context.Context, s Scenario, r *Runner) (err erro
 	}
 	certs := p.environment.certs
 	p.saved["authority"], p.saved["certificate"], p.saved["key"] = certs.authority, certs.user, certs.userKey
+	p.saved["token"] = p.token
 	for i, step := range s.Steps {
 		if err := p.step(ctx, step); err != nil {
 			err = fmt.Errorf("step %d, %s: %w", i+1, step.Do, err)
@@ -126,10 +129,35 @@ func (p *play) dial(ctx context.Context) error {
 	if d.Foreign {
 		with["authority"] = p.environment.certs.foreign
 	}
-	if p.token != "" {
+	switch {
+	case d.Environment:
+		variables, err := p.variables(with)
+		if err != nil {
+			return err
+		}
+		with = map[string]any{"environment": variables, "retry_ms": with["retry_ms"]}
+	case d.TokenFunction:
+		with["token_function"] = p.token
+	case p.token != "":
 		with["token"] = p.token
 	}
 	return p.step(ctx, Step{Do: "dial", With: with})
+}
+
+// variables say what a client is told otherwise, with its token in a file.
+func (p *play) variables(dial map[string]any) (map[string]any, error) {
+	variables := map[string]any{"STRANDLINE_SERVER": strings.Join(dial["addresses"].([]string), ", ")}
+	for name, what := range map[string]string{"TLS_CA": "authority", "TLS_CERT": "certificate", "TLS_KEY": "key"} {
+		if path, given := dial[what]; given {
+			variables["STRANDLINE_"+name] = path
+		}
+	}
+	if p.token == "" {
+		return variables, nil
+	}
+	file := filepath.Join(p.environment.directory, p.log+".token")
+	variables["STRANDLINE_TOKEN_FILE"] = file
+	return variables, os.WriteFile(file, []byte(p.token+"\n"), 0o600)
 }
 
 // hangUp closes the client and what is open. How an end that the scenario says nothing of

@@ -54,6 +54,9 @@ type Dial struct {
 	Certificate Certificate `yaml:"certificate"`
 	// Foreign: it is given the certificate of another authority than the nodes'.
 	Foreign bool `yaml:"foreign_authority"`
+	// Environment: it is told by variables alone. TokenFunction: its token comes from a function.
+	Environment   bool `yaml:"environment"`
+	TokenFunction bool `yaml:"token_function"`
 }
 
 // Certificate says whether a client shows who it is where nodes demand that; empty: they do not.

@@ -226,20 +226,21 @@ class Runner:
         self.producers: dict[str, Any] = {}
         self.readers: dict[str, Any] = {}
         self.handled: dict[str, Handled] = {}
+        self.tokens: dict[str, str] = {}  # that functions give, by client
+        self.troubles: dict[str, list[Any]] = {}  # that clients have told of; None: its end
 
     async def do(self, c: Command) -> dict[str, Any] | None:
         do, timeout = c["do"], seconds(c, "timeout_ms")
         if do == "leaks":
             return await self.count_leaks()
         if do == "dial":
-            tls = None
-            if "authority" in c:
-                tls = strandline.TLS(c["authority"], c.get("certificate"), c.get("key"))
-            retry = c.get("retry_ms", 5000) / 1000
-            self.clients[c["client"]] = await self.call(
-                self.face.Client, c["addresses"], tls=tls, token=c.get("token"), retry_time=retry
-            )
+            self.clients[c["client"]] = await self.dial(c)
             return None
+        if do == "show-token":
+            self.tokens[c["client"]] = c["token"]
+            return None
+        if do == "await-trouble":
+            return await self.trouble(self.troubles[c["client"]])
         client = self.clients[c["client"]]
         if do == "hang-up":
             await self.call(client.close)
@@ -281,6 +282,32 @@ class Runner:
         else:
             return await self.administer(client.admin, c, timeout)
         return None
+
+    async def dial(self, c: Command) -> Any:
+        name = c["client"]
+        heard = self.troubles[name] = []
+        options = {
+            "retry_time": c.get("retry_ms", 5000) / 1000,
+            "on_trouble": lambda _, error: heard.append(error),
+        }
+        if "environment" in c:
+            return await self.call(self.face.Client.from_environment, c["environment"], **options)
+        token = c.get("token")
+        if "token_function" in c:
+            self.tokens[name] = c["token_function"]
+            token = lambda: self.tokens[name]  # noqa: E731
+        tls = None
+        if "authority" in c:
+            tls = strandline.TLS(c["authority"], c.get("certificate"), c.get("key"))
+        return await self.call(self.face.Client, c["addresses"], tls=tls, token=token, **options)
+
+    async def trouble(self, heard: list[Any]) -> dict[str, Any]:
+        """Waits until a client has told of trouble and of its end."""
+        for _ in range(6000):
+            if heard and heard[-1] is None:
+                break
+            await asyncio.sleep(0.01)
+        return {"reason": heard[0].reason, "retryable": heard[0].retryable}
 
     async def append(self, producer: Any, values: list[str], timeout: float | None) -> list[dict[str, Any]]:
         async def result(appended: Awaitable[int]) -> dict[str, Any]:

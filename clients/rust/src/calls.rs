@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{Instant, timeout};
 use tonic::client::Grpc;
-use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::call::{BoxFuture, Deadline};
+use crate::client::TroubleHandler;
 use crate::codec::{AppendCodec, BytesCodec, Outgoing};
 use crate::ends::Ends;
 use crate::errors::{Error, Outcome};
@@ -23,6 +24,7 @@ use crate::peers::{CONNECT_PATIENCE, Peers};
 use crate::reason::Reason;
 use crate::route::{Route, ToLeader};
 use crate::silence::{self, Waiting};
+use crate::token::Token;
 use crate::wire;
 
 /// What a server answers at most: a frame of a read.
@@ -67,7 +69,8 @@ pub(crate) struct Calls {
     pub retry_time: Duration,
     pub near: Near,
     pub ends: Ends,
-    authorization: Option<MetadataValue<Ascii>>,
+    token: Option<Token>,
+    on_trouble: Option<TroubleHandler>,
 }
 
 /// What is known of one call over all tries of it, on whatever nodes.
@@ -98,11 +101,24 @@ impl Tries {
 }
 
 impl Calls {
-    pub fn new(peers: Peers, retry_time: Duration, token: Option<&str>) -> Result<Calls, Error> {
-        let shown = token.map(|token| format!("Bearer {token}").parse());
-        let authorization: Option<MetadataValue<Ascii>> =
-            shown.transpose().map_err(|_| Error::invalid("the token is not of printable characters"))?;
-        Ok(Calls { peers, retry_time, near: Near::default(), ends: Ends::default(), authorization })
+    pub fn new(
+        peers: Peers,
+        retry_time: Duration,
+        token: Option<Token>,
+        on_trouble: Option<TroubleHandler>,
+    ) -> Result<Calls, Error> {
+        token.as_ref().map(Token::check).transpose()?;
+        Ok(Calls { peers, retry_time, near: Near::default(), ends: Ends::default(), token, on_trouble })
+    }
+
+    /// Tells the application that a producer or reader of a log tries again, or continues.
+    pub fn trouble(&self, log: &str, error: Option<&Error>) {
+        if let Some(handler) = &self.on_trouble
+            && !self.peers.closed()
+        {
+            // A handler that panics must end neither the producer nor the reader.
+            let _ = catch_unwind(AssertUnwindSafe(|| handler(log, error)));
+        }
     }
 
     /// What an error means to a user. A call that ends because the client was closed says so.
@@ -126,12 +142,12 @@ impl Calls {
         }
     }
 
-    fn request<Q>(&self, message: Q) -> Request<Q> {
+    fn request<Q>(&self, message: Q) -> Result<Request<Q>, Error> {
         let mut request = Request::new(message);
-        if let Some(token) = &self.authorization {
-            request.metadata_mut().insert("authorization", token.clone());
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("authorization", token.header()?);
         }
-        request
+        Ok(request)
     }
 
     /// Makes a call once, on one node.
@@ -147,7 +163,7 @@ impl Calls {
     async fn unary(&self, channel: Channel, path: &'static str, request: Bytes) -> Result<Bytes, Error> {
         let mut grpc = self.ready(channel).await?;
         let path = PathAndQuery::from_static(path);
-        Ok(self.answer(grpc.unary(self.request(request), path, BytesCodec)).await?.into_inner())
+        Ok(self.answer(grpc.unary(self.request(request)?, path, BytesCodec)).await?.into_inner())
     }
 
     /// Makes a call with many answers once, on one node.
@@ -160,7 +176,7 @@ impl Calls {
         let mut grpc = self.ready(channel).await?;
         let path = PathAndQuery::from_static(method.path);
         let codec = ProstCodec::<Q, A>::default();
-        Ok(self.answer(grpc.server_streaming(self.request(request), path, codec)).await?.into_inner())
+        Ok(self.answer(grpc.server_streaming(self.request(request)?, path, codec)).await?.into_inner())
     }
 
     /// Begins a stream of appends on one node. It returns with the first answer, so the requests
@@ -169,17 +185,17 @@ impl Calls {
         &self,
         channel: Channel,
         requests: S,
-    ) -> impl Future<Output = Result<Streaming<wire::AppendResponse>, Status>> + Send + use<S>
+    ) -> Result<impl Future<Output = Result<Streaming<wire::AppendResponse>, Status>> + Send + use<S>, Error>
     where
         S: futures_core::Stream<Item = Outgoing> + Send + 'static,
     {
-        let request = self.request(requests);
-        async move {
+        let request = self.request(requests)?;
+        Ok(async move {
             let mut grpc = Grpc::new(channel).max_decoding_message_size(MAX_ANSWER);
             grpc.ready().await.map_err(|e| Status::from_error(e.into()))?;
             let path = PathAndQuery::from_static("/strandline.v1.LogService/Append");
             Ok(grpc.streaming(request, path, AppendCodec).await?.into_inner())
-        }
+        })
     }
 
     /// Asks a node what it knows of a log, without its asking others.

@@ -8,12 +8,14 @@ use crate::admin::Admin;
 use crate::call::Call;
 use crate::calls::Calls;
 use crate::ends;
+use crate::environment::environment;
 use crate::errors::{Error, Outcome};
 use crate::peers::Peers;
 use crate::producer::Producer;
 use crate::producer_options::ProducerOptions;
 use crate::read_options::ReadOptions;
 use crate::reader::Reader;
+use crate::token::Token;
 
 /// Encrypts every connection. The fields hold what PEM files do.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +57,10 @@ impl From<Tls> for ClientTlsConfig {
 /// Where a certificate begins in a PEM file.
 const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
+/// Is called with a log and an error whenever a producer or reader of it cannot continue and tries
+/// again, and with no error when it continues.
+pub type TroubleHandler = Arc<dyn Fn(&str, Option<&Error>) + Send + Sync>;
+
 /// How to connect.
 #[derive(Clone)]
 pub struct ClientOptions {
@@ -62,16 +68,20 @@ pub struct ClientOptions {
     pub tls: Option<Tls>,
     /// Allows addresses other than loopback without TLS.
     pub insecure: bool,
-    /// It is sent with every call, as `authorization: Bearer`.
-    pub token: Option<String>,
+    /// It is sent with every call and stream, as `authorization: Bearer`; without TLS in clear, also
+    /// to the addresses that `insecure` allows.
+    pub token: Option<Token>,
     /// How long calls of [`Admin`], and the opening of a producer or a reader, go on looking for a
     /// node that can answer (5 s); zero tries every address once.
     pub retry_time: Duration,
+    /// Hears when producers and readers try again, and when they continue. It is called by their
+    /// tasks, and must return soon.
+    pub on_trouble: Option<TroubleHandler>,
 }
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
-        ClientOptions { tls: None, insecure: false, token: None, retry_time: Duration::from_secs(5) }
+        ClientOptions { tls: None, insecure: false, token: None, retry_time: Duration::from_secs(5), on_trouble: None }
     }
 }
 
@@ -116,8 +126,34 @@ impl Client {
         let anywhere = options.insecure || options.tls.is_some();
         let addresses = addresses.into_iter().map(Into::into).collect();
         let peers = Peers::new(addresses, anywhere, options.tls.map(Into::into))?;
-        let calls = Arc::new(Calls::new(peers, options.retry_time, options.token.as_deref())?);
+        let calls = Arc::new(Calls::new(peers, options.retry_time, options.token, options.on_trouble)?);
         Ok(Client { calls })
+    }
+
+    /// A client as the variables say that the command line takes too: STRANDLINE_SERVER (addresses
+    /// with commas between them; 127.0.0.1:7171), STRANDLINE_TLS_CA, STRANDLINE_TLS_CERT,
+    /// STRANDLINE_TLS_KEY, STRANDLINE_TOKEN_FILE or else STRANDLINE_TOKEN, and STRANDLINE_INSECURE.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::with_options`], and if a file cannot be read.
+    pub fn from_environment() -> Result<Client, Error> {
+        Client::from_variables(|name| std::env::var(name).ok(), |_| ())
+    }
+
+    /// The same with variables of the caller's, and options that it changes: what `change` sets
+    /// counts more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::from_environment`].
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<String>,
+        change: impl FnOnce(&mut ClientOptions),
+    ) -> Result<Client, Error> {
+        let (addresses, mut options) = environment(variable)?;
+        change(&mut options);
+        Client::with_options(addresses, options)
     }
 
     /// The verbs beside append and read.

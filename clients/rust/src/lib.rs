@@ -35,6 +35,7 @@ mod client;
 mod codec;
 mod connection;
 mod ends;
+mod environment;
 mod errors;
 mod info_stream;
 mod logs;
@@ -57,13 +58,14 @@ mod rounds;
 mod route;
 mod shared;
 mod silence;
+mod token;
 mod watch;
 mod window;
 mod wire;
 
 pub use admin::{Admin, Place};
 pub use call::Call;
-pub use client::{Client, ClientOptions, Identity, Tls};
+pub use client::{Client, ClientOptions, Identity, Tls, TroubleHandler};
 pub use errors::{Error, Outcome, Position};
 pub use info_stream::InfoStream;
 pub use logs::{
@@ -77,3 +79,4 @@ pub use read_options::{FailedRecord, Filter, Freshness, Prefer, Projection, Read
 pub use reader::{Next, Progress, Reader};
 pub use reason::Reason;
 pub use records::{Header, MAX_RECORD_BYTES, NewRecord, Record};
+pub use token::Token;

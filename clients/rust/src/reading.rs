@@ -155,7 +155,10 @@ impl Reading {
         };
         match received {
             Some(frame) => {
-                self.trouble = Trouble::new();
+                if self.trouble.count > 0 {
+                    self.calls.trouble(&self.log, None);
+                    self.trouble = Trouble::new();
+                }
                 return self.take(frame).unwrap_or_else(|failure| {
                     self.failure = Some(failure);
                     self.stream = None;
@@ -200,7 +203,10 @@ impl Reading {
         let width = if elsewhere { self.route.width(&self.calls, &failure) } else { 1 };
         if !(elsewhere || failure.again()) || !self.worth_another(&failure, reached, width) {
             self.failure = Some(failure);
-        } else if self.trouble.count > 1 {
+            return;
+        }
+        self.calls.trouble(&self.log, Some(&failure));
+        if self.trouble.count > 1 {
             self.trouble.pauses.between(width).await;
         }
     }
@@ -325,7 +331,7 @@ mod tests {
 
     fn reading(options: ReadOptions) -> Reading {
         let peers = Peers::new(vec!["127.0.0.1:1".into()], false, None).unwrap();
-        let calls = Arc::new(Calls::new(peers, Duration::ZERO, None).unwrap());
+        let calls = Arc::new(Calls::new(peers, Duration::ZERO, None, None).unwrap());
         Reading::new(calls, "orders", options, Progress::default())
     }
 

@@ -121,6 +121,7 @@ impl Rounds {
             let appended =
                 wire::Appended { first_offset: found.offset, end_offset: end.offset + 1, ..Default::default() };
             self.shared.backlog().settle(&appended);
+            self.continues();
         }
     }
 
@@ -167,7 +168,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_in_doubt_is_asked_for_until_the_producer_ends() {
         let nobody = Peers::new(vec!["127.0.0.1:1".into()], false, None).unwrap();
-        let calls = Arc::new(Calls::new(nobody, Duration::MAX, None).unwrap());
+        let calls = Arc::new(Calls::new(nobody, Duration::MAX, None, None).unwrap());
         let shared = Arc::new(Shared::new(ProducerOptions::default()));
         let session = ProducerSession::new(calls.clone(), "orders", shared.clone());
         let rounds = Rounds::new(calls, "orders", shared.clone(), session);
@@ -188,7 +189,7 @@ mod tests {
     #[tokio::test]
     async fn records_that_are_not_too_old_outlive_one_that_was() {
         let nobody = Peers::new(vec!["127.0.0.1:1".into()], false, None).unwrap();
-        let calls = Arc::new(Calls::new(nobody, Duration::MAX, None).unwrap());
+        let calls = Arc::new(Calls::new(nobody, Duration::MAX, None, None).unwrap());
         let options = ProducerOptions { record_timeout: Some(Duration::from_secs(4)), ..Default::default() };
         let shared = Arc::new(Shared::new(options));
         let session = ProducerSession::new(calls.clone(), "orders", shared.clone());

@@ -1,5 +1,6 @@
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -16,6 +17,7 @@ use crate::codec::Outgoing;
 use crate::errors::{Error, Outcome};
 use crate::pauses::Pauses;
 use crate::producer_session::ProducerSession;
+use crate::reason::Reason;
 use crate::request::State;
 use crate::route::{Route, ToLeader};
 use crate::shared::Shared;
@@ -32,13 +34,14 @@ pub(crate) struct Rounds {
     pub shared: Arc<Shared>,
     pub session: ProducerSession,
     pub route: Route,
-    appended: u64, // requests
+    appended: u64,        // requests
+    troubled: AtomicBool, // the application was told so
 }
 
 impl Rounds {
     pub fn new(calls: Arc<Calls>, log: &str, shared: Arc<Shared>, session: ProducerSession) -> Rounds {
         let route = Route::Leader(ToLeader::new(log, false));
-        Rounds { calls, log: log.to_string(), shared, session, route, appended: 0 }
+        Rounds { calls, log: log.to_string(), shared, session, route, appended: 0, troubled: AtomicBool::new(false) }
     }
 
     /// Sends until the producer ends.
@@ -68,6 +71,11 @@ impl Rounds {
             let Some(interruption) = first.or(ended) else { continue };
             pauses = if self.appended != before { None } else { pauses.or_else(|| Some(Pauses::new())) };
             width = if interruption.error.elsewhere() { self.route.width(&self.calls, &interruption.error) } else { 1 };
+            let error = &interruption.error;
+            if error.again() && *error.reason() != Reason::TimedOut && !self.shared.ended() {
+                self.troubled.store(true, Ordering::Relaxed);
+                self.calls.trouble(&self.log, Some(error));
+            }
             self.repair(interruption).await;
             self.shared.forget_timeout();
         }
@@ -89,7 +97,7 @@ impl Rounds {
         }
         let channel = self.route.connect(&self.calls).await?;
         self.session.reopen().await?;
-        Ok(AppendStream::new(&self.calls, channel))
+        AppendStream::new(&self.calls, channel)
     }
 
     /// Sends what can be sent and takes the answers, which come in the order of the requests.
@@ -128,6 +136,13 @@ impl Rounds {
         }
     }
 
+    /// Tells the application that records are appended again.
+    pub(crate) fn continues(&self) {
+        if self.troubled.swap(false, Ordering::Relaxed) {
+            self.calls.trouble(&self.log, None);
+        }
+    }
+
     /// Takes an answer. What takes more than settling requests ends the round.
     fn take(&mut self, answer: wire::AppendResponse) -> Option<Interruption> {
         let mut backlog = self.shared.backlog();
@@ -142,6 +157,8 @@ impl Rounds {
         let refusal = match answer.result {
             Some(Answer::Appended(appended)) => {
                 self.appended += u64::from(backlog.settle(&appended));
+                drop(backlog);
+                self.continues();
                 return None;
             }
             Some(Answer::Refused(refusal)) => refusal,
@@ -181,10 +198,10 @@ enum Answers {
 }
 
 impl AppendStream {
-    fn new(calls: &Calls, channel: Channel) -> AppendStream {
+    fn new(calls: &Calls, channel: Channel) -> Result<AppendStream, Error> {
         let (requests, received) = mpsc::unbounded_channel();
-        let opening = Box::pin(calls.append(channel, Received(received)));
-        AppendStream { requests, named: false, answers: Answers::Opening(opening) }
+        let opening = Box::pin(calls.append(channel, Received(received))?);
+        Ok(AppendStream { requests, named: false, answers: Answers::Opening(opening) })
     }
 
     fn send(&mut self, mut request: Outgoing, log: &str) {

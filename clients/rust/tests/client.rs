@@ -128,7 +128,7 @@ async fn values_that_cannot_be_right_are_refused() {
         let refused = Client::with_options([nobody()], ClientOptions { tls, ..options(200) }).unwrap_err();
         assert_eq!(seen(refused), invalid);
     }
-    let token = Some("secret\n".to_string());
+    let token = Some("secret\n".into());
     let refused = Client::with_options([nobody()], ClientOptions { token, ..options(200) }).unwrap_err();
     assert!(!refused.to_string().contains("secret"));
     assert_eq!(seen(refused), invalid);

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   type Admin,
   Client,
+  type ClientOptions,
   type Filter,
   type Hold,
   type LogConfig,
@@ -33,6 +34,8 @@ interface Command {
   certificate?: string;
   key?: string;
   token?: string;
+  token_function?: string;
+  environment?: { [name: string]: string };
   at?: object;
   resume?: object;
   [name: string]: unknown;
@@ -113,6 +116,8 @@ const clients = new Map<string, Client>();
 const producers = new Map<string, Producer>();
 const readers = new Map<string, Reader>();
 const handled = new Map<string, Handled>();
+const tokens = new Map<string, string>(); // that functions give, by client
+const troubles = new Map<string, (StrandlineError | undefined)[]>(); // that clients have told of
 
 /** What the handlers of a reader were called with. */
 class Handled {
@@ -157,14 +162,37 @@ function projection(c: Command): Projection | undefined {
   };
 }
 
+/** Waits until a client has told of trouble and of its end. */
+async function awaitTrouble(heard: (StrandlineError | undefined)[]) {
+  while (heard.length === 0 || heard.at(-1)) await sleep(5);
+  return { reason: heard[0]?.reason, retryable: heard[0]?.retryable };
+}
+
 async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<object | undefined> {
   if (c.do === "leaks") return leaks();
   if (c.do === "dial") {
     const pem = (path: string | undefined) => (path ? readFileSync(path) : undefined);
     const tls = c.authority ? { ca: pem(c.authority), cert: pem(c.certificate), key: pem(c.key) } : undefined;
-    clients.set(c.client, new Client(c.addresses, { tls, token: c.token, retryTimeMs: number(c, "retry_ms") }));
+    const heard: (StrandlineError | undefined)[] = [];
+    troubles.set(c.client, heard);
+    const options: ClientOptions = {
+      retryTimeMs: number(c, "retry_ms"),
+      onTrouble: (_, error) => void heard.push(error),
+    };
+    if (c.environment) {
+      clients.set(c.client, Client.fromEnvironment(options, c.environment));
+      return undefined;
+    }
+    let token: string | (() => string) | undefined = c.token;
+    if (c.token_function) {
+      tokens.set(c.client, c.token_function);
+      token = () => tokens.get(c.client) ?? "";
+    }
+    clients.set(c.client, new Client(c.addresses, { ...options, tls, token }));
     return undefined;
   }
+  if (c.do === "show-token") return void tokens.set(c.client, c.token ?? "");
+  if (c.do === "await-trouble") return awaitTrouble(troubles.get(c.client) ?? []);
   const client = clients.get(c.client) as Client;
   const producer = producers.get(c.producer) as Producer;
   const reader = readers.get(c.reader) as Reader;

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::{join_all, maybe_done};
 use futures_util::poll;
 use serde_json::{Value, json};
-use strandline::{Batch, Client, ClientOptions, Error, Identity, Producer, ProducerOptions, Sessions, Tls};
+use strandline::{
+    Batch, Client, ClientOptions, Error, Identity, Producer, ProducerOptions, Sessions, Tls, Token, TroubleHandler,
+};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -29,6 +31,8 @@ struct Runner {
     clients: Mutex<HashMap<String, Client>>,
     producers: Mutex<HashMap<String, Arc<Producer>>>,
     readers: Mutex<HashMap<String, Arc<Reading>>>,
+    tokens: Arc<Mutex<HashMap<String, String>>>, // that functions give, by client
+    troubles: Arc<Mutex<HashMap<String, Vec<Option<Value>>>>>, // by client; none: it continues
 }
 
 fn named<T: Clone>(all: &Mutex<HashMap<String, T>>, name: &str) -> T {
@@ -79,7 +83,9 @@ impl Runner {
         let reader = c.text("reader");
         match c.text("do") {
             "leaks" => return Ok(leaks().await),
-            "dial" => name(&self.clients, c.text("client"), dial(c)?),
+            "dial" => name(&self.clients, c.text("client"), self.dial(c)?),
+            "show-token" => name(&self.tokens, c.text("client"), c.text("token").to_string()),
+            "await-trouble" => return Ok(self.trouble(c).await),
             "hang-up" => {
                 if let Some(client) = forget(&self.clients, c.text("client")) {
                     client.close();
@@ -118,19 +124,53 @@ impl Runner {
     }
 }
 
-fn dial(c: &Command) -> Result<Client, Error> {
-    let file = |name: &str| c.get(name).as_str().map(|path| std::fs::read(path).expect("the file can be read"));
-    let (certificate, key) = (file("certificate"), file("key"));
-    let shown = certificate.is_some() || key.is_some();
-    let identity =
-        shown.then(|| Identity { certificate: certificate.unwrap_or_default(), key: key.unwrap_or_default() });
-    let mut options = ClientOptions {
-        tls: file("authority").map(|pem| Tls { authorities: Some(pem), identity }),
-        token: c.get("token").as_str().map(String::from),
-        ..Default::default()
-    };
-    options.retry_time = c.time("retry_ms").unwrap_or(options.retry_time);
-    Client::with_options(c.list::<String>("addresses"), options)
+impl Runner {
+    fn dial(&self, c: &Command) -> Result<Client, Error> {
+        let client = c.text("client").to_string();
+        let (troubles, of) = (self.troubles.clone(), client.clone());
+        let on_trouble: TroubleHandler = Arc::new(move |_, error| {
+            let mut all = troubles.lock().expect("not poisoned");
+            all.entry(of.clone()).or_default().push(error.map(failed));
+        });
+        let retry_time = c.time("retry_ms").unwrap_or(ClientOptions::default().retry_time);
+        if let Some(variables) = c.part("environment") {
+            let variable = |name: &str| variables.get(name).as_str().map(String::from);
+            return Client::from_variables(variable, |options| {
+                (options.retry_time, options.on_trouble) = (retry_time, Some(on_trouble));
+            });
+        }
+        let file = |name: &str| c.get(name).as_str().map(|path| std::fs::read(path).expect("the file can be read"));
+        let (certificate, key) = (file("certificate"), file("key"));
+        let shown = certificate.is_some() || key.is_some();
+        let identity =
+            shown.then(|| Identity { certificate: certificate.unwrap_or_default(), key: key.unwrap_or_default() });
+        let mut token = c.get("token").as_str().map(Token::from);
+        if let Some(first) = c.get("token_function").as_str() {
+            name(&self.tokens, &client, first.to_string());
+            let tokens = self.tokens.clone();
+            token = Some(Token::from_fn(move || Ok(named(&tokens, &client))));
+        }
+        let options = ClientOptions {
+            tls: file("authority").map(|pem| Tls { authorities: Some(pem), identity }),
+            token,
+            retry_time,
+            on_trouble: Some(on_trouble),
+            ..Default::default()
+        };
+        Client::with_options(c.list::<String>("addresses"), options)
+    }
+
+    /// Waits until the client has told of trouble and of its end.
+    async fn trouble(&self, c: &Command) -> Value {
+        loop {
+            let heard = self.troubles.lock().expect("not poisoned").get(c.text("client")).cloned().unwrap_or_default();
+            let (first, last) = (heard.first().cloned().flatten(), heard.last());
+            if let (Some(first), Some(None)) = (first, last) {
+                return json!({"reason": first["reason"], "retryable": first["retryable"]});
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
 }
 
 fn producer_options(c: &Command) -> ProducerOptions {

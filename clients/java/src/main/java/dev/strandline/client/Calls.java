@@ -9,9 +9,11 @@ import io.grpc.stub.ClientCalls;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
 import java.util.function.Function;
 
 /** Makes the calls of a client. Its methods wait. */
@@ -33,10 +35,34 @@ final class Calls {
   /** How long calls go on looking for a node that can answer. */
   final Duration retryTime;
 
-  Calls(Peers peers, Threads threads, Duration retryTime) {
+  private final BiConsumer<String, Optional<StrandlineException>> onTrouble;
+
+  Calls(
+      Peers peers,
+      Threads threads,
+      Duration retryTime,
+      BiConsumer<String, Optional<StrandlineException>> onTrouble) {
+    this.onTrouble = onTrouble;
     this.peers = peers;
     this.threads = threads;
     this.retryTime = retryTime;
+  }
+
+  /**
+   * Tells the application that a producer or reader of a log tries again, or with null that it
+   * continues. Never under a lock.
+   */
+  void trouble(String log, StrandlineException error) {
+    if (peers.closed()) {
+      return;
+    }
+    try {
+      onTrouble.accept(log, Optional.ofNullable(error));
+    } catch (RuntimeException e) {
+      // A handler that fails must end neither the producer nor the reader.
+      Thread thread = Thread.currentThread();
+      thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
+    }
   }
 
   /** What an error means to a user. A call that ends because the client was closed says so. */

@@ -1,12 +1,12 @@
 package dev.strandline.client;
 
 import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import io.grpc.netty.shaded.io.netty.channel.socket.nio.NioSocketChannel;
 import io.grpc.netty.shaded.io.netty.handler.ssl.SslContext;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
@@ -47,26 +47,39 @@ public final class Client implements AutoCloseable {
         throw wrong;
       }
     }
-    if (options.token != null && !options.token.chars().allMatch(c -> c > ' ' && c <= '~')) {
-      throw StrandlineException.invalid(
-          "the token has a character that no header can carry, such as a line break");
-    }
     SslContext context = options.tls == null ? null : options.tls.context();
-    Metadata headers = new Metadata();
-    if (options.token != null) {
-      headers.put(
-          Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER),
-          "Bearer " + options.token);
-    }
+    Token token = options.token == null ? null : new Token(options.token);
     threads = new Threads();
     Peers peers =
         new Peers(
             List.copyOf(addresses),
             anywhere,
-            address -> new Peer(address, dial(address, context), headers, threads));
-    calls = new Calls(peers, threads, options.retryTime);
+            address -> new Peer(address, dial(address, context), token, threads));
+    calls = new Calls(peers, threads, options.retryTime, options.onTrouble);
     admin = new Admin(calls, null);
     ends = new Ends(log -> admin.info(log).thenApply(LogInfo::end));
+  }
+
+  /**
+   * A client as the variables say that the command line takes too: STRANDLINE_SERVER (addresses
+   * with commas between them; 127.0.0.1:7171), STRANDLINE_TLS_CA, STRANDLINE_TLS_CERT,
+   * STRANDLINE_TLS_KEY, STRANDLINE_TOKEN_FILE or else STRANDLINE_TOKEN, and STRANDLINE_INSECURE.
+   * One that is wrong is INVALID.
+   */
+  public static Client fromEnvironment() {
+    return fromEnvironment(System.getenv(), o -> {});
+  }
+
+  /** The same with variables of the caller's, and options, which count more. */
+  public static Client fromEnvironment(
+      Map<String, String> variables, Consumer<ClientOptions> configure) {
+    Environment environment = new Environment(variables);
+    return new Client(
+        environment.addresses(),
+        o -> {
+          environment.configure(o);
+          configure.accept(o);
+        });
   }
 
   private ManagedChannel dial(String text, SslContext context) {

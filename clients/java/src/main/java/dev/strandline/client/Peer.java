@@ -9,7 +9,6 @@ import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.Status;
-import io.grpc.stub.MetadataUtils;
 import java.nio.channels.UnresolvedAddressException;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
@@ -36,13 +35,11 @@ final class Peer {
   private final Signal changed = new Signal();
   private volatile long left = System.nanoTime() - AVOIDED;
 
-  Peer(String address, ManagedChannel connection, Metadata headers, Threads threads) {
+  Peer(String address, ManagedChannel connection, Token token, Threads threads) {
     this.address = address;
     this.connection = connection;
     this.threads = threads;
-    channel =
-        ClientInterceptors.intercept(
-            connection, MetadataUtils.newAttachHeadersInterceptor(headers));
+    channel = token == null ? connection : ClientInterceptors.intercept(connection, token);
     watch();
   }
 

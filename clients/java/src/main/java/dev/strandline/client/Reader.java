@@ -266,6 +266,9 @@ public final class Reader implements Iterable<LogRecord>, AutoCloseable {
       return;
     }
     if (frame != null) {
+      if (trouble.any()) {
+        calls.trouble(log, null);
+      }
       trouble = new Trouble();
       take(frame);
     } else if (!options.follow || options.limited()) {
@@ -311,7 +314,10 @@ public final class Reader implements Iterable<LogRecord>, AutoCloseable {
     boolean again = move || why.again();
     if (!again || !trouble.worthAnother(why, reached, placed, width, calls.retryTime)) {
       fail(why);
-    } else if (!trouble.first()) {
+      return;
+    }
+    calls.trouble(log, why);
+    if (!trouble.first()) {
       trouble.pauses.between(route.tried(), width, bound);
     }
   }

@@ -29,6 +29,8 @@ final class Rounds {
   private AppendStream stream;
   private long appended; // requests
   private boolean scheduled; // a look at what can be sent
+  private boolean troubled; // the application was told so
+  private boolean continued; // what it has not been told yet
 
   Rounds(Calls calls, String log, Backlog backlog, ProducerSession session) {
     this.calls = calls;
@@ -62,7 +64,15 @@ final class Rounds {
         if (i.error().elsewhere()) {
           route.elsewhere(i.error());
         }
+        boolean told = i.error().again() && !i.error().is(Reason.TIMED_OUT) && !end.over();
+        if (told) {
+          synchronized (backlog) {
+            troubled = true;
+          }
+          calls.trouble(log, i.error());
+        }
         repair.repair(i, end);
+        tellOfEnd();
         deliver();
       }
     } finally {
@@ -79,6 +89,17 @@ final class Rounds {
     if (!calls.threads.onLoop(backlog::deliver)) {
       backlog.deliver();
     }
+  }
+
+  /** Tells the application when records are appended again after trouble. */
+  private void tellOfEnd() {
+    synchronized (backlog) {
+      if (!continued) {
+        return;
+      }
+      continued = false;
+    }
+    calls.trouble(log, null);
   }
 
   private boolean idle() {
@@ -180,18 +201,24 @@ final class Rounds {
     if (round.over()) {
       return;
     }
-    AppendStream opened =
-        new AppendStream(
-            peer,
-            this::take,
-            (of, error) -> {
-              Interruption i = new Interruption(calls.failure(error));
-              synchronized (backlog) {
-                if (stream == of) {
-                  interrupt(i);
+    AppendStream opened;
+    try {
+      opened =
+          new AppendStream(
+              peer,
+              this::take,
+              (of, error) -> {
+                Interruption i = new Interruption(calls.failure(error));
+                synchronized (backlog) {
+                  if (stream == of) {
+                    interrupt(i);
+                  }
                 }
-              }
-            });
+              });
+    } catch (StrandlineException e) { // there is no token
+      interrupt(new Interruption(e));
+      return;
+    }
     boolean late;
     synchronized (backlog) {
       late = round != over || round.over();
@@ -303,6 +330,7 @@ final class Rounds {
         takeRefusal(r, StrandlineException.of(answer.getRefused()));
       }
     }
+    tellOfEnd();
     backlog.deliver();
     send();
   }
@@ -322,6 +350,8 @@ final class Rounds {
       }
       if (count == r.count()) {
         appended++;
+        continued |= troubled;
+        troubled = false;
         backlog.settle(r, offsets);
       } else {
         backlog.settleError(

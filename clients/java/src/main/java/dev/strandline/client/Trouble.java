@@ -31,6 +31,11 @@ final class Trouble {
     return broken <= MAX_BROKEN && (patient || count < width || inTime);
   }
 
+  /** Whether there has been any. */
+  boolean any() {
+    return count > 0;
+  }
+
   /** Whether this is the first. */
   boolean first() {
     return count == 1;

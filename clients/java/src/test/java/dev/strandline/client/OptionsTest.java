@@ -7,11 +7,19 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptors;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -31,6 +39,84 @@ class OptionsTest {
     for (String token : List.of("secret\n", "sec ret", "secret\r\n", "s\u00e9cret")) {
       StrandlineException e = invalid(() -> new Client(NOBODY, o -> o.token(token)));
       assertFalse(e.getMessage().contains("ret"), e.getMessage());
+    }
+  }
+
+  @Test
+  void aFunctionGivesTheTokenOfEachCall() {
+    Iterator<String> tokens = List.of("one", "two", "line\nbreak").iterator();
+    Token token = new Token(tokens::next);
+    assertEquals("Bearer one", shown(token));
+    assertEquals("Bearer two", shown(token));
+    StrandlineException e = invalid(() -> shown(token));
+    assertFalse(e.getMessage().contains("line\n"), e.getMessage());
+    StrandlineException none = assertThrows(StrandlineException.class, () -> shown(token));
+    assertEquals(Reason.UNREACHABLE, none.reason());
+    assertEquals(Outcome.NOT_DONE, none.outcome());
+  }
+
+  /** The header of a call that is made with a token. */
+  private static String shown(Token token) {
+    Metadata sent = new Metadata();
+    Channel channel =
+        new Channel() {
+          @Override
+          public <Q, A> ClientCall<Q, A> newCall(MethodDescriptor<Q, A> m, CallOptions o) {
+            return new ClientCall<>() {
+              @Override
+              public void start(Listener<A> listener, Metadata headers) {
+                sent.merge(headers);
+              }
+
+              @Override
+              public void request(int count) {}
+
+              @Override
+              public void cancel(String message, Throwable cause) {}
+
+              @Override
+              public void halfClose() {}
+
+              @Override
+              public void sendMessage(Q message) {}
+            };
+          }
+
+          @Override
+          public String authority() {
+            return "";
+          }
+        };
+    ClientInterceptors.intercept(channel, token)
+        .newCall(Methods.HEALTH, CallOptions.DEFAULT)
+        .start(new ClientCall.Listener<>() {}, new Metadata());
+    return sent.get(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER));
+  }
+
+  @Test
+  void aTokenInAFileIsShownWithoutItsLineBreakAndOutlivesTheFile(@TempDir Path directory)
+      throws Exception {
+    Path file = directory.resolve("token");
+    Token.OfFile token = new Token.OfFile(file);
+    invalid(token::get);
+    Files.writeString(file, "one\n");
+    assertEquals("one", token.get());
+    Files.delete(file);
+    assertEquals("one", token.get());
+  }
+
+  @Test
+  void theEnvironmentSaysHowToConnect() {
+    assertEquals(List.of("127.0.0.1:7171"), new Environment(Map.of()).addresses());
+    Environment some = new Environment(Map.of("STRANDLINE_SERVER", "one:1, two:2"));
+    assertEquals(List.of("one:1", "two:2"), some.addresses());
+    ClientOptions options = new ClientOptions();
+    new Environment(Map.of("STRANDLINE_INSECURE", "True", "STRANDLINE_TOKEN", "secret\n"))
+        .configure(options);
+    assertTrue(options.insecure);
+    assertEquals("secret", options.token.get());
+    for (String wrong : List.of("INSECURE", "TLS_CA", "TLS_KEY")) {
+      invalid(() -> Client.fromEnvironment(Map.of("STRANDLINE_" + wrong, "maybe"), o -> {}));
     }
   }
 

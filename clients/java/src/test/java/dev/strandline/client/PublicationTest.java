@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class PublicationTest {
   private final Threads threads = new Threads();
-  private final Calls calls = new Calls(null, threads, Duration.ZERO);
+  private final Calls calls = new Calls(null, threads, Duration.ZERO, (log, error) -> {});
   private final AtomicInteger given = new AtomicInteger();
   private final CompletableFuture<Void> closed = new CompletableFuture<>();
 

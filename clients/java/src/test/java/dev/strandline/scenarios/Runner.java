@@ -8,6 +8,7 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import dev.strandline.client.Admin;
 import dev.strandline.client.Client;
+import dev.strandline.client.ClientOptions;
 import dev.strandline.client.Extent;
 import dev.strandline.client.Hold;
 import dev.strandline.client.LogConfig;
@@ -38,6 +39,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -62,6 +64,9 @@ public final class Runner {
   private final Map<String, Client> clients = new ConcurrentHashMap<>();
   private final Map<String, Producer> producers = new ConcurrentHashMap<>();
   private final Map<String, Reading> readers = new ConcurrentHashMap<>();
+  private final Map<String, String> tokens = new ConcurrentHashMap<>(); // that functions give
+  private final Map<String, List<Optional<StrandlineException>>> troubles =
+      new ConcurrentHashMap<>();
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final PrintStream out = new PrintStream(System.out, false, UTF_8);
 
@@ -180,6 +185,13 @@ public final class Runner {
       clients.put(c.text("client"), dial(c));
       return null;
     }
+    if (c.is("show-token")) {
+      tokens.put(c.text("client"), c.text("token"));
+      return null;
+    }
+    if (c.is("await-trouble")) {
+      return awaitTrouble(troubles.get(c.text("client")));
+    }
     Client client = clients.get(c.text("client"));
     Producer producer = producers.get(c.text("producer", ""));
     Reading reading = readers.get(c.text("reader", ""));
@@ -236,12 +248,31 @@ public final class Runner {
     return null;
   }
 
-  private static Client dial(Command c) {
-    List<String> addresses = c.texts("addresses").toList();
-    return new Client(
-        addresses,
+  private Client dial(Command c) {
+    String name = c.text("client");
+    List<Optional<StrandlineException>> heard = new CopyOnWriteArrayList<>();
+    troubles.put(name, heard);
+    Consumer<ClientOptions> always =
         o -> {
           c.number("retry_ms", n -> o.retryTime(Duration.ofMillis(n)));
+          o.onTrouble((log, error) -> heard.add(error));
+        };
+    if (c.json.has("environment")) {
+      Map<String, String> variables = new LinkedHashMap<>();
+      c.json
+          .getAsJsonObject("environment")
+          .entrySet()
+          .forEach(e -> variables.put(e.getKey(), e.getValue().getAsString()));
+      return Client.fromEnvironment(variables, always);
+    }
+    return new Client(
+        c.texts("addresses").toList(),
+        o -> {
+          always.accept(o);
+          if (c.json.has("token_function")) {
+            tokens.put(name, c.text("token_function"));
+            o.token(() -> tokens.get(name));
+          }
           if (c.json.has("authority")) {
             Path authority = Path.of(c.text("authority"));
             o.tls(new Tls(authority, path(c, "certificate"), path(c, "key")));
@@ -250,6 +281,15 @@ public final class Runner {
             o.token(c.text("token"));
           }
         });
+  }
+
+  /** Waits until a client has told of trouble and of its end. */
+  private static Object awaitTrouble(List<Optional<StrandlineException>> heard) throws Exception {
+    while (heard.isEmpty() || heard.get(heard.size() - 1).isPresent()) {
+      Thread.sleep(5);
+    }
+    StrandlineException first = heard.get(0).orElseThrow();
+    return Map.of("reason", first.reasonName(), "retryable", first.retryable());
   }
 
   private static Path path(Command c, String name) {
