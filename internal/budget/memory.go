@@ -32,9 +32,10 @@ type Memory struct {
 	Sessions *Shares
 	// Owners count open sessions by whose they are.
 	Owners *Owners
-	// Reads are chunks on their way to clients that have taken the chunk before in time,
-	// and those read ahead; SlowReads are those on their way to all other clients.
-	Reads, SlowReads *Pool
+	// Reads are chunks on their way to clients, and those read ahead. Those that a client has not
+	// taken in time are in StalledReads instead.
+	Reads        *Pool
+	StalledReads *Stalled
 	// Fetches are answers to Kafka's Fetch beyond the first chunk of each.
 	Fetches *Pool
 	// Calls and Polls are Kafka's requests other than Produce; Polls those that wait.
@@ -60,7 +61,7 @@ func New(size int64) *Memory {
 	return &Memory{
 		Owners: NewOwners(sessions),
 		size:   size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
-		Reads: NewPool(size / 8), SlowReads: NewPool(size / 8), Fetches: NewPool(part(16)),
+		Reads: NewPool(size / 8), StalledReads: NewStalled(size / 8), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Sessions: sessions, Groups: NewShares(size / 32),
 	}
 }
@@ -94,7 +95,7 @@ func (m *Memory) Use() []Use {
 		{"received", m.Received.Used(), m.Received.Size()},
 		{"sessions", m.Sessions.Used(), m.Sessions.Size()},
 		{"reads", m.Reads.Used(), m.Reads.Size()},
-		{"slow reads", m.SlowReads.Used(), m.SlowReads.Size()},
+		{"stalled reads", m.StalledReads.Used(), m.StalledReads.Size()},
 		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},
 		{"kafka calls", m.Calls.Used(), m.Calls.Size()},
 		{"kafka polls", m.Polls.Used(), m.Polls.Size()},

@@ -86,16 +86,14 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 	for i := range records {
 		mustAppend(t, n, "orders", fmt.Sprintf("%0*d", 10_000, i))
 	}
-	reads, slow := n.memory.Reads, n.memory.SlowReads
-	used := func() int64 { return reads.Used() + slow.Used() }
+	reads := n.memory.Reads
+	used := func() int64 { return reads.Used() + n.memory.StalledReads.Used() }
 	for _, short := range []bool{false, true} {
 		t.Run(fmt.Sprint("short of memory ", short), func(t *testing.T) {
 			if short {
-				for _, pool := range []*budget.Pool{reads, slow} {
-					others := pool.Size() - 2*runtime.ChunkRoom
-					require.True(t, pool.TryAcquire(others))
-					defer pool.Release(others)
-				}
+				others := reads.Size() - 2*runtime.ChunkRoom
+				require.True(t, reads.TryAcquire(others))
+				defer reads.Release(others)
 			}
 			before := used()
 			r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset, Metered: true})
@@ -109,7 +107,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, next, c.First)
 				if short {
-					require.Less(t, c.Bytes, 32<<10+20_000)
+					require.Less(t, c.Bytes, 64<<10+20_000)
 				}
 				for got, err := range c.Records {
 					require.NoError(t, err)
@@ -119,7 +117,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 				}
 				c.Release()
 				if i%3 == 0 {
-					r.Drop()
+					r.Drop(func() {})
 					require.Equal(t, before, used(), "nothing is held")
 				}
 			}
@@ -137,58 +135,40 @@ func TestAReaderThatIsClosedHoldsNothing(t *testing.T) {
 	mustAppend(t, n, "orders", "x")
 	r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset, Metered: true})
 	require.NoError(t, err)
-	_, err = r.Next(t.Context())
+	c, err := r.Next(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, runtime.ChunkRoom, n.memory.SlowReads.Used())
+	require.EqualValues(t, c.Bytes, n.memory.Reads.Used(), "no more than what the client has")
+	r.Drop(func() {})
+	require.Zero(t, n.memory.Reads.Used())
+	require.EqualValues(t, c.Bytes, n.memory.StalledReads.Used())
 	r.Close()
-	require.Zero(t, n.memory.SlowReads.Used())
+	require.Zero(t, n.memory.StalledReads.Used())
 }
 
-// Readers that take nothing of what they are given are many, because each holds one batch,
-// and do not keep one waiting that takes what it is given.
-func TestAReaderThatKeepsUpDoesNotWaitForThoseThatDoNot(t *testing.T) {
-	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Memory: budget.Least, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
+// A client that stops after what lies on the way to it has shown nothing: it is given little.
+func TestAClientIsGivenLittleUntilItHasTakenMoreThanLiesOnTheWayToIt(t *testing.T) {
+	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
-	const records, size, stalled = 100, 64 << 10, 300
-	for range records {
-		mustAppend(t, n, "orders", strings.Repeat("x", size))
+	for range 60 {
+		mustAppend(t, n, "orders", strings.Repeat("x", 30_000))
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	request := reading.Request{Until: reading.NoOffset, Metered: true}
-	keepsUp, err := n.Read(ctx, anyone, "orders", request)
+	r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Until: reading.NoOffset, Metered: true})
 	require.NoError(t, err)
-	c, err := keepsUp.Next(ctx)
-	require.NoError(t, err)
-	next := c.First + record.Offset(c.Count)
-	c.Release()
-
-	var served atomic.Int64
-	var waiting sync.WaitGroup
-	for range stalled {
-		r, err := n.Read(ctx, anyone, "orders", request)
+	defer r.Close()
+	next := func() int {
+		c, err := r.Next(t.Context())
 		require.NoError(t, err)
-		waiting.Go(func() {
-			defer r.Close()
-			if _, err := r.Next(ctx); err == nil {
-				served.Add(1)
-				<-ctx.Done()
-			}
-		})
-	}
-	require.Eventually(t, func() bool {
-		return n.memory.SlowReads.Waiting() && served.Load() >= 50 // of whole chunks there is room for 6
-	}, time.Minute, 10*time.Millisecond, "they hold a batch each")
-	for next < records {
-		c, err := keepsUp.Next(ctx)
-		require.NoError(t, err)
-		require.Equal(t, next, c.First)
-		next += record.Offset(c.Count)
+		require.EqualValues(t, c.Bytes, n.memory.Reads.Used())
 		c.Release()
+		return c.Bytes
 	}
-	keepsUp.Close()
-	cancel()
-	waiting.Wait()
-	require.Zero(t, n.memory.Reads.Used()+n.memory.SlowReads.Used())
+	taken := 0
+	for taken <= 256<<10 {
+		given := next()
+		require.LessOrEqual(t, given, 64<<10)
+		taken += given
+	}
+	require.Greater(t, next(), 128<<10)
+	r.Drop(func() {})
+	require.LessOrEqual(t, next(), 64<<10, "it has not taken something in time")
 }

@@ -30,7 +30,7 @@ func largeReads(t *testing.T, codec record.Codec) (n *Node, used func() int64) {
 	require.Nil(t, appendTo(t, n, "orders", &sequence.Append{
 		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: 1, Bytes: len(batch),
 	}).Refusal)
-	return n, func() int64 { return n.memory.Reads.Used() + n.memory.SlowReads.Used() }
+	return n, func() int64 { return n.memory.Reads.Used() + n.memory.StalledReads.Used() }
 }
 
 const large = 8 << 20
@@ -53,15 +53,15 @@ func TestAChunkOfALargeBatchTakesItsSizeOfTheMemory(t *testing.T) {
 	c.Release()
 	require.Zero(t, used())
 
-	others := n.memory.SlowReads.Size() - large
-	require.True(t, n.memory.SlowReads.TryAcquire(others))
+	others := n.memory.Reads.Size() - large
+	require.True(t, n.memory.Reads.TryAcquire(others))
 	r = readLarge(t, n, reading.Request{})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	_, err = r.Next(ctx)
 	cancel()
 	require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for more than a usual chunk takes")
 	require.Equal(t, others, used(), "and holds nothing")
-	n.memory.SlowReads.Release(others)
+	n.memory.Reads.Release(others)
 	c, err = r.Next(t.Context())
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, c.Bytes, large)
@@ -86,12 +86,12 @@ func TestWhatIsSelectedOfACompressedBatchTakesItsSizeOfTheMemory(t *testing.T) {
 	r.Close()
 	require.Zero(t, used(), "the client has gone without a word")
 
-	others := n.memory.SlowReads.Size() - large/2
-	require.True(t, n.memory.SlowReads.TryAcquire(others))
+	others := n.memory.Reads.Size() - large/2
+	require.True(t, n.memory.Reads.TryAcquire(others))
 	_, err = readLarge(t, n, reading.Request{Filter: selects}).Next(t.Context())
 	requireReason(t, record.Busy, err)
 	require.Equal(t, others, used())
-	n.memory.SlowReads.Release(others)
+	n.memory.Reads.Release(others)
 }
 
 func TestABatchThatIsInflatedTakesItsSizeOfTheMemory(t *testing.T) {
@@ -106,12 +106,12 @@ func TestABatchThatIsInflatedTakesItsSizeOfTheMemory(t *testing.T) {
 		require.GreaterOrEqual(t, used(), int64(large))
 	}
 	require.Equal(t, before, used())
-	others := n.memory.SlowReads.Size() - large
-	require.True(t, n.memory.SlowReads.TryAcquire(others))
+	others := n.memory.Reads.Size() - large
+	require.True(t, n.memory.Reads.TryAcquire(others))
 	for _, err := range c.Records {
 		requireReason(t, record.Busy, err)
 	}
-	n.memory.SlowReads.Release(others)
+	n.memory.Reads.Release(others)
 	c.Release()
 	require.Zero(t, used())
 }

@@ -39,6 +39,8 @@ type Chunk struct {
 	// more. It may be called once, by who has the only copy of the chunk, or
 	// not at all. Never nil in a chunk of Reader.Next.
 	Release func()
+	// shared: the parts lie in the tail, in no memory of the chunk's own.
+	shared bool
 	// slow is the memory that inflated batches count in while Records is at them; nil: nobody counts.
 	slow *metered
 }

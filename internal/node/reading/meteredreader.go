@@ -11,56 +11,81 @@ import (
 )
 
 // metered is how a metered reader uses the node's memory for reads. A chunk takes its
-// part of it until it is released, which a client that does not keep up puts off. So
-// no such client may hold much when memory is short: it is given copies of slices of
-// a chunk, one at a time, and if it does not take the next one soon (Reader.Drop)
-// the chunk is given up and read again later.
+// part of it until it is released, which a client that does not keep up puts off. So a
+// client that has just come, or that did not take a chunk in time, is given little at once,
+// and so is everybody where memory is short: copies of a few batches.
 //
-// Clients that have taken their last chunk in time have a part of the memory of their
-// own: in one line with thousands that take nothing they would wait as long as those.
+// What a client has not taken in time (Reader.Drop) leaves the memory that readers wait for, and
+// counts among what all stalled clients hold: a reader never waits for one that takes nothing.
 type metered struct {
-	keeping, slow *budget.Pool // of clients that keep up, and of all others
+	reads   *budget.Pool
+	stalled *budget.Stalled
 
 	mu sync.Mutex // Next against Drop
-	// keepsUp: a chunk was given out, and Drop has not been called since.
-	keepsUp bool
-	taken   *budget.Pool // of which a chunk's part was taken, for the chunk being read or in rest; nil: none
-	room    int64        // so much was taken: runtime.ChunkRoom, or more for a chunk of large batches
-	large   int64        // what the next chunk is known to take, if that is more
-	newest  *budget.Pool // reads when the newest chunk was asked for
+	// passed is what the client was given since it has not taken something in time.
+	passed int64
+	taken  bool  // a chunk's part was taken, for the chunk being read or in rest
+	room   int64 // so much was taken: runtime.ChunkRoom, or more for a chunk of large batches
+	large  int64 // what the next chunk is known to take, if that is more
 	// rest is the part of a chunk that was not given out yet; its parts lie in the
 	// memory of whole.
 	rest, whole Chunk
-	// settle gives back the part of the chunk given out last, if that was whole:
-	// whoever has it may not get to that when its client goes.
-	settle func()
-	// settleGrown gives back what the newest selection takes beside its chunk.
-	settleGrown func()
+
+	// given is what the client holds: whoever has it may not get to giving it back when its client
+	// goes.
+	given charges
 }
 
-// sliceBytes is what a slow client is given at once; a batch is never divided.
-const sliceBytes = 32 << 10
+const (
+	// littleBytes is what a client that may not keep up is given at once; a batch is never divided.
+	littleBytes = 64 << 10
+	// hiddenBytes is what a client seems to take that takes nothing: the window of its stream, and what gRPC
+	// takes of a message before it holds up who sends it, are 64 KiB each where nobody has set them.
+	hiddenBytes = 4 * littleBytes
+)
+
+// keepsUp reports whether the client has taken more than lies on the way to it.
+func (f *metered) keepsUp() bool { return f.passed > hiddenBytes }
+
+// little reports whether the client is to be given little: it may not keep up, or memory is short.
+func (f *metered) little() bool { return !f.keepsUp() || f.reads.Used() > f.reads.Size()/2 }
+
+// most is how much of a chunk of so many bytes is read at once.
+func (f *metered) most(bytes int) int {
+	if f != nil && f.little() {
+		return min(bytes, littleBytes)
+	}
+	return bytes
+}
 
 // take waits for the memory of a chunk if there is something to read.
 func (f *metered) take(ctx context.Context, r *Reader) error {
-	if f == nil || f.taken != nil {
+	if f == nil || f.taken {
 		return nil
 	}
 	if _, end, err := r.tail.Bounds(); err != nil || r.next >= end {
 		return nil // it will wait for more, and hold nothing meanwhile
 	}
 	room := max(runtime.ChunkRoom, f.large)
-	if err := f.reads().Acquire(ctx, room); err != nil {
+	if err := f.reads.Acquire(ctx, room); err != nil {
 		return err
 	}
-	f.taken, f.room, f.large = f.reads(), room, 0
+	f.taken, f.room, f.large = true, room, 0
 	return nil
 }
 
 func (f *metered) give() {
-	if f != nil && f.taken != nil {
-		f.taken.Release(f.room)
-		f.taken = nil
+	if f != nil && f.taken {
+		f.reads.Release(f.room)
+		f.taken = false
+	}
+}
+
+// shrink gives back what has been taken beyond so many bytes.
+func (f *metered) shrink(bytes int64) {
+	if bytes < f.room {
+		f.reads.Release(f.room - bytes)
+		f.room = bytes
 	}
 }
 
@@ -71,7 +96,7 @@ func (f *metered) fits(c Chunk) bool {
 	if more <= 0 {
 		return true
 	}
-	if f.taken.TryAcquire(more) {
+	if f.reads.TryAcquire(more) {
 		f.room += more
 		return true
 	}
@@ -83,36 +108,19 @@ func (f *metered) fits(c Chunk) bool {
 // grow counts bytes that something takes beside its chunk until release. It reports false if they are not there. One that
 // takes more than half of all is counted as half, so that it can be read at all.
 func (f *metered) grow(bytes int64) (release func(), ok bool) {
-	reads := f.newest
-	if bytes = min(bytes, reads.Size()/2); bytes > 0 && !reads.TryAcquire(bytes) {
+	bytes = max(min(bytes, f.reads.Size()/2), 0)
+	if bytes > 0 && !f.reads.TryAcquire(bytes) {
 		return nil, false
 	}
-	return sync.OnceFunc(func() { reads.Release(max(bytes, 0)) }), true
-}
-
-// reads is the part of the memory that the client has.
-func (f *metered) reads() *budget.Pool {
-	if f.keepsUp {
-		return f.keeping
-	}
-	return f.slow
-}
-
-// short reports whether memory is: whole chunks may take half of it, and those of clients
-// that have not shown that they keep up an eighth.
-func (f *metered) short() bool {
-	if f.taken == f.slow {
-		return f.taken.Used() > f.taken.Size()/8
-	}
-	return f.taken.Used() > f.taken.Size()/2
+	return f.given.add(f.reads, bytes).release, true
 }
 
 // nextMetered returns a whole chunk, which has its part of the memory until it is
-// released, or a copy of a slice of one.
+// released, or a copy of some of one.
 func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 	f := r.slow
 	if len(f.rest.Parts) > 0 {
-		return r.slice()
+		return r.few()
 	}
 	c, err := r.nextChunk(ctx)
 	if err != nil {
@@ -122,26 +130,25 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 		f.give()
 		return c, nil // nothing of it is in memory
 	}
-	if f.taken == nil {
+	if !f.taken {
 		// It came while nothing was there to be read; it is counted all the same.
-		switch {
-		case f.reads().TryAcquire(runtime.ChunkRoom):
-			f.taken, f.room = f.reads(), runtime.ChunkRoom
-		case c.Bytes <= sliceBytes:
-			return copied(c), nil
-		default:
+		if !f.reads.TryAcquire(runtime.ChunkRoom) {
 			return r.again(ctx, c)
 		}
+		f.taken, f.room = true, runtime.ChunkRoom
 	}
 	if !f.fits(c) {
 		return r.again(ctx, c)
 	}
-	if !f.short() {
-		c.Release = f.charged(c.Release, f.room)
+	if !f.little() {
+		if c.shared {
+			f.shrink(int64(c.Bytes))
+		}
+		c.Release = f.charged(c.Release)
 		return c, nil
 	}
 	f.whole, f.rest = c, c
-	return r.slice()
+	return r.few()
 }
 
 // again reads a chunk once more when there is memory for it.
@@ -151,52 +158,53 @@ func (r *Reader) again(ctx context.Context, c Chunk) (Chunk, error) {
 	return r.nextMetered(ctx)
 }
 
-// charged makes so much of the memory that the reader has taken that of a chunk.
-func (f *metered) charged(release func(), bytes int64) func() {
-	reads := f.taken
-	settle := sync.OnceFunc(func() { reads.Release(bytes) })
-	f.taken, f.settle = nil, settle
+// charged makes the memory that the reader has taken that of a chunk.
+func (f *metered) charged(release func()) func() {
+	f.taken = false
+	charge := f.given.add(f.reads, f.room)
 	return func() {
 		release()
-		settle()
+		charge.release()
 	}
 }
 
-// Wanted reports whether others wait for memory that the reader may hold.
-func (r *Reader) Wanted() bool { return r.slow != nil && r.slow.reads().Waiting() }
-
-// slice takes the next batches from rest. One that is larger than a slice is counted until
-// the client has taken it: only so are large batches bounded. A client that keeps up gets
-// all of rest then, and keeps the memory of a chunk; others get a copy of the batch and
-// keep no more than that, so that they can be many.
-func (r *Reader) slice() (Chunk, error) {
+// few takes the next batches from rest, together no more than littleBytes, at least one. What
+// is given is a copy, which counts for itself, so that clients that take nothing can be many. The rest is
+// kept while there is memory for it. A batch that is most of its chunk is not copied.
+func (r *Reader) few() (Chunk, error) {
 	f := r.slow
-	first, behind, err := record.Split(f.rest.Parts[0])
-	if err == nil && len(first) > sliceBytes {
+	first, _, err := record.Split(f.rest.Parts[0])
+	if err == nil && len(first) > littleBytes && 2*len(first) > f.rest.Bytes {
 		c := f.rest
-		if f.keepsUp || len(first) > runtime.ChunkRoom/4 {
-			c.Release = f.charged(f.whole.Release, f.room)
-			f.whole, f.rest = Chunk{}, Chunk{}
-			return c, nil
-		}
-		c = f.batch(first, behind)
-		r.giveUpRest()
+		c.Release = f.charged(f.whole.Release)
+		f.whole, f.rest = Chunk{}, Chunk{}
 		return c, nil
 	}
-	return f.batches()
+	c, err := f.batches()
+	if err != nil {
+		return c, err
+	}
+	if len(f.rest.Parts) > 0 && !f.reads.Waiting() && f.reads.TryAcquire(int64(c.Bytes)) {
+		c.Release = f.given.add(f.reads, int64(c.Bytes)).release
+		return c, nil
+	}
+	r.giveUpRest()
+	f.shrink(int64(c.Bytes))
+	c.Release = f.charged(c.Release)
+	return c, nil
 }
 
-// batches takes copies of the first batches out of rest, together no more than a slice.
+// batches takes copies of the first batches out of rest.
 func (f *metered) batches() (Chunk, error) {
 	c := f.rest
 	c.Parts, c.Bytes, c.Count = nil, 0, 0
 	next := c.First
-	for len(f.rest.Parts) > 0 && c.Bytes < sliceBytes {
+	for len(f.rest.Parts) > 0 && c.Bytes < littleBytes {
 		batch, rest, err := record.Split(f.rest.Parts[0])
 		if err != nil {
 			return c, record.Refuse(record.Corrupt, "stored batch at offset %d: %v", next, err)
 		}
-		if c.Bytes > 0 && c.Bytes+len(batch) > sliceBytes {
+		if c.Bytes > 0 && c.Bytes+len(batch) > littleBytes {
 			break
 		}
 		c.Parts = append(c.Parts, batch)
@@ -209,29 +217,8 @@ func (f *metered) batches() (Chunk, error) {
 	end := f.rest.First + record.Offset(f.rest.Count)
 	next = min(next, end)
 	c.Count = int(next - c.First)
-	f.rest.First, f.rest.Count = next, int(end-next)
-	c = copied(c)
-	if len(f.rest.Parts) == 0 {
-		f.whole.Release()
-		f.whole, f.rest = Chunk{}, Chunk{}
-		f.give()
-	}
-	return c, nil
-}
-
-// batch takes a copy of the first batch out of rest, and keeps no more memory than for it.
-func (f *metered) batch(first record.Batch, behind []byte) Chunk {
-	c := f.rest
-	next := min(first.BaseOffset()+record.Offset(first.Count()), c.First+record.Offset(c.Count))
-	c.Parts, c.Bytes, c.Count = [][]byte{first}, len(first), int(next-c.First)
-	f.rest.First, f.rest.Count = next, f.rest.Count-c.Count
-	if f.rest.Parts[0] = behind; len(behind) == 0 {
-		f.rest.Parts = f.rest.Parts[1:]
-	}
-	f.taken.Release(f.room - int64(len(first)))
-	c = copied(c)
-	c.Release = f.charged(c.Release, int64(len(first)))
-	return c
+	f.rest.First, f.rest.Count, f.rest.Bytes = next, int(end-next), f.rest.Bytes-c.Bytes
+	return copied(c), nil
 }
 
 // copied is a chunk in memory of its own.
@@ -241,14 +228,16 @@ func copied(c Chunk) Chunk {
 	return c
 }
 
-// Drop gives up what the reader holds besides the chunk that it gave out last; it is
-// read again when it is asked for. It may be called beside Next, and does nothing
-// then.
-func (r *Reader) Drop() {
+// Drop notes that the client has not taken in time what the reader gave out last. What the reader holds
+// besides is given up, and is read again when it is asked for. What the client holds is counted among what
+// all stalled clients hold; where others need it, end is called, which ends the read. Drop may be called beside
+// Next, and does nothing then, and again, which it needs where stalled clients hold too much.
+func (r *Reader) Drop(end func()) {
 	if r.slow != nil && r.slow.mu.TryLock() {
 		defer r.slow.mu.Unlock()
-		r.slow.keepsUp = false
+		r.slow.passed = 0
 		r.drop()
+		r.slow.given.stall(r.slow.stalled, end)
 	}
 }
 

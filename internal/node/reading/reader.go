@@ -70,8 +70,9 @@ type Source struct {
 	Filter *filter.Filter
 	// Skipped counts segments that a filter did not have to read.
 	Skipped func(segments int)
-	// Reads and SlowReads are what metered chunks are counted in, see budget.Memory.
-	Reads, SlowReads *budget.Pool
+	// Reads and Stalled are what metered chunks are counted in, see budget.Memory.
+	Reads   *budget.Pool
+	Stalled *budget.Stalled
 }
 
 // New begins a read at first. closed is called when it is closed.
@@ -90,7 +91,7 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	if q.Metered {
-		r.slow = &metered{keeping: s.Reads, slow: s.SlowReads}
+		r.slow = &metered{reads: s.Reads, stalled: s.Stalled}
 	}
 	return r
 }
@@ -126,9 +127,8 @@ func (r *Reader) nextWhole(ctx context.Context) (Chunk, error) {
 	}
 	r.slow.mu.Lock()
 	defer r.slow.mu.Unlock()
-	r.slow.newest = r.slow.reads()
 	c, err := r.nextMetered(ctx)
-	r.slow.keepsUp = r.slow.keepsUp || err == nil
+	r.slow.passed += int64(c.Bytes)
 	return c, err
 }
 
@@ -137,12 +137,12 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 		if r.done || r.next >= r.until {
 			return Chunk{}, io.EOF
 		}
-		size := chunkBytes
+		size := r.slow.most(chunkBytes)
 		if r.paced {
 			if err := r.pacer.hold(ctx, r.given); err != nil {
 				return Chunk{}, err
 			}
-			size = pacedChunkBytes
+			size = min(size, pacedChunkBytes)
 		}
 		if err := r.log.Fresh(&r.request); err != nil {
 			return Chunk{}, err
@@ -169,7 +169,7 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 				return Chunk{}, err
 			}
 			r.given = c.Bytes
-			c.Start, c.End, c.Release, c.Age = start, end, entries.Release, age
+			c.Start, c.End, c.Release, c.Age, c.shared = start, end, entries.Release, age, !entries.Stored()
 			if c.Count == 0 {
 				r.slow.give()
 				continue
@@ -218,11 +218,7 @@ func (r *Reader) Close() {
 		r.slow.mu.Lock()
 		defer r.slow.mu.Unlock()
 		r.drop()
-		for _, settle := range []func(){r.slow.settle, r.slow.settleGrown} {
-			if settle != nil {
-				settle()
-			}
-		}
+		r.slow.given.releaseAll()
 	}
 	r.reader.Close()
 	if r.closed != nil {

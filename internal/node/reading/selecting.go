@@ -138,7 +138,7 @@ func (s *selecting) count(out *Chunk, bytes int) error {
 		return s.ending
 	}
 	whole := out.Release
-	f.settleGrown, out.Release = release, func() {
+	out.Release = func() {
 		whole()
 		release()
 	}
@@ -385,7 +385,7 @@ func (p *pass) countInflated() bool {
 	if p.uncounted == 0 || p.reader.slow == nil {
 		return true
 	}
-	if !p.reader.slow.keeping.TryAcquire(p.uncounted) {
+	if !p.reader.slow.reads.TryAcquire(p.uncounted) {
 		return false
 	}
 	p.counted, p.uncounted = p.uncounted, 0
@@ -395,7 +395,7 @@ func (p *pass) countInflated() bool {
 // releaseInflated gives back what was counted.
 func (p *pass) releaseInflated() {
 	if p.counted > 0 {
-		p.reader.slow.keeping.Release(p.counted)
+		p.reader.slow.reads.Release(p.counted)
 	}
 	p.counted, p.uncounted = 0, 0
 }
@@ -417,7 +417,7 @@ func (p *pass) inflate(ctx context.Context, w *record.Walk, b record.Batch, memo
 		return err
 	}
 	if p.reader.slow != nil {
-		reads := p.reader.slow.keeping
+		reads := p.reader.slow.reads
 		room := min(int64(inflateRoom), reads.Size()/2)
 		if !reads.TryAcquire(room) {
 			return record.Refuse(record.Busy, "no memory to inflate a large batch at offset %d; read on in a moment", p.at)

@@ -55,7 +55,7 @@ func selectingOver(t *testing.T, turns *Turns, spec filter.Spec, codec record.Co
 	require.True(t, reads.TryAcquire(runtime.ChunkRoom))
 	r := &Reader{
 		log: log, tail: new(tail.Tail), reader: new(runtime.Reader), until: math.MaxInt64, next: record.Offset(records),
-		slow: &metered{keeping: reads, slow: reads, taken: reads, keepsUp: true, rest: c, whole: c},
+		slow: &metered{reads: reads, taken: true, room: runtime.ChunkRoom, passed: hiddenBytes + 1, rest: c, whole: c},
 	}
 	selects := newSelecting(r, new(Request), Source{Filter: f, Turns: turns}, 0)
 	selects.query = nil // there are no segments
@@ -110,7 +110,7 @@ func TestWhatAFilterHasInflatedIsCountedWhileItWaitsForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := &Turns{all: budget.NewTurns(1)}
 		s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
-		reads := s.reader.slow.keeping
+		reads := s.reader.slow.reads
 		before := reads.Used()
 		p := pass{selecting: s, chunk: &chunk}
 		require.NoError(t, p.turn.begin(t.Context(), turns))
@@ -136,7 +136,7 @@ func TestWhatAFilterHasInflatedIsCountedWhileItWaitsForATurn(t *testing.T) {
 func TestAFilterWithoutMemoryDoesNotWaitWithWhatItHasInflated(t *testing.T) {
 	turns := &Turns{all: budget.NewTurns(1)}
 	s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
-	reads := s.reader.slow.keeping
+	reads := s.reader.slow.reads
 	require.True(t, reads.TryAcquire(reads.Size()-reads.Used()))
 	p := pass{selecting: s, chunk: &chunk}
 	require.NoError(t, p.turn.begin(t.Context(), turns))
@@ -164,13 +164,13 @@ func TestAFilteredReadEndsWithItsContextWhileItWaitsForATurn(t *testing.T) {
 func TestAReadShowsItsProgressWhileItWaitsForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := &Turns{all: budget.NewTurns(1)}
-		s, _, c := selectingOver(t, turns, filter.Spec{Where: `size > 100`}, record.None, 2000)
-		again := slices.Clone(record.Batch(c.Parts[0])) // two are more than a slice
-		again.SetBaseOffset(2000)
-		c.Parts, c.Count, s.reader.next = append(c.Parts, again), 4000, 4000
+		s, _, c := selectingOver(t, turns, filter.Spec{Where: `size > 100`}, record.None, 5000)
+		again := slices.Clone(record.Batch(c.Parts[0])) // two are more than what is given at once
+		again.SetBaseOffset(5000)
+		c.Parts, c.Count, s.reader.next = append(c.Parts, again), 10000, 10000
 		s.reader.slow.rest, s.reader.slow.whole = c, c
-		reads := s.reader.slow.keeping
-		require.True(t, reads.TryAcquire(reads.Size()-reads.Used()))
+		reads := s.reader.slow.reads
+		require.True(t, reads.TryAcquire(reads.Size()-reads.Used()-littleBytes))
 		var before, behind turn
 		require.NoError(t, before.begin(t.Context(), turns))
 		go func() {
@@ -187,7 +187,7 @@ func TestAReadShowsItsProgressWhileItWaitsForATurn(t *testing.T) {
 		begun := time.Now()
 		shown, err := s.next(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, 2000, shown.Next)
+		require.EqualValues(t, 5000, shown.Next)
 		require.Equal(t, progressTime, time.Since(begun))
 		time.Sleep(2 * time.Hour) // the other one has its turn
 	})
@@ -254,7 +254,7 @@ func skippingOver(t *testing.T, look time.Duration, segments int) (*selecting, *
 	f, err := filter.New(filter.Spec{Keys: [][]byte{[]byte("b")}})
 	require.NoError(t, err)
 	log, reads := &endingLog{}, budget.NewPool(1<<30)
-	of := Source{Log: log, Replica: replica.Replica, Turns: NewTurns(), Filter: f, Skipped: func(int) {}, Reads: reads, SlowReads: reads}
+	of := Source{Log: log, Replica: replica.Replica, Turns: NewTurns(), Filter: f, Skipped: func(int) {}, Reads: reads, Stalled: budget.NewStalled(1 << 30)}
 	r := New(of, Request{Until: NoOffset, Follow: true, Metered: true}, 0, func() {})
 	t.Cleanup(r.Close)
 	return r.selecting, log, stored

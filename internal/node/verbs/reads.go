@@ -49,7 +49,7 @@ func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 		return nil, err
 	}
 	h.Readers.Add(1)
-	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Turns: turns, Filter: selects, Skipped: rd.metrics.Skipped, Reads: rd.memory.Reads, SlowReads: rd.memory.SlowReads}, q, first, func() { h.Readers.Add(-1) }), nil
+	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Turns: turns, Filter: selects, Skipped: rd.metrics.Skipped, Reads: rd.memory.Reads, Stalled: rd.memory.StalledReads}, q, first, func() { h.Readers.Add(-1) }), nil
 }
 
 // makeSure waits until this replica knows what the read asks for.

@@ -29,6 +29,9 @@ type Reader struct {
 	ahead chan fetched
 }
 
+// leastAhead: who reads less at once may not want more.
+const leastAhead = 128 << 10
+
 // fetched is what a read of the tail or of segments gave.
 type fetched struct {
 	frames []segment.Entry
@@ -63,7 +66,7 @@ func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 	if r.looked > 0 {
 		end = min(end, r.looked)
 	}
-	if r.cursor != nil && r.next < end {
+	if r.cursor != nil && r.next < end && maxBytes >= leastAhead {
 		r.readAhead(end, maxBytes)
 	}
 	return c, nil

@@ -107,8 +107,7 @@ type fakeReader struct {
 
 func (r fakeReader) First() record.Offset { return r.request.From.Offset }
 func (r fakeReader) Log() uint64          { return 9 }
-func (r fakeReader) Drop()                {}
-func (r fakeReader) Wanted() bool         { return false }
+func (r fakeReader) Drop(func())          {}
 func (r fakeReader) Close()               {}
 
 func (r fakeReader) Next(ctx context.Context) (reading.Chunk, error) {

@@ -47,12 +47,12 @@ type readStream struct {
 // it has been trimmed.
 const takeTime = time.Minute
 
-// Drop and Wanted implement rpc.Reader.
-func (s *readStream) Drop() { s.reader.Drop() }
-
-func (s *readStream) Wanted() bool {
-	taken := s.taken.Load()
-	return taken != 0 && time.Since(time.Unix(0, taken)) >= takeTime || s.reader.Wanted()
+// Drop implements rpc.Reader.
+func (s *readStream) Drop(end func()) {
+	if taken := s.taken.Load(); taken != 0 && time.Since(time.Unix(0, taken)) >= takeTime {
+		end()
+	}
+	s.reader.Drop(end)
 }
 
 // Read serves a read until a limit, the end of the log or, if it follows, until

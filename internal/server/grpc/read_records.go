@@ -31,7 +31,7 @@ type recordFrames struct {
 }
 
 func (f *recordFrames) send(c reading.Chunk) error {
-	defer c.Release() // gRPC has copies of what it still sends
+	defer c.Release()
 	f.frame.LogId = f.stream.id
 	f.frame.StartOffset, f.frame.EndOffset = int64(c.Start), int64(c.End)
 	f.frame.Age = nil
@@ -95,7 +95,7 @@ func (f *recordFrames) flush(next record.Offset) error {
 		f.frame.FirstOffset = records[0].Offset
 	}
 	f.frame.RecordCount = int32(len(records))
-	err := f.stream.stream.SendMsg(&f.frame)
+	err := f.stream.server.SendToReader(f.stream.stream, &f.frame)
 	for _, m := range records {
 		m.Key, m.Value = nil, nil // chunks are not kept for a slow stream's sake
 		clear(m.Headers)

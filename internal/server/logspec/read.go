@@ -13,6 +13,7 @@ import (
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/rpc"
 )
 
 // replyBytes is where a reply of entries ends. A client that is not configured
@@ -47,7 +48,7 @@ func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStre
 	if err := d.ensureLog(ctx); err != nil {
 		return err
 	}
-	replies := &replies{stream: stream}
+	replies := &replies{server: d.server, stream: stream}
 	reader, err := d.begin(ctx, record.Offset(index-1), replies)
 	if err != nil {
 		return err
@@ -107,6 +108,7 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 
 // replies turns chunks into replies of entries.
 type replies struct {
+	server *rpc.Server
 	stream grpc.ServerStreamingServer[logspec.ReadReply]
 	ok     logspec.ReadReply_OK
 	size   int
@@ -114,7 +116,7 @@ type replies struct {
 }
 
 func (f *replies) send(c reading.Chunk) error {
-	defer c.Release() // gRPC has copies of what it still sends
+	defer c.Release()
 	for r, err := range c.Records {
 		if err != nil {
 			return err
@@ -145,7 +147,7 @@ func (f *replies) add(r record.Record) error {
 
 // flush sends the entries so far; none are a sign of life.
 func (f *replies) flush() error {
-	err := f.stream.Send(&logspec.ReadReply{Reply: &logspec.ReadReply_Ok{Ok: &f.ok}})
+	err := f.server.SendToReader(f.stream, &logspec.ReadReply{Reply: &logspec.ReadReply_Ok{Ok: &f.ok}})
 	for _, e := range f.ok.Entries {
 		e.Data = nil
 	}

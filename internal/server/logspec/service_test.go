@@ -167,9 +167,8 @@ type fakeReader struct {
 	next record.Offset
 }
 
-func (r *fakeReader) Close()       {}
-func (r *fakeReader) Wanted() bool { return false }
-func (r *fakeReader) Drop() {
+func (r *fakeReader) Close() {}
+func (r *fakeReader) Drop(func()) {
 	select {
 	case r.dropped <- struct{}{}:
 	default:

@@ -25,8 +25,15 @@ var serverCodec encoding.CodecV2 = codec{wire.Codec}
 type codec struct{ encoding.CodecV2 }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if s, ok := v.(*sending); ok {
+	switch s := v.(type) {
+	case *sending:
 		return s.encode(c)
+	case *waiting:
+		data, err := c.CodecV2.Marshal(s.message)
+		if err != nil {
+			return nil, err
+		}
+		return counting(data, s), nil
 	}
 	return c.CodecV2.Marshal(v)
 }

@@ -202,12 +202,5 @@ func (s *sending) encode(c codec) (data mem.BufferSlice, err error) {
 	} else if data, err = c.CodecV2.Marshal(s.answer); err != nil {
 		return nil, err
 	}
-	if len(data) == 0 {
-		data = mem.BufferSlice{mem.SliceBuffer{}}
-	}
-	counted := countedBuffers.Get().(*countedBuffer)
-	counted.Buffer, counted.of = data[len(data)-1], s.from
-	counted.uses.Store(1)
-	data[len(data)-1] = counted
-	return data, nil
+	return counting(data, s.from), nil
 }

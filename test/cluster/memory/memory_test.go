@@ -88,7 +88,7 @@ func TestStalledReadersStayWithinTheNodesMemory(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	requireMemoryBelow(t, n, allowed(*stalledMiB<<19))
-	for _, part := range []string{"reads", "slow reads"} {
+	for _, part := range []string{"reads", "stalled reads"} {
 		require.Eventually(t, func() bool { return c.Metric(n, fmt.Sprintf("strandline_memory_used_bytes{part=%q}", part)) == 0 },
 			cluster.Patience, 50*time.Millisecond, "the node has noticed that all have left: %s", part)
 	}
