@@ -11,6 +11,10 @@ import (
 // much as is left for all others together: one has half, two a third each. Its further
 // requests wait until earlier ones have arrived; what waits is served holder by holder.
 //
+// What fits passes what waits for more, but no request is passed by more than the whole: then those
+// behind it wait, too, if nothing else of its holder is arriving. So one that needs much is not kept
+// waiting by many that need little, and a holder that has much keeps nobody else waiting.
+//
 // A request of more than a quarter of the whole is not counted. There is one at a time.
 type Arriving struct {
 	size int64
@@ -29,6 +33,8 @@ type Arriving struct {
 type arrival struct {
 	bytes   int64
 	granted chan struct{}
+	// passed is how much of others was let in before it, since it was the first of its holder.
+	passed int64
 }
 
 // NewArriving makes a part of so many bytes.
@@ -39,7 +45,7 @@ func NewArriving(size int64) *Arriving {
 // Acquire waits until a request of a holder may be received. The error is that of ctx.
 func (a *Arriving) Acquire(ctx context.Context, holder string, bytes int64) error {
 	a.mu.Lock()
-	if len(a.waiting[holder]) == 0 && a.fits(holder, bytes) {
+	if len(a.waiting[holder]) == 0 && a.fits(holder, bytes) && (a.isLarge(bytes) || a.first() == nil) {
 		a.take(holder, bytes)
 		a.mu.Unlock()
 		return nil
@@ -111,6 +117,21 @@ func (a *Arriving) take(holder string, bytes int64) {
 	}
 	a.used += bytes
 	a.held[holder] += bytes
+	for _, other := range a.next {
+		if other != holder {
+			a.waiting[other][0].passed += bytes
+		}
+	}
+}
+
+// first returns the request that no other may pass any more, or nil. The caller holds mu.
+func (a *Arriving) first() *arrival {
+	for _, holder := range a.next {
+		if w := a.waiting[holder][0]; w.passed >= a.size && a.held[holder] == 0 && !a.isLarge(w.bytes) {
+			return w
+		}
+	}
+	return nil
 }
 
 func (a *Arriving) give(holder string, bytes int64) {
@@ -130,7 +151,7 @@ func (a *Arriving) grant() {
 		again = false
 		for _, holder := range slices.Clone(a.next) {
 			w := a.waiting[holder][0]
-			if !a.fits(holder, w.bytes) {
+			if first := a.first(); first != nil && first != w && !a.isLarge(w.bytes) || !a.fits(holder, w.bytes) {
 				continue
 			}
 			a.take(holder, w.bytes)

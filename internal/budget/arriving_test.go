@@ -89,3 +89,53 @@ func TestWhoGivesUpLeavesNothingBehind(t *testing.T) {
 		require.True(t, isIn(enter(t, a, "bob", 100)))
 	})
 }
+
+// Many that need little keep the part so full that one that needs a quarter never fits.
+func TestARequestIsNotPassedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewArriving(1000)
+		for i := range 8 {
+			require.True(t, isIn(enter(t, a, fmt.Sprint("small", i), 100)))
+		}
+		alices := enter(t, a, "alice", 250)
+		require.False(t, isIn(alices))
+		oldest := 0
+		turn := func() <-chan struct{} { // the oldest has arrived, and another one comes
+			a.Release(fmt.Sprint("small", oldest), 100)
+			oldest++
+			return enter(t, a, fmt.Sprint("small", oldest+7), 100)
+		}
+		for i := range 10 {
+			require.True(t, isIn(turn()), i)
+			require.False(t, isIn(alices))
+		}
+		var behind []<-chan struct{}
+		for !isIn(alices) {
+			last := turn()
+			require.False(t, isIn(last) && !isIn(alices), "nobody passes it any more")
+			behind = append(behind, last)
+			require.Less(t, len(behind), 8)
+		}
+		a.Release("alice", 250)
+		for i, in := range behind {
+			require.True(t, isIn(in), i)
+		}
+		require.False(t, a.Waiting())
+	})
+}
+
+func TestAHolderThatHasSomethingKeepsNobodyWaitingForMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewArriving(1000)
+		require.True(t, isIn(enter(t, a, "mallory", 250)))
+		require.True(t, isIn(enter(t, a, "alice", 150)))
+		more := enter(t, a, "mallory", 240)
+		require.False(t, isIn(more))
+		for i := range 30 {
+			require.True(t, isIn(enter(t, a, "bob", 100)), i)
+			a.Release("bob", 100)
+			require.True(t, isIn(enter(t, a, "alice", 100)), i)
+			a.Release("alice", 100)
+		}
+	})
+}
