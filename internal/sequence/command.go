@@ -17,7 +17,7 @@ func (s commands) Command(c record.Command) Answer {
 	}
 	// An epoch ends once each time that a program starts. Without it a program that was restarted
 	// cannot learn which of its records are in the log until the disks have room.
-	if s.room == RoomForTrims && !s.makesRoom(c) && c.Kind != record.EndEpoch {
+	if s.room == RoomForTrims && !s.MakesRoom(c) && c.Kind != record.EndEpoch {
 		return s.refuse(s.noRoomForCommands())
 	}
 	switch c.Kind {

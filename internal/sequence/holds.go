@@ -161,9 +161,9 @@ func (s commands) setHold(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Start: h.Offset, End: s.log.end}
 }
 
-// makesRoom reports whether a command lets records be trimmed: a trim, the release of a
+// MakesRoom reports whether a command lets records be trimmed: a trim, the release of a
 // hold, or a move of one towards the end that makes it no larger.
-func (s commands) makesRoom(c record.Command) bool {
+func (s commands) MakesRoom(c record.Command) bool {
 	if c.Kind != record.SetHold {
 		return c.Kind == record.Trim || c.Kind == record.ReleaseHold
 	}

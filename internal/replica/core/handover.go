@@ -108,6 +108,11 @@ func (h *handover) holdsAppends() bool {
 	return h.to != 0 || len(h.roomier) > 0 && h.leaving < leaveTicks
 }
 
+// holdsTrims reports whether what makes room waits as well, while appends do. Raft takes nothing while
+// leadership is being handed over, and it is handed over when nothing is in flight: what comes in
+// every other tick waits, so that it does not depend on how much is trimmed.
+func (h *handover) holdsTrims() bool { return h.to != 0 || h.leaving%2 == 0 }
+
 // leaveFullDisk lets a replica lead that has room where this one has too little: the one that
 // has most when nothing is in flight any more. It tries
 // at each tick of every other second, so that appends which wait for one that does not take over are answered.

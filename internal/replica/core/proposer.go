@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -30,14 +32,18 @@ func (p *proposer) propose() {
 	p.round.out.Again = 0
 	p.proposals.gather.begin(len(p.queue), len(p.proposals.list) == 0, p.round.now.Nano)
 	p.cover()
-	for p.group.role == leaderReady && len(p.queue) > 0 && !p.handover.holdsAppends() && !p.sequencer.Behind() {
+	for p.group.role == leaderReady && !p.sequencer.Behind() {
+		most := p.mayPropose()
+		if most == 0 {
+			return
+		}
 		if !p.proposals.mayAdd(len(p.queue), p.queued, p.round.now) {
 			if p.proposals.gather.target != 0 {
 				p.round.out.Again = p.proposals.gather.until
 			}
 			return
 		}
-		decided, taken, bytes := p.decide()
+		decided, taken, bytes := p.decide(most)
 		dropped := p.send(p.sequencer.Seal(p.round.now.Unix), bytes, timing{arrived: taken[0].Arrived, dequeued: taken[0].dequeued, proposed: p.round.now.Nano})
 		p.deferAnswers(decided, taken, dropped)
 		clear(decided)
@@ -60,10 +66,40 @@ func (p *proposer) cover() {
 	}
 }
 
-// decide drains the queue into the sequencer until an entry is full.
-func (p *proposer) decide() (decided []sequence.Answer, taken []*Request, bytes int) {
+// mayPropose returns how many of the queue may be proposed. While appends wait for another leader, what makes
+// room on the disk of this one goes before them: it may be what the disk waits for.
+func (p *proposer) mayPropose() int {
+	switch {
+	case len(p.queue) == 0 || !p.handover.holdsAppends():
+		return len(p.queue)
+	case p.handover.holdsTrims():
+		return 0
+	}
+	makesRoom := func(r *Request) bool { return r.Command != nil && p.sequencer.MakesRoom(*r.Command) }
 	n := 0
-	for n < len(p.queue) && bytes < p.proposals.limits.Table.EntryTarget {
+	for _, r := range p.queue {
+		if makesRoom(r) {
+			n++
+		}
+	}
+	if n > 0 && n < len(p.queue) {
+		slices.SortStableFunc(p.queue, func(a, b *Request) int {
+			switch first := makesRoom(a); {
+			case first == makesRoom(b):
+				return 0
+			case first:
+				return -1
+			}
+			return 1
+		})
+	}
+	return n
+}
+
+// decide drains so many of the queue into the sequencer, or until an entry is full.
+func (p *proposer) decide(most int) (decided []sequence.Answer, taken []*Request, bytes int) {
+	n := 0
+	for n < most && bytes < p.proposals.limits.Table.EntryTarget {
 		r := p.queue[n]
 		n++
 		bytes += r.bytes()

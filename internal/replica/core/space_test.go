@@ -125,7 +125,13 @@ func TestALeaderWithoutRoomRefusesWhenNobodyTakesOver(t *testing.T) {
 	}
 	c.all[l].core.SetRoom(sequence.RoomForCommands, sequence.RoomForRecords, l%3+1)
 	waits = c.append(l, values(t, "waits"))
-	for range leaveTicks + 2 {
+	trimmed := c.command(l, record.Command{Kind: record.Trim, Offset: 1})
+	for range 3 {
+		c.tick()
+	}
+	require.Nil(t, waits.Refusal)
+	require.EqualValues(t, 1, trimmed.Start, "it makes room, and does not wait with what needs some")
+	for range leaveTicks {
 		c.tick()
 	}
 	require.True(t, c.all[l].core.Group.Leads())
