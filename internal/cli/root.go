@@ -11,6 +11,7 @@ import (
 	"strandline.dev/internal/cli/certs"
 	"strandline.dev/internal/cli/cluster"
 	"strandline.dev/internal/cli/contexts"
+	"strandline.dev/internal/cli/groups"
 	"strandline.dev/internal/cli/inspect"
 	"strandline.dev/internal/cli/log"
 	"strandline.dev/internal/cli/records"
@@ -75,6 +76,7 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 		records.NewRead(c),
 		records.NewSession(c),
 		records.NewWriter(c),
+		groups.New(c),
 		cluster.New(c),
 		cluster.NewConnection(c),
 		access.NewUser(c),

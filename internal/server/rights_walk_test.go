@@ -28,7 +28,7 @@ import (
 // absent is a log that there is not.
 const absent = "absent"
 
-// calls are all of gRPC, each with the right that it needs, of a log or of the cluster.
+// calls are all of gRPC, each with the right that it needs, of a log, or where that is said of a group or the cluster.
 // "any" is a call whose answer has only what its caller may see, and "anybody" is said to
 // those too who have not proved who they are.
 var calls = map[string]string{
@@ -69,6 +69,13 @@ var calls = map[string]string{
 	"strandline.v1.ClusterService/ListConnections":  "administer",
 	"strandline.v1.ClusterService/CloseConnections": "administer",
 
+	"strandline.v1.GroupService/ListGroups":       "any",
+	"strandline.v1.GroupService/DescribeGroup":    "observe group",
+	"strandline.v1.GroupService/ListGroupOffsets": "observe group",
+	"strandline.v1.GroupService/SetGroupOffsets":  "read group",
+	"strandline.v1.GroupService/EvictMembers":     "read group",
+	"strandline.v1.GroupService/DeleteGroup":      "delete group",
+
 	"strandline.v1.AccessService/WhoAmI":            "anybody",
 	"strandline.v1.AccessService/PutUser":           "administer",
 	"strandline.v1.AccessService/RemoveUser":        "administer",
@@ -88,25 +95,26 @@ var calls = map[string]string{
 	"logspec.Log/InfoStream": "observe",
 }
 
-// holders have one right each, on all logs or on the cluster.
+// holders have one right each, on all logs, on all groups or on the cluster.
 var holders = []string{
 	"append", "read", "trim", "configure", "create", "delete", "observe",
+	"read group", "delete group", "observe group",
 	"create cluster", "delete cluster", "observe cluster", "administer",
 }
 
 // allows reports whether a holder may make a call that needs a right.
 func allows(holder, need string) bool {
-	right, _, _ := strings.Cut(holder, " ")
-	onCluster := right != holder
+	right, on, _ := strings.Cut(holder, " ")
+	needed, object, _ := strings.Cut(need, " ")
 	switch {
 	case need == "any", need == "anybody", holder == "administer":
 		return true
-	case need == "observe":
-		return !onCluster || right == "observe" // whatever is granted on a log includes it
-	case need == "observe cluster":
-		return onCluster && right == "observe"
+	case needed == "observe" && object != "cluster":
+		return on == object || holder == "observe cluster" // whatever is granted on a log or a group includes it
+	case object == "cluster", needed == "administer":
+		return holder == need
 	}
-	return right == need
+	return right == needed && (on == object || on == "cluster")
 }
 
 // refused reports whether an answer or an error is a refusal with a code.
@@ -129,7 +137,7 @@ func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescripto
 	for name, value := range map[protoreflect.Name]protoreflect.Value{
 		"log": protoreflect.ValueOfString(log), "name": protoreflect.ValueOfString(log), "nextIndex": protoreflect.ValueOfUint64(1),
 		"session_id": protoreflect.ValueOfUint64(1), "enforced": protoreflect.ValueOfBool(true), "sequence": protoreflect.ValueOfUint64(1),
-		"firstIndex": protoreflect.ValueOfUint64(2),
+		"firstIndex": protoreflect.ValueOfUint64(2), "group": protoreflect.ValueOfString(log),
 	} {
 		if f := m.Input().Fields().ByName(name); f != nil && f.Kind() == kindOf(value) {
 			q.Set(f, value)
@@ -217,9 +225,13 @@ func TestEveryCallNeedsTheRightThatIsWrittenHere(t *testing.T) {
 	tokens := map[string]string{}
 	for _, holder := range holders {
 		user := strings.ReplaceAll(holder, " ", "-")
-		right, _, ok := strings.Cut(holder, " ")
-		object := "cluster"
-		if !ok && right != "administer" {
+		right, object, ok := strings.Cut(holder, " ")
+		switch {
+		case object == "group":
+			object = "group/*"
+		case right == "administer":
+			object = "cluster"
+		case !ok:
 			object = "log/*"
 		}
 		require.NoError(t, admin.AddGrants(t.Context(), client.Grant{Principal: "user/" + user, Object: object, Rights: []string{right}}))

@@ -147,13 +147,14 @@ func (s *Server) start(o Options) (err error) {
 		}
 	}()
 
+	// Without a port it coordinates groups all the same: another node's clients may have committed offsets.
+	kafka := kafkaserver.New(backend.Verbs(guarded), kafkaserver.Options{
+		MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
+		Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, AutoPartitions: o.KafkaAutoPartitions, Logger: s.logger,
+	})
+	s.stops = append(s.stops, kafka.Stop)
 	if o.Kafka != nil {
-		kafka := kafkaserver.New(backend.Verbs(guarded), kafkaserver.Options{
-			MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
-			Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, AutoPartitions: o.KafkaAutoPartitions, Logger: s.logger,
-		})
 		serve = append(serve, func() error { return kafka.Serve(o.Kafka) })
-		s.stops = append(s.stops, kafka.Stop)
 		collectors = append(collectors, kafka.Metrics()...)
 	}
 	clients := rpc.New(rpc.Options{
@@ -161,6 +162,7 @@ func (s *Server) start(o Options) (err error) {
 		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Answers: s.node.Memory().Answers, Inflating: rpc.NewInflating(s.node.Memory()), Logger: s.logger, Callers: guarded,
 	})
 	grpcserver.Register(clients, grpcserver.Verbs(guarded))
+	grpcserver.RegisterGroups(clients, kafka.Groups())
 	if o.LogspecLog != "" {
 		logspecserver.Register(clients, logspecserver.Verbs(guarded), o.LogspecLog)
 	}

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"text/tabwriter"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -158,7 +156,7 @@ func showHolds(c *terminal.Terminal, info client.LogInfo) error {
 		if h.Lease > 0 {
 			lease = terminal.Duration(h.Lease).String()
 		}
-		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\n", printable(h.Name), h.Offset, kept(h), lease, printable(h.Owner), printable(string(h.Pointer)))
+		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\n", terminal.Printable(h.Name), h.Offset, kept(h), lease, terminal.Printable(h.Owner), terminal.Printable(string(h.Pointer)))
 	}
 	return columns.Flush()
 }
@@ -173,16 +171,6 @@ func kept(h client.HoldInfo) string {
 		text += fmt.Sprintf(" for %v", terminal.Duration(h.MaxAge))
 	}
 	return text
-}
-
-// printable quotes what is not plain text: it is somebody else's, and for a terminal.
-func printable(s string) string {
-	for _, r := range s {
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			return strconv.Quote(s)
-		}
-	}
-	return s
 }
 
 func newHoldRelease(c *terminal.Terminal) *cobra.Command {

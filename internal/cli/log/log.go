@@ -114,7 +114,7 @@ func showLog(c *terminal.Terminal, i client.LogInfo) error {
 			"created", i.Created.Local().Format(time.RFC3339),
 		}
 		for _, h := range i.Holds {
-			fields = append(fields, "hold", fmt.Sprintf("%s, from %d on: %s", printable(h.Name), h.Offset, kept(h)))
+			fields = append(fields, "hold", fmt.Sprintf("%s, from %d on: %s", terminal.Printable(h.Name), h.Offset, kept(h)))
 		}
 		if !i.Config.Rule.Empty() {
 			fields = append(fields, "rule", i.Config.Rule.String())

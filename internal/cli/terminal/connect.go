@@ -164,6 +164,24 @@ func (c *Terminal) CompleteLog(command *cobra.Command, args []string, _ string) 
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteGroup lists the consumer groups of the cluster for the shell, as CompleteLog does logs.
+func (c *Terminal) CompleteGroup(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || c.ApplySettings(command) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	var names []cobra.Completion
+	_ = c.WithAdmin(func(admin *client.Admin) error {
+		groups, err := admin.ListGroups(ctx)
+		for _, g := range groups {
+			names = append(names, cobra.CompletionWithDesc(g.Group, g.State))
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // CompleteNode lists the nodes of the cluster for the shell, as completeLog does
 // logs.
 func (c *Terminal) CompleteNode(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

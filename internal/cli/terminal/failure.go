@@ -94,6 +94,7 @@ func Broken(n int) error { return brokenError(n) }
 type asked struct {
 	server  string // flags that find the same servers; empty: none are needed
 	log     string // empty: none
+	group   string // of consumers; empty: none
 	command string // such as "log delete"
 	away    bool   // a server is beyond this machine
 	several bool   // servers were named
@@ -111,6 +112,8 @@ func (c *Terminal) askedOf(command *cobra.Command) asked {
 	switch words := strings.Fields(command.Use); {
 	case len(words) > 1 && words[1] == "LOG":
 		a.log = command.Flags().Arg(0)
+	case len(words) > 1 && words[1] == "GROUP":
+		a.group = command.Flags().Arg(0)
 	case command.Flags().Lookup("log") != nil:
 		a.log = command.Flag("log").Value.String()
 	}
@@ -191,6 +194,11 @@ func hintFor(e *client.Error, about asked) string {
 		log, name = "LOG", "NAME"
 	}
 	switch e.Reason {
+	case client.ErrPrecondition.Reason:
+		if about.group == "" {
+			return ""
+		}
+		return "to see the groups: " + command("group list") + "\nto see who is in this one: " + command("group describe "+about.group)
 	case client.ErrUnreachable.Reason:
 		if about.away {
 			return "is a node running there? to use another one: --server HOST:PORT\n" + encryptHint

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Show prints a result: as one JSON object a line, or for people.
@@ -37,6 +40,16 @@ func Counted(n int64, thing string) string {
 func OrUnknown(s string) string {
 	if s == "" {
 		return "unknown"
+	}
+	return s
+}
+
+// Printable quotes what is not plain text: it is somebody else's, and for a terminal.
+func Printable(s string) string {
+	for _, r := range s {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return strconv.Quote(s)
+		}
 	}
 	return s
 }

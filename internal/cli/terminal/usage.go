@@ -95,6 +95,13 @@ func (c *Terminal) OneLog(command *cobra.Command) *cobra.Command {
 	return command
 }
 
+// OneGroup is the argument of most commands about consumer groups: the name of one.
+func (c *Terminal) OneGroup(command *cobra.Command) *cobra.Command {
+	command.Args = Named("GROUP")
+	command.ValidArgsFunction = c.CompleteGroup
+	return command
+}
+
 // Named demands exactly these arguments and names the first that is missing.
 func Named(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {

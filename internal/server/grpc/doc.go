@@ -2,6 +2,6 @@
 // encodes what the node says. Whatever is a rule about logs is the node's.
 //
 // The streams are in append.go and read.go, every other call in log.go,
-// session.go, catalog.go and cluster.go. What checks bytes from the wire before a log sees
+// session.go, catalog.go, cluster.go and group.go. What checks bytes from the wire before a log sees
 // them is in append_check.go.
 package grpcserver

@@ -59,12 +59,12 @@ func (g *callers) AdmitLarge(ctx context.Context, method string, bytes int, name
 		return record.Refuse(record.Invalid, "a request of %d bytes, which this call never needs", bytes)
 	}
 	on := access.OfCluster
-	if need.onLog {
-		log, ok := named()
+	if need.on != access.Cluster {
+		name, ok := named()
 		if !ok && g.Enforced() {
-			return record.Refuse(record.Invalid, "a request of %d bytes has to begin with the name of its log, as encoders do that write fields in the order of their numbers", bytes)
+			return record.Refuse(record.Invalid, "a request of %d bytes has to begin with the name of its %s, as encoders do that write fields in the order of their numbers", bytes, need.on)
 		}
-		on = access.OfLog(log)
+		on = access.Object{Kind: need.on, Name: name}
 	}
 	c := CallerOf(ctx)
 	if refusal := g.may(&c, verbOf(method), need.right, on); refusal != nil {
@@ -93,28 +93,31 @@ var takesLarge = func() map[string]need {
 	all := map[string]need{}
 	for service, methods := range map[string]map[string]need{
 		"LogService": {
-			"Read": {access.Read, true}, "Digest": {access.Read, true}, "Prove": {access.Read, true}, "Trim": {access.Trim, true},
-			"AcquireWriter": {access.Append, true}, "SetHold": {access.Trim, true}, "KeepHold": {access.Trim, true}, "ReleaseHold": {access.Trim, true},
-			"GetInfo": {access.Observe, true}, "WatchInfo": {access.Observe, true},
+			"Read": {access.Read, access.Log}, "Digest": {access.Read, access.Log}, "Prove": {access.Read, access.Log}, "Trim": {access.Trim, access.Log},
+			"AcquireWriter": {access.Append, access.Log}, "SetHold": {access.Trim, access.Log}, "KeepHold": {access.Trim, access.Log}, "ReleaseHold": {access.Trim, access.Log},
+			"GetInfo": {access.Observe, access.Log}, "WatchInfo": {access.Observe, access.Log},
 		},
 		"SessionService": {
-			"OpenSession": {access.Append, true}, "KeepSession": {access.Append, true}, "CloseSession": {access.Append, true}, "Resolve": {access.Append, true},
+			"OpenSession": {access.Append, access.Log}, "KeepSession": {access.Append, access.Log}, "CloseSession": {access.Append, access.Log}, "Resolve": {access.Append, access.Log},
 		},
 		"CatalogService": {
-			"CreateLog": {access.Create, true}, "ConfigureLog": {access.Configure, true}, "DeleteLog": {access.Delete, true},
+			"CreateLog": {access.Create, access.Log}, "ConfigureLog": {access.Configure, access.Log}, "DeleteLog": {access.Delete, access.Log},
 		},
 		"ClusterService": {
-			"InitCluster": {access.Administer, false}, "AddNode": {access.Administer, false}, "CreateToken": {access.Administer, false},
-			"RemoveNode": {access.Administer, false}, "ReplaceNode": {access.Administer, false}, "Rebalance": {access.Administer, false},
-			"TransferLeader": {access.Administer, false}, "SetDefaultRule": {access.Administer, false}, "DrainNode": {access.Administer, false},
-			"ListSessions": {access.Administer, true}, "ListConnections": {access.Administer, false}, "CloseConnections": {access.Administer, false},
-			"FinalizeCluster": {access.Administer, false}, "GetClusterStatus": {access.Observe, false},
+			"InitCluster": {access.Administer, access.Cluster}, "AddNode": {access.Administer, access.Cluster}, "CreateToken": {access.Administer, access.Cluster},
+			"RemoveNode": {access.Administer, access.Cluster}, "ReplaceNode": {access.Administer, access.Cluster}, "Rebalance": {access.Administer, access.Cluster},
+			"TransferLeader": {access.Administer, access.Cluster}, "SetDefaultRule": {access.Administer, access.Cluster}, "DrainNode": {access.Administer, access.Cluster},
+			"ListSessions": {access.Administer, access.Log}, "ListConnections": {access.Administer, access.Cluster}, "CloseConnections": {access.Administer, access.Cluster},
+			"FinalizeCluster": {access.Administer, access.Cluster}, "GetClusterStatus": {access.Observe, access.Cluster},
+		},
+		"GroupService": {
+			"ListGroupOffsets": {access.Observe, access.Group}, "SetGroupOffsets": {access.Read, access.Group},
 		},
 		"AccessService": {
-			"PutUser": {access.Administer, false}, "RemoveUser": {access.Administer, false}, "ListUsers": {access.Administer, false},
-			"CreateAccessToken": {access.Administer, false}, "RevokeAccessToken": {access.Administer, false}, "ListAccessTokens": {access.Administer, false},
-			"AddGrants": {access.Administer, false}, "RemoveGrants": {access.Administer, false}, "ListGrants": {access.Administer, false},
-			"EnforceRights": {access.Administer, false},
+			"PutUser": {access.Administer, access.Cluster}, "RemoveUser": {access.Administer, access.Cluster}, "ListUsers": {access.Administer, access.Cluster},
+			"CreateAccessToken": {access.Administer, access.Cluster}, "RevokeAccessToken": {access.Administer, access.Cluster}, "ListAccessTokens": {access.Administer, access.Cluster},
+			"AddGrants": {access.Administer, access.Cluster}, "RemoveGrants": {access.Administer, access.Cluster}, "ListGrants": {access.Administer, access.Cluster},
+			"EnforceRights": {access.Administer, access.Cluster},
 		},
 	} {
 		for method, needed := range methods {
@@ -124,10 +127,10 @@ var takesLarge = func() map[string]need {
 	return all
 }()
 
-// need is the right that a method needs, on the log that its request names or on the cluster.
+// need is the right that a method needs, on the log or the group that its request names or on the cluster.
 type need struct {
 	right access.Rights
-	onLog bool
+	on    access.Kind
 }
 
 // verbOf is a method in the words of the audit log: that of GetInfo is get-info.

@@ -100,6 +100,10 @@ func New(n backend.Node, o Options) *Server {
 	return s
 }
 
+// Groups coordinates consumer groups, for other ports too. Where no port is served, time does not pass for it: there are
+// no members, and offsets that have outlived their groups stay.
+func (s *Server) Groups() *coordinator.Coordinator { return s.groups }
+
 // Serve takes connections until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()

@@ -32,11 +32,14 @@ func (q *Call) May(verb string, need access.Rights, o access.Object) error {
 
 // Principal is whose share of what the node has for groups the client takes; empty: nobody's, where rights are
 // not enforced.
-func (q *Call) Principal() string {
-	if q.Caller.By == nil || !q.Node.Enforced() {
+func (q *Call) Principal() string { return PrincipalOf(q.Node, q.Caller) }
+
+// PrincipalOf is Call.Principal of a caller.
+func PrincipalOf(n Node, c node.Caller) string {
+	if c.By == nil || !n.Enforced() {
 		return ""
 	}
-	return q.Caller.By.String()
+	return c.By.String()
 }
 
 // MayGroup is May for a consumer group.

@@ -1,10 +1,8 @@
 package coordinator
 
 import (
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -15,38 +13,13 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// describe returns what a group is, with its members or without.
-func describe(c *Coordinator, q *backend.Call, id string) (d group.Description, term uint64, err error) {
-	d.State = group.Dead
-	term, err = c.with(q.Ctx, id, func(g *group.Group, _ int64) {
-		if g != nil {
-			d = g.Describe()
-		}
-	})
-	// Offsets may be waited for, by nobody who holds the groups up.
-	if err == nil && len(d.Members) == 0 {
-		if committed := c.offsets.of(id); committed != nil {
-			d.State, d.ProtocolType = group.Empty, committed.kind
-		}
-	}
-	return d, term, err
-}
-
-// describeFor is describe for a call that needs a right on the group.
-func describeFor(c *Coordinator, q *backend.Call, verb string, need access.Rights, id string) (group.Description, uint64, error) {
-	if err := q.MayGroup(verb, need, id); err != nil {
-		return group.Description{State: group.Dead}, 0, err
-	}
-	return describe(c, q, id)
-}
-
 // DescribeGroups describes groups with their members.
 func DescribeGroups(c *Coordinator, q *backend.Call, m *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsResponse {
 	r := kmsg.NewPtrDescribeGroupsResponse()
 	for _, id := range m.Groups {
 		out := kmsg.NewDescribeGroupsResponseGroup()
-		d, _, err := describeFor(c, q, "observe", access.Observe, id)
-		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, protocol.CodeOf(err), string(d.State), d.ProtocolType, d.Protocol
+		d, _, err := c.describeFor(q.Ctx, q.Caller, "observe", access.Observe, id)
+		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, codeOf(id, err), string(d.State), d.ProtocolType, d.Protocol
 		out.AuthorizedOperations = protocol.NoOperations
 		for _, member := range d.Members {
 			one := kmsg.NewDescribeGroupsResponseGroupMember()
@@ -79,8 +52,9 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 		}
 		return r // somebody else has them all
 	}
-	for _, id := range visible(c, q) {
-		d, _, err := describe(c, q, id)
+	visible, _ := c.visible(q.Caller, "", 0)
+	for _, id := range visible {
+		d, _, err := c.describe(q.Ctx, id)
 		if err != nil || d.State == group.Dead || !passes(m.StatesFilter, string(d.State)) || !passes(m.TypesFilter, groupType) {
 			continue
 		}
@@ -89,25 +63,6 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 		r.Groups = append(r.Groups, out)
 	}
 	return r
-}
-
-// visible are the groups that the caller may observe, sorted. Who may observe none costs nothing.
-func visible(c *Coordinator, q *backend.Call) []string {
-	if !q.Node.HoldsSome(q.Caller, access.Observe, access.Group) {
-		return nil
-	}
-	sees := func(id string) bool { return q.Node.Sees(q.Caller, access.Object{Kind: access.Group, Name: id}) }
-	ids := c.offsets.names(sees)
-	c.mu.Lock()
-	inhabited := slices.Collect(maps.Keys(c.groups)) // some thousands at the most
-	c.mu.Unlock()
-	for _, id := range inhabited {
-		if sees(id) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }
 
 // groupType is that of all groups: members decide who gets what.
@@ -123,23 +78,7 @@ func DeleteGroups(c *Coordinator, q *backend.Call, m *kmsg.DeleteGroupsRequest) 
 	r := kmsg.NewPtrDeleteGroupsResponse()
 	for _, id := range m.Groups {
 		out := kmsg.NewDeleteGroupsResponseGroup()
-		d, term, err := describeFor(c, q, "delete-group", access.Delete, id)
-		refused := err
-		switch {
-		case err != nil:
-		case d.State == group.Dead:
-			err = kerr.GroupIDNotFound
-		case len(d.Members) > 0:
-			err = kerr.NonEmptyGroup
-		default:
-			err = coordinatorError(c.offsets.write(q.Ctx, term, offsetChange{
-				Group: id, Time: time.Now().UnixMilli(), Delete: true,
-			}))
-		}
-		if refused == nil {
-			q.Node.Audit(q.Caller, "delete-group", access.Object{Kind: access.Group, Name: id}, err)
-		}
-		out.Group, out.ErrorCode = id, protocol.CodeOf(err)
+		out.Group, out.ErrorCode = id, codeOf(id, coordinatorError(c.remove(q.Ctx, q.Caller, id)))
 		r.Groups = append(r.Groups, out)
 	}
 	return r

@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -26,7 +25,7 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 			at := partition{m.Topics[i].Topic, p.Partition}
 			err := unknown
 			if err == nil {
-				err = checkCommit(&t, &p)
+				err = checkCommit(&t, p.Partition, protocol.Text(p.Metadata))
 			}
 			if codes[at] = protocol.CodeOf(err); err == nil {
 				change.Commits = append(change.Commits, offsetCommit{
@@ -37,7 +36,8 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 			}
 		}
 	}
-	failed := protocol.CodeOf(commit(c, q, m, change))
+	s := speaker{m.MemberID, protocol.Text(m.InstanceID), m.Generation}
+	failed := codeOf(m.Group, coordinatorError(c.commit(q.Ctx, q.Caller, "commit-offset", s, change)))
 	for i := range m.Topics {
 		t := kmsg.NewOffsetCommitResponseTopic()
 		t.Topic = m.Topics[i].Topic
@@ -52,38 +52,6 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 		r.Topics = append(r.Topics, t)
 	}
 	return r
-}
-
-func checkCommit(t *node.Topic, p *kmsg.OffsetCommitRequestTopicPartition) error {
-	switch {
-	case p.Partition < 0 || int(p.Partition) >= len(t.Partitions):
-		return kerr.UnknownTopicOrPartition
-	case len(protocol.Text(p.Metadata)) > MaxCommitMetadata:
-		return kerr.OffsetMetadataTooLarge
-	}
-	return nil
-}
-
-func commit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest, change offsetChange) error {
-	if err := q.MayGroup("commit-offset", access.Read, m.Group); err != nil {
-		return err
-	}
-	var refused error
-	term, err := c.with(q.Ctx, m.Group, func(g *group.Group, now int64) {
-		if g == nil {
-			g = group.New()
-		}
-		refused = g.MayCommit(now, m.MemberID, protocol.Text(m.InstanceID), m.Generation)
-	})
-	switch {
-	case err != nil:
-		return err
-	case refused != nil:
-		return refused
-	case len(change.Commits) == 0:
-		return nil
-	}
-	return coordinatorError(c.offsets.write(q.Ctx, term, change))
 }
 
 // OffsetFetch returns what groups have committed.
@@ -138,21 +106,8 @@ func allOf(known map[partition]committed) []kmsg.OffsetFetchRequestGroupTopic {
 func fetchOffsets(c *Coordinator, q *backend.Call, id string, asked []kmsg.OffsetFetchRequestGroupTopic) kmsg.OffsetFetchResponseGroup {
 	r := kmsg.NewOffsetFetchResponseGroup()
 	r.Group = id
-	var term uint64
-	err := q.MayGroup("observe", access.Observe, id)
-	if err == nil {
-		term, err = c.with(q.Ctx, id, func(*group.Group, int64) {})
-	}
-	if err == nil {
-		err = c.confirm(q.Ctx, term)
-	}
-	r.ErrorCode = protocol.CodeOf(err)
-	known := map[partition]committed{}
-	if err == nil {
-		if g := c.offsets.of(id); g != nil {
-			known = g.offsets
-		}
-	}
+	known, err := c.committedBy(q.Ctx, q.Caller, id)
+	r.ErrorCode = codeOf(id, err)
 	if asked == nil {
 		maps.DeleteFunc(known, func(p partition, of committed) bool {
 			return c.deleted(offsetOf{p.topic, p.number, of.Log}) || !q.Node.Sees(q.Caller, access.OfLog(p.topic))
@@ -182,7 +137,7 @@ func fetchOffsets(c *Coordinator, q *backend.Call, id string, asked []kmsg.Offse
 // OffsetDelete forgets offsets of partitions that no member of the group reads.
 func OffsetDelete(c *Coordinator, q *backend.Call, m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
 	r := kmsg.NewPtrOffsetDeleteResponse()
-	d, term, err := describeFor(c, q, "delete-offsets", access.Delete, m.Group)
+	d, term, err := c.describeFor(q.Ctx, q.Caller, "delete-offsets", access.Delete, m.Group)
 	subscribed, readable := d.Subscribed()
 	switch {
 	case err != nil:
@@ -212,7 +167,7 @@ func OffsetDelete(c *Coordinator, q *backend.Call, m *kmsg.OffsetDeleteRequest) 
 	if err == nil {
 		q.Node.Audit(q.Caller, "delete-offsets", access.Object{Kind: access.Group, Name: m.Group}, nil)
 	}
-	if r.ErrorCode = protocol.CodeOf(err); err != nil {
+	if r.ErrorCode = codeOf(m.Group, err); err != nil {
 		r.Topics = nil
 	}
 	return r

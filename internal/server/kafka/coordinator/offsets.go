@@ -369,18 +369,32 @@ func (o *offsets) of(group string) *groupCommits {
 	return o.state.of(group)
 }
 
+// owner is the principal whose share a group takes by what it has committed; empty: not known.
+func (o *offsets) owner(group string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if g := o.state.groups[group]; g != nil {
+		return g.owner
+	}
+	return ""
+}
+
 // namesAtOnce is how many names of groups are looked at while nobody commits.
 const namesAtOnce = 1000
 
-// names are the groups that are known, of those that are wanted: nothing is built of the others.
-func (o *offsets) names(wanted func(group string) bool) (names []string) {
-	for from := ""; ; {
+// names are the groups from a name on that are known, of those that are wanted, as many as are asked for or with
+// 0 all: nothing is built of the others.
+func (o *offsets) names(from string, most int, wanted func(group string) bool) (names []string) {
+	for {
 		o.mu.Lock()
 		some := o.state.names(from, namesAtOnce)
 		o.mu.Unlock()
 		for _, name := range some {
 			if wanted(name) {
 				names = append(names, name)
+			}
+			if most > 0 && len(names) == most {
+				return names
 			}
 		}
 		if len(some) < namesAtOnce {

@@ -110,7 +110,7 @@ func TestNamesOfGroupsAreLookedAtSomeAtATime(t *testing.T) {
 		o.state.fold(&offsetChange{Group: fmt.Sprintf("group-%05d", i), Commits: []offsetCommit{{Topic: "orders"}}})
 	}
 	seen := 0
-	found := o.names(func(name string) bool {
+	found := o.names("", 0, func(name string) bool {
 		seen++
 		return name == "group-00007" || name == "group-02000"
 	})

@@ -115,6 +115,20 @@ func (g *Group) Leave(now int64, id, instance string) error {
 	return nil
 }
 
+// Evict takes out the member with an id, or of an instance, or with "" all members and those about to be, and
+// returns how many were members. They may join again.
+func (g *Group) Evict(now int64, name string) (evicted int) {
+	if name == "" {
+		clear(g.invited)
+	}
+	out := g.having(func(m *member) bool { return name == "" || m.id == name || m.instance == name })
+	if g.removeAll(out) {
+		g.changed(now)
+	}
+	g.settle(now)
+	return len(out)
+}
+
 // Tick lets time pass: silent members fall out, and deadlines end.
 func (g *Group) Tick(now int64) {
 	g.voidInvitations(now)

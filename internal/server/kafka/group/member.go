@@ -88,7 +88,7 @@ func (j *Join) bytes() int {
 
 // description is the member as tools show it.
 func (m *member) description(protocol string, stable bool) MemberDescription {
-	d := MemberDescription{ID: m.id, Instance: m.instance, ClientID: m.clientID, Host: m.host}
+	d := MemberDescription{ID: m.id, Instance: m.instance, ClientID: m.clientID, Host: m.host, Principal: m.principal}
 	if protocol != "" {
 		d.Metadata = m.metadata(protocol)
 	}

@@ -1,6 +1,48 @@
 package group
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"encoding/binary"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Assigned is what a member reads of one topic.
+type Assigned struct {
+	Topic      string
+	Partitions []int32
+}
+
+// Assigned returns what a member of a group of consumers reads, up to so many partitions and topics, and whether that is
+// all. Of other members, and of what no consumer understands, it returns what can be read of it. Leaders of groups
+// write it: as structures a few bytes of it may take a hundred.
+func (d *Description) Assigned(m *MemberDescription, most int) (all []Assigned, whole bool) {
+	rest := m.Share
+	if d.ProtocolType != "consumer" || len(rest) < 6 {
+		return nil, len(rest) == 0
+	}
+	topics := binary.BigEndian.Uint32(rest[2:])
+	for rest = rest[6:]; topics > 0; topics-- {
+		if len(rest) < 2 {
+			return all, false
+		}
+		n := int(binary.BigEndian.Uint16(rest))
+		if rest = rest[2:]; len(rest) < n+4 || most == 0 {
+			return all, false
+		}
+		one := Assigned{Topic: string(rest[:n])}
+		count := int(binary.BigEndian.Uint32(rest[n:]))
+		rest = rest[n+4:]
+		shown := min(count, len(rest)/4, most)
+		for i := range shown {
+			one.Partitions = append(one.Partitions, int32(binary.BigEndian.Uint32(rest[4*i:])))
+		}
+		if all, most = append(all, one), most-max(1, shown); shown < count {
+			return all, false
+		}
+		rest = rest[4*count:]
+	}
+	return all, true
+}
 
 // Subscribed returns the topics that members read, and whether that is known of all:
 // members of another kind than consumers exchange other metadata.

@@ -83,6 +83,7 @@ type Description struct {
 // MemberDescription is one member of a Description.
 type MemberDescription struct {
 	ID, Instance, ClientID, Host string
+	Principal                    string // whose client it is; empty: not known
 	Metadata, Share              []byte
 }
 

@@ -1,0 +1,319 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/group"
+)
+
+// What the coordinator offers to other ports than Kafka's, whose callers look at groups and change them, and are no
+// members. Errors are refusals.
+
+const (
+	// MaxListed bounds the groups of one answer, and MaxListedBytes about their names.
+	MaxListed      = 1_000
+	MaxListedBytes = 1 << 20
+	// MaxTopics bounds the topics that are asked about at a time, and MaxSet the offsets that are set at a time.
+	MaxTopics = 100
+	MaxSet    = 1_000
+)
+
+// Listed is a group in a list.
+type Listed struct {
+	Name, State, ProtocolType string
+	Members                   int
+	Principal                 string // whose share of the node's groups it takes; empty: not known, or not for this caller
+}
+
+// Described is a group with its members, by id.
+type Described struct {
+	Listed
+	Coordinator string // name of this node
+	Group       group.Description
+}
+
+// Offset is a group's place in a partition.
+type Offset struct {
+	Topic     string
+	Partition int32
+	Log       string
+	Offset    int64 // the next one to read; -1: none was committed
+	Metadata  string
+	Committed int64 // unix ms
+}
+
+// ListGroups returns groups after a name that the caller may observe, and the name after which there are more; empty:
+// there are none.
+func (c *Coordinator) ListGroups(ctx context.Context, caller node.Caller, after string) (some []Listed, next string, err error) {
+	if !c.node.HoldsSome(caller, access.Observe, access.Group) {
+		return nil, "", nil
+	}
+	if there, err := c.loaded(ctx); err != nil || !there {
+		return nil, "", err
+	}
+	ids, more := c.visible(caller, after, MaxListed)
+	bytes := 0
+	for i, id := range ids {
+		if bytes += len(id); bytes > MaxListedBytes && i > 0 {
+			return some, ids[i-1], nil
+		}
+		d, _, err := c.describe(ctx, id)
+		if err != nil {
+			return nil, "", c.refused(id, err)
+		}
+		if d.State != group.Dead {
+			some = append(some, c.listed(caller, id, &d))
+		}
+	}
+	if more {
+		next = ids[len(ids)-1]
+	}
+	return some, next, nil
+}
+
+// loaded reports whether there are groups, which is known where there is a log of offsets, and makes sure that this
+// node coordinates and knows all that they have committed.
+func (c *Coordinator) loaded(ctx context.Context) (bool, error) {
+	if _, err := c.node.KnownInfo(backend.System, backend.OffsetsLog); err != nil {
+		if errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
+			return false, nil
+		}
+		return false, err
+	}
+	term, err := c.ready(ctx)
+	if err == nil {
+		err = c.confirm(ctx, term)
+	}
+	return err == nil, c.refused("", err)
+}
+
+func (c *Coordinator) listed(caller node.Caller, id string, d *group.Description) Listed {
+	l := Listed{Name: id, State: string(d.State), ProtocolType: d.ProtocolType, Members: len(d.Members)}
+	if c.node.HoldsSome(caller, access.Administer, access.Cluster) {
+		l.Principal = c.principal(id)
+	}
+	return l
+}
+
+// principal is whose share of all groups a group takes; empty: not known.
+func (c *Coordinator) principal(id string) string {
+	c.mu.Lock()
+	begun := c.owners[id]
+	c.mu.Unlock()
+	return cmp.Or(begun, c.offsets.owner(id))
+}
+
+// there makes sure that what this node says of a group is so, and that the caller may do what it wants.
+func (c *Coordinator) there(ctx context.Context, caller node.Caller, verb string, need access.Rights, id string) error {
+	if err := c.node.May(caller, verb, need, ofGroup(id)); err != nil {
+		return err
+	}
+	loaded, err := c.loaded(ctx)
+	if err == nil && !loaded {
+		err = c.refused(id, kerr.GroupIDNotFound)
+	}
+	return err
+}
+
+// DescribeGroup returns a group with its members.
+func (c *Coordinator) DescribeGroup(ctx context.Context, caller node.Caller, id string) (Described, error) {
+	if err := c.there(ctx, caller, "observe", access.Observe, id); err != nil {
+		return Described{}, err
+	}
+	d, _, err := c.describe(ctx, id)
+	if err == nil && d.State == group.Dead {
+		err = kerr.GroupIDNotFound
+	}
+	if err != nil {
+		return Described{}, c.refused(id, err)
+	}
+	slices.SortFunc(d.Members, func(a, b group.MemberDescription) int { return strings.Compare(a.ID, b.ID) })
+	if !c.node.HoldsSome(caller, access.Administer, access.Cluster) {
+		for i := range d.Members {
+			d.Members[i].Principal = ""
+		}
+	}
+	out := Described{Listed: c.listed(caller, id, &d), Group: d}
+	members, self := c.node.Members()
+	for _, m := range members {
+		if m.ID == self {
+			out.Coordinator = m.Name
+		}
+	}
+	return out, nil
+}
+
+// ListGroupOffsets returns what a group has committed, by topic and partition: of all partitions of some topics, or
+// without any what it has committed in those that the caller may observe.
+func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller node.Caller, id string, topics []string) (all []Offset, err error) {
+	if len(topics) > MaxTopics {
+		return nil, record.Refuse(record.Invalid, "%d topics; at most %d are asked about at a time", len(topics), MaxTopics)
+	}
+	err = c.there(ctx, caller, "observe", access.Observe, id)
+	known := map[partition]committed{}
+	if err == nil {
+		known, err = c.committedBy(ctx, caller, id)
+	}
+	// Who names topics may be about to commit the group's first offsets.
+	if len(topics) > 0 && errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
+		err = nil
+	}
+	if err != nil {
+		return nil, c.refused(id, err)
+	}
+	if len(topics) == 0 {
+		if len(known) == 0 {
+			if _, err := c.DescribeGroup(ctx, caller, id); err != nil {
+				return nil, err
+			}
+		}
+		sees := map[string]bool{}
+		for p, of := range known {
+			seen, asked := sees[p.topic]
+			if !asked {
+				seen = c.node.Sees(caller, access.OfLog(p.topic))
+				sees[p.topic] = seen
+			}
+			if seen && !c.deleted(offsetOf{p.topic, p.number, of.Log}) {
+				all = append(all, offset(p, of))
+			}
+		}
+	}
+	slices.Sort(topics)
+	for _, name := range slices.Compact(topics) {
+		t, err := c.topic(ctx, caller, "observe", access.Observe, name)
+		if err != nil {
+			return nil, err
+		}
+		for i := range t.Partitions {
+			p := partition{name, int32(i)}
+			of, found := known[p]
+			if !found || c.deleted(offsetOf{p.topic, p.number, of.Log}) {
+				of = committed{Offset: -1}
+			}
+			all = append(all, offset(p, of))
+		}
+	}
+	slices.SortFunc(all, Offset.Compare)
+	return all, nil
+}
+
+// topic finds a topic for a call that needs a right on it.
+func (c *Coordinator) topic(ctx context.Context, caller node.Caller, verb string, need access.Rights, name string) (node.Topic, error) {
+	if err := c.node.May(caller, verb, need, access.OfLog(name)); err != nil {
+		return node.Topic{}, err
+	}
+	if _, ok := backend.LogOf(name, 0); !ok {
+		return node.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+	}
+	return c.node.Topic(ctx, backend.System, name)
+}
+
+func offset(p partition, of committed) Offset {
+	log, _ := backend.LogOf(p.topic, p.number)
+	return Offset{Topic: p.topic, Partition: p.number, Log: log, Offset: of.Offset, Metadata: of.Metadata, Committed: of.Time}
+}
+
+// Compare orders by topic and partition.
+func (o Offset) Compare(other Offset) int {
+	return cmp.Or(strings.Compare(o.Topic, other.Topic), cmp.Compare(o.Partition, other.Partition))
+}
+
+// SetGroupOffsets commits offsets for a group that has no members, all or none.
+func (c *Coordinator) SetGroupOffsets(ctx context.Context, caller node.Caller, id string, to []Offset) error {
+	const verb = "set-group-offsets"
+	if err := c.node.May(caller, verb, access.Read, ofGroup(id)); err != nil {
+		return err
+	}
+	err := c.setGroupOffsets(ctx, caller, verb, id, to)
+	c.node.Audit(caller, verb, ofGroup(id), err)
+	return err
+}
+
+func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, verb, id string, to []Offset) error {
+	switch {
+	case id == "":
+		return c.refused(id, kerr.InvalidGroupID)
+	case len(id) > access.MaxObjectName:
+		return record.Refuse(record.Invalid, "the name of a consumer group has %d bytes; at most %d are taken", len(id), access.MaxObjectName)
+	case len(to) == 0 || len(to) > MaxSet:
+		return record.Refuse(record.Invalid, "%d offsets; 1 to %d are set at a time", len(to), MaxSet)
+	}
+	change := offsetChange{Group: id, Time: time.Now().UnixMilli(), By: backend.PrincipalOf(c.node, caller)}
+	topics, set := map[string]node.Topic{}, map[partition]bool{}
+	for _, o := range to {
+		t, asked := topics[o.Topic]
+		if !asked {
+			var err error
+			if t, err = c.topic(ctx, caller, verb, access.Read, o.Topic); err != nil {
+				return err
+			}
+			topics[o.Topic] = t
+		}
+		p := partition{o.Topic, o.Partition}
+		err := checkCommit(&t, o.Partition, o.Metadata)
+		switch {
+		case err == kerr.UnknownTopicOrPartition:
+			return record.Refuse(record.LogNotFound, "topic %q has no partition %d: it has %d", o.Topic, o.Partition, len(t.Partitions))
+		case err != nil:
+			return record.Refuse(record.TooLarge, "%d bytes beside the offset of partition %d of topic %q; at most %d are kept", len(o.Metadata), o.Partition, o.Topic, MaxCommitMetadata)
+		case o.Offset < 0:
+			return record.Refuse(record.Invalid, "offset %d of partition %d of topic %q: it is 0 or more", o.Offset, o.Partition, o.Topic)
+		case set[p]:
+			return record.Refuse(record.Invalid, "two offsets of partition %d of topic %q", o.Partition, o.Topic)
+		}
+		set[p] = true
+		change.Commits = append(change.Commits, offsetCommit{
+			Topic: o.Topic, Partition: o.Partition,
+			committed: committed{Offset: o.Offset, Log: t.Partitions[o.Partition].ID, Epoch: -1, Metadata: o.Metadata},
+		})
+	}
+	if err := c.found(ctx); err != nil {
+		return err
+	}
+	return c.refused(id, c.commit(ctx, caller, verb, outside, change))
+}
+
+// EvictMembers takes the member with an id, or of an instance, out of a group, or with "" all, and returns how many
+// there were. It needs the right that members need, who take each other out over Kafka's protocol.
+func (c *Coordinator) EvictMembers(ctx context.Context, caller node.Caller, id, member string) (evicted int, err error) {
+	const verb = "evict-members"
+	if err := c.there(ctx, caller, verb, access.Read, id); err != nil {
+		return 0, err
+	}
+	d, _, err := c.describe(ctx, id)
+	if err == nil && d.State == group.Dead {
+		err = kerr.GroupIDNotFound
+	}
+	if err == nil {
+		_, err = c.with(ctx, id, func(g *group.Group, now int64) {
+			if g != nil {
+				evicted = g.Evict(now, member)
+			}
+		})
+	}
+	if err = c.refused(id, err); err == nil && evicted == 0 && member != "" {
+		err = record.Refuse(record.Precondition, "the consumer group %q has no member %q", id, member)
+	}
+	c.node.Audit(caller, verb, ofGroup(id), err)
+	return evicted, err
+}
+
+// DeleteGroup deletes a group without members, with its offsets.
+func (c *Coordinator) DeleteGroup(ctx context.Context, caller node.Caller, id string) error {
+	if err := c.there(ctx, caller, "delete-group", access.Delete, id); err != nil {
+		return err
+	}
+	return c.refused(id, c.remove(ctx, caller, id))
+}
