@@ -167,6 +167,8 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		return nil, reader.Close()
 	case "end":
 		return end(ctx, of, c)
+	case "hold", "move-hold", "release-kept", "close-hold", "await-hold":
+		return r.keepHold(ctx, of, c)
 	}
 	return administer(ctx, of.Admin(), c)
 }
@@ -229,6 +231,41 @@ func (r *runner) awaitTrouble(ctx context.Context, name string) (any, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// keepHold carries out the commands of a hold that is renewed, of which a log has one.
+func (r *runner) keepHold(ctx context.Context, of *client.Client, c command) (any, error) {
+	r.mu.Lock()
+	kept := r.holds[c.Log]
+	r.mu.Unlock()
+	var err error
+	switch c.Do {
+	case "hold":
+		if kept, err = of.Hold(ctx, c.Log, c.hold()); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.holds[c.Log] = kept
+	case "move-hold":
+		err = kept.Move(ctx, *c.Offset, []byte(c.Pointer))
+	case "release-kept":
+		err = kept.Release(ctx)
+	case "close-hold":
+		kept.Close()
+	case "await-hold":
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-kept.Done():
+		}
+		reason := ""
+		if kept.Err() != nil {
+			reason = failed(kept.Err()).Reason
+		}
+		return map[string]any{"reason": reason}, nil
+	}
+	return map[string]any{"offset": kept.Info().Offset}, err
 }
 
 // lease is the one that was given, or 0.

@@ -25,8 +25,9 @@ type runner struct {
 	clients   map[string]*client.Client
 	producers map[string]*client.Producer
 	readers   map[string]*reading
-	tokens    map[string]string  // that functions give, by client
-	troubles  map[string][]error // that clients have told of; nil: its end
+	holds     map[string]*client.Hold // by log
+	tokens    map[string]string       // that functions give, by client
+	troubles  map[string][]error      // that clients have told of; nil: its end
 	running   sync.WaitGroup
 }
 
@@ -79,7 +80,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	r := &runner{
 		out: json.NewEncoder(out), clients: map[string]*client.Client{},
 		producers: map[string]*client.Producer{}, readers: map[string]*reading{},
-		tokens: map[string]string{}, troubles: map[string][]error{},
+		holds: map[string]*client.Hold{}, tokens: map[string]string{}, troubles: map[string][]error{},
 	}
 	defer r.running.Wait()
 	lines := bufio.NewScanner(in)

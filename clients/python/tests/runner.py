@@ -226,6 +226,7 @@ class Runner:
         self.producers: dict[str, Any] = {}
         self.readers: dict[str, Any] = {}
         self.handled: dict[str, Handled] = {}
+        self.holds: dict[str, Any] = {}  # by log
         self.tokens: dict[str, str] = {}  # that functions give, by client
         self.troubles: dict[str, list[Any]] = {}  # that clients have told of; None: its end
 
@@ -276,6 +277,8 @@ class Runner:
             return await self.handled[c["reader"]].reached(c["offset"])
         elif do == "close-reader":
             await self.call(self.readers[c["reader"]].close)
+        elif do in ("hold", "move-hold", "release-kept", "close-hold", "await-hold"):
+            return await self.keep_hold(client, c, timeout)
         elif do == "end":
             asked = (self.call(client.end, c["log"], timeout=timeout) for _ in range(c.get("callers", 1)))
             return {"end": min(await asyncio.gather(*asked))}
@@ -300,6 +303,23 @@ class Runner:
         if "authority" in c:
             tls = strandline.TLS(c["authority"], c.get("certificate"), c.get("key"))
         return await self.call(self.face.Client, c["addresses"], tls=tls, token=token, **options)
+
+    async def keep_hold(self, client: Any, c: Command, timeout: float | None) -> dict[str, Any]:
+        do, log = c["do"], c["log"]
+        if do == "hold":
+            tail = c.get("tail", False)
+            self.holds[log] = await self.call(client.hold, log, hold_of(c), from_end=tail, timeout=timeout)
+        kept = self.holds[log]
+        if do == "move-hold":
+            await self.call(kept.move, c["offset"], c.get("pointer", "").encode(), timeout=timeout)
+        elif do == "release-kept":
+            await self.call(kept.release, timeout=timeout)
+        elif do == "close-hold":
+            await self.call(kept.close)
+        elif do == "await-hold":
+            error = await self.call(kept.wait)
+            return {"reason": error.reason if error else ""}
+        return {"offset": kept.hold.offset}
 
     async def trouble(self, heard: list[Any]) -> dict[str, Any]:
         """Waits until a client has told of trouble and of its end."""

@@ -41,6 +41,15 @@ pub enum Place {
     End,
 }
 
+pub(crate) fn set_hold_request(log: &str, log_id: u64, hold: Hold, place: Place) -> wire::SetHoldRequest {
+    let position = match place {
+        Place::Offset => None,
+        Place::Start => Some(wire::ReadPosition::Start.into()),
+        Place::End => Some(wire::ReadPosition::Tail.into()),
+    };
+    wire::SetHoldRequest { log: log.to_string(), hold: Some(hold.into()), position, log_id }
+}
+
 impl Admin {
     pub(crate) fn new(calls: Arc<Calls>) -> Admin {
         Admin { calls }
@@ -127,12 +136,7 @@ impl Admin {
     /// begins and where the log ends. [`Reason::OffsetTrimmed`]: records from the offset on are
     /// gone; once it has succeeded, all are there.
     pub fn set_hold(&self, log: &str, hold: Hold, place: Place) -> Call<'static, Bounds> {
-        let position = match place {
-            Place::Offset => None,
-            Place::Start => Some(wire::ReadPosition::Start.into()),
-            Place::End => Some(wire::ReadPosition::Tail.into()),
-        };
-        let request = wire::SetHoldRequest { log: log.to_string(), hold: Some(hold.into()), position, log_id: 0 };
+        let request = set_hold_request(log, 0, hold, place);
         self.call(log, &calls::SET_HOLD, request, |a| Bounds { start: a.offset, end: a.end_offset })
     }
 

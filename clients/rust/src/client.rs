@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use tonic::transport::{Certificate, ClientTlsConfig};
 
-use crate::admin::Admin;
+use crate::admin::{Admin, Place};
 use crate::call::Call;
 use crate::calls::Calls;
 use crate::ends;
 use crate::environment::environment;
 use crate::errors::{Error, Outcome};
+use crate::kept_hold::KeptHold;
+use crate::logs::Hold;
 use crate::peers::Peers;
 use crate::producer::Producer;
 use crate::producer_options::ProducerOptions;
@@ -167,6 +169,14 @@ impl Client {
     pub fn end(&self, log: &str) -> Call<'static, i64> {
         let (calls, log) = (self.calls.clone(), log.to_string());
         Call::new(move |deadline| async move { deadline.bound(Outcome::NotDone, ends::end(calls, log)).await })
+    }
+
+    /// Sets a hold as [`Admin::set_hold`] does and, if it has a lease, renews that until it is
+    /// released, closed or dropped, or the client is closed: a program that dies keeps nothing for
+    /// longer than the lease. It is renewed on the runtime in which this call is awaited.
+    pub fn hold(&self, log: &str, hold: Hold, place: Place) -> Call<'static, KeptHold> {
+        let (calls, log) = (self.calls.clone(), log.to_string());
+        Call::new(move |deadline| KeptHold::open(calls, log, hold, place, deadline))
     }
 
     /// Begins to append to a log that exists, in a session of its own. Of an error nothing is in

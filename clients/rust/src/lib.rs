@@ -38,6 +38,7 @@ mod ends;
 mod environment;
 mod errors;
 mod info_stream;
+mod kept_hold;
 mod logs;
 mod near;
 mod pauses;
@@ -68,6 +69,7 @@ pub use call::Call;
 pub use client::{Client, ClientOptions, Identity, Tls, TroubleHandler};
 pub use errors::{Error, Outcome, Position};
 pub use info_stream::InfoStream;
+pub use kept_hold::KeptHold;
 pub use logs::{
     Bounds, Durability, Hold, LogConfig, LogInfo, ReplicaAddress, Resolution, ResolveState, Session, WriterTerm,
 };

@@ -12,9 +12,7 @@ import {
   AcquireWriterRequest,
   GetInfoRequest,
   KeepHoldRequest,
-  ReadPosition,
   ReleaseHoldRequest,
-  SetHoldRequest,
   TrimRequest,
   WatchInfoRequest,
 } from "./generated/strandline/v1/log.js";
@@ -24,12 +22,12 @@ import {
   OpenSessionRequest,
   ResolveRequest,
 } from "./generated/strandline/v1/session.js";
+import { setHoldRequest } from "./keptHold.js";
 import type { Peer } from "./peers.js";
 import {
   configToWire,
   duration,
   type Hold,
-  holdToWire,
   infoFromWire,
   type LogConfig,
   type LogInfo,
@@ -172,9 +170,7 @@ export class Admin {
     hold: Partial<Hold> & { name: string },
     { at, signal }: Bound & { at?: "start" | "end" | undefined } = {},
   ): Promise<{ offset: number; end: number }> {
-    const place = at === "start" ? ReadPosition.READ_POSITION_START : ReadPosition.READ_POSITION_TAIL;
-    const request = SetHoldRequest.fromPartial({ log, hold: holdToWire(hold), position: at && place });
-    const answer = await this.calls.toLeader(log, methods.setHold, request, signal);
+    const answer = await this.calls.toLeader(log, methods.setHold, setHoldRequest(log, 0, hold, at), signal);
     return { offset: answer.offset, end: answer.endOffset };
   }
 

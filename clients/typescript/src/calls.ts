@@ -4,6 +4,7 @@ import { cancelled, closed, fromRpc, type Outcome, StrandlineError, silent, unre
 import * as catalog from "./generated/strandline/v1/catalog.js";
 import * as log from "./generated/strandline/v1/log.js";
 import * as session from "./generated/strandline/v1/session.js";
+import type { KeptHold } from "./keptHold.js";
 import { Near } from "./near.js";
 import { connectPatience, Pauses, type Peer, type Peers, wrongAddress } from "./peers.js";
 import { within } from "./wait.js";
@@ -281,6 +282,9 @@ export class Calls {
   /** What has to end with the client: a channel that is closed lets its calls go on. */
   readonly open = new Set<{ cancel(): void }>();
 
+  /** Holds that are renewed. */
+  readonly kept = new Set<KeptHold>();
+
   constructor(
     readonly peers: Peers,
     /** How long, in milliseconds, calls keep looking for a node that can answer. */
@@ -308,6 +312,7 @@ export class Calls {
   }
 
   close(): void {
+    for (const hold of [...this.kept]) hold.end(closed("client"));
     this.peers.close();
     for (const one of [...this.open]) one.cancel();
   }

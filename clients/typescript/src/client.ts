@@ -7,9 +7,11 @@ import { header } from "./check.js";
 import { Ends } from "./ends.js";
 import { fromEnvironment } from "./environment.js";
 import { cancelled, invalid, StrandlineError } from "./errors.js";
+import { KeptHold } from "./keptHold.js";
 import { Peers, wrongAddress } from "./peers.js";
 import { Producer } from "./producer.js";
 import { Reader, type ReaderOptions } from "./reader.js";
+import type { Hold } from "./records.js";
 import { abortable } from "./wait.js";
 
 /** Encrypts every connection. The values are what PEM files hold, as in node:tls. */
@@ -108,6 +110,18 @@ export class Client {
     } catch (error) {
       throw error instanceof StrandlineError ? error.but({}) : error; // each caller gets one of its own
     }
+  }
+
+  /**
+   * Sets a hold as {@link Admin.setHold} does and, if it has a lease, renews that until it is released or closed, or
+   * the client is closed: a program that dies keeps nothing for longer than the lease.
+   */
+  hold(
+    log: string,
+    hold: Partial<Hold> & { name: string },
+    { at, signal }: Bound & { at?: "start" | "end" | undefined } = {},
+  ): Promise<KeptHold> {
+    return new KeptHold(this.#calls, log, hold).open(at, signal);
   }
 
   /** Begins to append to a log that exists. Of an error nothing is in the log. */

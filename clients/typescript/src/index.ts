@@ -11,6 +11,7 @@ export { Client, type ClientOptions, type TLS } from "./client.js";
 export { tokenFile } from "./environment.js";
 export { type Outcome, type Position, type Reason, StrandlineError } from "./errors.js";
 export type { Bytes, Filter, Projection } from "./filters.js";
+export { KeptHold } from "./keptHold.js";
 export { Producer } from "./producer.js";
 export { Reader, type ReaderOptions } from "./reader.js";
 export {

@@ -45,7 +45,7 @@ export interface Record extends NewRecord {
 export type Appendable = NewRecord | Uint8Array | string;
 
 /** A copy: what is given belongs to the caller, who may change it before it is sent. */
-function buffer(bytes: Uint8Array | undefined): Buffer | undefined {
+export function buffer(bytes: Uint8Array | undefined): Buffer | undefined {
   if (bytes === undefined || bytes === null) return undefined;
   if (!(bytes instanceof Uint8Array)) throw invalid(`a key, value or pointer is a Uint8Array, not a ${typeof bytes}`);
   return Buffer.from(bytes);

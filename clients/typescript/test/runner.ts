@@ -9,6 +9,7 @@ import {
   type ClientOptions,
   type Filter,
   type Hold,
+  type KeptHold,
   type LogConfig,
   type LogInfo,
   type Record as LogRecord,
@@ -116,6 +117,7 @@ const clients = new Map<string, Client>();
 const producers = new Map<string, Producer>();
 const readers = new Map<string, Reader>();
 const handled = new Map<string, Handled>();
+const holds = new Map<string, KeptHold>(); // by log
 const tokens = new Map<string, string>(); // that functions give, by client
 const troubles = new Map<string, (StrandlineError | undefined)[]>(); // that clients have told of
 
@@ -160,6 +162,36 @@ function projection(c: Command): Projection | undefined {
     valueBytes: number(c, "value_bytes"),
     jsonFields: c.json_fields as string[] | undefined,
   };
+}
+
+function holdOf(c: Command) {
+  return {
+    name: c.hold as string,
+    offset: number(c, "offset") ?? 0,
+    owner: (c.owner as string | undefined) ?? "",
+    leaseMs: number(c, "lease_ms"),
+    maxBytes: number(c, "max_bytes") ?? 0,
+    maxAgeMs: number(c, "max_age_ms"),
+    pointer: Buffer.from((c.pointer as string | undefined) ?? ""),
+  };
+}
+
+function placeOf(c: Command) {
+  return c.from_start ? "start" : c.tail ? "end" : undefined;
+}
+
+/** The commands of a hold that is renewed, of which a log has one. */
+async function keepHold(client: Client, c: Command, signal: AbortSignal | undefined) {
+  if (c.do === "hold") holds.set(c.log, await client.hold(c.log, holdOf(c), { at: placeOf(c), signal }));
+  const kept = holds.get(c.log) as KeptHold;
+  if (c.do === "move-hold") {
+    const { offset, pointer } = holdOf(c);
+    await kept.move(offset, pointer, { signal });
+  }
+  if (c.do === "release-kept") await kept.release({ signal });
+  if (c.do === "close-hold") kept.close();
+  if (c.do === "await-hold") return { reason: (await kept.done)?.reason ?? "" };
+  return { offset: kept.hold.offset };
 }
 
 /** Waits until a client has told of trouble and of its end. */
@@ -270,6 +302,12 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
       return handled.get(c.reader)?.reached(number(c, "offset") ?? 0);
     case "close-reader":
       return void reader.close();
+    case "hold":
+    case "move-hold":
+    case "release-kept":
+    case "close-hold":
+    case "await-hold":
+      return keepHold(client, c, signal);
     case "end": {
       const asked = Array.from({ length: number(c, "callers") ?? 1 }, () => client.end(c.log, { signal }));
       return { end: Math.min(...(await Promise.all(asked))) };
@@ -370,18 +408,8 @@ async function administer(admin: Admin, c: Command, signal: AbortSignal | undefi
       return void (await admin.deleteLog(log, { signal }));
     case "trim":
       return admin.trim(log, number(c, "before") ?? 0, { fastForward: c.fast_forward === true, signal });
-    case "set-hold": {
-      const hold = {
-        name: c.hold as string,
-        offset: number(c, "offset") ?? 0,
-        owner: (c.owner as string | undefined) ?? "",
-        leaseMs: number(c, "lease_ms"),
-        maxBytes: number(c, "max_bytes") ?? 0,
-        maxAgeMs: number(c, "max_age_ms"),
-        pointer: Buffer.from((c.pointer as string | undefined) ?? ""),
-      };
-      return admin.setHold(log, hold, { at: c.from_start ? "start" : c.tail ? "end" : undefined, signal });
-    }
+    case "set-hold":
+      return admin.setHold(log, holdOf(c), { at: placeOf(c), signal });
     case "keep-hold":
       return void (await admin.keepHold(log, c.hold as string, { signal }));
     case "release-hold":

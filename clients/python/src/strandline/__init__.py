@@ -54,6 +54,7 @@ from strandline.errors import (
 )
 from strandline.filters import Filter, Projection
 from strandline.holds import Hold
+from strandline.kept_hold import KeptHold
 from strandline.placement import PlacementRule, ReadReplicas
 from strandline.producer import Producer
 from strandline.reader import Reader
@@ -93,6 +94,7 @@ __all__ = [
     "Hold",
     "HoldNotFound",
     "Invalid",
+    "KeptHold",
     "LogConfig",
     "LogExists",
     "LogInfo",

@@ -26,6 +26,20 @@ def duration(seconds: float) -> duration_pb2.Duration:
     return whole
 
 
+def place(from_start: bool, from_end: bool) -> log_pb2.ReadPosition | None:
+    """Where a hold is put; None: at its offset."""
+    if from_start:
+        return log_pb2.READ_POSITION_START
+    return log_pb2.READ_POSITION_TAIL if from_end else None
+
+
+def hold_request(log: str, hold: Hold, position: log_pb2.ReadPosition | None) -> log_pb2.SetHoldRequest:
+    request = log_pb2.SetHoldRequest(log=log, hold=hold._wire())
+    if position is not None:
+        request.position = position
+    return request
+
+
 class Admin:
     """Creates, describes and trims logs, and keeps sessions and writer terms for those who do without
     a producer. Its methods keep trying for the client's retry_time while no node can answer; timeout,
@@ -150,9 +164,7 @@ class Admin:
         begins and where the log ends. With from_start or from_end it is put where the log starts, or
         ends, by then. OffsetTrimmed: records from the offset on are gone; once it has succeeded, all
         are there."""
-        request = log_pb2.SetHoldRequest(log=log, hold=hold._wire())
-        if from_start or from_end:
-            request.position = log_pb2.READ_POSITION_START if from_start else log_pb2.READ_POSITION_TAIL
+        request = hold_request(log, hold, place(from_start, from_end))
         answer = await within(
             timeout, self._calls.to_leader(log, "SetHold", request, log_pb2.SetHoldResponse)
         )

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -17,6 +17,9 @@ from strandline.near import Near
 from strandline.peers import CONNECT_PATIENCE, Pauses, Peer, Peers, check_address
 from strandline.token import Token, check_token
 from strandline.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from strandline.kept_hold import KeptHold
 
 A = TypeVar("A", bound=Message)
 T = TypeVar("T")
@@ -247,6 +250,7 @@ class Calls:
         self._on_trouble = on_trouble
         self.peers, self.anywhere, self.retry_time = peers, anywhere, retry_time
         self.near = Near()
+        self.kept: set[KeptHold] = set()  # holds that are renewed
         self._token = token
 
     @property
@@ -269,6 +273,10 @@ class Calls:
     async def close(self) -> None:
         """Ends every connection, and what runs beside."""
         self.peers.closed = True
+        kept = list(self.kept)
+        for hold in kept:
+            hold._end(closed("client", Outcome.NOT_DONE))
+        await asyncio.gather(*(hold.close() for hold in kept))
         await self.near.close()
         await self.peers.close()
 

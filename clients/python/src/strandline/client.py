@@ -12,13 +12,15 @@ from typing import Any
 
 import grpc
 
-from strandline.admin import Admin
+from strandline.admin import Admin, place
 from strandline.backlog import ProducerOptions
 from strandline.calls import Calls, within
 from strandline.ends import Ends
 from strandline.environment import environment
 from strandline.errors import Error, Outcome, Position, invalid, time_span
 from strandline.filters import Filter, Projection
+from strandline.holds import Hold
+from strandline.kept_hold import KeptHold
 from strandline.peers import Peers, check_address, check_process
 from strandline.producer import Producer
 from strandline.reader import Reader, ReaderOptions
@@ -144,6 +146,20 @@ class Client:
         acknowledged before lies below. Callers share calls: those who come while one is under way are
         answered together by the next."""
         return await within(timeout, self._ends.end(log), Outcome.NOT_DONE)
+
+    async def hold(
+        self,
+        log: str,
+        hold: Hold,
+        *,
+        from_start: bool = False,
+        from_end: bool = False,
+        timeout: float | None = None,
+    ) -> KeptHold:
+        """Sets a hold as Admin.set_hold does and, if it has a lease, renews that until it is released or
+        closed, or the client is closed: a program that dies keeps nothing for longer than the lease."""
+        opening = KeptHold(self._calls, log, hold)._open(place(from_start, from_end))
+        return await within(timeout, opening)
 
     async def producer(
         self,

@@ -223,6 +223,19 @@ class Client:
         """strandline.Client.end."""
         return self._loop.run(self._client.end(log, timeout=timeout))
 
+    def hold(
+        self,
+        log: str,
+        hold: Hold,
+        *,
+        from_start: bool = False,
+        from_end: bool = False,
+        timeout: float | None = None,
+    ) -> KeptHold:
+        """strandline.Client.hold."""
+        made = self._client.hold(log, hold, from_start=from_start, from_end=from_end, timeout=timeout)
+        return KeptHold(self._loop, self._loop.run(made))
+
     def producer(self, log: str, **options: Any) -> Producer:
         """strandline.Client.producer."""
         return Producer(self._loop, self._loop.run(self._client.producer(log, **options)))
@@ -230,6 +243,52 @@ class Client:
     def read(self, log: str, **options: Any) -> Reader:
         """strandline.Client.read."""
         return Reader(self._loop, self._client.read(log, **options))
+
+
+class KeptHold:
+    """strandline.KeptHold, whose calls wait. The thread of the clients renews it."""
+
+    def __init__(self, loop: _Loop, kept: strandline.KeptHold) -> None:
+        self._loop, self._kept = loop, kept
+
+    def __enter__(self) -> KeptHold:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def hold(self) -> Hold:
+        """The hold as it was set or moved last."""
+        return self._kept.hold
+
+    @property
+    def ended(self) -> bool:
+        """Whether the hold is known to have ended, or was released or closed."""
+        return self._kept.ended
+
+    @property
+    def error(self) -> Error | None:
+        """Why it has ended. None before, and after release and close."""
+        return self._kept.error
+
+    def wait(self) -> Error | None:
+        """Waits until it has ended, or was released or closed, and returns error."""
+        return self._loop.run(self._kept.wait())
+
+    def move(self, offset: int, pointer: bytes = b"", *, timeout: float | None = None) -> None:
+        """Puts the hold at another offset with another pointer, in one step."""
+        self._loop.run(self._kept.move(offset, pointer, timeout=timeout))
+
+    def release(self, *, timeout: float | None = None) -> None:
+        """Ends the hold."""
+        self._loop.run(self._kept.release(timeout=timeout))
+
+    def close(self) -> None:
+        """Ends the renewals and leaves the hold as it is."""
+        self._loop.run(self._kept.close())
 
 
 class Producer:

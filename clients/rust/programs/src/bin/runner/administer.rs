@@ -34,12 +34,7 @@ pub async fn administer(admin: &Admin, c: &Command) -> Result<Value, Error> {
             c.bound(trimming).await.map(bounds)
         }
         "set-hold" => {
-            let place = match (c.is("from_start"), c.is("tail")) {
-                (true, _) => Place::Start,
-                (_, true) => Place::End,
-                _ => Place::Offset,
-            };
-            let set = c.bound(admin.set_hold(log, hold(c), place)).await?;
+            let set = c.bound(admin.set_hold(log, hold(c), place(c))).await?;
             Ok(json!({"offset": set.start, "end": set.end}))
         }
         "keep-hold" => c.bound(admin.keep_hold(log, c.text("hold"))).await.map(nothing),
@@ -88,7 +83,15 @@ fn rule(r: &Command) -> PlacementRule {
     }
 }
 
-fn hold(c: &Command) -> Hold {
+pub fn place(c: &Command) -> Place {
+    match (c.is("from_start"), c.is("tail")) {
+        (true, _) => Place::Start,
+        (_, true) => Place::End,
+        _ => Place::Offset,
+    }
+}
+
+pub fn hold(c: &Command) -> Hold {
     Hold {
         name: c.text("hold").to_string(),
         offset: c.number("offset").unwrap_or(0),

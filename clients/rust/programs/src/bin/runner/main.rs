@@ -15,13 +15,14 @@ use futures_util::future::{join_all, maybe_done};
 use futures_util::poll;
 use serde_json::{Value, json};
 use strandline::{
-    Batch, Client, ClientOptions, Error, Identity, Producer, ProducerOptions, Sessions, Tls, Token, TroubleHandler,
+    Batch, Client, ClientOptions, Error, Identity, KeptHold, Producer, ProducerOptions, Sessions, Tls, Token,
+    TroubleHandler,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use administer::administer;
+use administer::{administer, hold, place};
 use command::{Command, failed, position, shown};
 use reading::{Reading, read_options};
 
@@ -31,6 +32,7 @@ struct Runner {
     clients: Mutex<HashMap<String, Client>>,
     producers: Mutex<HashMap<String, Arc<Producer>>>,
     readers: Mutex<HashMap<String, Arc<Reading>>>,
+    holds: Mutex<HashMap<String, Arc<KeptHold>>>,
     tokens: Arc<Mutex<HashMap<String, String>>>, // that functions give, by client
     troubles: Arc<Mutex<HashMap<String, Vec<Option<Value>>>>>, // by client; none: it continues
 }
@@ -112,6 +114,25 @@ impl Runner {
                 return named(&self.readers, reader).reach(c.number("offset").unwrap_or(0)).await;
             }
             "close-reader" => drop(forget(&self.readers, reader)),
+            "hold" => {
+                let client = named(&self.clients, c.text("client"));
+                let kept = c.bound(client.hold(c.text("log"), hold(c), place(c))).await?;
+                let offset = kept.hold().offset;
+                name(&self.holds, c.text("log"), Arc::new(kept));
+                return Ok(json!({"offset": offset}));
+            }
+            "move-hold" => {
+                let kept = named(&self.holds, c.text("log"));
+                let moved = kept.move_to(c.number("offset").unwrap_or(0), c.text("pointer").to_string());
+                c.bound(moved).await?;
+                return Ok(json!({"offset": kept.hold().offset}));
+            }
+            "release-kept" => c.bound(named(&self.holds, c.text("log")).release()).await?,
+            "close-hold" => named(&self.holds, c.text("log")).close(),
+            "await-hold" => {
+                let error = named(&self.holds, c.text("log")).ended().await;
+                return Ok(json!({"reason": error.map_or_else(String::new, |e| e.reason().as_str().to_string())}));
+            }
             "end" => {
                 let client = named(&self.clients, c.text("client"));
                 let asked = join_all((0..c.number("callers").unwrap_or(1)).map(|_| c.bound(client.end(c.text("log")))));

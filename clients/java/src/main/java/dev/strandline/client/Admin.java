@@ -174,12 +174,12 @@ public final class Admin {
    * released or broken.
    */
   public CompletableFuture<Void> keepHold(String log, String name) {
-    return run(bound -> verbs.keepHold(log, name, bound));
+    return run(bound -> verbs.keepHold(log, 0, name, bound));
   }
 
   /** Ends a hold, whoever has set it. */
   public CompletableFuture<Void> releaseHold(String log, String name) {
-    return run(bound -> verbs.releaseHold(log, name, bound));
+    return run(bound -> verbs.releaseHold(log, 0, name, bound));
   }
 
   /**

@@ -10,8 +10,10 @@ import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
@@ -25,6 +27,9 @@ final class Calls {
   final Bound life = new Bound(null, null);
 
   final Near near = new Near(this);
+
+  /** Holds that are renewed. */
+  final Set<KeptHold> kept = ConcurrentHashMap.newKeySet();
 
   /** How long a node may be without any answer before it is asked whether it is there. */
   Duration suspectAfter = Duration.ofSeconds(1);

@@ -5,6 +5,7 @@ import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import io.grpc.netty.shaded.io.netty.channel.socket.nio.NioSocketChannel;
 import io.grpc.netty.shaded.io.netty.handler.ssl.SslContext;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -120,6 +121,20 @@ public final class Client implements AutoCloseable {
     return ends.end(log);
   }
 
+  /**
+   * Sets a hold as {@link Admin#setHold} does, waits for that and, if it has a lease, renews it
+   * until it is released or closed, or the client is closed: a program that dies keeps nothing for
+   * longer than the lease.
+   */
+  public KeptHold hold(String log, Hold hold) {
+    return hold(log, hold, null);
+  }
+
+  /** The same for so long at most; null: as long as the client's retry time allows. */
+  public KeptHold hold(String log, Hold hold, Duration timeout) {
+    return new KeptHold(calls, log, hold).open(new Bound(calls.life, timeout));
+  }
+
   /** Begins to append to a log that exists. Of an error nothing is in the log. */
   public Producer producer(String log) {
     return producer(log, o -> {});
@@ -174,6 +189,7 @@ public final class Client implements AutoCloseable {
   @Override
   public void close() {
     calls.peers.close();
+    calls.kept.forEach(hold -> hold.end(StrandlineException.closed("client")));
     calls.life.end();
     threads.close();
   }

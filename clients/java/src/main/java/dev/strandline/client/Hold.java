@@ -52,6 +52,11 @@ public record Hold(
     return new Hold(name, offset, "", Optional.empty(), 0, Optional.empty(), new byte[0], 0);
   }
 
+  /** The same at another offset. */
+  public Hold withOffset(long other) {
+    return new Hold(name, other, owner, lease, maxBytes, maxAge, pointer, keptBytes);
+  }
+
   /** The same with an owner. */
   public Hold withOwner(String who) {
     return new Hold(name, offset, who, lease, maxBytes, maxAge, pointer, keptBytes);

@@ -101,8 +101,14 @@ final class Verbs {
   }
 
   Extent setHold(String log, Hold hold, Bound bound) {
+    SetHoldResponse answer = setHold(log, 0, hold, bound);
+    return new Extent(answer.getOffset(), answer.getEndOffset());
+  }
+
+  /** The hold of a log with an id; 0: whichever has the name. */
+  SetHoldResponse setHold(String log, long logId, Hold hold, Bound bound) {
     SetHoldRequest.Builder request =
-        SetHoldRequest.newBuilder().setLog(log).setHold(Wire.hold(hold));
+        SetHoldRequest.newBuilder().setLog(log).setLogId(logId).setHold(Wire.hold(hold));
     if (hold.offset() == Hold.FROM_START) {
       request.setPosition(ReadPosition.READ_POSITION_START);
     } else if (hold.offset() == Hold.FROM_END) {
@@ -110,17 +116,18 @@ final class Verbs {
     } else if (hold.offset() < 0) {
       throw StrandlineException.invalid("a hold at a negative offset");
     }
-    SetHoldResponse answer = calls.toLeader(log, Methods.SET_HOLD, request.build(), bound);
-    return new Extent(answer.getOffset(), answer.getEndOffset());
+    return calls.toLeader(log, Methods.SET_HOLD, request.build(), bound);
   }
 
-  void keepHold(String log, String name, Bound bound) {
-    KeepHoldRequest request = KeepHoldRequest.newBuilder().setLog(log).setName(name).build();
+  void keepHold(String log, long logId, String name, Bound bound) {
+    KeepHoldRequest request =
+        KeepHoldRequest.newBuilder().setLog(log).setLogId(logId).setName(name).build();
     calls.toLeader(log, Methods.KEEP_HOLD, request, bound);
   }
 
-  void releaseHold(String log, String name, Bound bound) {
-    ReleaseHoldRequest request = ReleaseHoldRequest.newBuilder().setLog(log).setName(name).build();
+  void releaseHold(String log, long logId, String name, Bound bound) {
+    ReleaseHoldRequest request =
+        ReleaseHoldRequest.newBuilder().setLog(log).setLogId(logId).setName(name).build();
     try {
       calls.toLeader(log, Methods.RELEASE_HOLD, request, bound);
     } catch (StrandlineException e) {

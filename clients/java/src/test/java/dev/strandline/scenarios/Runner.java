@@ -11,6 +11,7 @@ import dev.strandline.client.Client;
 import dev.strandline.client.ClientOptions;
 import dev.strandline.client.Extent;
 import dev.strandline.client.Hold;
+import dev.strandline.client.KeptHold;
 import dev.strandline.client.LogConfig;
 import dev.strandline.client.LogInfo;
 import dev.strandline.client.LogRecord;
@@ -64,6 +65,7 @@ public final class Runner {
   private final Map<String, Client> clients = new ConcurrentHashMap<>();
   private final Map<String, Producer> producers = new ConcurrentHashMap<>();
   private final Map<String, Reading> readers = new ConcurrentHashMap<>();
+  private final Map<String, KeptHold> holds = new ConcurrentHashMap<>(); // by log
   private final Map<String, String> tokens = new ConcurrentHashMap<>(); // that functions give
   private final Map<String, List<Optional<StrandlineException>>> troubles =
       new ConcurrentHashMap<>();
@@ -231,6 +233,23 @@ public final class Runner {
         return reading.await(c.json.get("offset").getAsLong());
       }
       case "close-reader" -> reading.reader.close();
+      case "hold" -> {
+        KeptHold made = client.hold(c.text("log"), hold(c), c.timeout());
+        holds.put(c.text("log"), made);
+        return Map.of("offset", made.hold().offset());
+      }
+      case "move-hold" -> {
+        KeptHold kept = holds.get(c.text("log"));
+        byte[] pointer = c.text("pointer", "").getBytes(UTF_8);
+        kept.move(c.json.get("offset").getAsLong(), pointer, c.timeout());
+        return Map.of("offset", kept.hold().offset());
+      }
+      case "release-kept" -> holds.get(c.text("log")).release(c.timeout());
+      case "close-hold" -> holds.get(c.text("log")).close();
+      case "await-hold" -> {
+        Optional<StrandlineException> error = holds.get(c.text("log")).done().get();
+        return Map.of("reason", error.map(StrandlineException::reasonName).orElse(""));
+      }
       case "end" -> {
         AtomicReference<Long> callers = new AtomicReference<>(1L);
         c.number("callers", callers::set);
