@@ -144,7 +144,7 @@ func (s commands) setHold(c record.Command) Answer {
 		r.End = s.log.end
 		return s.refuse(r)
 	case before == nil && len(s.log.holds.all()) >= MaxHolds:
-		r := record.Refuse(record.TooLarge, "the log has %d holds, which is the most", MaxHolds)
+		r := record.Refuse(record.TooLarge, "the log has %d holds, which is the most: release one that is not used", MaxHolds)
 		r.Limit = MaxHolds
 		return s.refuse(r)
 	case before == nil && s.left == MemoryUsedUp:

@@ -51,7 +51,9 @@ const (
 	MaxLeaseMs = 24 * 60 * 60 * 1000
 
 	// MaxHolds bounds the holds of a log, and MaxHoldLeaseMs how long one may stay
-	// without a sign of life, if it has a lease.
+	// without a sign of life, if it has a lease. Principals have no shares of them: who
+	// may set a hold of a log may release any of it, so nobody keeps its places from
+	// others, and those of other logs are not taken.
 	MaxHolds       = 64
 	MaxHoldLeaseMs = 30 * 24 * 60 * 60 * 1000
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/transport/secure"
 )
 
@@ -93,4 +95,47 @@ func TestOneUserLeavesConnectionsToOthers(t *testing.T) {
 	require.GreaterOrEqual(t, closed, 8)
 	require.Eventually(t, func() bool { return len(of("kafka", "user/bob")) == 0 }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, admin.CloseConnection(t.Context(), "nowhere", 1), client.ErrNoNode)
+}
+
+// One user takes all holds of a log. Others who may set any there may release them, and other logs have theirs.
+func TestOneUserWithAllHoldsOfALogKeepsNobodyOut(t *testing.T) {
+	a := newAuthority(t)
+	cluster, err := StartCluster(t.Context(), secured(t, a, t.TempDir(), "a"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cluster.Close()) }()
+	n := cluster.Nodes[0]
+	alice := a.dial(t, n.GRPC())
+	defer alice.Close()
+	for _, log := range []string{"orders", "payments"} {
+		_, err = alice.Admin().CreateLog(t.Context(), log, client.LogConfig{})
+		require.NoError(t, err)
+	}
+	enforced(t, alice, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"trim"}},
+		client.Grant{Principal: "user/carol", Object: "log/orders", Rights: []string{"trim"}}, client.Grant{Principal: "user/carol", Object: "log/payments", Rights: []string{"trim"}})
+	heard(t, n)
+	as := func(user string) *client.Admin {
+		f := a.user(user)
+		c, err := client.Dial([]string{n.GRPC()}, client.WithCertificates(f.Authority, f.Certificate, f.Key))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c.Admin()
+	}
+	bob, carol := as("bob"), as("carol")
+	set := func(who *client.Admin, log, name string) error {
+		_, _, err := who.SetHold(t.Context(), log, client.HoldInfo{Name: name, Offset: client.HoldFromStart})
+		return err
+	}
+	held := 0
+	for err = set(bob, "orders", "bob-0"); err == nil; err = set(bob, "orders", fmt.Sprint("bob-", held)) {
+		held++
+	}
+	require.ErrorIs(t, err, client.ErrTooLarge)
+	require.Equal(t, sequence.MaxHolds, held)
+	require.ErrorContains(t, set(carol, "orders", "backup"), "which is the most: release one that is not used")
+	require.NoError(t, set(carol, "payments", "backup"))
+	info, err := carol.Info(t.Context(), "orders")
+	require.NoError(t, err)
+	require.Len(t, info.Holds, held, "she sees them")
+	require.NoError(t, carol.ReleaseHold(t.Context(), "orders", info.Holds[0].Name))
+	require.NoError(t, set(carol, "orders", "backup"))
 }
