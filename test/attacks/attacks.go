@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,25 +52,27 @@ type attack struct {
 	once       func(ctx context.Context, t target, worker int) (letIn error)
 	// asks is what an honest client asks beside it, besides appending; nil: nothing.
 	asks func(h honest, ctx context.Context) error
+	// fills: once ends when a part of the node's memory is used up, or the share of it that one client may have.
+	fills bool
 }
 
 var errLetIn = errors.New("it was not refused")
 
 var attacks = []attack{
-	{"grpc-bombs", "batches that inflate to 15 MiB, over gRPC, from nobody", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, "") }, nil},
-	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }, nil},
-	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs, nil},
-	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs, nil},
-	{"kafka-announced", "requests that are announced and never sent, to the Kafka port, from nobody", 100, announce(18, 16<<10-400), honest.joins},
-	{"produce-announced", "a Produce of 64 MiB that is announced and never sent, from a user without the right to orders", 1, announceProduce, honest.appends},
-	{"health-watched", "streams that watch the health, from nobody", 8, watchHealth, nil},
-	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP, honest.looks},
-	{"passwords", "guesses of a password", 8, guess, honest.joins},
-	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil},
-	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins},
-	{"half-open", "connections that begin and say nothing more", 200, halfOpen, nil},
-	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens},
-	{"groups", "members without end in groups of one's own", 4, groups, honest.joins},
+	{"grpc-bombs", "batches that inflate to 15 MiB, over gRPC, from nobody", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, "") }, nil, false},
+	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }, nil, false},
+	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs, nil, false},
+	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs, nil, false},
+	{"kafka-announced", "requests that are announced and never sent, to the Kafka port, from nobody", 100, announce(18, 16<<10-400), honest.joins, false},
+	{"produce-announced", "a Produce of 64 MiB that is announced and never sent, from a user without the right to orders", 1, announceProduce, honest.appends, false},
+	{"health-watched", "streams that watch the health, from nobody", 8, watchHealth, nil, false},
+	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP, honest.looks, false},
+	{"passwords", "guesses of a password", 8, guess, honest.joins, false},
+	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil, false},
+	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins, false},
+	{"half-open", "connections that begin and say nothing more", 200, halfOpen, nil, false},
+	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true},
+	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false},
 }
 
 // run does an attack until ctx ends. It returns how often it was done, and the first time that it was let in.
@@ -281,8 +285,26 @@ func hold(ctx context.Context, address, sent string) error {
 	return nil
 }
 
+// idleHTTP asks for what anybody may, begins to ask for more, and stays. It is let in where it may: the answer has
+// to be the last one of its connection.
 func idleHTTP(ctx context.Context, t target, _ int) error {
-	return hold(ctx, t.HTTP, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\n")
+	conn, err := net.Dial("tcp", t.HTTP)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil
+	}
+	defer answer.Body.Close()
+	if !answer.Close {
+		return errLetIn
+	}
+	_, _ = io.Copy(io.Discard, conn)
+	return nil
 }
 
 func halfOpen(ctx context.Context, t target, worker int) error {
@@ -339,14 +361,22 @@ func kafkaNames(ctx context.Context, t target, _ int) error {
 	})
 }
 
+// sessions opens sessions until there may be no more, so many at a time.
 func sessions(ctx context.Context, t target, _ int) error {
+	const atOnce = 200
 	return connected(t, func(conn *grpc.ClientConn) error {
-		for range 1000 {
-			_, err := strandlinev1.NewSessionServiceClient(conn).OpenSession(as(ctx, t.Token), &strandlinev1.OpenSessionRequest{Log: "mallory", Lease: durationpb.New(24 * time.Hour)})
-			if status.Code(err) == codes.ResourceExhausted || ctx.Err() != nil {
-				return nil // it has had its share
-			}
+		var all sync.WaitGroup
+		for range atOnce {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, err := strandlinev1.NewSessionServiceClient(conn).OpenSession(as(ctx, t.Token), &strandlinev1.OpenSessionRequest{Log: "mallory", Lease: durationpb.New(24 * time.Hour)})
+					if status.Code(err) == codes.ResourceExhausted {
+						return // it has had its share
+					}
+				}
+			})
 		}
+		all.Wait()
 		return nil
 	})
 }
