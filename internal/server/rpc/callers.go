@@ -173,7 +173,7 @@ func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 // decode decodes a request into a message, unless it is large and its caller may not make it: two bytes of
 // a list can become a structure of two hundred.
 func (s *Server) decode(ctx context.Context, method string, receive func(any) error, into any) error {
-	if _, admits := into.(Admission); admits || s.options.Callers == nil {
+	if _, admits := into.(Admission); admits {
 		return receive(into)
 	}
 	a := admitted{server: s, ctx: ctx, method: method, into: into}
@@ -195,10 +195,11 @@ type admitted struct {
 // Admit implements Admission.
 func (a *admitted) Admit(data mem.BufferSlice) (any, error) {
 	n := data.Len()
+	inflowOf(a.ctx).handOverCall(n)
 	if n > MaxCallBytes {
 		return nil, tooLargeCall(n)
 	}
-	if n > smallCall {
+	if n > smallCall && a.server.options.Callers != nil {
 		a.refusal = a.server.options.Callers.AdmitLarge(a.ctx, a.method, n, func() (string, bool) { return Name(data, 1, longestName) })
 	}
 	if a.refusal != nil {

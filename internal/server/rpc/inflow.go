@@ -20,16 +20,22 @@ import (
 // read on when it has a turn, until it is back to its share. A thousand connections
 // would otherwise each hold most of a request.
 //
-// Nobody reports what gRPC drops with a stream or keeps to itself, so the count
+// The only request of a call is small, but nobody knows that before it is there. A connection
+// without a stream of requests to append has its share of them, and where there is no room at all it
+// waits with more than one read brings: its requests are received or given up within requestTime.
+//
+// Nobody reports what gRPC drops with a stream, so the count
 // drifts. What it never went below while nothing stalled for forgetAfter is taken for
 // that, if handlers have received as much meanwhile, or it is little. Without a stream
-// of requests to append nothing is handed over, and all of it is forgotten.
+// of requests to append it is what the count never went below for forgetCalls: no call has a request
+// that old.
 type inflow struct {
 	all *budget.Inflow
 
 	mu      sync.Mutex
 	appends int   // streams of requests to append, which are handed over
 	ahead   int64 // received and not handed over; at least 0
+	added   int64 // what HTTP/2 has added before there was a stream to append, and is not in ahead
 	stalled int   // streams whose receiver waits for room
 	turn    int64 // taken of all.Turns
 	turnEnd int64 // of ahead, up to which the turn goes
@@ -50,6 +56,7 @@ type inflow struct {
 
 const (
 	forgetAfter = time.Second
+	forgetCalls = requestTime + time.Second
 	// lookAgain is how often a connection that is held looks at what the others do.
 	lookAgain = 50 * time.Millisecond
 	// lookSeldom is the same for one that has no stream to append yet.
@@ -109,14 +116,15 @@ type decision int
 
 const (
 	read decision = iota
-	// wait: a stream has stalled, and the connection has more than its share.
+	// wait: a stream has stalled, and the connection has more than its share. Or it is not known to
+	// append, and has more than little while all connections together have more than they should.
 	wait
 	// takeTurn: it has more than its share, perhaps a part of a request.
 	takeTurn
 	// readSlowly: it has used up its turn, or is not known to append. Either the
 	// request is larger than those before, or its handlers have not come to receive.
 	readSlowly
-	// readSeldom: it is not known to append, and all connections together have more
+	// readSeldom: it is not known to append, has little, and all connections together have more
 	// than they should. Most likely its first handler has not come to receive.
 	readSeldom
 )
@@ -151,6 +159,8 @@ func (f *inflow) decide() decision {
 			f.turn = 0
 		}
 		return read
+	case f.appends == 0 && f.all.Full() && f.ahead > readBuffer:
+		return wait
 	case f.appends == 0 && f.all.Full():
 		return readSeldom
 	case f.appends == 0:
@@ -211,9 +221,17 @@ func (f *inflow) awaitTurn() {
 	}
 }
 
-func (f *inflow) received(bytes int) {
+// received counts what has come: so many bytes, of which data belong to messages. A connection that appends
+// has what HTTP/2 adds counted as well, which nobody takes out: so where there is no room at all it is not read
+// before it has a turn, and a thousand of them do not bring one read each. One that makes calls would be held up by it.
+func (f *inflow) received(bytes, data int) {
 	f.mu.Lock()
-	f.add(int64(bytes))
+	if f.appends > 0 {
+		f.add(int64(bytes))
+	} else {
+		f.added = min(f.added+int64(bytes-data), readBuffer)
+		f.add(int64(data))
+	}
 	f.mu.Unlock()
 }
 
@@ -224,6 +242,18 @@ func (f *inflow) handOver(bytes int) {
 	}
 	f.mu.Lock()
 	f.largest = max(f.largest, bytes)
+	f.handed += onTheWire(bytes)
+	f.add(-onTheWire(bytes))
+	f.wake()
+	f.mu.Unlock()
+}
+
+// handOverCall counts a message that a handler other than one of requests to append has received.
+func (f *inflow) handOverCall(bytes int) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
 	f.handed += onTheWire(bytes)
 	f.add(-onTheWire(bytes))
 	f.wake()
@@ -252,16 +282,20 @@ func (f *inflow) resume() {
 	f.mu.Unlock()
 }
 
-// arm makes sure that the count is checked when forgetAfter has passed. The caller
+// arm makes sure that the count is checked when forgetAfter or forgetCalls has passed. The caller
 // holds mu.
 func (f *inflow) arm() {
+	after := forgetAfter
+	if f.appends == 0 {
+		after = forgetCalls
+	}
 	switch {
 	case f.armed || f.closed:
 		return
 	case f.forget == nil:
-		f.forget = time.AfterFunc(forgetAfter, f.check)
+		f.forget = time.AfterFunc(after, f.check)
 	default:
-		f.forget.Reset(forgetAfter)
+		f.forget.Reset(after)
 	}
 	f.armed, f.lowest, f.handed = true, f.ahead, 0
 }
@@ -273,7 +307,10 @@ func (f *inflow) check() {
 	f.armed = false
 	switch quiet := f.handed == 0 && f.lowest == f.ahead; {
 	case !f.calm || f.stalled > 0:
-	case f.appends == 0, quiet && f.ahead <= readBuffer:
+	case f.appends == 0:
+		f.largest = 0
+		f.add(-f.lowest)
+	case quiet && f.ahead <= readBuffer:
 		f.largest = 0
 		f.add(-f.ahead)
 	case f.handed >= f.lowest:
@@ -317,6 +354,15 @@ func (f *inflow) serve(change int) {
 	}
 	f.mu.Lock()
 	f.appends += change
+	if f.appends > 0 {
+		added := f.added
+		f.added = 0
+		f.add(added)
+	}
+	if f.armed && f.forget.Stop() { // it is another time now
+		f.armed = false
+		f.arm()
+	}
 	f.wake()
 	f.mu.Unlock()
 }

@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,22 @@ func reads(f *inflow) bool {
 	}
 }
 
+// come counts bytes of messages that have come by a connection.
+func come(f *inflow, bytes int) { f.received(bytes, bytes) }
+
+func TestWhatHTTP2AddsCountsWhereAConnectionAppends(t *testing.T) {
+	all := budget.NewInflow(2 << 20)
+	f := newInflow(all)
+	defer f.close()
+	f.received(300, 0)
+	f.received(100, 70)
+	require.EqualValues(t, 70, all.Used(), "calls would be held up by it")
+	f.serve(1)
+	require.EqualValues(t, 400, all.Used())
+	f.received(100, 70)
+	require.EqualValues(t, 500, all.Used())
+}
+
 func TestAConnectionThatStallsWithMoreThanItsShareIsNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := budget.NewInflow(2 << 20)
@@ -44,9 +62,9 @@ func TestAConnectionThatStallsWithMoreThanItsShareIsNotReadOn(t *testing.T) {
 			f.serve(1)
 			f.stall()
 		}
-		small.received(100 << 10)
+		come(small, 100<<10)
 		require.True(t, reads(small))
-		large.received(900 << 10)
+		come(large, 900<<10)
 		require.False(t, reads(large))
 		require.True(t, reads(small), "it has less than half")
 
@@ -81,10 +99,10 @@ func TestAConnectionReceivesTheRestOfARequestInItsTurn(t *testing.T) {
 		defer first.close()
 		for _, f := range []*inflow{first, second} {
 			f.serve(1)
-			f.received(600 << 10)
+			come(f, 600<<10)
 		}
 		require.True(t, reads(first))
-		first.received(2 * firstTurn)
+		come(first, 2*firstTurn)
 		require.True(t, reads(first), "its request may be larger than a turn")
 		require.False(t, reads(second), "it is the other one's turn")
 		time.Sleep(3 * forgetAfter)
@@ -104,13 +122,58 @@ func TestCallsAreReadWhereAppendsWait(t *testing.T) {
 		defer appends.close()
 		appends.serve(1)
 		appends.stall()
-		appends.received(2 << 20)
-		calls.received(2 << 20)
-		require.True(t, reads(calls))
-		time.Sleep(3 * forgetAfter)
-		require.Greater(t, all.Used(), int64(2<<20-1), "a stream waits")
-		require.Less(t, all.Used(), int64(2<<20+1), "calls are received")
+		come(appends, 2<<20)
+		for range 100 {
+			come(calls, int(onTheWire(1000)))
+			require.True(t, reads(calls))
+			calls.handOverCall(1000)
+		}
+		require.EqualValues(t, 2<<20, all.Used(), "calls are received")
 		calls.close()
+	})
+}
+
+// However many connections begin calls and do not send all of their requests, what they send is bounded.
+func TestUnfinishedRequestsOfCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := budget.NewInflow(16 << 20)
+		const connections = 200
+		var received atomic.Int64
+		var flows []*inflow
+		var clients sync.WaitGroup
+		for range connections {
+			f := newInflow(all)
+			flows = append(flows, f)
+			clients.Go(func() {
+				for begun := time.Now(); time.Since(begun) < requestTime; time.Sleep(time.Millisecond) {
+					f.await()
+					come(f, readBuffer)
+					received.Add(readBuffer)
+				}
+			})
+		}
+		time.Sleep(requestTime - time.Second)
+		require.LessOrEqual(t, received.Load(), int64(8<<20+3*connections*readBuffer))
+		require.Equal(t, received.Load(), all.Used(), "and counted")
+		time.Sleep(time.Second)
+		for _, f := range flows {
+			f.close()
+		}
+		clients.Wait()
+		require.Zero(t, all.Used())
+	})
+}
+
+func TestWhatACallLeavesBehindIsForgottenWhenNoRequestIsThatOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := budget.NewInflow(2 << 20)
+		f := newInflow(all)
+		defer f.close()
+		come(f, 100<<10) // of a call that is given up
+		time.Sleep(requestTime)
+		require.EqualValues(t, 100<<10, all.Used(), "it may still be there")
+		time.Sleep(2 * forgetCalls)
+		require.Zero(t, all.Used())
 	})
 }
 
@@ -120,20 +183,20 @@ func TestWhatTheCountNeverFallsBelowIsForgotten(t *testing.T) {
 		f := newInflow(all)
 		defer f.close()
 		f.serve(1)
-		f.received(100 << 10) // that gRPC drops
+		come(f, 100<<10) // that gRPC drops
 		for range 30 {
-			f.received(int(onTheWire(30 << 10)))
+			come(f, int(onTheWire(30<<10)))
 			time.Sleep(forgetAfter / 10)
 			f.handOver(30 << 10)
 		}
 		require.Less(t, all.Used(), int64(50<<10))
 		f.stall()
-		f.received(100 << 10)
+		come(f, 100<<10)
 		time.Sleep(3 * forgetAfter)
 		require.GreaterOrEqual(t, all.Used(), int64(100<<10), "a stream waits")
 		f.resume()
 		f.serve(-1)
-		time.Sleep(3 * forgetAfter)
+		time.Sleep(3 * forgetCalls)
 		require.Zero(t, all.Used(), "the stream has ended")
 	})
 }
@@ -146,13 +209,13 @@ func TestTheClientsPermissionToSendIsReachedAtOnce(t *testing.T) {
 		defer f.close()
 		f.serve(1)
 		f.stall()
-		f.received(32 << 20)
+		come(f, 32<<20)
 		f.send(1)
 		const inTheKernel = 6 << 20
 		began := time.Now()
 		for received := 0; received < inTheKernel; received += readBuffer {
 			f.await()
-			f.received(readBuffer)
+			come(f, readBuffer)
 		}
 		require.Less(t, time.Since(began), time.Second)
 		f.send(-1)

@@ -105,6 +105,7 @@ type countedConn struct {
 	net.Conn
 	listener *limitedListener
 	inflow   *inflow
+	data     dataCounter
 	ready    *readyReader // nil until it is used, or if it cannot be
 	closing  sync.Once
 	proved   atomic.Bool // a call has proved who the client is
@@ -169,7 +170,7 @@ func (c *countedConn) awaitProof() {
 func (c *countedConn) Read(into []byte) (int, error) {
 	c.inflow.await()
 	n, err := c.Conn.Read(into)
-	c.inflow.received(n)
+	c.inflow.received(n, c.data.count(into[:n]))
 	return n, err
 }
 

@@ -26,7 +26,9 @@ func (c *countedConn) ReadOnReady(size int, pool mem.BufferPool) (buffer *[]byte
 	} else {
 		buffer, n, err = c.ready.read(size, pool)
 	}
-	c.inflow.received(n)
+	if n > 0 {
+		c.inflow.received(n, c.data.count((*buffer)[:n]))
+	}
 	return buffer, n, err
 }
 

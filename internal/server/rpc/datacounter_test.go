@@ -1,0 +1,38 @@
+package rpc
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+
+	"strandline.dev/internal/transport/lean"
+)
+
+func TestOnlyWhatBelongsToMessagesIsCounted(t *testing.T) {
+	var sent bytes.Buffer
+	sent.WriteString(http2.ClientPreface)
+	framer := http2.NewFramer(&sent, nil)
+	require.NoError(t, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}))
+	require.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, 300), EndHeaders: true}))
+	require.NoError(t, framer.WriteData(1, false, make([]byte, 10_000)))
+	require.NoError(t, framer.WriteSettingsAck())
+	require.NoError(t, framer.WriteData(1, true, make([]byte, 70)))
+	require.NoError(t, framer.WritePing(false, [8]byte{}))
+	for _, size := range []int{1, 2, 7, 64, 1000, sent.Len()} {
+		var c dataCounter
+		counted := 0
+		for rest := sent.Bytes(); len(rest) > 0; {
+			piece := rest[:min(size, len(rest))]
+			counted, rest = counted+c.count(piece), rest[len(piece):]
+		}
+		require.Equal(t, 10_070, counted, size)
+	}
+
+	other := append([]byte("PRI"), lean.Magic...)
+	var c dataCounter
+	require.Zero(t, c.count(other[:2]), "it may become HTTP/2")
+	require.Equal(t, len(other), c.count(other[2:]))
+	require.Equal(t, 5, c.count(other[:5]))
+}
