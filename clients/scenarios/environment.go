@@ -149,6 +149,8 @@ func (p *play) act(ctx context.Context, s Step) error {
 			return err
 		}
 		return e.known(ctx, p.token, false)
+	case "renew-authority":
+		return p.holdAuthority(e.certs.authority)
 	case "fence":
 		_, _, err := e.client.Admin().AcquireWriter(ctx, p.log)
 		return err

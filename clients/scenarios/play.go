@@ -129,6 +129,12 @@ func (p *play) dial(ctx context.Context) error {
 	if d.Foreign {
 		with["authority"] = p.environment.certs.foreign
 	}
+	if d.OwnAuthority {
+		with["authority"] = p.ownAuthority()
+		if err := p.holdAuthority(p.environment.certs.foreign); err != nil {
+			return err
+		}
+	}
 	switch {
 	case d.Environment:
 		variables, err := p.variables(with)
@@ -158,6 +164,21 @@ func (p *play) variables(dial map[string]any) (map[string]any, error) {
 	file := filepath.Join(p.environment.directory, p.log+".token")
 	variables["STRANDLINE_TOKEN_FILE"] = file
 	return variables, os.WriteFile(file, []byte(p.token+"\n"), 0o600)
+}
+
+// ownAuthority is the file of the scenario's client alone.
+func (p *play) ownAuthority() string {
+	return filepath.Join(p.environment.directory, p.log+".pem")
+}
+
+// holdAuthority replaces that file with what another one holds.
+func (p *play) holdAuthority(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	next := p.ownAuthority() + ".next"
+	return errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, p.ownAuthority()))
 }
 
 // hangUp closes the client and what is open. How an end that the scenario says nothing of

@@ -57,6 +57,8 @@ type Dial struct {
 	// Environment: it is told by variables alone. TokenFunction: its token comes from a function.
 	Environment   bool `yaml:"environment"`
 	TokenFunction bool `yaml:"token_function"`
+	// OwnAuthority: its file of the authority is of this scenario alone, and holds another one's at first.
+	OwnAuthority bool `yaml:"own_authority"`
 }
 
 // Certificate says whether a client shows who it is where nodes demand that; empty: they do not.

@@ -2,11 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tonic::transport::{Certificate, ClientTlsConfig};
-
 use crate::admin::{Admin, Place};
 use crate::call::Call;
 use crate::calls::Calls;
+use crate::encryption::{Security, Tls, TlsFiles};
 use crate::ends;
 use crate::environment::environment;
 use crate::errors::{Error, Outcome};
@@ -19,46 +18,6 @@ use crate::read_options::ReadOptions;
 use crate::reader::Reader;
 use crate::token::Token;
 
-/// Encrypts every connection. The fields hold what PEM files do.
-#[derive(Clone, Debug, Default)]
-pub struct Tls {
-    /// The authorities by whose certificates nodes are believed; none: those of the system.
-    pub authorities: Option<Vec<u8>>,
-    /// Shows who the client is.
-    pub identity: Option<Identity>,
-}
-
-/// A certificate and its key, as PEM.
-#[derive(Clone)]
-pub struct Identity {
-    /// The certificate, with those between it and its authority.
-    pub certificate: Vec<u8>,
-    /// Its private key.
-    pub key: Vec<u8>,
-}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").finish_non_exhaustive()
-    }
-}
-
-impl From<Tls> for ClientTlsConfig {
-    fn from(tls: Tls) -> ClientTlsConfig {
-        let mut config = match tls.authorities {
-            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-            None => ClientTlsConfig::new().with_native_roots(),
-        };
-        if let Some(Identity { certificate, key }) = tls.identity {
-            config = config.identity(tonic::transport::Identity::from_pem(certificate, key));
-        }
-        config
-    }
-}
-
-/// Where a certificate begins in a PEM file.
-const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
-
 /// Is called with a log and an error whenever a producer or reader of it cannot continue and tries
 /// again, and with no error when it continues.
 pub type TroubleHandler = Arc<dyn Fn(&str, Option<&Error>) + Send + Sync>;
@@ -66,8 +25,10 @@ pub type TroubleHandler = Arc<dyn Fn(&str, Option<&Error>) + Send + Sync>;
 /// How to connect.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// None: connections are not encrypted.
+    /// None, and no `tls_files`: connections are not encrypted.
     pub tls: Option<Tls>,
+    /// The same with files, which are read again for each new connection.
+    pub tls_files: Option<TlsFiles>,
     /// Allows addresses other than loopback without TLS.
     pub insecure: bool,
     /// It is sent with every call and stream, as `authorization: Bearer`; without TLS in clear, also
@@ -83,7 +44,14 @@ pub struct ClientOptions {
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
-        ClientOptions { tls: None, insecure: false, token: None, retry_time: Duration::from_secs(5), on_trouble: None }
+        ClientOptions {
+            tls: None,
+            tls_files: None,
+            insecure: false,
+            token: None,
+            retry_time: Duration::from_secs(5),
+            on_trouble: None,
+        }
     }
 }
 
@@ -116,18 +84,17 @@ impl Client {
         addresses: impl IntoIterator<Item = A>,
         options: ClientOptions,
     ) -> Result<Client, Error> {
-        let authorities = options.tls.as_ref().and_then(|tls| tls.authorities.as_deref());
-        if authorities.is_some_and(|pem| !pem.windows(CERTIFICATE.len()).any(|at| at == CERTIFICATE)) {
-            return Err(Error::invalid("the authorities hold no certificate in PEM"));
-        }
-        if let Some(Identity { certificate, key }) = options.tls.as_ref().and_then(|tls| tls.identity.as_ref())
-            && (certificate.is_empty() || key.is_empty())
-        {
-            return Err(Error::invalid("a certificate and its key belong together: both are needed"));
-        }
-        let anywhere = options.insecure || options.tls.is_some();
+        let security = match (options.tls, options.tls_files) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("tls and tls_files are both given: one says how to encrypt"));
+            }
+            (Some(tls), None) => Some(Security::Fixed(tls.config()?)),
+            (None, Some(files)) => Some(Security::Files(files)),
+            (None, None) => None,
+        };
+        let anywhere = options.insecure || security.is_some();
         let addresses = addresses.into_iter().map(Into::into).collect();
-        let peers = Peers::new(addresses, anywhere, options.tls.map(Into::into))?;
+        let peers = Peers::new(addresses, anywhere, security)?;
         let calls = Arc::new(Calls::new(peers, options.retry_time, options.token, options.on_trouble)?);
         Ok(Client { calls })
     }

@@ -1,5 +1,8 @@
 //! How to connect, by the variables of the environment that the command line takes too.
-use crate::client::{ClientOptions, Identity, Tls};
+use std::path::PathBuf;
+
+use crate::client::ClientOptions;
+use crate::encryption::TlsFiles;
 use crate::errors::Error;
 use crate::token::Token;
 
@@ -8,10 +11,6 @@ const DEFAULT: &str = "127.0.0.1:7171";
 /// The addresses and options that variables name.
 pub(crate) fn environment(variable: impl Fn(&str) -> Option<String>) -> Result<(Vec<String>, ClientOptions), Error> {
     let value = |name: &str| variable(&format!("STRANDLINE_{name}")).filter(|value| !value.is_empty());
-    let read = |name: &str| {
-        let failed = |e| Error::invalid(format!("STRANDLINE_{name} cannot be read: {e}"));
-        value(name).map(|path| std::fs::read(path).map_err(failed)).transpose()
-    };
     let insecure = match value("INSECURE").unwrap_or_default().to_lowercase().as_str() {
         "1" | "t" | "true" | "yes" => true,
         "" | "0" | "f" | "false" | "no" => false,
@@ -19,17 +18,16 @@ pub(crate) fn environment(variable: impl Fn(&str) -> Option<String>) -> Result<(
             return Err(Error::invalid(format!("STRANDLINE_INSECURE is {other:?}, and has to be true or false")));
         }
     };
-    let (authorities, certificate, key) = (read("TLS_CA")?, read("TLS_CERT")?, read("TLS_KEY")?);
-    let identity = (certificate.is_some() || key.is_some())
-        .then(|| Identity { certificate: certificate.unwrap_or_default(), key: key.unwrap_or_default() });
-    let tls = (authorities.is_some() || identity.is_some()).then_some(Tls { authorities, identity });
+    let path = |name: &str| value(name).map(PathBuf::from);
+    let files = TlsFiles { authorities: path("TLS_CA"), certificate: path("TLS_CERT"), key: path("TLS_KEY") };
+    let tls_files = (files != TlsFiles::default()).then_some(files);
     let token = match value("TOKEN_FILE") {
         Some(path) => Some(Token::file(path)),
         None => value("TOKEN").map(|token| token.trim().into()),
     };
     let addresses = value("SERVER").unwrap_or_else(|| DEFAULT.into());
     let addresses = addresses.split(',').map(|address| address.trim().to_string()).collect();
-    Ok((addresses, ClientOptions { tls, insecure, token, ..Default::default() }))
+    Ok((addresses, ClientOptions { tls_files, insecure, token, ..Default::default() }))
 }
 
 #[cfg(test)]
@@ -48,7 +46,7 @@ mod tests {
     fn the_environment_says_how_to_connect() {
         let (addresses, options) = of(&[]).unwrap();
         assert_eq!(addresses, ["127.0.0.1:7171"]);
-        assert!(!options.insecure && options.tls.is_none() && options.token.is_none());
+        assert!(!options.insecure && options.tls_files.is_none() && options.token.is_none());
         let (addresses, options) =
             of(&[("SERVER", "one:1, two:2"), ("INSECURE", "True"), ("TOKEN", "secret\n")]).unwrap();
         assert_eq!(addresses, ["one:1", "two:2"]);
@@ -58,10 +56,14 @@ mod tests {
 
     #[test]
     fn what_is_wrong_in_the_environment_is_named() {
-        for (name, value) in [("INSECURE", "maybe"), ("TLS_CA", "/nowhere/ca.pem"), ("TLS_KEY", "/nowhere/key")] {
-            let error = of(&[(name, value)]).err().expect("it is refused");
+        let error = of(&[("INSECURE", "maybe")]).err().expect("it is refused");
+        assert_eq!(error.reason(), &Reason::Invalid);
+        assert!(error.message().contains("STRANDLINE_INSECURE"), "{error}");
+        for name in ["STRANDLINE_TLS_CA", "STRANDLINE_TLS_KEY"] {
+            let variable = |asked: &str| (asked == name).then(|| "/nowhere/file".to_string());
+            let error = crate::Client::from_variables(variable, |_| ()).unwrap_err();
             assert_eq!(error.reason(), &Reason::Invalid);
-            assert!(error.message().contains(&format!("STRANDLINE_{name}")), "{error}");
+            assert!(error.message().contains("/nowhere/file"), "{error}");
         }
     }
 }

@@ -34,6 +34,7 @@ mod calls;
 mod client;
 mod codec;
 mod connection;
+mod encryption;
 mod ends;
 mod environment;
 mod errors;
@@ -66,7 +67,8 @@ mod wire;
 
 pub use admin::{Admin, Place};
 pub use call::Call;
-pub use client::{Client, ClientOptions, Identity, Tls, TroubleHandler};
+pub use client::{Client, ClientOptions, TroubleHandler};
+pub use encryption::{Identity, Tls, TlsFiles};
 pub use errors::{Error, Outcome, Position};
 pub use info_stream::InfoStream;
 pub use kept_hold::KeptHold;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{Channel, Endpoint};
 
 use crate::connection::Connection;
+use crate::encryption::Security;
 use crate::errors::{Error, Outcome};
 
 /// How long a node may take to take a connection while there are others to try, and to say what
@@ -29,7 +30,7 @@ pub(crate) struct Peers {
     pub addresses: Vec<String>,
     /// Addresses other than loopback are allowed.
     pub anywhere: bool,
-    tls: Option<ClientTlsConfig>,
+    security: Option<Arc<Security>>,
     closed: watch::Sender<bool>,
     known: Mutex<Known>,
 }
@@ -43,7 +44,8 @@ struct Known {
 /// One node.
 struct Peer {
     address: String,
-    endpoint: Endpoint,
+    endpoint: Mutex<Endpoint>, // of the newest connection
+    security: Option<Arc<Security>>,
     connection: tokio::sync::Mutex<Option<Connection>>,
     failed: Mutex<Option<(Instant, Error)>>, // why the newest try to connect did
 }
@@ -62,13 +64,25 @@ impl Peer {
             return Err(why.clone());
         }
         *connection = None;
-        let made = timeout(patience, Connection::open(&self.address, &self.endpoint)).await.unwrap_or_else(|_| {
+        let endpoint = self.endpoint();
+        let made = timeout(patience, Connection::open(&self.address, &endpoint)).await.unwrap_or_else(|_| {
             Err(Error::unreachable(Outcome::NotDone, format!("{} takes no connection for now", self.address)))
         });
         *self.failed.lock().expect("not poisoned") = made.as_ref().err().map(|why| (Instant::now(), why.clone()));
         connection.insert(made?).channel().ok_or_else(|| {
             Error::unreachable(Outcome::NotDone, format!("{} takes the connection and closes it", self.address))
         })
+    }
+
+    /// How to connect now. Certificates that cannot be used are passed over for those read before.
+    fn endpoint(&self) -> Endpoint {
+        let mut known = self.endpoint.lock().expect("not poisoned");
+        if self.security.as_deref().is_some_and(|security| matches!(security, Security::Files(_)))
+            && let Ok(newest) = endpoint(&self.address, self.security.as_deref())
+        {
+            *known = newest;
+        }
+        known.clone()
     }
 
     fn failing(&self) -> bool {
@@ -90,14 +104,15 @@ const MAX_HOPS: u32 = 2;
 const HOPS_FORGOTTEN: Duration = Duration::from_secs(1);
 
 impl Peers {
-    pub fn new(addresses: Vec<String>, anywhere: bool, tls: Option<ClientTlsConfig>) -> Result<Peers, Error> {
+    pub fn new(addresses: Vec<String>, anywhere: bool, security: Option<Security>) -> Result<Peers, Error> {
         if addresses.is_empty() {
             return Err(Error::invalid("a client without an address"));
         }
         for address in &addresses {
             check_address(address, anywhere)?;
         }
-        let peers = Peers { addresses, anywhere, tls, closed: watch::Sender::new(false), known: Mutex::default() };
+        let security = security.map(Arc::new);
+        let peers = Peers { addresses, anywhere, security, closed: watch::Sender::new(false), known: Mutex::default() };
         peers.at(&peers.addresses[0])?; // so certificates that are none are found at once
         Ok(peers)
     }
@@ -140,7 +155,8 @@ impl Peers {
         }
         let peer = Arc::new(Peer {
             address: address.to_string(),
-            endpoint: endpoint(address, self.tls.clone())?,
+            endpoint: Mutex::new(endpoint(address, self.security.as_deref())?),
+            security: self.security.clone(),
             connection: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
         });
@@ -217,7 +233,8 @@ impl Peers {
     }
 }
 
-fn endpoint(address: &str, tls: Option<ClientTlsConfig>) -> Result<Endpoint, Error> {
+fn endpoint(address: &str, security: Option<&Security>) -> Result<Endpoint, Error> {
+    let tls = security.map(Security::config).transpose()?;
     let wrong = |e: tonic::transport::Error| Error::invalid(format!("connect to {address}: {e:?}"));
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(wrong)?;

@@ -1,4 +1,5 @@
 import { X509Certificate } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
 import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
 import { Admin } from "./admin.js";
 import type { ProducerOptions } from "./backlog.js";
@@ -23,9 +24,23 @@ export interface TLS {
   key?: Buffer | undefined;
 }
 
+/**
+ * Encrypts every connection. The values are paths of PEM files. When they change they are read again for the next
+ * connections, and passed over while they cannot be used.
+ */
+export interface TLSFiles {
+  /** The authorities by whose certificates nodes are believed; the default: those of the system. */
+  ca?: string | undefined;
+  /** With key: shows who the client is. */
+  cert?: string | undefined;
+  key?: string | undefined;
+}
+
 /** How to connect. */
 export interface ClientOptions {
   tls?: TLS | undefined;
+  /** The same with files, which are read again when they have changed, for the next connections. */
+  tlsFiles?: TLSFiles | undefined;
   /** Allows addresses other than loopback without tls. */
   insecure?: boolean | undefined;
   /**
@@ -56,6 +71,44 @@ function encrypted({ ca, cert, key }: TLS): ChannelCredentials {
   }
 }
 
+function read(path: string | undefined): Buffer | undefined {
+  try {
+    return path === undefined ? undefined : readFileSync(path);
+  } catch (error) {
+    throw invalid(`a file of certificates cannot be read: ${(error as Error).message}`);
+  }
+}
+
+/** What the files hold, read again when they have changed. */
+function reloaded(files: TLSFiles): () => ChannelCredentials {
+  const all = [files.ca, files.cert, files.key];
+  /** Differs when a file has been replaced. */
+  const stamp = () =>
+    all
+      .map((path) => path && statSync(path, { throwIfNoEntry: false }))
+      .map((found) => found && `${found.mtimeMs} ${found.size} ${found.ino}`)
+      .join();
+  const open = () => encrypted({ ca: read(files.ca), cert: read(files.cert), key: read(files.key) });
+  let newest = open();
+  let seen = stamp();
+  return () => {
+    const now = stamp();
+    if (now === seen) return newest;
+    try {
+      newest = open();
+      seen = now;
+    } catch {
+      // They may be under way: the next connection looks again.
+    }
+    return newest;
+  };
+}
+
+const constant =
+  <T>(value: T) =>
+  () =>
+    value;
+
 /**
  * Holds the connections to a cluster, one to each node that it needs.
  *
@@ -70,17 +123,18 @@ export class Client {
 
   constructor(
     addresses: string | readonly string[],
-    { tls, insecure, token, retryTimeMs, onTrouble }: ClientOptions = {},
+    { tls, tlsFiles, insecure, token, retryTimeMs, onTrouble }: ClientOptions = {},
   ) {
     const all = typeof addresses === "string" ? [addresses] : [...addresses];
     if (all.length === 0) throw invalid("a client without an address");
-    const anywhere = insecure || tls !== undefined;
+    if (tls && tlsFiles) throw invalid("tls and tlsFiles are both given: one of them says how to encrypt");
+    const anywhere = insecure || tls !== undefined || tlsFiles !== undefined;
     for (const address of all) {
       const wrong = wrongAddress(address, anywhere);
       if (wrong) throw wrong;
     }
     if (typeof token !== "function") header(token);
-    const shown = tls ? encrypted(tls) : credentials.createInsecure();
+    const shown = tlsFiles ? reloaded(tlsFiles) : constant(tls ? encrypted(tls) : credentials.createInsecure());
     const peers = new Peers(all, shown, anywhere);
     this.#calls = new Calls(peers, retryTimeMs ?? 5000, token, onTrouble);
     this.admin = new Admin(this.#calls);

@@ -7,7 +7,7 @@
 export { Admin } from "./admin.js";
 export type { ProducerOptions } from "./backlog.js";
 export type { Bound } from "./calls.js";
-export { Client, type ClientOptions, type TLS } from "./client.js";
+export { Client, type ClientOptions, type TLS, type TLSFiles } from "./client.js";
 export { tokenFile } from "./environment.js";
 export { type Outcome, type Position, type Reason, StrandlineError } from "./errors.js";
 export type { Bytes, Filter, Projection } from "./filters.js";

@@ -42,16 +42,29 @@ const lastingCauses =
 
 /** One node. */
 export class Peer {
-  readonly client: Client;
+  client: Client;
   /** Whether it is there, while it is asked: see {@link Calls.alive}. */
   asked: Promise<boolean> | undefined;
   #silentUntil = 0;
+  #shown: ChannelCredentials;
 
   constructor(
     readonly address: string,
-    credentials: ChannelCredentials,
+    private readonly credentials: () => ChannelCredentials,
   ) {
-    this.client = new Client(address, credentials, channelOptions);
+    this.#shown = credentials();
+    this.client = new Client(address, this.#shown, channelOptions);
+  }
+
+  /** Replaces a client without a connection when its certificates have been. */
+  #renew(): void {
+    const channel = this.client.getChannel();
+    if (channel.getConnectivityState(false) === connectivityState.READY) return;
+    const newest = this.credentials();
+    if (newest === this.#shown) return;
+    this.#shown = newest;
+    this.client.close();
+    this.client = new Client(this.address, newest, channelOptions);
   }
 
   get failing(): boolean {
@@ -61,14 +74,16 @@ export class Peer {
   /** Waits until the connection is up. With an error nothing has been sent. */
   async connect(patience: number, signal?: AbortSignal): Promise<void> {
     const until = performance.now() + patience;
+    this.#renew();
     for (;;) {
+      const { client } = this;
       if (signal?.aborted) throw cancelled("maybe_done");
-      const state = this.client.getChannel().getConnectivityState(true);
+      const state = client.getChannel().getConnectivityState(true);
       if (state === connectivityState.READY) return;
       if (state === connectivityState.SHUTDOWN) throw closed("client");
       if (state === connectivityState.TRANSIENT_FAILURE) {
         const cause = await this.#cause();
-        if (cause) throw cause;
+        if (cause && client === this.client) throw cause; // or else it was replaced
         continue;
       }
       const left = until - performance.now();
@@ -142,7 +157,8 @@ export class Peers {
 
   constructor(
     readonly addresses: readonly string[],
-    private readonly credentials: ChannelCredentials,
+    /** Gives what holds for a connection that is made now: the same object while nothing has changed. */
+    private readonly credentials: () => ChannelCredentials,
     /** Addresses other than loopback are allowed. */
     readonly anywhere: boolean,
   ) {}

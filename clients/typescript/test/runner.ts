@@ -1,6 +1,5 @@
 // Drives the TypeScript client as the scenarios say: one JSON object in each line, as the page
 // clients/scenarios/README.md describes.
-import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -203,8 +202,7 @@ async function awaitTrouble(heard: (StrandlineError | undefined)[]) {
 async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<object | undefined> {
   if (c.do === "leaks") return leaks();
   if (c.do === "dial") {
-    const pem = (path: string | undefined) => (path ? readFileSync(path) : undefined);
-    const tls = c.authority ? { ca: pem(c.authority), cert: pem(c.certificate), key: pem(c.key) } : undefined;
+    const tlsFiles = c.authority ? { ca: c.authority, cert: c.certificate, key: c.key } : undefined;
     const heard: (StrandlineError | undefined)[] = [];
     troubles.set(c.client, heard);
     const options: ClientOptions = {
@@ -220,7 +218,7 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
       tokens.set(c.client, c.token_function);
       token = () => tokens.get(c.client) ?? "";
     }
-    clients.set(c.client, new Client(c.addresses, { ...options, tls, token }));
+    clients.set(c.client, new Client(c.addresses, { ...options, tlsFiles, token }));
     return undefined;
   }
   if (c.do === "show-token") return void tokens.set(c.client, c.token ?? "");

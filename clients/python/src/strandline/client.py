@@ -33,7 +33,8 @@ def _no_password() -> str:
 
 @dataclass(frozen=True)
 class TLS:
-    """Encrypts every connection. The values are paths of PEM files."""
+    """Encrypts every connection. The values are paths of PEM files. When they change they are read again for
+    the next connections, and passed over while they cannot be used."""
 
     authority: str | Path | None = None
     """The authorities by whose certificates nodes are believed; None: those of the system."""
@@ -64,6 +65,37 @@ class TLS:
 
         self._check()
         return grpc.ssl_channel_credentials(read(self.authority), read(self.key), read(self.certificate))
+
+
+class _Reloaded:
+    """What the files of a TLS hold, read again when they have changed."""
+
+    def __init__(self, tls: TLS) -> None:
+        self._tls = tls
+        self._newest = tls._credentials()
+        self._seen = self._stamp()
+
+    def _stamp(self) -> list[object]:
+        """Differs when a file has been replaced."""
+        stamp: list[object] = []
+        for path in (self._tls.authority, self._tls.certificate, self._tls.key):
+            try:
+                found = None if path is None else Path(path).stat()
+            except OSError:
+                found = None
+            stamp.append(found and (found.st_mtime_ns, found.st_size, found.st_ino))
+        return stamp
+
+    def __call__(self) -> grpc.ChannelCredentials:
+        """The same object while nothing has changed."""
+        now = self._stamp()
+        if now != self._seen:
+            try:
+                self._newest = self._tls._credentials()
+                self._seen = now
+            except (Error, OSError):
+                pass  # they may be under way: the next connection looks again
+        return self._newest
 
 
 class Client:
@@ -107,7 +139,7 @@ class Client:
         anywhere = insecure or tls is not None
         for address in all_addresses:
             check_address(address, anywhere)
-        credentials = None if tls is None else tls._credentials()
+        credentials = None if tls is None else _Reloaded(tls)
         self._calls = Calls(
             Peers(all_addresses, credentials, anywhere), anywhere, retry_time, token, on_trouble
         )

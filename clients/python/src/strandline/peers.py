@@ -7,7 +7,7 @@ import ipaddress
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,23 +68,47 @@ def check_process() -> None:
         )
 
 
+Credentials = Callable[[], grpc.ChannelCredentials]
+"""Gives what holds for a connection that is made now: the same object while nothing has changed."""
+
+
 class Peer:
     """One node."""
 
-    def __init__(self, address: str, credentials: grpc.ChannelCredentials | None) -> None:
+    def __init__(self, address: str, credentials: Credentials | None) -> None:
         global _process
         _process = os.getpid()
         self.address = address
         self.silent_until = 0.0
         self.asked: asyncio.Future[bool] | None = None  # whether it is there; see Calls.alive
         self._closed = False
-        if credentials is None:
-            self.channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
-        else:
-            self.channel = grpc.aio.secure_channel(address, credentials, options=_OPTIONS)
+        self._credentials = credentials
+        self._shown = None if credentials is None else credentials()
+        self.channel = self._dial()
         self.state = self.channel.get_state()
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
+
+    def _dial(self) -> grpc.aio.Channel:
+        if self._shown is None:
+            return grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+        return grpc.aio.secure_channel(self.address, self._shown, options=_OPTIONS)
+
+    async def _renew(self) -> None:
+        """Replaces a channel without a connection when its certificates have been."""
+        if self._credentials is None or self._closed or self.state == grpc.ChannelConnectivity.READY:
+            return
+        newest = self._credentials()
+        if newest is self._shown:
+            return
+        old, watching = self.channel, self._watching
+        self._shown, self._watching = newest, None
+        self.channel = self._dial()
+        self._set(self.channel.get_state())
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        await old.close()
 
     async def close(self) -> None:
         self._closed = True
@@ -111,6 +135,7 @@ class Peer:
         loop = asyncio.get_running_loop()
         until = None if patience is None else loop.time() + patience
         self._set(self.channel.get_state(try_to_connect=True))
+        await self._renew()
         if self._watching is None:
             self._watching = loop.create_task(self._watch())
         while self.state != grpc.ChannelConnectivity.READY:
@@ -129,7 +154,8 @@ class Peer:
     async def _cause(self) -> Error | None:
         """Why there is no connection. Only a call says so; it fails at once, and if the connection is up
         by then, the node refuses it, as it names no log: None."""
-        ask = self.channel.unary_unary(_CHECK)
+        channel = self.channel
+        ask = channel.unary_unary(_CHECK)
         words = ""
         try:
             await ask(b"", timeout=_CAUSE_PATIENCE)
@@ -139,9 +165,13 @@ class Peer:
             elif error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
                 return None
         except asyncio.CancelledError:
+            if channel is not self.channel:
+                return None  # it was replaced meanwhile
             if not self._closed or getattr(asyncio.current_task(), "cancelling", int)():
                 raise
         except Exception:
+            if channel is not self.channel:
+                return None
             if not self._closed:
                 raise
         if self._closed:
@@ -182,7 +212,7 @@ _HOPS_FORGOTTEN = 1.0
 class Peers:
     """All nodes that a client knows."""
 
-    def __init__(self, addresses: Sequence[str], credentials: grpc.ChannelCredentials | None, anywhere: bool):
+    def __init__(self, addresses: Sequence[str], credentials: Credentials | None, anywhere: bool):
         self.addresses = list(addresses)
         self.closed = False
         self._credentials = credentials

@@ -6,6 +6,7 @@ mod reading;
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -15,8 +16,7 @@ use futures_util::future::{join_all, maybe_done};
 use futures_util::poll;
 use serde_json::{Value, json};
 use strandline::{
-    Batch, Client, ClientOptions, Error, Identity, KeptHold, Producer, ProducerOptions, Sessions, Tls, Token,
-    TroubleHandler,
+    Batch, Client, ClientOptions, Error, KeptHold, Producer, ProducerOptions, Sessions, TlsFiles, Token, TroubleHandler,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -160,11 +160,8 @@ impl Runner {
                 (options.retry_time, options.on_trouble) = (retry_time, Some(on_trouble));
             });
         }
-        let file = |name: &str| c.get(name).as_str().map(|path| std::fs::read(path).expect("the file can be read"));
-        let (certificate, key) = (file("certificate"), file("key"));
-        let shown = certificate.is_some() || key.is_some();
-        let identity =
-            shown.then(|| Identity { certificate: certificate.unwrap_or_default(), key: key.unwrap_or_default() });
+        let path = |name: &str| c.get(name).as_str().map(PathBuf::from);
+        let files = TlsFiles { authorities: path("authority"), certificate: path("certificate"), key: path("key") };
         let mut token = c.get("token").as_str().map(Token::from);
         if let Some(first) = c.get("token_function").as_str() {
             name(&self.tokens, &client, first.to_string());
@@ -172,7 +169,7 @@ impl Runner {
             token = Some(Token::from_fn(move || Ok(named(&tokens, &client))));
         }
         let options = ClientOptions {
-            tls: file("authority").map(|pem| Tls { authorities: Some(pem), identity }),
+            tls_files: (files != TlsFiles::default()).then_some(files),
             token,
             retry_time,
             on_trouble: Some(on_trouble),

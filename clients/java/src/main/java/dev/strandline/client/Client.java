@@ -48,7 +48,7 @@ public final class Client implements AutoCloseable {
         throw wrong;
       }
     }
-    SslContext context = options.tls == null ? null : options.tls.context();
+    SslContext context = options.tls == null ? null : new ReloadedContext(options.tls);
     Token token = options.token == null ? null : new Token(options.token);
     threads = new Threads();
     Peers peers =

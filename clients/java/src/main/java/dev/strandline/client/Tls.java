@@ -7,7 +7,8 @@ import java.nio.file.Path;
 import javax.net.ssl.SSLException;
 
 /**
- * Encrypts every connection. The files are PEM and are read once.
+ * Encrypts every connection. The files are PEM; when they change they are read again for the next
+ * connections, and passed over while they cannot be used.
  *
  * @param authorities by whose certificates nodes are believed; null: those of Java
  * @param certificate with key: shows who the client is; null: it does not
