@@ -12,7 +12,7 @@ PURE := cluster cluster/access digest filter replica/core replica/core/lagging s
 
 # What the race detector has nothing to say of, or is too slow for: rooms with one goroutine, and
 # tests of processes. test/chaos runs nodes that are built with the detector.
-UNRACED := $(PURE:%=internal/%) clients/scenarios test/cluster test/cluster/% test/history/% test/flaws test/sim test/tidy
+UNRACED := $(PURE:%=internal/%) clients/scenarios examples examples/% test/cluster test/cluster/% test/history/% test/flaws test/sim test/tidy
 
 # How much: `make sim COUNT=10000 FROM=500`, `make fuzz TIME=5m`, `make bench OUT=results`.
 FROM  ?= 0

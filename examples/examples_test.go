@@ -43,9 +43,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build compiles the server and the examples, once.
+// build compiles the server and the examples, once. The go command keeps what `go run` has linked,
+// so that other test binaries share the server.
 var build = sync.OnceValues(func() ([]byte, error) {
-	return exec.Command("go", "build", "-o", programs+"/", "strandline.dev/cmd/strandline", "strandline.dev/examples/...").CombinedOutput()
+	for _, program := range []string{"cmd/strandline", "examples/ledger", "examples/map"} {
+		out, err := exec.Command("go", "run", "-exec", "cp", "strandline.dev/"+program, programs+"/").CombinedOutput()
+		if err != nil {
+			return out, err
+		}
+	}
+	return nil, nil
 })
 
 func start(t *testing.T, program string, args ...string) *process {

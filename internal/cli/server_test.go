@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/test/cluster"
 )
 
 // programDirectory holds the program that buildProgram makes.
@@ -33,10 +34,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildProgram builds this program once, for all tests that need a process.
+// buildProgram builds this program once, for all tests that need a process. The go command keeps
+// what `go run` has linked, so that test binaries share it; `go build` links again.
 var buildProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programDirectory, "strandline")
-	out, err := exec.Command("go", "build", "-o", path, "strandline.dev/cmd/strandline").CombinedOutput()
+	out, err := exec.Command("go", "run", "-exec", "cp", "strandline.dev/cmd/strandline", path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -95,12 +97,22 @@ func startNodeWith(t *testing.T, data string, environ []string, flags ...string)
 // program is a command line of the built binary, with a clean environment.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	skipUnderRace(t)
 	path, err := buildProgram()
 	require.NoError(t, err)
 	command := exec.Command(path, args...)
 	command.Env = []string{"HOME=" + t.TempDir()}
 	command.Dir = t.TempDir()
 	return command
+}
+
+// skipUnderRace ends a test of processes under the race detector, which sees nothing of them: they
+// are built without it, and the same test runs without it.
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if cluster.RaceEnabled {
+		t.Skip("its processes are not built with the race detector: go test without -race runs it")
+	}
 }
 
 // run executes a client command against the node.

@@ -29,9 +29,10 @@ type Build struct {
 	Broken bool // with the mistakes of test/flaws
 }
 
-// program builds the program at path.
+// program builds the program at path. The go command keeps what `go run` has linked, so that the
+// packages of tests share it, and runs of tests too; `go build` would link again.
 func (b Build) program(path string) error {
-	args := []string{"build", "-o", path}
+	args := []string{"run", "-exec", "cp"}
 	if b.Race {
 		args = append(args, "-race")
 	}
@@ -42,7 +43,7 @@ func (b Build) program(path string) error {
 		}
 		args = append(args, "-overlay", overlay)
 	}
-	if out, err := exec.Command("go", append(args, "strandline.dev/cmd/strandline")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", append(args, "strandline.dev/cmd/strandline", path)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("build strandline: %w: %s", err, out)
 	}
 	return nil

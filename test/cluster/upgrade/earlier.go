@@ -4,7 +4,9 @@ package upgrade
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,33 +20,55 @@ import (
 var earlierRevision string
 
 // build builds strandline of a revision from the history of this clone, and returns the
-// path of the binary.
+// path of the binary. The sources stay in the cache of the user, always in the same folder: the go
+// command keeps what it compiled and linked by folder, so that a machine does it once.
 func build(revision string) (path string, err error) {
 	if out, err := exec.Command("git", "cat-file", "-e", revision+"^{commit}").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("commit %s, from which upgrades are tested (test/cluster/upgrade/earlier_revision), is not in this clone; fetch the whole history: git fetch --unshallow: %w %s", revision, err, out)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	sources := filepath.Join(cache, "strandline", "earlier-"+revision)
+	if _, err := os.Stat(sources); err != nil {
+		if err := extract(revision, sources); err != nil {
+			return "", fmt.Errorf("the sources of commit %s: %w", revision, err)
+		}
 	}
 	directory, err := os.MkdirTemp("", "strandline-earlier-*")
 	if err != nil {
 		return "", err
 	}
 	path = filepath.Join(directory, "strandline")
-	sources := filepath.Join(directory, "sources")
-	defer func() {
-		if removed := os.RemoveAll(sources); err == nil {
-			err = removed
-		}
-	}()
-	steps := [][]string{
-		{"mkdir", sources},
-		{"git", "-C", "../../..", "archive", "--format=tar", "--output=" + sources + ".tar", revision},
-		{"tar", "-x", "-C", sources, "-f", sources + ".tar"},
-		{"rm", sources + ".tar"},
-		{"go", "build", "-C", sources, "-o", path, "./cmd/strandline"},
-	}
-	for _, step := range steps {
-		if out, err := exec.Command(step[0], step[1:]...).CombinedOutput(); err != nil {
-			return path, fmt.Errorf("build commit %s: %s: %w: %s", revision, strings.Join(step, " "), err, out)
-		}
+	if out, err := exec.Command("go", "run", "-C", sources, "-exec", "cp", "./cmd/strandline", path).CombinedOutput(); err != nil {
+		return path, fmt.Errorf("build commit %s: %w: %s", revision, err, out)
 	}
 	return path, nil
+}
+
+// extract makes a folder with the sources of a revision. It is whole or not there, also where
+// others make it at the same time.
+func extract(revision, sources string) error {
+	if err := os.MkdirAll(filepath.Dir(sources), 0o755); err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp(filepath.Dir(sources), "new-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(made)
+	for _, step := range [][]string{
+		{"git", "-C", "../../..", "archive", "--format=tar", "--output=" + made + "/tar", revision},
+		{"mkdir", made + "/sources"},
+		{"tar", "-x", "-C", made + "/sources", "-f", made + "/tar"},
+	} {
+		if out, err := exec.Command(step[0], step[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(step, " "), err, out)
+		}
+	}
+	if err := os.Rename(made+"/sources", sources); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
