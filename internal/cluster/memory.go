@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"iter"
 	"slices"
 
 	"strandline.dev/internal/record"
@@ -127,9 +128,29 @@ type Kept struct {
 	Made, Runs bool
 	// Ended: it runs no more, and never votes again.
 	Ended bool `json:"Ended,omitempty"`
-	// Voters and Outgoing are Raft's configuration as the replica has applied it; if
-	// it runs.
+	// Candidacy is that of a replica that runs.
+	Candidacy
+}
+
+// Candidacy is what decides whether a replica can be elected, and whom it votes for.
+type Candidacy struct {
+	Term uint64
+	// Last is the index of the replica's newest entry, and LastTerm the term of that. Last is 0
+	// if a node of an earlier version has answered.
+	Last, LastTerm uint64
+	// Applied is the index of the newest entry that has been applied.
+	Applied uint64
+	// Leads: the replica is the leader of its term.
+	Leads bool
+	// Voters and Outgoing are Raft's configuration as the replica has applied it.
 	Voters, Outgoing []uint64
+}
+
+// Same reports whether nothing has happened between two answers of a replica.
+func (k *Kept) Same(o *Kept) bool {
+	return k.Made == o.Made && k.Runs == o.Runs && k.Ended == o.Ended && k.Term == o.Term && k.Last == o.Last &&
+		k.LastTerm == o.LastTerm && k.Applied == o.Applied && k.Leads == o.Leads &&
+		slices.Equal(k.Voters, o.Voters) && slices.Equal(k.Outgoing, o.Outgoing)
 }
 
 // Fate says whether a memory log can still elect a leader.
@@ -138,6 +159,11 @@ type Fate int
 const (
 	FateUnknown Fate = iota
 	FateAlive
+	// FateStuck: replicas run, and a majority of them would have to vote for one that lacks
+	// entries which they have. If that holds at one moment (SameAnswers of two rounds of questions), no
+	// leader is elected any more, unless a message is still under way that an earlier leader sent.
+	// So those replicas have to end before the log begins anew; then its fate is FateLost.
+	FateStuck
 	FateLost
 )
 
@@ -148,32 +174,91 @@ const (
 // ahead of it. But each replica counts votes by the configuration that it has
 // applied. Where no voter finds a majority in its own, none will ever be elected,
 // nothing more commits, and so no configuration changes.
+//
+// A majority does not help a voter that lacks entries: who has more does not vote for it. That
+// happens where the leader of a joint configuration is lost with the voters that came in: who has
+// applied it finds no majority, and has the longer log.
 func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate {
 	known := true
-	runs := map[uint64]bool{}
-	for _, list := range [][]Replica{p.Replicas, p.Leaving} {
-		for _, r := range list {
-			k, answered := kept[r.ID]
-			switch {
-			case r.Lost, r.Reader:
-			case k.Runs:
-				runs[r.ID] = true
-			case answered && !k.Made && (k.Ended || !slices.Contains(p.Founders, r.ID)), !answered && gone(r.Node):
-				// A founder that has not begun yet may do so at any moment, and has a vote from then on.
-			default:
-				known = false
-			}
+	runs := map[uint64]Kept{}
+	for r := range p.keeping() {
+		k, answered := kept[r.ID]
+		switch {
+		case k.Runs:
+			runs[r.ID] = k
+		case answered && !k.Made && (k.Ended || !slices.Contains(p.Founders, r.ID)), !answered && gone(r.Node):
+			// A founder that has not begun yet may do so at any moment, and has a vote from then on.
+		default:
+			known = false
 		}
 	}
-	for id := range runs {
-		if k := kept[id]; k.votes(id) && majority(k.Voters, runs) && (len(k.Outgoing) == 0 || majority(k.Outgoing, runs)) {
+	running := func(id uint64) bool { _, there := runs[id]; return there }
+	found, led := false, false
+	for id, k := range runs {
+		led = led || k.Leads
+		if !slices.Contains(k.Voters, id) && !slices.Contains(k.Outgoing, id) || !k.majority(running) {
+			continue
+		}
+		votes := func(id uint64) bool { v, there := runs[id]; return there && k.gets(v) }
+		if found = true; k.Leads || k.majority(votes) {
 			return FateAlive
 		}
 	}
-	if known {
-		return FateLost
+	switch {
+	case !known:
+		return FateUnknown
+	case found && led: // it still sends its entries to those that lack them
+		return FateUnknown
+	case found:
+		return FateStuck
 	}
-	return FateUnknown
+	return FateLost
+}
+
+// keeping are the replicas that may hold a part of a memory log, and have or get a vote.
+func (p *Placement) keeping() iter.Seq[Replica] {
+	return func(yield func(Replica) bool) {
+		for _, list := range [][]Replica{p.Replicas, p.Leaving} {
+			for _, r := range list {
+				if !r.Lost && !r.Reader && !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// SameAnswers reports whether nothing has happened at any replica that runs between two rounds of
+// questions. Where the second was asked after the answers of the first, there was a moment at which all
+// answers were true.
+func (p *Placement) SameAnswers(first, second map[uint64]Kept) bool {
+	for r := range p.keeping() {
+		a, b := first[r.ID], second[r.ID]
+		if (a.Runs || b.Runs) && !a.Same(&b) {
+			return false
+		}
+	}
+	return true
+}
+
+// gets reports whether a replica gets the vote of another one.
+func (k *Kept) gets(voter Kept) bool {
+	return k.Last == 0 || voter.LastTerm < k.LastTerm || voter.LastTerm == k.LastTerm && voter.Last <= k.Last
+}
+
+// majority reports whether a majority of the replica's configuration counts.
+func (k *Kept) majority(counts func(id uint64) bool) bool {
+	return majority(k.Voters, counts) && (len(k.Outgoing) == 0 || majority(k.Outgoing, counts))
+}
+
+func majority(voters []uint64, counts func(id uint64) bool) bool {
+	n := 0
+	for _, id := range voters {
+		if counts(id) {
+			n++
+		}
+	}
+	return 2*n > len(voters)
 }
 
 // IsGone reports whether a node counts as gone for good, with all that it held: it was
@@ -182,18 +267,4 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 func IsGone(s *State, node uint64, lost func(node uint64) bool) bool {
 	n, member := s.Nodes[node]
 	return !member || n.Leaving && lost(node)
-}
-
-func (k *Kept) votes(id uint64) bool {
-	return slices.Contains(k.Voters, id) || slices.Contains(k.Outgoing, id)
-}
-
-func majority(voters []uint64, runs map[uint64]bool) bool {
-	n := 0
-	for _, id := range voters {
-		if runs[id] {
-			n++
-		}
-	}
-	return 2*n > len(voters)
 }

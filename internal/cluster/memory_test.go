@@ -21,9 +21,17 @@ func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 	at := func(id uint64) Replica { return Replica{ID: id, Node: id} }
 	fresh := func(id uint64) Replica { return Replica{ID: id, Node: id, New: true} }
 	lost := func(id uint64) Replica { return Replica{ID: id, Node: id, Lost: true} }
-	runs := func(voters ...uint64) Kept { return Kept{Made: true, Runs: true, Voters: voters} }
 	joint := func(outgoing []uint64, voters ...uint64) Kept {
-		return Kept{Made: true, Runs: true, Voters: voters, Outgoing: outgoing}
+		return Kept{Made: true, Runs: true, Candidacy: Candidacy{Term: 2, Last: 10, LastTerm: 2, Voters: voters, Outgoing: outgoing}}
+	}
+	runs := func(voters ...uint64) Kept { return joint(nil, voters...) }
+	upTo := func(k Kept, lastTerm, last uint64) Kept {
+		k.LastTerm, k.Last = lastTerm, last
+		return k
+	}
+	leads := func(k Kept) Kept {
+		k.Leads = true
+		return k
 	}
 	began := Kept{Made: true}
 	old := runs(1, 2, 3)
@@ -61,12 +69,53 @@ func TestAMemoryLogIsLostWithTheMajorityOfItsVoters(t *testing.T) {
 			map[uint64]Kept{11: runs(11, 12, 13), 12: {}, 5: {}}, FateUnknown},
 		{"one has ended that had begun as a voter", []Replica{at(11), at(12), fresh(5)}, []Replica{lost(13)},
 			map[uint64]Kept{11: runs(11, 12, 13), 12: {Ended: true}, 5: {}}, FateLost},
+		{"one of two has a majority, and less than the other", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), lost(3)},
+			map[uint64]Kept{1: old, 2: upTo(joint([]uint64{1, 2, 3}, 5, 2, 6), 2, 11), 5: {}, 6: {}}, FateStuck},
+		{"and less of the newest term", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), lost(3)},
+			map[uint64]Kept{1: upTo(old, 1, 99), 2: joint([]uint64{1, 2, 3}, 5, 2, 6), 5: {}, 6: {}}, FateStuck},
+		{"and as much as the other", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), lost(3)},
+			map[uint64]Kept{1: old, 2: joint([]uint64{1, 2, 3}, 5, 2, 6), 5: {}, 6: {}}, FateAlive},
+		{"and the other leads, who may send it what it lacks", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), lost(3)},
+			map[uint64]Kept{1: old, 2: leads(upTo(joint([]uint64{1, 2, 3}, 5, 2, 6), 2, 11)), 5: {}, 6: {}}, FateUnknown},
+		{"and leads", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), lost(3)},
+			map[uint64]Kept{1: leads(old), 2: upTo(joint([]uint64{1, 2, 3}, 5, 2, 6), 2, 11), 5: {}, 6: {}}, FateAlive},
+		{"and a third may have as much", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), at(3)},
+			map[uint64]Kept{1: old, 2: upTo(joint([]uint64{1, 2, 3}, 5, 2, 6), 2, 11), 5: {}, 6: {}}, FateUnknown},
+		{"and its node is of an earlier version", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), lost(3)},
+			map[uint64]Kept{1: upTo(old, 0, 0), 2: upTo(joint([]uint64{1, 2, 3}, 5, 2, 6), 2, 11), 5: {}, 6: {}}, FateAlive},
+		{"it has ended, and the other has no majority", []Replica{fresh(5), at(2), fresh(6)}, []Replica{at(1), lost(3)},
+			map[uint64]Kept{1: {Ended: true}, 2: upTo(joint([]uint64{1, 2, 3}, 5, 2, 6), 2, 11), 5: {}, 6: {}}, FateLost},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			p := Placement{Founders: []uint64{11, 12, 13}, Replicas: row.replicas, Leaving: row.leaving}
 			require.Equal(t, row.fate, p.Fate(row.kept, func(node uint64) bool { return node == 99 }))
 		})
+	}
+}
+
+func TestAnswersAreThoseOfOneMomentIfNothingHasHappenedBetweenTwoRounds(t *testing.T) {
+	p := Placement{Replicas: []Replica{{ID: 1}, {ID: 2}, {ID: 3, Lost: true}, {ID: 4}}}
+	answers := func(change func(*Kept)) map[uint64]Kept {
+		k := Kept{Made: true, Runs: true, Candidacy: Candidacy{Term: 3, Last: 9, LastTerm: 2, Applied: 8, Voters: []uint64{1, 2}, Outgoing: []uint64{1, 3}}}
+		first := k
+		change(&k)
+		return map[uint64]Kept{1: first, 2: k, 4: {}}
+	}
+	first := answers(func(*Kept) {})
+	require.True(t, p.SameAnswers(first, answers(func(*Kept) {})))
+	for what, change := range map[string]func(*Kept){
+		"another leader may have been elected":   func(k *Kept) { k.Term = 4 },
+		"entries have come":                      func(k *Kept) { k.Last = 10 },
+		"others have come in their place":        func(k *Kept) { k.LastTerm = 3 },
+		"one that was committed counts now":      func(k *Kept) { k.Applied = 9 },
+		"it has won":                             func(k *Kept) { k.Leads = true },
+		"the voters are others":                  func(k *Kept) { k.Voters = []uint64{1} },
+		"those that leave have left":             func(k *Kept) { k.Outgoing = nil },
+		"it has ended":                           func(k *Kept) { *k = Kept{Ended: true} },
+		"its process has ended, and begun again": func(k *Kept) { *k = Kept{Made: true} },
+	} {
+		require.False(t, p.SameAnswers(first, answers(change)), what)
 	}
 }
 

@@ -259,7 +259,7 @@ func TestAReadReplicaCountsForNoMajority(t *testing.T) {
 	running := func(ids ...uint64) map[uint64]Kept {
 		kept := map[uint64]Kept{1: {Ended: true}, 2: {Ended: true}, 3: {Ended: true}, 4: {}, 5: {}}
 		for _, id := range ids {
-			kept[id] = Kept{Made: true, Runs: true, Voters: []uint64{1, 2, 3}}
+			kept[id] = Kept{Made: true, Runs: true, Candidacy: Candidacy{Voters: []uint64{1, 2, 3}}}
 		}
 		return kept
 	}

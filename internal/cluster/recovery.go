@@ -306,9 +306,8 @@ func (r *recovery) continued(log uint64, name string) LogRecovery {
 
 // elects reports whether these replicas can elect a leader by the configuration that one of them knows.
 func elects(by Survivor, replicas []Survivor) bool {
-	there := map[uint64]bool{}
-	for _, s := range replicas {
-		there[s.ID] = true
+	there := func(id uint64) bool {
+		return slices.ContainsFunc(replicas, func(s Survivor) bool { return s.ID == id })
 	}
 	return majority(by.Voters, there) && (len(by.Outgoing) == 0 || majority(by.Outgoing, there))
 }

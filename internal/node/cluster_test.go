@@ -22,6 +22,7 @@ import (
 	"strandline.dev/internal/node/membership"
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
@@ -689,6 +690,44 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 	require.Equal(t, before.Reserved, state("a").Reserved, "it was not begun anew")
 	c.start("c", nil)
 	require.Equal(t, record.Offset(before.Ceiling), c.append("orders", "new"))
+}
+
+// A replica of a log that cannot elect a leader ends, but only if what is left of it is what was
+// judged.
+func TestAReplicaOfAMemoryLogEndsOnlyIfNothingHasHappenedToIt(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
+	require.NoError(t, err)
+	c.append("orders", "one")
+	leader := c.leader("orders")
+	var follower *Node
+	for name, n := range c.nodes {
+		if name != leader {
+			follower = n
+		}
+	}
+	h := follower.logs.Named("orders")
+	kept := func(end *cluster.Kept) cluster.Kept {
+		answer, err := follower.owners.Renewer.KeptHere(t.Context(), replicas.KeptRequest{Replicas: []replicas.KeptReplica{{Log: h.ID, Replica: h.ReplicaID, End: end}}})
+		require.NoError(t, err)
+		return answer[0]
+	}
+	before := kept(nil)
+	require.True(t, before.Runs)
+	require.Len(t, before.Voters, 3)
+	c.append("orders", "two")
+	c.eventually("the follower has applied the second", func() bool {
+		now := kept(nil)
+		return now.Applied == now.Last && now.Last > before.Last
+	})
+	require.True(t, kept(&before).Runs)
+	require.True(t, kept(nil).Runs)
+
+	c.eventually("it ends, if nothing happens to it", func() bool {
+		k := kept(nil)
+		return kept(&k).Ended
+	})
+	require.True(t, kept(nil).Ended)
 }
 
 // A node that is replaced while it runs may hold what makes a majority of a memory

@@ -29,7 +29,7 @@ func FuzzQuestion(f *testing.F) {
 		peers.AskReady:      "orders",
 		peers.AskLed:        "orders",
 		peers.AskConfigured: peers.ConfiguredRequest{Log: "orders", ID: 1, Revision: 2},
-		peers.AskKept:       replicas.KeptRequest{Replicas: []replicas.KeptReplica{{Log: 1, Replica: 2}}},
+		peers.AskKept:       replicas.KeptRequest{Replicas: []replicas.KeptReplica{{Log: 1, Replica: 2, End: &cluster.Kept{Runs: true}}}},
 	} {
 		body, err := json.Marshal(question)
 		require.NoError(f, err)

@@ -63,8 +63,10 @@ func (n *Node) register(a *peers.Answers) {
 			return nil, n.Verbs.Awaiter.AwaitConfigured(ctx, q)
 		}),
 		peers.AskStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Verbs.Status.OwnStatus(), nil },
-		peers.AskKept:   peers.AnswerTo(func(_ context.Context, q replicas.KeptRequest) (any, error) { return n.owners.Renewer.KeptHere(q) }),
-		peers.AskLeads:  func(context.Context, peer.NodeID, []byte) (any, error) { return n.Membership.Spread.Own(), nil },
+		peers.AskKept: peers.AnswerTo(func(ctx context.Context, q replicas.KeptRequest) (any, error) {
+			return n.owners.Renewer.KeptHere(ctx, q)
+		}),
+		peers.AskLeads: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Membership.Spread.Own(), nil },
 	}
 }
 

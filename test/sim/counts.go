@@ -66,6 +66,7 @@ type Counts struct {
 	IdleMoves    int `about:"changes"` // of an idle log, with a power cut of all at the end
 	Recoveries   int `about:"changes"` // of a cluster of which nodes were lost for good
 	BegunAnew    int `about:"changes"` // logs in memory that had lost their majority
+	Stuck        int `about:"changes"` // logs in memory whose replicas ended since they could not elect a leader
 	Silent       int `about:"changes"` // runs that have settled without an append at the end
 
 	// What happened to files of nodes that were down.

@@ -99,40 +99,64 @@ func (n *member) replaceMemory(lost uint64) {
 	})
 }
 
-// kept is what is left here of a replica.
-func (n *node) kept(replica uint64) cluster.Kept {
+// kept is what is left here of a replica. It ends, if that is what was left of it before.
+func (n *node) kept(replica uint64, before *cluster.Kept) cluster.Kept {
 	if n.replica == nil || n.replicaID != replica {
 		return cluster.Kept{Made: n.made[replica]}
 	}
-	s := n.replica.Status()
-	if s.Failed != nil {
+	if n.replica.Status().Failed != nil {
 		return cluster.Kept{Ended: true}
 	}
-	return cluster.Kept{Made: true, Runs: true, Voters: s.Voters, Outgoing: s.Outgoing}
+	k := cluster.Kept{Made: true, Runs: true, Candidacy: cluster.Candidacy(n.replica.Candidacy())}
+	if before != nil && before.Runs && k.Same(before) {
+		n.replica.Do(func(c *core.Core) {
+			c.Lifecycle.Fail(record.Refuse(record.NotLeader, "the log cannot elect a leader"))
+		})
+		return cluster.Kept{Ended: true}
+	}
+	return k
+}
+
+// ask asks all nodes what is left of the log, and hands on the answers that have come when a while has
+// passed. Replicas of which that was left before are to end.
+func (n *member) ask(l *cluster.Log, before map[uint64]cluster.Kept, use func(map[uint64]cluster.Kept)) {
+	w, life := n.world, n.life
+	kept := map[uint64]cluster.Kept{}
+	for _, r := range slices.Concat(l.Replicas, l.Leaving) {
+		var end *cluster.Kept
+		if k, known := before[r.ID]; known {
+			end = &k
+		}
+		if r.Lost || r.Node == n.id {
+			kept[r.ID] = n.kept(r.ID, end)
+			continue
+		}
+		w.network.question(n.node, w.nodes[r.Node-1], func(reply func(func())) {
+			here := w.nodes[r.Node-1].kept(r.ID, end)
+			reply(func() { kept[r.ID] = here })
+		})
+	}
+	w.after(w.between(20*millisecond, second), func() { n.act(life, func() { use(kept) }) })
 }
 
 // doubt asks all nodes what is left of the log, and has it begin anew if it is lost.
 func (n *member) doubt(l cluster.Log) {
-	w, life := n.world, n.life
-	kept := map[uint64]cluster.Kept{}
-	for _, r := range slices.Concat(l.Replicas, l.Leaving) {
-		if r.Lost || r.Node == n.id {
-			kept[r.ID] = n.kept(r.ID)
-			continue
-		}
-		w.network.question(n.node, w.nodes[r.Node-1], func(reply func(func())) {
-			here := w.nodes[r.Node-1].kept(r.ID)
-			reply(func() { kept[r.ID] = here })
+	w := n.world
+	fate := func(kept map[uint64]cluster.Kept) cluster.Fate {
+		return l.Fate(kept, func(node uint64) bool {
+			return cluster.IsGone(&n.catalog().State, node, func(uint64) bool { return false })
 		})
 	}
-	w.after(w.between(20*millisecond, second), func() {
-		n.act(life, func() {
-			gone := func(node uint64) bool {
-				return cluster.IsGone(&n.catalog().State, node, func(uint64) bool { return false })
-			}
-			if l.Fate(kept, gone) != cluster.FateLost {
-				return
-			}
+	n.ask(&l, nil, func(first map[uint64]cluster.Kept) {
+		switch fate(first) {
+		case cluster.FateStuck:
+			n.ask(&l, nil, func(second map[uint64]cluster.Kept) {
+				if fate(second) == cluster.FateStuck && l.SameAnswers(first, second) {
+					w.counts.Stuck++
+					n.ask(&l, second, func(map[uint64]cluster.Kept) {}) // it is looked at again
+				}
+			})
+		case cluster.FateLost:
 			n.decide(func(s *cluster.State) cluster.Change {
 				change := cluster.BeginAnew(s, []cluster.Log{l})
 				if !change.Empty() {
@@ -141,7 +165,7 @@ func (n *member) doubt(l cluster.Log) {
 				}
 				return change
 			})
-		})
+		}
 	})
 }
 
@@ -150,11 +174,11 @@ func (w *world) judgeLoss(l *cluster.Log) {
 	kept := map[uint64]cluster.Kept{}
 	for _, r := range slices.Concat(l.Replicas, l.Leaving) {
 		n := w.nodes[r.Node-1]
-		if kept[r.ID] = n.kept(r.ID); !n.up {
+		if kept[r.ID] = n.kept(r.ID, nil); !n.up {
 			kept[r.ID] = cluster.Kept{Ended: true}
 		}
 	}
-	if l.Fate(kept, func(uint64) bool { return true }) == cluster.FateAlive {
+	if fate := l.Fate(kept, func(uint64) bool { return true }); fate == cluster.FateAlive || fate == cluster.FateStuck {
 		w.fail("a log in memory begins anew that has a majority: %+v, leaving %+v, of which are left %+v", l.Replicas, l.Leaving, kept)
 	}
 }

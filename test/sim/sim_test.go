@@ -103,6 +103,7 @@ func TestHardWorldsThatHaveShownAMistakeBreakNoRule(t *testing.T) {
 		20_125,  // a log continued with a replica that lacked its oldest records, and stopped
 		1000314, // entries that a leader had replaced by fewer counted as forgotten
 		1000378, // a replica had no digest before the next append
+		1001111, // a log in memory waited for ever for replicas that could not elect a leader
 		1003522, // a repair took an entry that had been replaced by one of the term before it
 		1000387, // a learner took a lost leader for the leader of a log in memory
 	} {

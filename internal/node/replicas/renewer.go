@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
 )
 
 // A replica that has lost what it knew has forgotten its votes with it. It must
@@ -65,6 +65,8 @@ type KeptRequest struct {
 type KeptReplica struct {
 	Log     uint64 `json:"log"`
 	Replica uint64 `json:"replica"`
+	// End, if not nil, is what was left of it: it is to end, if that is so still.
+	End *cluster.Kept `json:"end,omitempty"`
 }
 
 // renewals signals that replicas are to be replaced.
@@ -74,37 +76,70 @@ type renewals struct{ wake chan struct{} }
 const keepTimeout = time.Second
 
 // KeptHere answers askKept.
-func (rn *renewer) KeptHere(q KeptRequest) ([]cluster.Kept, error) {
+func (rn *renewer) KeptHere(ctx context.Context, q KeptRequest) ([]cluster.Kept, error) {
 	answer := make([]cluster.Kept, len(q.Replicas))
 	for i, r := range q.Replicas {
-		answer[i] = rn.kept(r)
+		k, err := rn.kept(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		answer[i] = k
 	}
 	return answer, nil
 }
 
 // kept answers for one replica.
-func (rn *renewer) kept(q KeptReplica) cluster.Kept {
+func (rn *renewer) kept(ctx context.Context, q KeptReplica) (cluster.Kept, error) {
 	h := rn.logs.ByID(q.Log)
 	if h == nil || h.ReplicaID != q.Replica {
-		return cluster.Kept{Made: rn.created.Has(q.Replica)}
+		return cluster.Kept{Made: rn.created.Has(q.Replica)}, nil
 	}
+	ended := cluster.Kept{Ended: true} // it never votes again, and is as good as none
 	if h.Ended() != nil {
-		return cluster.Kept{Ended: true} // it never votes again, and is as good as none
+		return ended, nil
 	}
-	s := h.Replica.Status()
-	return cluster.Kept{Made: true, Runs: true, Voters: s.Voters, Outgoing: s.Outgoing}
+	answer := make(chan cluster.Kept, 1)
+	refusal := h.Replica.Do(func(c *core.Core) {
+		if c.Lifecycle.Failed() != nil {
+			answer <- ended
+			return
+		}
+		k := cluster.Kept{Made: true, Runs: true, Candidacy: cluster.Candidacy(c.Candidacy())}
+		if q.End != nil && k.Same(q.End) {
+			c.Lifecycle.Fail(record.Refuse(record.NotLeader, "the replicas of this memory log that are left cannot elect a leader: the log is about to begin anew"))
+			k = ended
+		}
+		answer <- k
+	})
+	if refusal != nil {
+		return ended, nil
+	}
+	select {
+	case k := <-answer:
+		return k, nil
+	case <-h.Replica.Ended():
+		return ended, nil
+	case <-ctx.Done():
+		return cluster.Kept{}, ctx.Err()
+	}
 }
 
 // keptOf asks all nodes what is left of the replicas of some memory logs. Replicas of
-// nodes that do not answer are missing.
-func (rn *renewer) keptOf(ctx context.Context, logs []cluster.Log) map[uint64]cluster.Kept {
+// nodes that do not answer are missing. Those in end are to end, if what was left of them is
+// left still.
+func (rn *renewer) keptOf(ctx context.Context, logs []cluster.Log, end map[uint64]cluster.Kept) map[uint64]cluster.Kept {
 	byNode := map[uint64][]KeptReplica{}
 	for _, l := range logs {
 		for _, list := range [][]cluster.Replica{l.Replicas, l.Leaving} {
 			for _, r := range list {
-				if !r.Lost {
-					byNode[r.Node] = append(byNode[r.Node], KeptReplica{l.ID, r.ID})
+				if r.Lost {
+					continue
 				}
+				q := KeptReplica{Log: l.ID, Replica: r.ID}
+				if k, ends := end[r.ID]; ends && k.Runs {
+					q.End = &k
+				}
+				byNode[r.Node] = append(byNode[r.Node], q)
 			}
 		}
 	}
@@ -155,10 +190,11 @@ func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 	if len(doubtful) == 0 {
 		return false, nil
 	}
-	kept := rn.keptOf(ctx, doubtful)
-	state := rn.catalog.Load().Shown.Load()
-	gone := func(node uint64) bool { return cluster.IsGone(state, node, rn.peers.Lost) }
-	lost := slices.DeleteFunc(doubtful, func(l cluster.Log) bool { return l.Fate(kept, gone) != cluster.FateLost })
+	kept := rn.keptOf(ctx, doubtful, nil)
+	lost := rn.thoseOf(doubtful, cluster.FateLost, kept)
+	if stuck := rn.thoseOf(doubtful, cluster.FateStuck, kept); len(stuck) > 0 {
+		rn.endStuck(ctx, stuck, kept)
+	}
 	if len(lost) == 0 {
 		return true, nil
 	}
@@ -169,6 +205,31 @@ func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 		}
 		return change, nil
 	})
+}
+
+// thoseOf are the logs with a fate.
+func (rn *renewer) thoseOf(logs []cluster.Log, fate cluster.Fate, kept map[uint64]cluster.Kept) (those []cluster.Log) {
+	state := rn.catalog.Load().Shown.Load()
+	gone := func(node uint64) bool { return cluster.IsGone(state, node, rn.peers.Lost) }
+	for i := range logs {
+		if logs[i].Fate(kept, gone) == fate {
+			those = append(those, logs[i])
+		}
+	}
+	return those
+}
+
+// endStuck ends the replicas of logs that cannot elect a leader, so that their logs are lost when they
+// are looked at again: if nothing happens at any of them for as long as a message may be under way.
+func (rn *renewer) endStuck(ctx context.Context, stuck []cluster.Log, first map[uint64]cluster.Kept) {
+	background.Pause(ctx, renewAgain)
+	second := rn.keptOf(ctx, stuck, nil)
+	for _, l := range rn.thoseOf(stuck, cluster.FateStuck, second) {
+		if l.SameAnswers(first, second) {
+			rn.logger.Error("what is left of a memory log cannot elect a leader: it ends", "log", l.Name)
+			rn.keptOf(ctx, []cluster.Log{l}, second)
+		}
+	}
 }
 
 // renewAgain is the pause after a renewal that could not be made.

@@ -50,3 +50,26 @@ func (c *Core) Status() Status {
 		Known: c.confirm.known, SoleVoter: c.Group.soleVoter() && c.Group.storage.applied >= c.Waiters.opened, Short: c.short.state != complete, Members: c.Group.members(),
 	}
 }
+
+// Candidacy is what decides whether a replica can be elected, and whom it votes for: as of the end of
+// the last round, which is all that others can have seen.
+type Candidacy struct {
+	Term uint64
+	// Last is the index of the newest entry, and LastTerm the term of that.
+	Last, LastTerm uint64
+	// Applied is the index of the newest entry that has been applied.
+	Applied uint64
+	// Leads: it is the leader, ready or not.
+	Leads bool
+	// Voters and Outgoing are the configuration as it has been applied. They are shared and never changed.
+	Voters, Outgoing []uint64
+}
+
+// Candidacy is that of this replica.
+func (c *Core) Candidacy() Candidacy {
+	g, conf := c.Group, c.Group.members()
+	return Candidacy{
+		Term: g.term, Last: g.storage.last, LastTerm: g.storage.lastTerm, Applied: g.storage.applied, Leads: g.Leads(),
+		Voters: conf.Voters, Outgoing: conf.Outgoing,
+	}
+}

@@ -70,6 +70,9 @@ func (s *Stepped) Round(now core.Now) {
 	}
 }
 
+// Candidacy is that of the replica.
+func (s *Stepped) Candidacy() core.Candidacy { return s.core.Candidacy() }
+
 // Unwritten reports whether there is something to write that somebody waits
 // for.
 func (s *Stepped) Unwritten() bool {
