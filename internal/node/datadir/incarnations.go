@@ -38,6 +38,7 @@ type Incarnations struct {
 
 	mu    sync.Mutex
 	own   peer.Incarnation
+	began uint64                      // the number with which this run began, or was raised last
 	known map[uint64]peer.Incarnation // by node
 	fresh bool                        // known has changed since it was saved
 	rest  unknown.Members             // of the file
@@ -95,7 +96,7 @@ func LoadIncarnations(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*I
 	if l.Damaged = f.foreign(l.path, me.Load()); l.Damaged != nil {
 		return l, nil
 	}
-	l.own, l.rest, l.unknown = peer.Incarnation{Number: f.Number, Run: f.Run}, f.Unknown, false
+	l.own, l.began, l.rest, l.unknown = peer.Incarnation{Number: f.Number, Run: f.Run}, f.Number, f.Unknown, false
 	if f.Known != nil {
 		l.known = f.Known
 	}
@@ -104,7 +105,7 @@ func LoadIncarnations(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*I
 	}
 	mark, err := readAgeMark(disk, dir, me.Load())
 	if mark.Number < l.own.Number {
-		l.own = mark
+		l.own, l.began = mark, mark.Number
 		l.Older = cmp.Or(err, fmt.Errorf("%s is of life %d, %s of life %d", ageMarkPath(dir), mark.Number, l.path, f.Number))
 	}
 	return l, nil
@@ -115,7 +116,16 @@ func LoadIncarnations(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*I
 func (l *Incarnations) Begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.save(peer.Incarnation{Number: l.own.Number + 1, Run: rand.Uint64()})
+	return l.rise(peer.Incarnation{Number: l.own.Number + 1, Run: rand.Uint64()})
+}
+
+// rise makes own this node's incarnation, from which on it knows all that it did. The mutex is held.
+func (l *Incarnations) rise(own peer.Incarnation) error {
+	if err := l.save(own); err != nil {
+		return err
+	}
+	l.began = own.Number
+	return nil
 }
 
 // save makes own this node's life. The mutex is held.
@@ -144,10 +154,10 @@ func (l *Incarnations) Greeting() (own peer.Incarnation, known map[uint64]peer.I
 	return l.own, known
 }
 
-// olderCopy reports whether a life is of a run that began with less than what was
+// olderCopy reports whether a run that began with a number began with less than what was
 // known already.
-func olderCopy(life, known peer.Incarnation) bool {
-	return life.Run != known.Run && life.Number <= known.Number
+func olderCopy(run, began uint64, known peer.Incarnation) bool {
+	return run != known.Run && began <= known.Number
 }
 
 // Meet judges another node by its life, and this one by what the other knows of it.
@@ -156,10 +166,12 @@ func olderCopy(life, known peer.Incarnation) bool {
 func (l *Incarnations) Meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarnation) (older bool, forgotten uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if olderCopy(l.own, ofMe) {
+	// A copy of this node's directory that ran beside it began later than this run, however far this run has
+	// come since: others have heard the copy in its place.
+	if olderCopy(l.own.Run, l.began, ofMe) {
 		forgotten = ofMe.Number
 	}
-	if olderCopy(theirs, l.known[id]) {
+	if olderCopy(theirs.Run, theirs.Number, l.known[id]) {
 		return true, forgotten
 	}
 	if known := l.known[id]; known.Run != theirs.Run || known.Number < theirs.Number {
@@ -182,7 +194,7 @@ func (l *Incarnations) Raise(number uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unknown = false
-	return l.save(peer.Incarnation{Number: max(l.own.Number, number) + 1, Run: l.own.Run})
+	return l.rise(peer.Incarnation{Number: max(l.own.Number, number) + 1, Run: l.own.Run})
 }
 
 // Lost reports whether the own number says nothing.

@@ -66,6 +66,35 @@ func TestALifeIsOutlivedByWhatOthersHaveHeard(t *testing.T) {
 	requireWhole(run())
 }
 
+// A copy of a node's directory that was started beside the node is another run, which began later. How far the
+// node has come meanwhile says nothing: others have taken votes and entries of the copy for its own.
+func TestANodeWhoseCopyRanBesideItHasForgottenHoweverFarItHasCome(t *testing.T) {
+	disk, dir := vfs.OS(), dataDir(t)
+	load := func(dir string) *Incarnations {
+		l, err := LoadIncarnations(disk, dir, pointer(Identity{ClusterID: "c", NodeID: 1}))
+		require.NoError(t, err)
+		require.NoError(t, l.Begin())
+		return l
+	}
+	node := load(dir)
+	copied := dataDir(t)
+	require.NoError(t, os.CopyFS(copied+"/copy", os.DirFS(dir)))
+	twin, _ := load(copied + "/copy").Greeting()
+	for range 5 {
+		node.Wrote.Store(true)
+		require.NoError(t, node.Advance())
+	}
+	own, _ := node.Greeting()
+	require.Greater(t, own.Number, twin.Number)
+
+	other := peer.Incarnation{Number: 1, Run: 7}
+	_, forgotten := node.Meet(2, other, twin)
+	require.Equal(t, twin.Number, forgotten)
+	require.NoError(t, node.Raise(forgotten))
+	_, forgotten = node.Meet(2, other, twin)
+	require.Zero(t, forgotten, "its replicas are others now")
+}
+
 // fullFS has no room for another file.
 type fullFS struct{ vfs.FS }
 
