@@ -249,7 +249,7 @@ func TestKafkasClientsProveTheirPasswords(t *testing.T) {
 	files, err := secure.OpenClient(secure.Files{Authority: filepath.Join(a.dir, "ca.crt")})
 	require.NoError(t, err)
 	produce := func(topic string, mechanism sasl.Mechanism, tls bool) error {
-		options := []kgo.Opt{kgo.SeedBrokers(n.Kafka()), kgo.RetryTimeout(time.Minute), kgo.RecordRetries(1)}
+		options := []kgo.Opt{kgo.SeedBrokers(n.Kafka()), kgo.RetryTimeout(time.Minute), kgo.RecordRetries(1), kgo.MetadataMinAge(50 * time.Millisecond)}
 		if tls {
 			options = append(options, kgo.DialTLSConfig(files.Client("127.0.0.1")))
 		}
