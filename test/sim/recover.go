@@ -102,8 +102,10 @@ func (w *faults) recoverCluster(o Options) {
 	clear(w.folded)
 	clear(w.roots)
 	for _, n := range w.nodes {
+		n.known, n.promised = 0, promise{} // before any of them begins, and speaks to another
+	}
+	for _, n := range w.nodes {
 		if !n.gone {
-			n.known, n.promised = 0, promise{}
 			n.start()
 		}
 	}
