@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"cel.dev/cel-go/checker"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
@@ -30,28 +30,28 @@ const (
 // sizes gives CEL's estimate of costs how large things can be at most.
 type sizes struct{}
 
-// EstimateSize implements checker.CostEstimator.
-func (sizes) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
+// EstimateSize implements cost.Estimator.
+func (sizes) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	path := n.Path()
 	switch {
 	case len(path) == 0:
 		return nil
 	case len(path) == 1 && path[0] == "headers":
-		return &checker.SizeEstimate{Max: maxHeaders}
+		return &cost.SizeEstimate{Max: maxHeaders}
 	case path[0] == "key" || path[0] == "headers" || path[0] == "value":
-		return &checker.SizeEstimate{Max: maxRead}
+		return &cost.SizeEstimate{Max: maxRead}
 	}
-	return &checker.SizeEstimate{Max: math.MaxInt64}
+	return &cost.SizeEstimate{Max: math.MaxInt64}
 }
 
-// EstimateCallCost implements checker.CostEstimator. CEL estimates comparisons by the outermost
+// EstimateCallCost implements cost.Estimator. CEL estimates comparisons by the outermost
 // of the values within each other: where both sides come from the record, they have to be
 // counted (costs).
-func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+func (sizes) EstimateCallCost(function, _ string, _ *cost.AstNode, args []cost.AstNode) *cost.CallEstimate {
 	switch function {
 	case operators.Equals, operators.NotEquals, operators.In:
 		if mayNest(args[0]) && mayNest(args[1]) {
-			return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: 1, Max: MaxCost + 1}}
+			return cost.NewCallEstimate(cost.Estimate{Min: 1, Max: MaxCost + 1}, nil)
 		}
 	}
 	return nil
@@ -59,7 +59,7 @@ func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, args []che
 
 // mayNest reports whether an argument may have values within each other that the expression
 // does not spell out.
-func mayNest(n checker.AstNode) bool {
+func mayNest(n cost.AstNode) bool {
 	switch n.Type().Kind() {
 	case types.DynKind, types.AnyKind, types.ListKind, types.MapKind:
 		return !spelledOut(n.Expr())
