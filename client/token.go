@@ -39,7 +39,8 @@ const tokenAgain = time.Second
 
 // TokenFile is a token that is kept in a file, without the space around it, for WithTokenFunc. The
 // file is read again while calls are made, at most once a second, so that a token can be replaced.
-// Where it cannot be read any more, the one read last is shown; ErrInvalid: none has been read.
+// Where it cannot be read any more, or is empty as it is being written, the one read last is shown;
+// ErrInvalid: none has been read.
 func TokenFile(path string) func() (string, error) {
 	var mu sync.Mutex
 	var shown string
@@ -53,7 +54,9 @@ func TokenFile(path string) func() (string, error) {
 		text, err := os.ReadFile(path)
 		switch {
 		case err == nil:
-			shown = strings.TrimSpace(string(text))
+			if found := strings.TrimSpace(string(text)); found != "" || shown == "" {
+				shown = found
+			}
 		case shown == "":
 			return "", &Error{Reason: ErrInvalid.Reason, Message: "the token cannot be read: " + err.Error()}
 		}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -40,16 +42,26 @@ func TestAFunctionGivesTheTokenOfEachCall(t *testing.T) {
 
 func TestATokenInAFileIsShownWithoutItsLineBreakAndOutlivesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
-	give := TokenFile(path)
-	_, err := give()
-	require.ErrorIs(t, err, ErrInvalid)
-	require.NoError(t, os.WriteFile(path, []byte("one\n"), 0o600))
-	for range 2 {
-		token, err := give()
-		require.NoError(t, err)
-		require.Equal(t, "one", token)
-		require.NoError(t, os.RemoveAll(path))
-	}
+	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
+	synctest.Test(t, func(t *testing.T) {
+		give := TokenFile(path)
+		gives := func(want string) {
+			time.Sleep(tokenAgain)
+			token, err := give()
+			require.NoError(t, err)
+			require.Equal(t, want, token)
+		}
+		_, err := give()
+		require.ErrorIs(t, err, ErrInvalid)
+		write("one\n")
+		gives("one")
+		write("two\n")
+		gives("two")
+		write("") // as it is while another is being written
+		gives("two")
+		require.NoError(t, os.Remove(path))
+		gives("two")
+	})
 }
 
 func TestTheEnvironmentSaysHowToConnect(t *testing.T) {

@@ -45,6 +45,9 @@ def test_a_token_in_a_file_can_be_replaced(tmp_path: Path, monkeypatch: pytest.M
     assert given() == "one"
     now += 1
     assert given() == "two"
+    file.write_text("")  # as it is while another is being written
+    now += 1
+    assert given() == "two"
     file.unlink()
     now += 1
     assert given() == "two"

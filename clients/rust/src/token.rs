@@ -37,7 +37,7 @@ impl Token {
 
     /// A token that is kept in a file, without the space around it. The file is read again while
     /// calls are made, at most once a second, so that a token can be replaced. Where it cannot be
-    /// read any more, the one read last is shown; a call fails with
+    /// read any more, or is empty as it is being written, the one read last is shown; a call fails with
     /// [`Reason::Invalid`](crate::Reason::Invalid) if none has been read.
     pub fn file(path: impl Into<PathBuf>) -> Token {
         let path = path.into();
@@ -49,6 +49,7 @@ impl Token {
                 known => known.as_ref().map(|(token, _)| token.clone()),
             };
             let token = match (std::fs::read_to_string(&path), known) {
+                (Ok(text), Some(token)) if text.trim().is_empty() => token,
                 (Ok(text), _) => text.trim().to_string(),
                 (Err(_), Some(token)) => token,
                 (Err(e), None) => return Err(Error::invalid(format!("the token cannot be read: {e}"))),

@@ -8,7 +8,7 @@ const readAgain = 1000;
 /**
  * A token that is kept in a file, without the space around it: `new Client(addresses, { token: tokenFile(path) })`.
  * The file is read again while calls are made, at most once a second, so that a token can be replaced. Where it
- * cannot be read any more, the one read last is shown.
+ * cannot be read any more, or is empty as it is being written, the one read last is shown.
  */
 export function tokenFile(path: string): () => string {
   let shown = "";
@@ -18,7 +18,7 @@ export function tokenFile(path: string): () => string {
     if (now - read < readAgain) return shown;
     read = now;
     try {
-      shown = readFileSync(path, "utf8").trim();
+      shown = readFileSync(path, "utf8").trim() || shown;
     } catch (error) {
       if (!shown) throw invalid(`the token cannot be read: ${(error as Error).message}`);
     }

@@ -87,7 +87,7 @@ func (d *Disk) syncing(n *inode) error {
 
 // Unsynced returns the lowest position of a file at which something was written and not
 // synced, if there is any.
-func (d *Disk) Unsynced(name string) (position int64, any bool) {
+func (d *Disk) Unsynced(name string) (position int64, some bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.names[name]
@@ -95,11 +95,11 @@ func (d *Disk) Unsynced(name string) (position int64, any bool) {
 		return 0, false
 	}
 	for _, e := range n.cached {
-		if !any || e.position < position {
-			position, any = e.position, true
+		if !some || e.position < position {
+			position, some = e.position, true
 		}
 	}
-	return position, any
+	return position, some
 }
 
 // WriteBack makes durable what was written to a file below a position, as the kernel may do at

@@ -27,7 +27,7 @@ def check_token(token: str) -> str:
 def token_file(path: str | Path) -> Callable[[], str]:
     """A token that is kept in a file, without the space around it: Client(token=token_file(path)). The file
     is read again while calls are made, at most once a second, so that a token can be replaced. Where it
-    cannot be read any more, the one read last is shown."""
+    cannot be read any more, or is empty as it is being written, the one read last is shown."""
     shown, read = "", float("-inf")
 
     def token() -> str:
@@ -36,7 +36,7 @@ def token_file(path: str | Path) -> Callable[[], str]:
         if now - read >= _READ_AGAIN:
             read = now
             try:
-                shown = Path(path).read_text().strip()
+                shown = Path(path).read_text().strip() or shown
             except OSError as error:
                 if not shown:
                     raise invalid(f"the token cannot be read: {error}") from error

@@ -78,7 +78,10 @@ final class Token implements ClientInterceptor {
         return shown;
       }
       try {
-        shown = Files.readString(path).trim();
+        String found = Files.readString(path).trim();
+        if (!found.isEmpty() || shown == null) { // empty: it is being written
+          shown = found;
+        }
       } catch (IOException e) {
         if (shown == null) {
           throw StrandlineException.invalid("the token cannot be read: " + e);
