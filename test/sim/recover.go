@@ -240,10 +240,19 @@ func (w *faults) beginEra(l *cluster.LogRecovery) {
 	}
 	w.text.Reset()
 	w.recorder = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
-	w.recordBefore(kept, int64(first.Start), int64(first.End))
+	// A log that has its majority elects a leader itself, which may drop what nobody knows to be committed.
+	end := int64(first.End)
+	if l.Term == 0 {
+		end = int64(l.Committed)
+		for offset := range w.before.acked {
+			end = max(end, offset+1)
+		}
+	}
+	w.recordBefore(kept, int64(first.Start), end)
 }
 
-// recordBefore begins a history with what a log continues with.
+// recordBefore begins a history with what a log continues with: all from start to end, and perhaps the rest of
+// what is kept.
 func (w *faults) recordBefore(kept map[int64]uint64, start, end int64) {
 	call := func(e history.Event) *history.Call {
 		e.Client, e.Log = "before the recovery", logName
