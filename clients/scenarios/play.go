@@ -150,7 +150,7 @@ func (p *play) dial(ctx context.Context) error {
 	return p.step(ctx, Step{Do: "dial", With: with})
 }
 
-// variables say what a client is told otherwise, with its token in a file.
+// variables gives a client as environment variables what dial gives it as options. Its token is in a file.
 func (p *play) variables(dial map[string]any) (map[string]any, error) {
 	variables := map[string]any{"STRANDLINE_SERVER": strings.Join(dial["addresses"].([]string), ", ")}
 	for name, what := range map[string]string{"TLS_CA": "authority", "TLS_CERT": "certificate", "TLS_KEY": "key"} {

@@ -54,7 +54,7 @@ type Dial struct {
 	Certificate Certificate `yaml:"certificate"`
 	// Foreign: it is given the certificate of another authority than the nodes'.
 	Foreign bool `yaml:"foreign_authority"`
-	// Environment: it is told by variables alone. TokenFunction: its token comes from a function.
+	// Environment: variables alone set its addresses, certificates and token. TokenFunction: its token comes from a function.
 	Environment   bool `yaml:"environment"`
 	TokenFunction bool `yaml:"token_function"`
 	// OwnAuthority: its file of the authority is of this scenario alone, and holds another one's at first.

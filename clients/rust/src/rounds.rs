@@ -35,7 +35,7 @@ pub(crate) struct Rounds {
     pub session: ProducerSession,
     pub route: Route,
     appended: u64,        // requests
-    troubled: AtomicBool, // the application was told so
+    troubled: AtomicBool, // the application has heard of it
 }
 
 impl Rounds {

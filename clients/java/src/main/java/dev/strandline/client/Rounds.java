@@ -29,7 +29,7 @@ final class Rounds {
   private AppendStream stream;
   private long appended; // requests
   private boolean scheduled; // a look at what can be sent
-  private boolean troubled; // the application was told so
+  private boolean troubled; // the application has heard of it
   private boolean continued; // what it has not been told yet
 
   Rounds(Calls calls, String log, Backlog backlog, ProducerSession session) {
