@@ -39,6 +39,7 @@ const (
 // countedLines counts the lines of a node's log.
 type countedLines struct {
 	slog.Handler
+	led  chan string // the logs that the node says it leads, within a second of its election
 	mu   sync.Mutex
 	text []string
 }
@@ -49,6 +50,14 @@ func (l *countedLines) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(l.text, r.Level.String()+" "+r.Message)
+	if r.Message == "this node leads a log" {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "log" {
+				l.led <- a.Value.String()
+			}
+			return true
+		})
+	}
 	return nil
 }
 
@@ -75,7 +84,7 @@ type guarded struct {
 
 func startGuarded(t testing.TB) *guarded {
 	t.Helper()
-	g := &guarded{lines: &countedLines{Handler: slog.DiscardHandler}}
+	g := &guarded{lines: &countedLines{Handler: slog.DiscardHandler, led: make(chan string, 100)}}
 	o := alone(t, t.TempDir())
 	o.LogspecLog = "logspec"
 	o.Profiles = true
@@ -98,6 +107,15 @@ func startGuarded(t testing.TB) *guarded {
 	g.token, _, err = admin.CreateAccessToken(t.Context(), "bob", time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, admin.EnforceRights(t.Context(), true, "user/root"))
+	// What the node says of these elections is no caller's doing, and comes up to a second later.
+	for waits := map[string]bool{"logspec": true, "orders": true}; len(waits) > 0; {
+		select {
+		case log := <-g.lines.led:
+			delete(waits, log)
+		case <-t.Context().Done():
+			t.Fatalf("the node never said that it leads %v", waits)
+		}
+	}
 	return g
 }
 
