@@ -12,7 +12,14 @@ type network struct {
 	// stretch what elections make of it; 0: all are in one.
 	apart   map[way]int64
 	stretch int
+	// came is when the latest message of a way arrives; nil: messages overtake each other, which is more than
+	// the transport between nodes allows. Where messages are so small that Raft has hundreds in flight, it would
+	// send them all again for each that another has overtaken, and those again.
+	came map[way]int64
 }
+
+// orderedBelow is the size of messages, in bytes, up to which their order is kept.
+const orderedBelow = 4 << 10
 
 // spread puts a distance between the nodes of different datacenters.
 func (w *network) spread() {
@@ -43,10 +50,19 @@ func (w *network) send(from, to *node, replica uint64, message []byte) {
 		to.act(to.life, func() { to.hear(from.id, replica, message) })
 	}
 	apart := w.apart[way{from.id, to.id}]
-	w.after(apart+w.latency(), deliver)
+	w.after(w.inOrder(way{from.id, to.id}, apart+w.latency()), deliver)
 	if w.repeat > 0 && w.chance(w.repeat) {
 		w.after(apart+w.latency(), deliver)
 	}
+}
+
+// inOrder returns how long a message of a way takes that would take so long alone.
+func (w *network) inOrder(of way, alone int64) int64 {
+	if w.came == nil {
+		return alone
+	}
+	w.came[of] = max(w.came[of], w.now+alone)
+	return w.came[of] - w.now
 }
 
 // parted reports whether nothing gets from one node to another: the way is cut, or one of
@@ -57,7 +73,7 @@ func (w *network) parted(from, to *node) bool {
 
 func (w *network) lost() bool { return w.loss > 0 && w.chance(w.loss) }
 
-// latency of a message. Messages overtake each other.
+// latency of a message.
 func (w *network) latency() int64 {
 	if w.late > 0 && w.chance(w.late) {
 		return w.between(10*millisecond, 300*millisecond)

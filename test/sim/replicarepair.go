@@ -96,7 +96,9 @@ func (m *replicaRepair) skip(first uint64) (skipped bool) {
 	if !m.repairer.Skip(lowest.Index, lowest.Term) {
 		_ = m.repairer.Close()
 		n.judge(fmt.Errorf("%w: nothing is known of the state behind what all others have trimmed", errLost))
+		return true
 	}
+	n.skipped = n.replicaID
 	return true
 }
 

@@ -124,6 +124,9 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 	}
 	if o.Hard {
 		w.limits = w.drawLimits()
+		if w.limits.core.Message < orderedBelow {
+			w.network.came = map[way]int64{}
+		}
 	}
 	w.recorder = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
 	w.time, w.memory, w.options = o.Time.Microseconds(), o.memory, o
