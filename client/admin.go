@@ -127,20 +127,31 @@ func (a *Admin) CreateLog(ctx context.Context, name string, config LogConfig) (L
 	return fromLogInfo(info), err
 }
 
-// ListLogs lists all logs by name, with the system's own if internal is set.
+// ListLogs lists all logs by name, with the system's own if internal is set. A long list comes in
+// parts: one of the logs that are created or deleted meanwhile may be in it or not.
 func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) {
-	var logs []LogInfo
-	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
-		answer, err := strandlinev1.NewCatalogServiceClient(conn).ListLogs(ctx,
-			&strandlinev1.ListLogsRequest{IncludeInternal: internal})
-		logs = make([]LogInfo, 0, len(answer.GetLogs()))
+	logs := []LogInfo{}
+	for after := ""; ; {
+		request := &strandlinev1.ListLogsRequest{IncludeInternal: internal, After: after, Limit: pageLimit}
+		var answer *strandlinev1.ListLogsResponse
+		err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+			answer, err = strandlinev1.NewCatalogServiceClient(conn).ListLogs(ctx, request)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 		for _, info := range answer.GetLogs() {
 			logs = append(logs, fromLogInfo(info))
 		}
-		return err
-	})
-	return logs, err
+		if after = answer.GetNext(); after == "" {
+			return logs, nil
+		}
+	}
 }
+
+// pageLimit is how many logs of a list a call takes at once: the server divides it by bytes.
+const pageLimit = 10_000
 
 // ConfigureLog gives the log a whole new configuration. To change a part of it, change
 // what Info returns: somebody else's change in between is ErrPrecondition then, and

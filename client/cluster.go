@@ -130,10 +130,26 @@ func (a *Admin) InitCluster(ctx context.Context) (Formation, error) {
 }
 
 // ClusterStatus returns what the first dialled node that answers knows of all
-// nodes and logs, after asking the others.
+// nodes and logs, after asking the others. What it says of many logs comes in parts, and a later
+// one is newer.
 func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
-	answer, err := callCluster(ctx, a, &toDialled{peers: a.client.peers}, strandlinev1.ClusterServiceClient.GetClusterStatus, &strandlinev1.GetClusterStatusRequest{})
-	return fromClusterStatus(answer), err
+	var whole *strandlinev1.GetClusterStatusResponse
+	on := &toDialled{peers: a.client.peers}
+	for after := ""; ; {
+		request := &strandlinev1.GetClusterStatusRequest{After: after, Limit: pageLimit}
+		answer, err := callCluster(ctx, a, on, strandlinev1.ClusterServiceClient.GetClusterStatus, request)
+		if err != nil {
+			return ClusterStatus{}, err
+		}
+		if whole == nil {
+			whole = answer
+		} else {
+			whole.Logs = append(whole.Logs, answer.GetLogs()...)
+		}
+		if after = answer.GetNext(); after == "" {
+			return fromClusterStatus(whole), nil
+		}
+	}
 }
 
 // AddNode announces a node at an address, which is in no cluster yet and has a

@@ -71,6 +71,17 @@ func (c *call) run() error {
 			return err
 		}
 		request = whole
+	case Pages:
+		var q strandlinev1.ListLogsRequest
+		if err := proto.Unmarshal(request, &q); err != nil {
+			return err
+		}
+		q.Limit = min(q.Limit, 1) // 0 stays: such a client takes one answer for all
+		whole, err := proto.Marshal(&q)
+		if err != nil {
+			return err
+		}
+		request = whole
 	}
 	if err := c.target.SendMsg(&request); err != nil && !errors.Is(err, io.EOF) {
 		return c.node.server.failure(err)

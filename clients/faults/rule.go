@@ -70,14 +70,17 @@ const (
 	// ForgetFilter leaves filter and projection out of a request, as a server does that does
 	// not know them.
 	ForgetFilter Fault = "forget-filter"
+	// Pages makes a list of logs come in parts of one.
+	Pages Fault = "pages"
 )
 
 // allowed says what can be done to a read, to an append, to a frame, and to any other call.
 var allowed = map[string][]Fault{
-	"Read":   {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown, ForgetFilter},
-	"Append": {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, End, Hold, Delay, Twice, Unknown},
-	"Frame":  {CutBefore, Status, End, Hold, Delay, Twice, Unknown, Drop, Split, Lags},
-	"":       {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown},
+	"Read":     {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown, ForgetFilter},
+	"Append":   {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, End, Hold, Delay, Twice, Unknown},
+	"Frame":    {CutBefore, Status, End, Hold, Delay, Twice, Unknown, Drop, Split, Lags},
+	"ListLogs": {CutBefore, CutAfter, Hold, Pages},
+	"":         {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown},
 }
 
 // Check reports what is wrong with the rule.

@@ -51,10 +51,17 @@ type LogVoters struct {
 	Current []uint64
 }
 
+// MaxWaits bounds the reasons that Waits returns: they are shown to people, and are a part of an answer
+// that has to fit into a message.
+const MaxWaits = 1000
+
 // Waits are the reasons for which a node must not be stopped yet: what it leads, and logs of
-// which no majority would be left. Empty: it may be.
+// which no majority would be left, up to MaxWaits of them. Empty: it may be.
 func Waits(node uint64, logs []LogVoters) (why []string) {
 	for _, l := range logs {
+		if len(why) >= MaxWaits {
+			return why[:MaxWaits]
+		}
 		votes := slices.Contains(l.Voters, node)
 		if len(l.Outgoing) > 0 && (votes || slices.Contains(l.Outgoing, node)) {
 			why = append(why, fmt.Sprintf("the voters of log %s are being changed", l.Log))
@@ -74,5 +81,5 @@ func Waits(node uint64, logs []LogVoters) (why []string) {
 			why = append(why, fmt.Sprintf("log %s would have %d of the %d voters that it needs", l.Log, left, needed))
 		}
 	}
-	return why
+	return why[:min(len(why), MaxWaits)]
 }

@@ -134,8 +134,14 @@ type ListLogsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Show the system's own logs as well.
 	IncludeInternal bool `protobuf:"varint,1,opt,name=include_internal,json=includeInternal,proto3" json:"include_internal,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Logs with greater names only.
+	After string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// At most this many, and fewer where the answer would have more than 4 MiB: next says
+	// where to continue. 0: all in one answer, which is refused with TOO_LARGE where it
+	// would have more than 63 MiB.
+	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListLogsRequest) Reset() {
@@ -175,9 +181,25 @@ func (x *ListLogsRequest) GetIncludeInternal() bool {
 	return false
 }
 
+func (x *ListLogsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListLogsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type ListLogsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Logs          []*LogInfo             `protobuf:"bytes,1,rep,name=logs,proto3" json:"logs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Logs  []*LogInfo             `protobuf:"bytes,1,rep,name=logs,proto3" json:"logs,omitempty"`
+	// The next request's after; empty: there are no more.
+	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +239,13 @@ func (x *ListLogsResponse) GetLogs() []*LogInfo {
 		return x.Logs
 	}
 	return nil
+}
+
+func (x *ListLogsResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 type ConfigureLogRequest struct {
@@ -428,11 +457,14 @@ const file_strandline_v1_catalog_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"?\n" +
 	"\x11CreateLogResponse\x12*\n" +
-	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"<\n" +
+	"\x04info\x18\x01 \x01(\v2\x16.strandline.v1.LogInfoR\x04info\"h\n" +
 	"\x0fListLogsRequest\x12)\n" +
-	"\x10include_internal\x18\x01 \x01(\bR\x0fincludeInternal\">\n" +
+	"\x10include_internal\x18\x01 \x01(\bR\x0fincludeInternal\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"R\n" +
 	"\x10ListLogsResponse\x12*\n" +
-	"\x04logs\x18\x01 \x03(\v2\x16.strandline.v1.LogInfoR\x04logs\"r\n" +
+	"\x04logs\x18\x01 \x03(\v2\x16.strandline.v1.LogInfoR\x04logs\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"r\n" +
 	"\x13ConfigureLogRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x06config\x18\x02 \x01(\v2\x18.strandline.v1.LogConfigR\x06config\x12\x15\n" +

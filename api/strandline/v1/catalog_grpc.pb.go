@@ -34,7 +34,7 @@ type CatalogServiceClient interface {
 	// CreateLog answers when the log takes appends or, if that takes long, with
 	// a LogInfo whose problem says why it does not yet.
 	CreateLog(ctx context.Context, in *CreateLogRequest, opts ...grpc.CallOption) (*CreateLogResponse, error)
-	// ListLogs answers all logs, by name.
+	// ListLogs answers all logs by name, or a part of them.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
 	// ConfigureLog changes retention, the number of replicas, and who may append.
 	ConfigureLog(ctx context.Context, in *ConfigureLogRequest, opts ...grpc.CallOption) (*ConfigureLogResponse, error)
@@ -99,7 +99,7 @@ type CatalogServiceServer interface {
 	// CreateLog answers when the log takes appends or, if that takes long, with
 	// a LogInfo whose problem says why it does not yet.
 	CreateLog(context.Context, *CreateLogRequest) (*CreateLogResponse, error)
-	// ListLogs answers all logs, by name.
+	// ListLogs answers all logs by name, or a part of them.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
 	// ConfigureLog changes retention, the number of replicas, and who may append.
 	ConfigureLog(context.Context, *ConfigureLogRequest) (*ConfigureLogResponse, error)

@@ -256,7 +256,13 @@ func (x *InitClusterResponse) GetMissing() []string {
 }
 
 type GetClusterStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Logs with greater names only, and no nodes and rules.
+	After string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	// At most this many logs, and fewer where the answer would have more than 4 MiB: next
+	// says where to continue. 0: all in one answer, which is refused with TOO_LARGE where it
+	// would have more than 63 MiB.
+	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,6 +297,20 @@ func (*GetClusterStatusRequest) Descriptor() ([]byte, []int) {
 	return file_strandline_v1_cluster_proto_rawDescGZIP(), []int{2}
 }
 
+func (x *GetClusterStatusRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *GetClusterStatusRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type GetClusterStatusResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -302,7 +322,9 @@ type GetClusterStatusResponse struct {
 	// 0: the node is of before there were levels.
 	Level int32 `protobuf:"varint,4,opt,name=level,proto3" json:"level,omitempty"`
 	// Rules of logs that have none of their own, by prefix.
-	DefaultRules  []*DefaultRule `protobuf:"bytes,5,rep,name=default_rules,json=defaultRules,proto3" json:"default_rules,omitempty"`
+	DefaultRules []*DefaultRule `protobuf:"bytes,5,rep,name=default_rules,json=defaultRules,proto3" json:"default_rules,omitempty"`
+	// The next request's after; empty: there are no more logs.
+	Next          string `protobuf:"bytes,6,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,6 +392,13 @@ func (x *GetClusterStatusResponse) GetDefaultRules() []*DefaultRule {
 		return x.DefaultRules
 	}
 	return nil
+}
+
+func (x *GetClusterStatusResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 // DefaultRule is the rule of logs without one of their own whose names begin with a prefix.
@@ -451,7 +480,7 @@ type NodeStatus struct {
 	// It is to lead nothing, see DrainNode.
 	Drained bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
 	// Why a drained node must not be stopped yet: what it leads, and logs of which no majority
-	// would be left. None: it may be.
+	// would be left, at most 1,000 reasons. None: it may be.
 	Waits         []string `protobuf:"bytes,14,rep,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2106,15 +2135,18 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aexisted\x18\x02 \x01(\bR\aexisted\x12\x18\n" +
-	"\amissing\x18\x03 \x03(\tR\amissing\"\x19\n" +
-	"\x17GetClusterStatusRequest\"\xef\x01\n" +
+	"\amissing\x18\x03 \x03(\tR\amissing\"E\n" +
+	"\x17GetClusterStatusRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"\x83\x02\n" +
 	"\x18GetClusterStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12/\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x19.strandline.v1.NodeStatusR\x05nodes\x12,\n" +
 	"\x04logs\x18\x03 \x03(\v2\x18.strandline.v1.LogStatusR\x04logs\x12\x14\n" +
 	"\x05level\x18\x04 \x01(\x05R\x05level\x12?\n" +
-	"\rdefault_rules\x18\x05 \x03(\v2\x1a.strandline.v1.DefaultRuleR\fdefaultRules\"W\n" +
+	"\rdefault_rules\x18\x05 \x03(\v2\x1a.strandline.v1.DefaultRuleR\fdefaultRules\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\tR\x04next\"W\n" +
 	"\vDefaultRule\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x120\n" +
 	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\x8c\x03\n" +

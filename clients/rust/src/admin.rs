@@ -13,6 +13,9 @@ use crate::wire;
 /// Stands for the log of logs where a call names none.
 const CATALOG: &str = "";
 
+/// How many logs of a list a call takes at once: the server divides it by bytes.
+const PAGE_LIMIT: i32 = 10_000;
+
 /// Creates, describes and trims logs, and keeps sessions, holds and writer terms. Made by
 /// [`Client::admin`](crate::Client::admin).
 ///
@@ -73,8 +76,19 @@ impl Admin {
     }
 
     fn list(&self, include_internal: bool) -> Call<'static, Vec<LogInfo>> {
-        let request = wire::ListLogsRequest { include_internal };
-        self.call(CATALOG, &calls::LIST_LOGS, request, |answer| answer.logs.into_iter().map(LogInfo::from).collect())
+        let calls = self.calls.clone();
+        Call::new(move |deadline| async move {
+            let (mut logs, mut after) = (Vec::new(), String::new());
+            loop {
+                let request = wire::ListLogsRequest { include_internal, after, limit: PAGE_LIMIT };
+                let page = calls.to_leader(CATALOG, &calls::LIST_LOGS, request, deadline).await?;
+                logs.extend(page.logs.into_iter().map(LogInfo::from));
+                after = page.next;
+                if after.is_empty() {
+                    return Ok(logs);
+                }
+            }
+        })
     }
 
     /// Gives a log a whole new configuration. To change a part of it, change that in what

@@ -37,6 +37,9 @@ import {
   type Session,
 } from "./records.js";
 
+/** How many logs of a list a call takes at once: the server divides it by bytes. */
+const pageLimit = 10_000;
+
 const states: (ResolveState | undefined)[] = [undefined, "committed", "pending", "not now", "never", "forgotten"];
 
 /**
@@ -55,8 +58,15 @@ export class Admin {
 
   /** Lists all logs by name, with the system's own if internal is set. */
   async listLogs({ internal = false, signal }: Bound & { internal?: boolean } = {}): Promise<LogInfo[]> {
-    const request = ListLogsRequest.fromPartial({ includeInternal: internal });
-    return (await this.calls.toLeader(catalog, methods.listLogs, request, signal)).logs.map(infoFromWire);
+    const logs: LogInfo[] = [];
+    let after = "";
+    do {
+      const request = ListLogsRequest.fromPartial({ includeInternal: internal, after, limit: pageLimit });
+      const page = await this.calls.toLeader(catalog, methods.listLogs, request, signal);
+      for (const info of page.logs) logs.push(infoFromWire(info));
+      after = page.next;
+    } while (after !== "");
+    return logs;
   }
 
   /**

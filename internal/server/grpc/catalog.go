@@ -4,6 +4,7 @@ import (
 	"context"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
@@ -32,11 +33,11 @@ func (d *catalogService) ListLogs(ctx context.Context, q *strandlinev1.ListLogsR
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	out := new(strandlinev1.ListLogsResponse)
-	for _, info := range logs {
-		out.Logs = append(out.Logs, encodeInfo(info))
+	page, next, refusal := pageOf(logs, func(i node.Info) string { return i.Name }, encodeInfo, q.GetAfter(), q.GetLimit())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
 	}
-	return out, nil
+	return &strandlinev1.ListLogsResponse{Logs: page, Next: next}, nil
 }
 
 func (d *catalogService) ConfigureLog(ctx context.Context, q *strandlinev1.ConfigureLogRequest) (*strandlinev1.ConfigureLogResponse, error) {

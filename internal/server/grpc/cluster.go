@@ -27,17 +27,21 @@ func (d *clusterService) InitCluster(ctx context.Context, _ *strandlinev1.InitCl
 	return &strandlinev1.InitClusterResponse{ClusterId: formed.ClusterID, Existed: formed.Existed, Missing: formed.Missing}, nil
 }
 
-func (d *clusterService) GetClusterStatus(ctx context.Context, _ *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
+func (d *clusterService) GetClusterStatus(ctx context.Context, q *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
 	status, err := d.node.ClusterStatus(ctx, guard.CallerOf(ctx))
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	out := &strandlinev1.GetClusterStatusResponse{ClusterId: status.ClusterID, Level: int32(status.Level)}
+	page, next, refusal := pageOf(status.Logs, func(l node.LogStatus) string { return l.Name }, encodeLogStatus, q.GetAfter(), q.GetLimit())
+	if refusal != nil {
+		return nil, rpc.StatusOf(ctx, refusal)
+	}
+	out := &strandlinev1.GetClusterStatusResponse{ClusterId: status.ClusterID, Level: int32(status.Level), Logs: page, Next: next}
+	if q.GetAfter() != "" {
+		return out, nil // it is said once
+	}
 	for _, n := range status.Nodes {
 		out.Nodes = append(out.Nodes, encodeNodeStatus(n))
-	}
-	for _, l := range status.Logs {
-		out.Logs = append(out.Logs, encodeLogStatus(l))
 	}
 	for _, prefix := range slices.Sorted(maps.Keys(status.Rules)) {
 		rule := status.Rules[prefix]

@@ -18,6 +18,8 @@ from strandline.records import LogConfig, LogInfo, Resolution, ResolveState, Ses
 from strandline.v1 import catalog_pb2, log_pb2, session_pb2
 
 _LAST = 2**64 - 1
+_PAGE_LIMIT = 10_000
+"""How many logs of a list a call takes at once: the server divides it by bytes."""
 
 
 def duration(seconds: float) -> duration_pb2.Duration:
@@ -60,9 +62,18 @@ class Admin:
 
     async def list_logs(self, *, internal: bool = False, timeout: float | None = None) -> list[LogInfo]:
         """Lists all logs by name, with the system's own if internal is set."""
-        request = catalog_pb2.ListLogsRequest(include_internal=internal)
-        asked = self._calls.to_leader(CATALOG, "ListLogs", request, catalog_pb2.ListLogsResponse)
-        return [LogInfo._read(info) for info in (await within(timeout, asked)).logs]
+        return await within(timeout, self._list_logs(internal))
+
+    async def _list_logs(self, internal: bool) -> list[LogInfo]:
+        logs: list[LogInfo] = []
+        after = ""
+        while True:
+            request = catalog_pb2.ListLogsRequest(include_internal=internal, after=after, limit=_PAGE_LIMIT)
+            page = await self._calls.to_leader(CATALOG, "ListLogs", request, catalog_pb2.ListLogsResponse)
+            logs += [LogInfo._read(info) for info in page.logs]
+            after = page.next
+            if not after:
+                return logs
 
     async def configure_log(self, name: str, config: LogConfig, *, timeout: float | None = None) -> LogInfo:
         """Gives a log a whole new configuration. To change a part of it, replace that in what info

@@ -731,15 +731,21 @@ pub struct CreateLogResponse {
     #[prost(message, optional, tag = "1")]
     pub info: ::core::option::Option<LogInfo>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListLogsRequest {
     #[prost(bool, tag = "1")]
     pub include_internal: bool,
+    #[prost(string, tag = "2")]
+    pub after: ::prost::alloc::string::String,
+    #[prost(int32, tag = "3")]
+    pub limit: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListLogsResponse {
     #[prost(message, repeated, tag = "1")]
     pub logs: ::prost::alloc::vec::Vec<LogInfo>,
+    #[prost(string, tag = "2")]
+    pub next: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConfigureLogRequest {

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from strandline.v1 import log_pb2 as strandline_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstrandline/v1/catalog.proto\x12\rstrandline.v1\x1a\x17strandline/v1/log.proto\"^\n\x10\x43reateLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\x18.strandline.v1.LogConfig\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"9\n\x11\x43reateLogResponse\x12$\n\x04info\x18\x01 \x01(\x0b\x32\x16.strandline.v1.LogInfo\"+\n\x0fListLogsRequest\x12\x18\n\x10include_internal\x18\x01 \x01(\x08\"8\n\x10ListLogsResponse\x12$\n\x04logs\x18\x01 \x03(\x0b\x32\x16.strandline.v1.LogInfo\"]\n\x13\x43onfigureLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\x18.strandline.v1.LogConfig\x12\x0e\n\x06log_id\x18\x03 \x01(\x04\"<\n\x14\x43onfigureLogResponse\x12$\n\x04info\x18\x01 \x01(\x0b\x32\x16.strandline.v1.LogInfo\"0\n\x10\x44\x65leteLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06log_id\x18\x02 \x01(\x04\"\x13\n\x11\x44\x65leteLogResponse2\xd6\x02\n\x0e\x43\x61talogService\x12N\n\tCreateLog\x12\x1f.strandline.v1.CreateLogRequest\x1a .strandline.v1.CreateLogResponse\x12K\n\x08ListLogs\x12\x1e.strandline.v1.ListLogsRequest\x1a\x1f.strandline.v1.ListLogsResponse\x12W\n\x0c\x43onfigureLog\x12\".strandline.v1.ConfigureLogRequest\x1a#.strandline.v1.ConfigureLogResponse\x12N\n\tDeleteLog\x12\x1f.strandline.v1.DeleteLogRequest\x1a .strandline.v1.DeleteLogResponseBD\n\x11\x64\x65v.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstrandline/v1/catalog.proto\x12\rstrandline.v1\x1a\x17strandline/v1/log.proto\"^\n\x10\x43reateLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\x18.strandline.v1.LogConfig\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"9\n\x11\x43reateLogResponse\x12$\n\x04info\x18\x01 \x01(\x0b\x32\x16.strandline.v1.LogInfo\"I\n\x0fListLogsRequest\x12\x18\n\x10include_internal\x18\x01 \x01(\x08\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x05\"F\n\x10ListLogsResponse\x12$\n\x04logs\x18\x01 \x03(\x0b\x32\x16.strandline.v1.LogInfo\x12\x0c\n\x04next\x18\x02 \x01(\t\"]\n\x13\x43onfigureLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\x18.strandline.v1.LogConfig\x12\x0e\n\x06log_id\x18\x03 \x01(\x04\"<\n\x14\x43onfigureLogResponse\x12$\n\x04info\x18\x01 \x01(\x0b\x32\x16.strandline.v1.LogInfo\"0\n\x10\x44\x65leteLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06log_id\x18\x02 \x01(\x04\"\x13\n\x11\x44\x65leteLogResponse2\xd6\x02\n\x0e\x43\x61talogService\x12N\n\tCreateLog\x12\x1f.strandline.v1.CreateLogRequest\x1a .strandline.v1.CreateLogResponse\x12K\n\x08ListLogs\x12\x1e.strandline.v1.ListLogsRequest\x1a\x1f.strandline.v1.ListLogsResponse\x12W\n\x0c\x43onfigureLog\x12\".strandline.v1.ConfigureLogRequest\x1a#.strandline.v1.ConfigureLogResponse\x12N\n\tDeleteLog\x12\x1f.strandline.v1.DeleteLogRequest\x1a .strandline.v1.DeleteLogResponseBD\n\x11\x64\x65v.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,17 +38,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATELOGRESPONSE']._serialized_start=167
   _globals['_CREATELOGRESPONSE']._serialized_end=224
   _globals['_LISTLOGSREQUEST']._serialized_start=226
-  _globals['_LISTLOGSREQUEST']._serialized_end=269
-  _globals['_LISTLOGSRESPONSE']._serialized_start=271
-  _globals['_LISTLOGSRESPONSE']._serialized_end=327
-  _globals['_CONFIGURELOGREQUEST']._serialized_start=329
-  _globals['_CONFIGURELOGREQUEST']._serialized_end=422
-  _globals['_CONFIGURELOGRESPONSE']._serialized_start=424
-  _globals['_CONFIGURELOGRESPONSE']._serialized_end=484
-  _globals['_DELETELOGREQUEST']._serialized_start=486
-  _globals['_DELETELOGREQUEST']._serialized_end=534
-  _globals['_DELETELOGRESPONSE']._serialized_start=536
-  _globals['_DELETELOGRESPONSE']._serialized_end=555
-  _globals['_CATALOGSERVICE']._serialized_start=558
-  _globals['_CATALOGSERVICE']._serialized_end=900
+  _globals['_LISTLOGSREQUEST']._serialized_end=299
+  _globals['_LISTLOGSRESPONSE']._serialized_start=301
+  _globals['_LISTLOGSRESPONSE']._serialized_end=371
+  _globals['_CONFIGURELOGREQUEST']._serialized_start=373
+  _globals['_CONFIGURELOGREQUEST']._serialized_end=466
+  _globals['_CONFIGURELOGRESPONSE']._serialized_start=468
+  _globals['_CONFIGURELOGRESPONSE']._serialized_end=528
+  _globals['_DELETELOGREQUEST']._serialized_start=530
+  _globals['_DELETELOGREQUEST']._serialized_end=578
+  _globals['_DELETELOGRESPONSE']._serialized_start=580
+  _globals['_DELETELOGRESPONSE']._serialized_end=599
+  _globals['_CATALOGSERVICE']._serialized_start=602
+  _globals['_CATALOGSERVICE']._serialized_end=944
 # @@protoc_insertion_point(module_scope)

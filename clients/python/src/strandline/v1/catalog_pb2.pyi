@@ -24,16 +24,22 @@ class CreateLogResponse(_message.Message):
     def __init__(self, info: _Optional[_Union[_log_pb2.LogInfo, _Mapping]] = ...) -> None: ...
 
 class ListLogsRequest(_message.Message):
-    __slots__ = ("include_internal",)
+    __slots__ = ("include_internal", "after", "limit")
     INCLUDE_INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
     include_internal: bool
-    def __init__(self, include_internal: _Optional[bool] = ...) -> None: ...
+    after: str
+    limit: int
+    def __init__(self, include_internal: _Optional[bool] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ListLogsResponse(_message.Message):
-    __slots__ = ("logs",)
+    __slots__ = ("logs", "next")
     LOGS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     logs: _containers.RepeatedCompositeFieldContainer[_log_pb2.LogInfo]
-    def __init__(self, logs: _Optional[_Iterable[_Union[_log_pb2.LogInfo, _Mapping]]] = ...) -> None: ...
+    next: str
+    def __init__(self, logs: _Optional[_Iterable[_Union[_log_pb2.LogInfo, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class ConfigureLogRequest(_message.Message):
     __slots__ = ("name", "config", "log_id")

@@ -10,6 +10,7 @@ import dev.strandline.v1.GetInfoRequest;
 import dev.strandline.v1.KeepHoldRequest;
 import dev.strandline.v1.KeepSessionRequest;
 import dev.strandline.v1.ListLogsRequest;
+import dev.strandline.v1.ListLogsResponse;
 import dev.strandline.v1.OpenSessionRequest;
 import dev.strandline.v1.OpenSessionResponse;
 import dev.strandline.v1.ReadPosition;
@@ -20,12 +21,14 @@ import dev.strandline.v1.SetHoldResponse;
 import dev.strandline.v1.TrimRequest;
 import dev.strandline.v1.TrimResponse;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 
 /** The verbs of {@link Admin}, which wait for their answers. */
 final class Verbs {
   private static final String CATALOG = ""; // stands for the log of logs where a call names none
+  private static final int PAGE_LIMIT = 10_000; // logs of a list; the server divides it by bytes
 
   private final Calls calls;
 
@@ -44,10 +47,15 @@ final class Verbs {
   }
 
   List<LogInfo> listLogs(boolean internal, Bound bound) {
-    ListLogsRequest request = ListLogsRequest.newBuilder().setIncludeInternal(internal).build();
-    return calls.toLeader(CATALOG, Methods.LIST_LOGS, request, bound).getLogsList().stream()
-        .map(Wire::info)
-        .toList();
+    List<LogInfo> logs = new ArrayList<>();
+    ListLogsRequest.Builder request =
+        ListLogsRequest.newBuilder().setIncludeInternal(internal).setLimit(PAGE_LIMIT);
+    do {
+      ListLogsResponse page = calls.toLeader(CATALOG, Methods.LIST_LOGS, request.build(), bound);
+      page.getLogsList().forEach(info -> logs.add(Wire.info(info)));
+      request.setAfter(page.getNext());
+    } while (!request.getAfter().isEmpty());
+    return List.copyOf(logs);
   }
 
   LogInfo configureLog(String name, LogConfig config, Bound bound) {
