@@ -33,7 +33,7 @@ func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Iden
 	}
 	due := &background.Bell{} // rung when the members or the connections have changed
 	n.others = peers.New(peers.Parts{
-		Options: &o, Logger: logger, Disk: disk, Metrics: counts, Sending: memory.Sending, Me: me, Catalog: catalogs, Damaged: damaged, Logs: logs, Incarnations: incarnations,
+		Options: &o, Logger: logger, Disk: disk, Metrics: counts, Sending: memory.Sending, Receiving: memory.Received, Me: me, Catalog: catalogs, Damaged: damaged, Logs: logs, Incarnations: incarnations,
 		Due: due, Judge: func(hello peer.Hello) error { return n.owners.Rejoin.Judge(hello) },
 	})
 	n.Self, n.Peers = n.others.Self, n.others.Peers

@@ -22,6 +22,7 @@ type Parts struct {
 	Disk         vfs.FS
 	Metrics      *metrics.Metrics
 	Sending      peer.Memory // for what waits to be sent
+	Receiving    peer.Room   // for what is being received
 	Me           *atomic.Pointer[datadir.Identity]
 	Catalog      *atomic.Pointer[catalog.Catalog]
 	Damaged      *atomic.Pointer[hosted.Log]
@@ -55,7 +56,7 @@ func New(p Parts) *Others {
 	mesh := peer.New(peer.Options{
 		Compress: compress,
 		Dial:     o.Dial, Prove: o.Prove, Admit: ps.Admit, Former: self.former, Incarnations: p.Incarnations.Greeting, Levels: peer.Levels(o.Levels), Deliver: rt.Deliver,
-		Answer: answers.Answer, Changed: rt.peerChanged, Refused: ps.RefusedBy, TooLarge: p.Metrics.TooLarge.Inc, Memory: p.Sending, Logger: p.Logger,
+		Answer: answers.Answer, Changed: rt.peerChanged, Refused: ps.RefusedBy, TooLarge: p.Metrics.TooLarge.Inc, Memory: p.Sending, Receiving: p.Receiving, Logger: p.Logger,
 	})
 	answers.self = self
 	call := &Caller{Logger: p.Logger, me: p.Me, mesh: mesh, Answers: answers}

@@ -26,8 +26,8 @@ import (
 //	   the data of all entries, as they are stored
 //
 // Entries are neither copied nor encoded: the sender shares them with its log
-// by reference, and the receiver with the buffer that the message came in. What a snapshot
-// holds, which may be hundreds of MiB, the sender shares too.
+// by reference, and the receiver with the buffer that the message came in. So is what a snapshot
+// holds, which may be hundreds of MiB.
 const (
 	messageHead      = 8
 	messageEntryHead = 25
@@ -92,7 +92,46 @@ func appendSnapshot(header []byte, snapshot *raftpb.Snapshot) ([]byte, error) {
 
 var errCutShort = errors.New("message is cut short")
 
-// DecodeMessage reads a message; its entries alias b. What an entry holds is
+// splitSnapshot cuts the header of a message where its last field is a snapshot that ends with its data, as
+// appendSnapshot writes it: into what stands before it, its other fields, and the data, which is not copied.
+// Anything else, such as a snapshot of an earlier release, is all header.
+func splitSnapshot(b []byte) (header, metadata, state []byte, split bool) {
+	snapshot, at := lastField(b, snapshotField)
+	if at < 0 {
+		return b, nil, nil, false
+	}
+	state, end := lastField(snapshot, snapshotDataField)
+	if end < 0 {
+		return b, nil, nil, false
+	}
+	return b[:at], snapshot[:end], state, true
+}
+
+// lastField returns the value of the last field of a message, and where the field begins, if that is the only
+// one of its number, and of bytes; otherwise -1.
+func lastField(b []byte, number protowire.Number) (value []byte, at int) {
+	for at < len(b) {
+		n, kind, tag := protowire.ConsumeTag(b[at:])
+		if tag < 0 {
+			return nil, -1
+		}
+		size := protowire.ConsumeFieldValue(n, kind, b[at+tag:])
+		if size < 0 {
+			return nil, -1
+		}
+		if n == number {
+			if kind != protowire.BytesType || at+tag+size != len(b) {
+				return nil, -1
+			}
+			value, _ = protowire.ConsumeBytes(b[at+tag:])
+			return value[:len(value):len(value)], at
+		}
+		at += tag + size
+	}
+	return nil, -1
+}
+
+// DecodeMessage reads a message; its entries and snapshot alias b. What an entry holds is
 // checked against the checksum that the leader gave it.
 func DecodeMessage(b []byte) (*raftpb.Message, error) {
 	if len(b) < messageHead {
@@ -104,8 +143,16 @@ func DecodeMessage(b []byte) (*raftpb.Message, error) {
 		return nil, errCutShort
 	}
 	m := &raftpb.Message{}
-	if err := proto.Unmarshal(b[:length], m); err != nil {
+	header, metadata, state, split := splitSnapshot(b[:length])
+	if err := proto.Unmarshal(header, m); err != nil {
 		return nil, fmt.Errorf("decode message: %w", err)
+	}
+	if split {
+		m.Snapshot = &raftpb.Snapshot{}
+		if err := proto.Unmarshal(metadata, m.Snapshot); err != nil {
+			return nil, fmt.Errorf("decode snapshot: %w", err)
+		}
+		m.Snapshot.Data = state
 	}
 	if len(m.Entries) > 0 || len(m.Responses) > 0 {
 		return nil, errors.New("a message whose header carries entries or responses")

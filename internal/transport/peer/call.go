@@ -73,6 +73,7 @@ type answers struct {
 	mu      sync.Mutex
 	running map[uint64]context.CancelFunc
 	bytes   int // of their requests
+	most    int
 }
 
 func (a *answers) begin(number uint64, bytes int, cancel context.CancelFunc) error {
@@ -81,7 +82,7 @@ func (a *answers) begin(number uint64, bytes int, cancel context.CancelFunc) err
 	switch {
 	case a.running[number] != nil:
 		return fmt.Errorf("%w: call %d is asked twice", errBadFrame, number)
-	case len(a.running) >= maxAnswering || a.bytes+bytes > maxAnsweringBytes:
+	case len(a.running) >= maxAnswering || a.bytes+bytes > a.most:
 		return errTooMuch
 	}
 	a.running[number] = cancel

@@ -73,7 +73,7 @@ func TestWhatTheEndOfAConnectionMakesOfACallIsNotSent(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
-	c := newConnection(m, &timedReader{}, nil, 2, "", false)
+	c := newConnection(m, &timedReader{}, nil, 2, "", false, false)
 	ctx, cancel := context.WithCancel(c.context)
 	require.NoError(t, c.answers.begin(7, 1, cancel))
 	m.Close()
@@ -95,7 +95,7 @@ func (e endOfAll) Done() <-chan struct{} {
 func TestAnAnswerThatCameBeforeTheConnectionWasLostCounts(t *testing.T) {
 	m := New(Options{})
 	for range 50 { // a choice among what is ready is made at random
-		c := newConnection(m, &timedReader{}, nil, 2, "", false)
+		c := newConnection(m, &timedReader{}, nil, 2, "", false, false)
 		got, err := c.call(endOfAll{t.Context(), func() {
 			c.calls.resolve(1, reply{payload: []byte("yes")})
 			c.close(io.EOF)

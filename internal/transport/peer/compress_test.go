@@ -39,7 +39,7 @@ func TestCompressedMessagesArriveAsTheyWere(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Less(t, wire.Len(), bytesSent-2<<20)
-	r := frameReader{from: bufio.NewReader(&wire)}
+	r := newFrameReader(bufio.NewReader(&wire))
 	h, payload, err := r.next()
 	require.NoError(t, err)
 	require.EqualValues(t, 99, h.log)
@@ -58,12 +58,12 @@ func TestACompressedFrameThatIsNoneEndsTheConnection(t *testing.T) {
 	require.Less(t, len(bomb), maxPart)
 	for _, payload := range [][]byte{[]byte("no zstd at all"), bomb} {
 		wire := header{kind: messageFrame, compressed: true, length: uint32(len(payload))}.append(nil)
-		r := frameReader{from: bufio.NewReader(bytes.NewReader(append(wire, payload...)))}
+		r := newFrameReader(bufio.NewReader(bytes.NewReader(append(wire, payload...))))
 		_, _, err := r.next()
 		require.ErrorIs(t, err, errBadFrame)
 	}
 	wire := header{kind: pingFrame, compressed: true}.append(nil)
-	r := frameReader{from: bufio.NewReader(bytes.NewReader(wire))}
+	r := newFrameReader(bufio.NewReader(bytes.NewReader(wire)))
 	_, _, err := r.next()
 	require.ErrorIs(t, err, errBadFrame)
 }

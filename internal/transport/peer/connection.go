@@ -51,10 +51,15 @@ type connection struct {
 // traffic counts bytes with their frames.
 type traffic struct{ sent, received, dropped atomic.Uint64 }
 
-// newConnection: one that is asking may carry calls only.
-func newConnection(m *Mesh, timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking bool) *connection {
+// newConnection: one that is asking may carry calls only, and a visitor's short ones.
+func newConnection(m *Mesh, timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking, visitor bool) *connection {
 	c := &connection{mesh: m, conn: timed.conn, from: from, queue: newQueue(m.options.Memory), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
-	c.frames.from, c.frames.callsOnly = buffered, asking
+	c.frames = frameReader{
+		from: buffered, callsOnly: asking, visitor: visitor, receiving: receiving{room: m.options.Receiving, beyond: &m.beyond}, dropped: c.drop,
+	}
+	if c.answers.most = maxAnsweringBytes; visitor {
+		c.answers.most = maxVisitorBytes
+	}
 	c.calls.waiting = map[uint64]chan reply{}
 	c.answers.running = map[uint64]context.CancelFunc{}
 	c.context, c.end = context.WithCancelCause(context.WithValue(m.context, provedName{}, proved))
@@ -96,6 +101,7 @@ func processGone(reason error) bool {
 }
 
 func (c *connection) read() error {
+	defer c.frames.receiving.close()
 	for {
 		h, payload, err := c.frames.next()
 		if err != nil {
@@ -109,6 +115,21 @@ func (c *connection) read() error {
 		}
 	}
 }
+
+// drop says that a message is not received for want of room. Who waits for it is told: what is for a replica
+// is sent again.
+func (c *connection) drop(h header) {
+	c.mesh.log.Debug("there is no memory to receive a message of another node, which is dropped", "node", c.from, "log", h.log, "bytes", uint64(h.length)+uint64(h.rest))
+	switch h.kind {
+	case callFrame:
+		c.queue.put(header{kind: failureFrame, lane: urgent, log: h.log}, net.Buffers{[]byte(errNoMemory.Error())})
+	case answerFrame, failureFrame:
+		c.calls.resolve(h.log, reply{err: fmt.Errorf("receive the answer: %w", errNoMemory)})
+	}
+}
+
+// errNoMemory is the error of a call of which the request or the answer had no room.
+var errNoMemory = errors.New("too much of other nodes is being received; try again")
 
 func (c *connection) receive(h header, payload []byte) error {
 	switch h.kind {

@@ -145,7 +145,11 @@ func (h header) sameMessage(other header) bool {
 type frameReader struct {
 	from      *bufio.Reader
 	callsOnly bool // a message is an error, before any of it is read
+	visitor   bool // so is what is longer than a node that only asks has to say
 	partial   [lanes]partial
+	receiving receiving
+	// dropped is called when a message begins for which there is no room.
+	dropped func(header)
 	decompressor
 }
 
@@ -153,6 +157,7 @@ type frameReader struct {
 type partial struct {
 	header  header // of the last part; rest > 0, otherwise there is none
 	payload []byte
+	dropped bool // there is no room for it: its parts are read and forgotten
 }
 
 // next returns a message, complete, in a buffer of its own with its exact size.
@@ -172,6 +177,9 @@ func (r *frameReader) next() (header, []byte, error) {
 		}
 		if r.callsOnly && h.kind == messageFrame {
 			return header{}, nil, fmt.Errorf("%w: a message where only calls are allowed", errBadFrame)
+		}
+		if r.visitor && uint64(h.length)+uint64(h.rest) > maxAsked {
+			return header{}, nil, fmt.Errorf("%w: a node that only asks sends %d bytes, at most %d are allowed", errBadFrame, uint64(h.length)+uint64(h.rest), maxAsked)
 		}
 		_, _ = r.from.Discard(headerSize) // they were peeked
 		payload, complete, err := r.payload(h)
@@ -198,6 +206,7 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 	p := &r.partial[h.lane]
 	if h.first {
 		p.header.rest = 0
+		r.receiving.end(large)
 	} else if h.lane == large && p.header.rest == 0 {
 		return nil, false, fmt.Errorf("%w: a large message without its beginning", errBadFrame)
 	}
@@ -206,29 +215,48 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 			return nil, false, fmt.Errorf("%w: it does not continue the message of which %d bytes are to come", errBadFrame, p.header.rest)
 		}
 	} else {
-		p.payload = nil
+		p.payload, p.dropped = nil, false
+		if h.rest > 0 && !r.receiving.begin(h.lane, int64(h.length)+int64(h.rest)) {
+			p.dropped = true
+			r.dropped(h)
+		}
+	}
+	if p.dropped {
+		if plain == nil {
+			if _, err := r.from.Discard(int(h.length)); err != nil {
+				return nil, false, cutShort(err)
+			}
+		}
+		p.header = h
+		return nil, false, nil
 	}
 	got := len(p.payload)
 	p.payload = grow(p.payload, int(h.length), int(h.rest))
 	if plain != nil {
 		copy(p.payload[got:], plain)
 	} else if _, err := io.ReadFull(r.from, p.payload[got:]); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, false, err
+		return nil, false, cutShort(err)
 	}
 	p.header = h
 	if h.rest > 0 {
 		return nil, false, nil
 	}
 	payload, p.payload = p.payload, nil
+	r.receiving.end(h.lane)
 	if h.lane == large {
 		if payload, err = checkSum(payload); err != nil {
 			return nil, false, err
 		}
 	}
 	return payload, true, nil
+}
+
+// cutShort is the error of what ends within a frame.
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // checkSum returns a message of the large lane without the CRC at its end.

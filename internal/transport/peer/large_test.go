@@ -108,7 +108,7 @@ func TestALargeMessageThatIsUnderWayArrives(t *testing.T) {
 		_, err := wire.ReadFrom(drainAll(t, q, compressed))
 		require.NoError(t, err)
 
-		r := frameReader{from: bufio.NewReader(wire)}
+		r := newFrameReader(bufio.NewReader(wire))
 		for _, want := range []struct {
 			log     uint64
 			message net.Buffers
@@ -144,7 +144,7 @@ func TestALargeMessageIsReadByTheWriterAndNotByWhoSendsIt(t *testing.T) {
 			require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, net.Buffers{again[:20], again[20:]}))
 			_, err := wire.ReadFrom(drainAll(t, q, compressed))
 			require.NoError(t, err)
-			r := frameReader{from: bufio.NewReader(wire)}
+			r := newFrameReader(bufio.NewReader(wire))
 			_, payload, err := r.next()
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(message, payload))
@@ -169,7 +169,7 @@ func TestALargeMessageThatArrivesDamagedEndsTheConnection(t *testing.T) {
 			return header{kind: messageFrame, lane: large, first: true, length: 1, rest: MaxLargeMessage + sumSize}.append(nil)
 		},
 	} {
-		r := frameReader{from: bufio.NewReader(bytes.NewReader(damage(whole().Bytes())))}
+		r := newFrameReader(bufio.NewReader(bytes.NewReader(damage(whole().Bytes()))))
 		_, _, err := r.next()
 		require.ErrorIs(t, err, errBadFrame, name)
 	}
@@ -196,7 +196,8 @@ func (w *written) String() string {
 // Anybody may ask: what is refused in the end is not to take a gigabyte until then.
 func TestAConnectionForCallsOnlyReadsNothingOfAMessage(t *testing.T) {
 	wire := bytes.NewReader(header{kind: messageFrame, lane: large, first: true, length: 1, rest: 1<<30 - 1}.append(nil))
-	r := frameReader{from: bufio.NewReader(wire), callsOnly: true}
+	r := newFrameReader(bufio.NewReader(wire))
+	r.callsOnly = true
 	_, _, err := r.next()
 	require.ErrorIs(t, err, errBadFrame)
 	require.ErrorContains(t, err, "only calls are allowed")

@@ -51,6 +51,11 @@ const (
 	maxAnswering      = 256
 	maxAnsweringBytes = 64 << 20
 
+	// maxAsked bounds what a node that only asks sends at once, which may be anybody, and
+	// maxVisitorBytes its calls that are being answered.
+	maxAsked        = 64 << 10
+	maxVisitorBytes = 4 * maxAsked
+
 	maxHello  = 64 << 10 // bytes of JSON
 	maxReason = 16 << 10 // bytes of a refusal's or error's text; more is cut
 

@@ -240,7 +240,7 @@ func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(ope
 		return nil, err
 	}
 	timed.silence = m.pace.silence
-	c := newConnection(m, timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask)
+	c := newConnection(m, timed, buffered, theirs.Node.ID, proved, ask || theirs.Ask, theirs.Ask && !ask)
 	c.version = version(mine, theirs)
 	c.takesLarge = theirs.LargeMessages
 	c.compresses = theirs.Compression && m.options.Compress != nil

@@ -97,7 +97,11 @@ type Options struct {
 	TooLarge func()
 	// Memory bounds what waits for all nodes together. Default: nothing does.
 	Memory Memory
-	Logger *slog.Logger
+	// Receiving bounds the messages of more than 1 MiB that have begun to arrive and not ended, each with what
+	// it is going to have. Of each node one of up to 40 MiB is received however much there is, and of all nodes
+	// together one that is larger. What has no room is dropped. Default: all has.
+	Receiving Room
+	Logger    *slog.Logger
 
 	pace           pace   // zero: usualPace
 	oldest, newest uint32 // versions; zero: OldestVersion and Version
@@ -130,6 +134,7 @@ type Mesh struct {
 	context  context.Context // ends with Close
 	end      context.CancelCauseFunc
 	visitors chan struct{} // holds one for each incoming connection without a link
+	beyond   atomic.Bool   // see receiving
 
 	links atomic.Pointer[map[NodeID]*link] // replaced, never changed
 
@@ -151,6 +156,9 @@ func New(options Options) *Mesh {
 	}
 	if m.options.Memory == nil {
 		m.options.Memory = unbounded{}
+	}
+	if m.options.Receiving == nil {
+		m.options.Receiving = unbounded{}
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)

@@ -42,7 +42,7 @@ func TestAnUrgentMessageGetsInBetweenThePartsOfALargeOne(t *testing.T) {
 	_, more = drain(t, q, b)
 	wire = append(wire, more...)
 
-	r := frameReader{from: bufio.NewReader(bytes.NewReader(wire))}
+	r := newFrameReader(bufio.NewReader(bytes.NewReader(wire)))
 	h, payload, err := r.next()
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), h.log)
@@ -112,7 +112,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		_, _ = readOpening(bytes.NewReader(wire))
 		_, _ = readVerdict(bytes.NewReader(wire))
-		r := frameReader{from: bufio.NewReader(bytes.NewReader(wire))}
+		r := newFrameReader(bufio.NewReader(bytes.NewReader(wire)))
 		for {
 			_, payload, err := r.next()
 			if err != nil {

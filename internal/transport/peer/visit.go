@@ -86,6 +86,9 @@ func (m *Mesh) judgeAsking(theirs opening) verdict {
 // may ask this node itself. A refusal, by either side, is a *RefusedError; then,
 // or if there is no connection, nothing was asked.
 func (m *Mesh) Ask(ctx context.Context, address, kind string, request []byte) ([]byte, error) {
+	if size := 1 + len(kind) + len(request); size > maxAsked {
+		return nil, fmt.Errorf("a question %s of %d bytes, at most %d are taken of a node that only asks", kind, size, maxAsked)
+	}
 	c, err := m.openToAsk(ctx, address)
 	if err != nil {
 		return nil, err
