@@ -33,6 +33,9 @@ type HoldInfo struct {
 	Pointer []byte
 	// Kept is how many bytes the records from Offset on take, on the node that answered Info.
 	Kept int64
+	// Principal is who set or moved it last, such as user/alice, as Info knows. Empty: the caller may not set holds
+	// of the log, or it is not known, as where rights are not enforced.
+	Principal string
 }
 
 // Places of a hold that is set where its log starts, or ends, by then.
@@ -265,5 +268,6 @@ func fromHold(w *strandlinev1.Hold) HoldInfo {
 	return HoldInfo{
 		Name: w.GetName(), Offset: w.GetOffset(), Owner: w.GetOwner(), Lease: w.GetLease().AsDuration(),
 		MaxBytes: w.GetMaxBytes(), MaxAge: w.GetMaxAge().AsDuration(), Pointer: w.GetPointer(), Kept: w.GetKeptBytes(),
+		Principal: w.GetPrincipal(),
 	}
 }

@@ -35,7 +35,7 @@ const firstLevel = 1
 //	1  everything before there were levels
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
 //	3  digests of logs, and their stretch
-//	4  the secret of access.List, and who has created a log
+//	4  the secret of access.List, who has created a log, and who has set a hold
 //
 // What only a higher level allows is marked in Change, Node, Log and Config with the tag since; for
 // commands of logs see AllowCommand.
@@ -43,6 +43,9 @@ var Understood = Levels{Min: firstLevel, Max: access.SecretLevel}
 
 // DigestLevel allows entries that begin a digest or have contents for it, and snapshots with digests.
 const DigestLevel = 3
+
+// PrincipalLevel allows the principal of a hold, in its command and in snapshots.
+const PrincipalLevel = 4
 
 // FeatureLevel is that of the cluster.
 func (s *State) FeatureLevel() int { return max(s.Level, firstLevel) }

@@ -266,7 +266,7 @@ func TestTheFilesOfAStoppedNodeHaveTheDigestsOfTheOthers(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestDigestsBeginWithTheLevelOfTheCluster(t *testing.T) {
+func TestDigestsAndWhoSetsAHoldBeginWithTheLevelOfTheCluster(t *testing.T) {
 	c := newClusterWith(t, func(o *settings.Options) { o.Levels = newer }, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -275,6 +275,18 @@ func TestDigestsBeginWithTheLevelOfTheCluster(t *testing.T) {
 	_, err = c.ledDigest(-1)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "feature level 3")
+	hold := func() (principal string) {
+		require.NoError(t, c.asked("orders", func(leader *Node) error {
+			if _, err := leader.SetHold(t.Context(), Caller{Principal: "user/alice"}, "orders", record.Hold{Name: "a"}, reading.FromStart); err != nil {
+				return err
+			}
+			holds, err := leader.KnownHolds(anyone, "orders")
+			principal = holds[0].Principal
+			return err
+		}))
+		return principal
+	}
+	require.Empty(t, hold(), "older replicas would stop at it")
 
 	c.install(cluster.Understood)
 	for _, name := range []string{"a", "b", "c"} {
@@ -290,6 +302,7 @@ func TestDigestsBeginWithTheLevelOfTheCluster(t *testing.T) {
 		}
 		return true
 	})
+	require.Equal(t, "user/alice", hold())
 	c.append("orders", "c", "d")
 	c.append("orders", "e")
 	d, err := c.ledDigest(-1)

@@ -37,7 +37,7 @@ const (
 	ForgetSession CommandKind = 10
 
 	// SetHold makes the hold in Text keep every record from Offset on, for as long as
-	// Lease; one of its name that is there is moved. See AppendHold.
+	// Lease; one of its name that is there is moved. See AppendHoldCommand.
 	SetHold CommandKind = 32
 	// ReleaseHold ends the hold that Text names.
 	ReleaseHold CommandKind = 33

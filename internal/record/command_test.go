@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,24 @@ func TestTheBytesOfAHoldAreForEver(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, hold, got)
 	require.Empty(t, rest)
+
+	require.Equal(t, data, AppendHoldCommand(nil, hold), "as releases before the principal read it")
+	hold.Principal = "user/alice"
+	command := AppendHoldCommand(nil, hold)
+	require.Equal(t, "0a00"+hex.EncodeToString([]byte("user/alice")), hex.EncodeToString(command[len(data):]))
+	got, err = ParseHoldCommand(command)
+	require.NoError(t, err)
+	require.Equal(t, hold, got)
+	for n := range command {
+		if _, err := ParseHoldCommand(command[:n]); n != len(data) {
+			require.ErrorIs(t, err, ErrEntry, "%d bytes", n)
+		}
+	}
+	_, err = ParseHoldCommand(append(command, 0))
+	require.ErrorIs(t, err, ErrEntry)
+	hold.Principal = strings.Repeat("u", MaxHoldPrincipal+1)
+	_, err = ParseHoldCommand(AppendHoldCommand(nil, hold))
+	require.ErrorIs(t, err, ErrEntry)
 }
 
 func TestACommandThatIsCutShortOrUnknownStopsTheReader(t *testing.T) {

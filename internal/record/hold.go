@@ -12,8 +12,11 @@ const (
 	MaxHoldOwner   = 256  // bytes
 	MaxHoldPointer = 4096 // bytes
 
-	// MaxHoldBytes is the most that AppendHold writes of one.
-	MaxHoldBytes = holdHeaderBytes + MaxHoldName + MaxHoldOwner + MaxHoldPointer
+	// MaxHoldPrincipal has room for a kind and a name, as in user/alice.
+	MaxHoldPrincipal = 128
+
+	// MaxHoldBytes is the most that AppendHold and AppendHoldPrincipal write of one.
+	MaxHoldBytes = holdHeaderBytes + MaxHoldName + MaxHoldOwner + MaxHoldPointer + 2 + MaxHoldPrincipal
 )
 
 // Hold keeps every record of a log from Offset on: nothing trims them until the hold
@@ -30,12 +33,15 @@ type Hold struct {
 	// Pointer is the owner's: where the state lies that the records below Offset have
 	// made, for example. A reader that comes too late is given it.
 	Pointer []byte
+	// Principal is who set or moved it last, as the server knows them, such as user/alice; empty: nobody that is
+	// known, as where rights are not enforced.
+	Principal string
 }
 
 const holdHeaderBytes = 24
 
 // AppendHold encodes what a SetHold command has in its text: all but Offset and Lease,
-// which are fields of the command.
+// which are fields of the command, and Principal, which may follow.
 //
 //	 0  i64  most bytes kept
 //	 8  i64  most age kept, ms
@@ -76,6 +82,50 @@ func ParseHold(data []byte) (h Hold, rest []byte, err error) {
 		return Hold{}, nil, fmt.Errorf("%w: %s", ErrEntry, r.Detail)
 	}
 	return h, body[name+owner+pointer:], nil
+}
+
+// AppendHoldPrincipal encodes the principal of a hold, a u16 length and the name. What AppendHold wrote stands
+// before it.
+func AppendHoldPrincipal(dst []byte, h Hold) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.Principal)))
+	return append(dst, h.Principal...)
+}
+
+// ParseHoldPrincipal reads what AppendHoldPrincipal wrote, and returns what follows it.
+func ParseHoldPrincipal(data []byte) (principal string, rest []byte, err error) {
+	if len(data) < 2 {
+		return "", nil, fmt.Errorf("%w: principal of a hold, of %d bytes", ErrEntry, len(data))
+	}
+	length := int(binary.LittleEndian.Uint16(data))
+	data = data[2:]
+	if length > MaxHoldPrincipal || length > len(data) || !utf8.Valid(data[:length]) {
+		return "", nil, fmt.Errorf("%w: principal of a hold, of %d bytes, in %d", ErrEntry, length, len(data))
+	}
+	return string(data[:length]), data[length:], nil
+}
+
+// AppendHoldCommand encodes the text of a SetHold command: with the principal only if that is known, which only
+// later feature levels allow.
+func AppendHoldCommand(dst []byte, h Hold) []byte {
+	if dst = AppendHold(dst, h); h.Principal != "" {
+		dst = AppendHoldPrincipal(dst, h)
+	}
+	return dst
+}
+
+// ParseHoldCommand reads what AppendHoldCommand wrote. What follows it is an error.
+func ParseHoldCommand(data []byte) (Hold, error) {
+	h, rest, err := ParseHold(data)
+	if err == nil && len(rest) > 0 {
+		h.Principal, rest, err = ParseHoldPrincipal(rest)
+	}
+	switch {
+	case err != nil:
+		return Hold{}, err
+	case len(rest) > 0:
+		return Hold{}, fmt.Errorf("%w: %d bytes behind a hold", ErrEntry, len(rest))
+	}
+	return h, nil
 }
 
 // Check refuses a hold that no log takes, whatever its records are.

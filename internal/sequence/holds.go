@@ -71,7 +71,7 @@ func (h *holds) equal(o *holds) bool {
 func sameHold(a, b record.Hold) bool {
 	p, q := a.Pointer, b.Pointer
 	return a.Name == b.Name && a.Offset == b.Offset && a.Owner == b.Owner && a.Lease == b.Lease &&
-		a.MaxBytes == b.MaxBytes && a.MaxAge == b.MaxAge && string(p) == string(q)
+		a.MaxBytes == b.MaxBytes && a.MaxAge == b.MaxAge && string(p) == string(q) && a.Principal == b.Principal
 }
 
 // bytesOfHold is about what a hold takes in memory beside its text.
@@ -79,7 +79,7 @@ const bytesOfHold = 150
 
 func (h *holds) bytes() (bytes int64) {
 	for _, one := range h.all() {
-		bytes += bytesOfHold + int64(len(one.Name)+len(one.Owner)+len(one.Pointer))
+		bytes += bytesOfHold + int64(len(one.Name)+len(one.Owner)+len(one.Pointer)+len(one.Principal))
 	}
 	return bytes
 }
@@ -94,9 +94,9 @@ func Expiring(holds []record.Hold) bool {
 }
 
 func (l *logState) setHold(c record.Command) string {
-	h, rest, err := record.ParseHold(c.Text)
-	if err != nil || len(rest) > 0 {
-		return fmt.Sprintf("malformed hold, %d bytes behind it: %v", len(rest), err)
+	h, err := record.ParseHoldCommand(c.Text)
+	if err != nil {
+		return fmt.Sprintf("malformed hold: %v", err)
 	}
 	h.Offset, h.Lease = c.Offset, c.Lease
 	after := l.holds.with(h)
@@ -121,9 +121,9 @@ func (l *logState) releaseHold(c record.Command) string {
 // setHold sets a hold, or moves it. With FlagFromStart or FlagFromEnd it is put where the log
 // starts or ends by then, as no trim can come between.
 func (s commands) setHold(c record.Command) Answer {
-	h, rest, err := record.ParseHold(c.Text)
+	h, err := record.ParseHoldCommand(c.Text)
 	switch {
-	case err != nil || len(rest) > 0:
+	case err != nil:
 		return s.refuse(record.Refuse(record.Invalid, "malformed hold: %v", err))
 	case c.Flags&record.FlagFromStart != 0:
 		c.Offset = s.log.start
@@ -167,7 +167,7 @@ func (s commands) MakesRoom(c record.Command) bool {
 	if c.Kind != record.SetHold {
 		return c.Kind == record.Trim || c.Kind == record.ReleaseHold
 	}
-	h, _, err := record.ParseHold(c.Text)
+	h, err := record.ParseHoldCommand(c.Text)
 	before := s.log.holds.named(h.Name)
 	if err != nil || before == nil || c.Flags&record.FlagFromStart != 0 {
 		return false

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"strandline.dev/internal/digest"
 	"strandline.dev/internal/record"
@@ -13,7 +14,7 @@ import (
 // integers are little-endian.
 //
 //	 0  u32  version
-//	 4  u32  flags             1: sealed, 2: fenced
+//	 4  u32  flags             1: sealed, 2: fenced, 4: holds have principals
 //	 8  i64  start
 //	16  i64  end
 //	24  i64  time              unix ms
@@ -39,7 +40,8 @@ import (
 //	36  u32  past epochs
 //	40  the past epochs that took records, oldest first, then the current one
 //
-// A hold is an i64 offset and a u32 lease (ms), then what record.AppendHold writes.
+// A hold is an i64 offset and a u32 lease (ms), then what record.AppendHold writes and, with flag 4,
+// record.AppendHoldPrincipal.
 //
 // An epoch:
 //
@@ -57,6 +59,7 @@ const (
 	spanBytes           = 24
 	snapshotSealed      = 1 << 0
 	snapshotFenced      = 1 << 1
+	snapshotPrincipals  = 1 << 2
 	sessionImplicit     = 1 << 0
 )
 
@@ -80,6 +83,11 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	}
 	if t.log.fenced {
 		flags |= snapshotFenced
+	}
+	// Only if one has a principal, which only later feature levels allow: earlier releases refuse the flag.
+	principals := slices.ContainsFunc(t.Holds(), func(h record.Hold) bool { return h.Principal != "" })
+	if principals {
+		flags |= snapshotPrincipals
 	}
 	version := uint32(snapshotVersion)
 	switch {
@@ -119,7 +127,9 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	for _, h := range t.Holds() {
 		dst = le.AppendUint64(dst, uint64(h.Offset))
 		dst = le.AppendUint32(dst, h.Lease)
-		dst = record.AppendHold(dst, h)
+		if dst = record.AppendHold(dst, h); principals {
+			dst = record.AppendHoldPrincipal(dst, h)
+		}
 	}
 	return le.AppendUint32(dst, record.Checksum(dst[begin:]))
 }
@@ -217,7 +227,8 @@ func restoreHead(data []byte, t *Table) (r *reader, version, open, ended uint32,
 	open, ended = r.u32(), r.u32()
 	t.config = append(t.config, r.take(uint64(config), 1)...)
 	r.expect(t.log.start >= 0 && t.log.start <= t.log.end, "start beyond end")
-	r.expect(flags&^(snapshotSealed|snapshotFenced) == 0, "unknown flags")
+	r.principals = flags&snapshotPrincipals != 0
+	r.expect(flags&^(snapshotSealed|snapshotFenced|snapshotPrincipals) == 0, "unknown flags")
 	t.digest.Covered, t.digest.End = t.log.end, t.log.end
 	if version == snapshotWithDigest && r.fault == "" {
 		t.digest, r.rest, err = digest.Parse(r.rest, t.log.end)
@@ -273,6 +284,9 @@ func (r *reader) holds(l *logState, none bool) {
 	for ; count > 0 && r.fault == ""; count-- {
 		offset, lease := record.Offset(r.u64()), r.u32()
 		h, rest, err := record.ParseHold(r.rest)
+		if err == nil && r.principals {
+			h.Principal, rest, err = record.ParseHoldPrincipal(rest)
+		}
 		r.expect(err == nil, "malformed hold")
 		r.expect(h.Name > above, "holds out of order")
 		r.expect(offset >= l.start && offset <= l.end && lease <= MaxHoldLeaseMs, "hold outside of the log, or of too long a lease")
@@ -304,8 +318,9 @@ func (r *reader) epoch(end record.Offset, s *session, spans *spanList) (record.E
 // reader takes integers off a byte slice. The first fault is kept and
 // everything after it reads as zero, so callers check once.
 type reader struct {
-	rest  []byte
-	fault string
+	rest       []byte
+	fault      string
+	principals bool // holds have them
 }
 
 func (r *reader) expect(holds bool, fault string) {

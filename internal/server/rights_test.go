@@ -174,7 +174,7 @@ func TestTheFirstCallWithATokenMayBeLarge(t *testing.T) {
 	require.NoError(t, a.withToken(t, text, n.GRPC()).Admin().Access().AddGrants(t.Context(), large...))
 }
 
-func TestThePointerOfAHoldIsForThoseWhoReadOrTrim(t *testing.T) {
+func TestThePointerOfAHoldIsForThoseWhoReadOrTrimAndWhoSetItForThoseWhoMaySet(t *testing.T) {
 	o := alone(t, t.TempDir())
 	n, err := Start(o)
 	require.NoError(t, err)
@@ -200,6 +200,18 @@ func TestThePointerOfAHoldIsForThoseWhoReadOrTrim(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, info.Holds, 1)
 		require.Equal(t, right == "read" || right == "trim", len(info.Holds[0].Pointer) > 0, right)
+		require.Empty(t, info.Holds[0].Principal, "it was set where rights were not enforced")
+		require.NoError(t, c.Close())
+	}
+
+	for _, right := range []string{"trim", "read", "observe"} { // trim moves it
+		c, err := client.Dial([]string{n.GRPC()}, client.WithToken(tokens[right]))
+		require.NoError(t, err)
+		_, _, err = c.Admin().SetHold(t.Context(), "orders", client.HoldInfo{Name: "a", Principal: "user/mallory"})
+		require.Equal(t, right == "trim", err == nil, right)
+		info, err := c.Admin().Info(t.Context(), "orders")
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"trim": "user/trim"}[right], info.Holds[0].Principal, right)
 		require.NoError(t, c.Close())
 	}
 }

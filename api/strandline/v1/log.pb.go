@@ -2097,7 +2097,10 @@ type Hold struct {
 	Pointer []byte `protobuf:"bytes,7,opt,name=pointer,proto3" json:"pointer,omitempty"`
 	// Set by GetInfo only: bytes of the records from the offset on, on the answering
 	// node; those of an entry that begins before do not count.
-	KeptBytes     int64 `protobuf:"varint,8,opt,name=kept_bytes,json=keptBytes,proto3" json:"kept_bytes,omitempty"`
+	KeptBytes int64 `protobuf:"varint,8,opt,name=kept_bytes,json=keptBytes,proto3" json:"kept_bytes,omitempty"`
+	// Set by GetInfo only: who set or moved the hold last, such as user/alice. Only who may set
+	// holds of the log gets it; empty: not known, as where rights are not enforced.
+	Principal     string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2186,6 +2189,13 @@ func (x *Hold) GetKeptBytes() int64 {
 		return x.KeptBytes
 	}
 	return 0
+}
+
+func (x *Hold) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
 }
 
 type SetHoldRequest struct {
@@ -3529,7 +3539,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\vwriter_term\x18\x01 \x01(\x04R\n" +
 	"writerTerm\x12\x1d\n" +
 	"\n" +
-	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\x83\x02\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\xa1\x02\n" +
 	"\x04Hold\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
@@ -3539,7 +3549,8 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\amax_age\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\x12\x18\n" +
 	"\apointer\x18\a \x01(\fR\apointer\x12\x1d\n" +
 	"\n" +
-	"kept_bytes\x18\b \x01(\x03R\tkeptBytes\"\xad\x01\n" +
+	"kept_bytes\x18\b \x01(\x03R\tkeptBytes\x12\x1c\n" +
+	"\tprincipal\x18\t \x01(\tR\tprincipal\"\xad\x01\n" +
 	"\x0eSetHoldRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12'\n" +
 	"\x04hold\x18\x02 \x01(\v2\x13.strandline.v1.HoldR\x04hold\x12<\n" +

@@ -41,6 +41,8 @@ type holdJSON struct {
 	MaxBytes int64   `json:"max_bytes"` // 0: no bound
 	MaxAgeS  float64 `json:"max_age_s"`
 	Kept     int64   `json:"kept_bytes"`
+	// Principal set or moved it last; empty: not known, or not for the caller.
+	Principal string `json:"principal,omitempty"`
 	// Pointer is absent where it is no text; the other form is always there.
 	Pointer    *string `json:"pointer,omitempty"`
 	PointerB64 string  `json:"pointer_b64"`
@@ -49,7 +51,7 @@ type holdJSON struct {
 func newHoldJSON(log string, h client.HoldInfo) holdJSON {
 	object := holdJSON{
 		Log: log, Hold: h.Name, Offset: h.Offset, Owner: h.Owner, LeaseS: h.Lease.Seconds(), MaxBytes: h.MaxBytes, MaxAgeS: h.MaxAge.Seconds(),
-		Kept: h.Kept, PointerB64: base64.StdEncoding.EncodeToString(h.Pointer),
+		Kept: h.Kept, Principal: h.Principal, PointerB64: base64.StdEncoding.EncodeToString(h.Pointer),
 	}
 	if utf8.Valid(h.Pointer) {
 		object.Pointer = new(string(h.Pointer))
@@ -125,7 +127,8 @@ func newHoldList(c *terminal.Terminal) *cobra.Command {
 		Use:   "list LOG",
 		Short: "List the holds of a log, and what each keeps",
 		Long: `List the holds of a log by name. KEPT is what the records from the offset on take on
-the node that answered; what bounds it stands behind it.`,
+the node that answered; what bounds it stands behind it. SET BY is the user who set or
+moved the hold last, where rights are enforced and for whom may set holds of the log.`,
 		Example: "  strandline log hold list orders\n  strandline log hold list orders --json | jq -r .pointer",
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithAdmin(func(admin *client.Admin) error {
@@ -150,13 +153,13 @@ func showHolds(c *terminal.Terminal, info client.LogInfo) error {
 		return nil
 	}
 	columns := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "HOLD\tOFFSET\tKEPT\tLEASE\tOWNER\tPOINTER")
+	fmt.Fprintln(columns, "HOLD\tOFFSET\tKEPT\tLEASE\tOWNER\tSET BY\tPOINTER")
 	for _, h := range info.Holds {
 		lease := "none"
 		if h.Lease > 0 {
 			lease = terminal.Duration(h.Lease).String()
 		}
-		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\n", terminal.Printable(h.Name), h.Offset, kept(h), lease, terminal.Printable(h.Owner), terminal.Printable(string(h.Pointer)))
+		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", terminal.Printable(h.Name), h.Offset, kept(h), lease, terminal.Printable(h.Owner), terminal.Printable(h.Principal), terminal.Printable(string(h.Pointer)))
 	}
 	return columns.Flush()
 }

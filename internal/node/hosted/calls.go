@@ -55,6 +55,9 @@ func (c *Calls) Command(ctx context.Context, command record.Command) (sequence.A
 // Digests reports whether the log may have a digest.
 func (c *Calls) Digests() bool { return c.Level != nil && c.Level() >= cluster.DigestLevel }
 
+// Principals reports whether the log's holds may say who has set them.
+func (c *Calls) Principals() bool { return c.Level != nil && c.Level() >= cluster.PrincipalLevel }
+
 // Await turns an answer into a result of a blocking call.
 func (c *Calls) Await(ctx context.Context, ask func(done func(sequence.Answer))) (sequence.Answer, error) {
 	answers := make(chan sequence.Answer, 1)

@@ -49,7 +49,10 @@ func (hs *Holds) SetHold(ctx context.Context, caller Caller, log string, hold re
 	if refusal != nil {
 		return HoldPlace{}, refusal
 	}
-	c := record.Command{Kind: record.SetHold, Offset: hold.Offset, Lease: hold.Lease, Text: record.AppendHold(nil, hold)}
+	if hold.Principal = ""; h.Principals() {
+		hold.Principal = caller.Principal
+	}
+	c := record.Command{Kind: record.SetHold, Offset: hold.Offset, Lease: hold.Lease, Text: record.AppendHoldCommand(nil, hold)}
 	switch at {
 	case reading.FromStart:
 		c.Flags = record.FlagFromStart

@@ -25,6 +25,9 @@ type Caller struct {
 	Log uint64
 	// Owner goes into the ids of sessions that the caller opens, see record.SessionID.Owner; 0: nobody's.
 	Owner uint32
+	// Principal is who the caller is, such as user/alice, where that has been judged; empty: it is not known, or
+	// rights are not enforced.
+	Principal string
 	// Creator is the principal whose share of the cluster's logs the caller's new ones take; empty: nobody's,
 	// where rights are not enforced and of who may administer the cluster.
 	Creator string

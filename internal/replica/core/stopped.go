@@ -226,7 +226,7 @@ func (s *Stopped) trimToStored(leader *sequence.Sequencer) error {
 		if h.Offset >= s.stored {
 			continue
 		}
-		answer := leader.Command(record.Command{Kind: record.SetHold, Offset: s.stored, Lease: h.Lease, Text: record.AppendHold(nil, h)})
+		answer := leader.Command(record.Command{Kind: record.SetHold, Offset: s.stored, Lease: h.Lease, Text: record.AppendHoldCommand(nil, h)})
 		if answer.Refusal != nil {
 			return answer.Refusal
 		}

@@ -40,7 +40,7 @@ func encodeHolds(holds []node.Hold) []*strandlinev1.Hold {
 	out := make([]*strandlinev1.Hold, len(holds))
 	for k := range holds {
 		out[k] = rpc.EncodeHold(&holds[k].Hold)
-		out[k].KeptBytes = holds[k].Kept
+		out[k].KeptBytes, out[k].Principal = holds[k].Kept, holds[k].Principal
 	}
 	return out
 }

@@ -214,7 +214,7 @@ func (g *core) mayBy(rules *access.Rules, known bool, c *node.Caller, verb strin
 	if used := d.used.Load(); used&uint32(need) != uint32(need) {
 		d.used.Or(uint32(need))
 	}
-	c.Owner = h.owner
+	c.Owner, c.Principal = h.owner, h.Principal
 	if need == access.Create || need == access.Configure {
 		c.Creator = h.Principal
 		if h.on(rules, access.OfCluster, now).rights&access.Administer != 0 {

@@ -32,15 +32,20 @@ func (g *logVerbs) ReleaseHold(ctx context.Context, c node.Caller, log, name str
 }
 
 // KnownHolds returns the pointers of holds, which lead to what stands for the trimmed records, to those
-// who may read the log, and to those who may set holds.
+// who may read the log, and to those who may set holds. Only these get to know who has set them.
 func (g *logVerbs) KnownHolds(c node.Caller, log string) ([]node.Hold, error) {
 	if refusal := g.may(&c, "observe", access.Observe, access.OfLog(log)); refusal != nil {
 		return nil, refusal
 	}
 	holds, err := g.node.KnownHolds(c, log)
-	if !g.has(c, access.Read, access.OfLog(log)) && !g.has(c, access.Trim, access.OfLog(log)) {
-		for i := range holds {
+	sets := g.has(c, access.Trim, access.OfLog(log))
+	reads := sets || g.has(c, access.Read, access.OfLog(log))
+	for i := range holds {
+		if !reads {
 			holds[i].Pointer = nil
+		}
+		if !sets {
+			holds[i].Principal = ""
 		}
 	}
 	return holds, err

@@ -309,6 +309,8 @@ pub struct Hold {
     pub pointer: ::prost::bytes::Bytes,
     #[prost(int64, tag = "8")]
     pub kept_bytes: i64,
+    #[prost(string, tag = "9")]
+    pub principal: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetHoldRequest {

@@ -345,7 +345,7 @@ class AcquireWriterResponse(_message.Message):
     def __init__(self, writer_term: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class Hold(_message.Message):
-    __slots__ = ("name", "offset", "owner", "lease", "max_bytes", "max_age", "pointer", "kept_bytes")
+    __slots__ = ("name", "offset", "owner", "lease", "max_bytes", "max_age", "pointer", "kept_bytes", "principal")
     NAME_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +354,7 @@ class Hold(_message.Message):
     MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     POINTER_FIELD_NUMBER: _ClassVar[int]
     KEPT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     offset: int
     owner: str
@@ -362,7 +363,8 @@ class Hold(_message.Message):
     max_age: _duration_pb2.Duration
     pointer: bytes
     kept_bytes: int
-    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_bytes: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pointer: _Optional[bytes] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
+    principal: str
+    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_bytes: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pointer: _Optional[bytes] = ..., kept_bytes: _Optional[int] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class SetHoldRequest(_message.Message):
     __slots__ = ("log", "hold", "position", "log_id")
