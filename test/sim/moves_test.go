@@ -78,7 +78,34 @@ func (m idleMove) settle() {
 // that leaves cannot reach the others, who have committed that change.
 func tornMove(s suite) {
 	m := s.idle()
+	m.tear()
 	w := m.w
+	w.resting = false
+	w.run(w.now + 8*second)
+	clear(w.network.cut)
+	w.resting = true
+	m.settle()
+}
+
+// tornRecovery: the same, and then only the follower and the replica that leaves survive. By what the follower
+// begins with they would be a majority of the log; of those who had committed the change, one is left.
+func tornRecovery(s suite) {
+	m := s.idle()
+	m.tear()
+	w := m.w
+	w.faults.endAll()
+	lost := map[*node]bool{m.leader: true, m.fourth: true}
+	require.True(s.t, w.faults.recoverWithout(lost), "seed %d", s.seed)
+	require.Len(s.t, w.catalog.newest().log.Replicas, 1, "seed %d: nobody else has all of the log", s.seed)
+	w.resting = false
+	w.run(w.now + 8*second)
+	m.append(succeeded)
+	s.requireReadOf(s.leader())
+}
+
+// tear lets the follower's power go between the two.
+func (m *idleMove) tear() {
+	s := m.suite
 	comes := m.begin()
 	s.step("a joint configuration, which the follower has written", func() bool {
 		return len(m.leader.replica.Status().Outgoing) > 0 && m.stays.writing == nil
@@ -96,11 +123,6 @@ func tornMove(s suite) {
 		}
 	}
 	m.stays.end(true, faultdisk.Nothing)
-	w.resting = false
-	w.run(w.now + 8*second)
-	clear(w.network.cut)
-	w.resting = true
-	m.settle()
 }
 
 // replacedChange: a leader that is cut off proposes a change of the configuration behind entries

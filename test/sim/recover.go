@@ -42,6 +42,27 @@ func (w *faults) mayRecover(o Options) {
 }
 
 func (w *faults) recoverCluster(o Options) {
+	w.endAll()
+	lost := map[*node]bool{}
+	for _, n := range w.nodes {
+		if w.chance(2) && len(lost)+1 < len(w.nodes) {
+			lost[n] = true
+		}
+	}
+	if !w.recoverWithout(lost) {
+		return
+	}
+	w.resting, w.clients = false, nil
+	w.startClients(o)
+	if w.quietEnd {
+		w.after(max(w.time-4*second-w.now, 0), func() { w.quiet = true })
+	}
+	w.nextFault()
+	w.disturbMoves()
+}
+
+// endAll ends all nodes for good, until somebody starts them.
+func (w *faults) endAll() {
 	for _, n := range w.nodes {
 		if n.up {
 			n.end(w.chance(2), faultdisk.Remains(w.random.IntN(3)))
@@ -51,12 +72,11 @@ func (w *faults) recoverCluster(o Options) {
 		n.disk.Restart()
 		n.paused, n.slow, n.doom = 0, 0, none
 	}
-	lost := map[*node]bool{}
-	for _, n := range w.nodes {
-		if w.chance(2) && len(lost)+1 < len(w.nodes) {
-			lost[n] = true
-		}
-	}
+}
+
+// recoverWithout has the nodes that are not lost continue, and starts them. It reports false if that went
+// wrong, or nothing had to be recovered: then all of them come back.
+func (w *faults) recoverWithout(lost map[*node]bool) bool {
 	var remains []cluster.Remains
 	for _, n := range w.nodes {
 		if !lost[n] {
@@ -73,14 +93,14 @@ func (w *faults) recoverCluster(o Options) {
 		for _, n := range w.nodes {
 			n.start()
 		}
-		return
+		return false
 	}
 	w.counts.Recoveries++
 	l := &plan.Logs[at]
 	w.trace("recovered without %d nodes, with writer terms %v: %+v", len(lost), w.granted, *l)
 	if err := w.carryOut(plan, l); err != nil {
 		w.fail("recover the log: %v", err)
-		return
+		return false
 	}
 	if w.memory {
 		w.loseAll(new(plan.State.Logs[logName]), "the recovery")
@@ -109,13 +129,7 @@ func (w *faults) recoverCluster(o Options) {
 			n.start()
 		}
 	}
-	w.resting, w.clients = false, nil
-	w.startClients(o)
-	if w.quietEnd {
-		w.after(max(w.time-4*second-w.now, 0), func() { w.quiet = true })
-	}
-	w.nextFault()
-	w.disturbMoves()
+	return true
 }
 
 // join adds a node with an empty disk.

@@ -25,12 +25,13 @@ var stories = map[string]func(s suite){
 	"half an append":  halfAnAppend,
 
 	"torn move":        tornMove,
+	"torn recovery":    tornRecovery,
 	"replaced change":  replacedChange,
 	"handover in vain": handoverInVain,
 }
 
 // onFour are the stories that take a fourth node, without a replica.
-var onFour = []string{"torn move", "replaced change", "handover in vain"}
+var onFour = []string{"torn move", "torn recovery", "replaced change", "handover in vain"}
 
 func TestStories(t *testing.T) {
 	for name := range stories {
