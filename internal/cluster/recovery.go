@@ -95,6 +95,9 @@ type LogRecovery struct {
 	// Survivors are the replicas that can be used, the most complete first: the log
 	// continues with that. Without any nothing of the log is left.
 	Survivors []Survivor `json:"survivors"`
+	// Damaged are the ids of replicas that are there and cannot be used: one may have records that no survivor
+	// has, and be repaired by what others have once its node is started.
+	Damaged []uint64 `json:"damaged,omitempty"`
 	// Term is that of the entries which take the lost replicas away; 0: a majority is left, which
 	// elects a leader and takes them away as it would any. It cannot where it does not know yet that
 	// the change of the configuration has committed by which it is one.
@@ -165,7 +168,7 @@ func PlanRecovery(remains []Remains) (*RecoveryPlan, error) {
 	if len(remains) == 0 {
 		return nil, errors.New("no node survives")
 	}
-	r := &recovery{plan: &RecoveryPlan{Was: remains[0].Cluster, Remains: remains}, byLog: map[uint64][]Survivor{}}
+	r := &recovery{plan: &RecoveryPlan{Was: remains[0].Cluster, Remains: remains}, byLog: map[uint64][]Survivor{}, damaged: map[uint64][]uint64{}}
 	for _, s := range remains {
 		r.plan.Unix = max(r.plan.Unix, s.Taken)
 	}
@@ -190,6 +193,8 @@ type recovery struct {
 	state State
 	byLog map[uint64][]Survivor // those that can be used, the most complete first
 	alive map[uint64]bool       // nodes
+	// damaged are the replicas of each log that cannot be used.
+	damaged map[uint64][]uint64
 }
 
 // begin finds the catalog that survives, and makes the others its members no more.
@@ -205,6 +210,7 @@ func (r *recovery) begin() error {
 				r.byLog[replica.Log] = append(r.byLog[replica.Log], Survivor{s.Node, s.Name, replica})
 				continue
 			}
+			r.damaged[replica.Log] = append(r.damaged[replica.Log], replica.ID)
 			r.plan.Unused = append(r.plan.Unused, UnusedReplica{s.Node, replica.Log, replica.ID, cmp.Or(replica.Problem, "the catalog cannot be read")})
 		}
 	}
@@ -272,7 +278,7 @@ func (r *recovery) sort(log uint64) {
 // continued is how a log continues of which something is left.
 func (r *recovery) continued(log uint64, name string) LogRecovery {
 	survivors := r.byLog[log]
-	l := LogRecovery{Log: log, Name: name, Survivors: survivors}
+	l := LogRecovery{Log: log, Name: name, Survivors: survivors, Damaged: r.damaged[log]}
 	if len(survivors) == 0 {
 		return l
 	}

@@ -192,6 +192,19 @@ func (r *recoverCommand) printPlan(out io.Writer, plan *cluster.RecoveryPlan) {
 	for _, u := range plan.Unused {
 		fmt.Fprintf(out, "not used, and set aside: replica %d of log %d: %s\n", u.ID, u.Log, u.Problem)
 	}
+	if names := damaged(plan); len(names) > 0 {
+		fmt.Fprintf(out, "\nDamaged replicas of %s may have records that no other has. Before you accept, start the\nsurvivors as they are and wait until \"cluster status\" shows none that is repairing: they repair each other\nas far as one has what another lacks, without a majority too. Then stop them and run this again.\n", strings.Join(names, ", "))
+	}
+}
+
+// damaged are the names of the logs of which a replica on a surviving node cannot be used.
+func damaged(plan *cluster.RecoveryPlan) (names []string) {
+	for i := range plan.Logs {
+		if l := &plan.Logs[i]; len(l.Damaged) > 0 {
+			names = append(names, l.Name)
+		}
+	}
+	return names
 }
 
 // lossOf says what may be lost of a log.
@@ -199,6 +212,8 @@ func lossOf(l *cluster.LogRecovery) string {
 	switch {
 	case l.Memory:
 		return fmt.Sprintf("all: it was in memory, and begins anew at offset %d", int64(l.End))
+	case len(l.Survivors) == 0 && len(l.Damaged) > 0:
+		return "all: each replica that is left is damaged; its name stays until \"log delete\""
 	case len(l.Survivors) == 0:
 		return "all: no replica is left; its name stays until \"log delete\""
 	case l.Majority:
