@@ -78,15 +78,23 @@ func (l *countedLines) fewSince(t *testing.T, n int, began time.Time) {
 // guarded is a node that enforces rights, with a user of them on log/other alone.
 type guarded struct {
 	*Server
-	lines *countedLines
-	token string
+	lines    *countedLines
+	token    string // of bob
+	password string // of carol, who has no right
 }
 
+// startGuarded starts one on which nobody is held up who is refused without end.
 func startGuarded(t testing.TB) *guarded {
+	t.Helper()
+	return startGuardedAt(t, 1_000_000)
+}
+
+// startGuardedAt starts one on which so many requests of a caller are refused in a second; 0: as many as without.
+func startGuardedAt(t testing.TB, refusedRate int) *guarded {
 	t.Helper()
 	g := &guarded{lines: &countedLines{Handler: slog.DiscardHandler, led: make(chan string, 100)}}
 	o := alone(t, t.TempDir())
-	o.LogspecLog = "logspec"
+	o.LogspecLog, o.refusedRate = "logspec", refusedRate
 	o.Profiles = true
 	o.Node.Logger = slog.New(g.lines)
 	o.AuditLog = t.TempDir() + "/audit.log"
@@ -105,6 +113,8 @@ func startGuarded(t testing.TB) *guarded {
 	require.NoError(t, admin.AddGrants(t.Context(), client.Grant{Principal: "user/bob", Object: "log/other",
 		Rights: []string{"append", "read", "trim", "configure", "create", "delete", "observe"}}))
 	g.token, _, err = admin.CreateAccessToken(t.Context(), "bob", time.Hour)
+	require.NoError(t, err)
+	g.password, _, err = admin.PutUser(t.Context(), "carol", "")
 	require.NoError(t, err)
 	require.NoError(t, admin.EnforceRights(t.Context(), true, "user/root"))
 	// What the node says of these elections is no caller's doing, and comes up to a second later.

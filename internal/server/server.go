@@ -72,6 +72,8 @@ type Options struct {
 	// OpenFiles is how many files the process may hold open; 0: not known. The ports
 	// take as many connections as leave enough of them to the logs.
 	OpenFiles uint64
+
+	refusedRate int // guard.Options.RefusedRate
 }
 
 // CloseListeners closes the listeners of options that are not started.
@@ -137,7 +139,7 @@ func (s *Server) start(o Options) (err error) {
 		collectors = append(collectors, s.audit.Metrics()...)
 	}
 	guarded := guard.New(s.node, guard.Options{
-		Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure, Administrator: o.Node.Administrator, Logger: s.logger,
+		Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure, Administrator: o.Node.Administrator, RefusedRate: o.refusedRate, Logger: s.logger,
 	})
 	s.guard.Store(guarded)
 	guarded.Start()

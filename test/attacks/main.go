@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,13 +17,9 @@ import (
 )
 
 const (
-	// serveVariable has this program serve a node, and attackVariable attack one.
-	serveVariable  = "STRANDLINE_ATTACKS_SERVE"
-	attackVariable = "STRANDLINE_ATTACKS_ATTACK"
-
-	// rounds of an attack and of quiet, in turn.
+	// rounds of an attack and of equal work that does not concern the node, in turn.
 	rounds = 3
-	// most is what the p99 beside an attack may be, over that without.
+	// most is what the p99 beside an attack may be, over that beside equal work.
 	most = 2.0
 	// nodeMemory is --memory of the node that is attacked.
 	nodeMemory = 256 << 20
@@ -40,11 +33,8 @@ func main() {
 }
 
 func start() error {
-	if directory := os.Getenv(serveVariable); directory != "" {
-		return serve(directory)
-	}
-	if job := os.Getenv(attackVariable); job != "" {
-		return attackOnce(job)
+	if role := os.Getenv(roleVariable); role != "" {
+		return play(role, os.Getenv(jobVariable))
 	}
 	lasting := flag.Duration("time", 10*time.Second, "how long each round of an attack takes")
 	flag.Parse()
@@ -53,7 +43,7 @@ func start() error {
 		if flag.NArg() > 0 && !slices.Contains(flag.Args(), a.name) {
 			continue
 		}
-		line, ok, err := measure(a, *lasting)
+		line, ok, err := measure(context.Background(), a, *lasting)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
@@ -184,124 +174,4 @@ func (h honest) append(ctx context.Context, done <-chan struct{}) (times []time.
 		default:
 		}
 	}
-}
-
-// served is what the process that serves says of itself.
-type served struct {
-	Target target
-	Honest honest
-}
-
-// serve serves a node until its input ends.
-func serve(directory string) error {
-	c, t, h, err := open(context.Background(), directory, nodeMemory)
-	if err != nil {
-		return err
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(served{t, h}); err != nil {
-		return err
-	}
-	var b [1]byte
-	_, _ = os.Stdin.Read(b[:])
-	return c.Close()
-}
-
-// attackJob is what the process of an attack does.
-type attackJob struct {
-	Name   string
-	Target target
-	Time   time.Duration
-}
-
-func attackOnce(job string) error {
-	var j attackJob
-	if err := json.Unmarshal([]byte(job), &j); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), j.Time)
-	defer cancel()
-	for _, a := range attacks {
-		if a.name == j.Name {
-			times, letIn := a.run(ctx, j.Target)
-			fmt.Println(times)
-			return letIn
-		}
-	}
-	return fmt.Errorf("there is no attack %s", j.Name)
-}
-
-// measure runs an attack from a process of its own, which stands for other machines, on a node in another,
-// and returns what an honest client noticed.
-func measure(a attack, lasting time.Duration) (line string, ok bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute+4*rounds*lasting)
-	defer cancel()
-	directory, err := os.MkdirTemp("", "attacks")
-	if err != nil {
-		return "", false, err
-	}
-	defer os.RemoveAll(directory)
-	server := exec.CommandContext(ctx, os.Args[0])
-	server.Env = append(os.Environ(), serveVariable+"="+directory)
-	server.Stderr = os.Stderr
-	in, err := server.StdinPipe()
-	if err != nil {
-		return "", false, err
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		return "", false, err
-	}
-	if err := server.Start(); err != nil {
-		return "", false, err
-	}
-	defer func() {
-		_ = in.Close()
-		_ = server.Wait()
-	}()
-	var n served
-	if err := json.NewDecoder(out).Decode(&n); err != nil {
-		return "", false, err
-	}
-	var ratios []float64
-	var quiet, beside []time.Duration
-	var times []string
-	for range rounds {
-		over := make(chan struct{})
-		time.AfterFunc(lasting, func() { close(over) })
-		without, err := n.Honest.append(ctx, over)
-		if err != nil {
-			return "", false, err
-		}
-		done := make(chan struct{})
-		var said []byte
-		var failed error
-		go func() {
-			defer close(done)
-			job, _ := json.Marshal(attackJob{a.name, n.Target, lasting}) // of texts and a number
-			attacker := exec.CommandContext(ctx, "nice", "-n", "19", os.Args[0])
-			attacker.Env = append(os.Environ(), attackVariable+"="+string(job))
-			attacker.Stderr = os.Stderr
-			said, failed = attacker.Output()
-		}()
-		with, err := n.Honest.append(ctx, done)
-		if err = errors.Join(err, failed); err != nil {
-			return "", false, err
-		}
-		times = append(times, strings.TrimSpace(string(said)))
-		quiet, beside = append(quiet, without...), append(beside, with...)
-		ratios = append(ratios, float64(nth(with, 99))/float64(nth(without, 99)))
-	}
-	slices.Sort(ratios)
-	ratio := ratios[len(ratios)/2]
-	verdict := "ok     "
-	if ratio > most {
-		verdict = "FAILED "
-	}
-	return fmt.Sprintf("%s %.2f of at most %.0f: p99 of appends %v beside %s, %v without (%s times; %s)", verdict, ratio, most,
-		nth(beside, 99).Round(10*time.Microsecond), a.name, nth(quiet, 99).Round(10*time.Microsecond), strings.Join(times, ", "), a.what), ratio <= most, nil
-}
-
-func nth(times []time.Duration, percent int) time.Duration {
-	slices.Sort(times)
-	return times[min(len(times)-1, len(times)*percent/100)]
 }

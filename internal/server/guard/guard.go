@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -43,6 +44,8 @@ type core struct {
 	stopping context.Context
 	stop     context.CancelFunc
 
+	refusals *refusals
+
 	mu      sync.Mutex
 	streams map[*stream]struct{}
 }
@@ -56,6 +59,8 @@ type Options struct {
 	Careful bool
 	// Administrator is node.Options.Administrator: who may form a cluster.
 	Administrator string
+	// RefusedRate is how many requests of a caller are refused in a second. 0: refusedRate.
+	RefusedRate int
 	// Logger gets one message if an Administrator is named and the cluster enforces no rights.
 	Logger *slog.Logger
 }
@@ -68,7 +73,7 @@ type stream struct {
 
 // New makes a guard of a node. It does nothing by itself before Start.
 func New(n *node.Node, o Options) *Guard {
-	c := &core{node: n, o: o, streams: map[*stream]struct{}{}}
+	c := &core{node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate))}
 	c.stopping, c.stop = context.WithCancel(context.Background())
 	l := &logins{core: c, deriving: budget.NewTurns(1)}
 	_, _ = rand.Read(l.secret[:]) // never fails
@@ -286,20 +291,24 @@ func (g *core) change(c *node.Caller, verb string, need access.Rights, o access.
 	return err
 }
 
-// record writes a line of the audit log.
+// record writes a line of the audit log, and notes whom something was refused.
 func (g *core) record(c *node.Caller, verb string, o access.Object, err error) {
+	h, _ := c.By.(*Holder)
+	var r *record.Refusal
+	if errors.As(err, &r) && (r.Reason == record.Denied || r.Reason == record.Unauthenticated) {
+		g.wasRefused(h)
+	}
 	if g.o.Audit == nil || c.System {
 		return
 	}
 	e := audit.Entry{Principal: "anonymous", Verb: verb, Object: o.String(), Outcome: audit.Done}
-	if h, _ := c.By.(*Holder); h != nil {
+	if h != nil {
 		e.Principal, e.Token, e.From = h.String(), h.Token, h.From
 	}
 	if err != nil {
 		e.Outcome, e.Reason = audit.Failed, err.Error()
-		var r *record.Refusal
 		switch {
-		case !errors.As(err, &r):
+		case r == nil:
 		case r.Reason == record.Denied || r.Reason == record.Unauthenticated:
 			e.Outcome = audit.Refused
 		case r.Reason.Outcome() != record.NotDone:

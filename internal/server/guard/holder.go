@@ -27,8 +27,9 @@ type Holder struct {
 	// From is the address that the call came from, without a port.
 	From string
 
-	owner uint32               // node.Caller.Owner
-	last  atomic.Pointer[held] // the newest decision
+	owner   uint32               // node.Caller.Owner
+	refused atomic.Bool          // something was refused, see SlowRefused
+	last    atomic.Pointer[held] // the newest decision
 
 	mu    sync.Mutex
 	rules *access.Rules // of all in of

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -17,7 +18,12 @@ func (g *sessionVerbs) OpenSession(ctx context.Context, c node.Caller, log strin
 	if refusal := g.may(&c, "open-session", access.Append, access.OfLog(log)); refusal != nil {
 		return node.Session{}, refusal
 	}
-	return g.node.OpenSession(ctx, c, log, lease)
+	s, err := g.node.OpenSession(ctx, c, log, lease)
+	var r *record.Refusal
+	if h, _ := c.By.(*Holder); c.Owner != 0 && errors.As(err, &r) && r.Reason == record.Busy {
+		g.wasRefused(h) // it may be tried again, and there is no end to that
+	}
+	return s, err
 }
 
 func (g *sessionVerbs) KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {

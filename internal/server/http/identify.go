@@ -22,6 +22,8 @@ type Callers interface {
 	May(c node.Caller, verb string, need access.Rights, o access.Object) error
 	Sees(c node.Caller, o access.Object) bool
 	Enforced() bool
+	Slow(ctx context.Context, from net.Addr)
+	Unproved(ctx context.Context, h *guard.Holder)
 }
 
 // addressKey is of a request's context, and has the address of its connection.
@@ -51,6 +53,7 @@ func (o Options) needing(need access.Rights, verb string, next http.Handler) htt
 			next.ServeHTTP(w, q)
 			return
 		}
+		o.Callers.Slow(context.WithoutCancel(q.Context()), addressOf(q))
 		text(w)
 		w.Header().Set("Connection", "close") // see once
 		status := http.StatusServiceUnavailable
@@ -67,8 +70,18 @@ func (o Options) needing(need access.Rights, verb string, next http.Handler) htt
 
 // once ends the connection behind the answer: an idle one is for those who have shown that
 // they may ask for more than everybody, and until it has asked a client has readTimeout.
-func once(next http.Handler) http.Handler {
+// One who asks without end is held up, with a connection that counts until then, also where
+// the client has left it.
+func (o Options) once(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if o.Callers != nil {
+			ctx := context.WithoutCancel(q.Context())
+			if h, refusal := o.identify(q); refusal == nil {
+				o.Callers.Unproved(ctx, h)
+			} else {
+				o.Callers.Slow(ctx, addressOf(q))
+			}
+		}
 		w.Header().Set("Connection", "close")
 		next.ServeHTTP(w, q)
 	})
@@ -137,11 +150,16 @@ func (o Options) sees(q *http.Request) bool {
 	return o.Callers.Sees(node.Caller{By: h}, access.OfCluster)
 }
 
-func (o Options) identify(q *http.Request) (*guard.Holder, *record.Refusal) {
-	from, _ := q.Context().Value(addressKey{}).(net.Addr)
-	if from == nil {
-		from = new(net.TCPAddr)
+// addressOf is where a request comes from.
+func addressOf(q *http.Request) net.Addr {
+	if from, _ := q.Context().Value(addressKey{}).(net.Addr); from != nil {
+		return from
 	}
+	return new(net.TCPAddr)
+}
+
+func (o Options) identify(q *http.Request) (*guard.Holder, *record.Refusal) {
+	from := addressOf(q)
 	return o.Callers.Identify(secure.PrincipalAt(from), from, q.Header.Get("Authorization"))
 }
 

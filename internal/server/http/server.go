@@ -80,7 +80,7 @@ func New(n Node, o Options) (*Server, error) {
 	o.machine, _ = os.Hostname() // without one the port is asked for as localhost
 	mux := http.NewServeMux()
 	for _, p := range o.paths(n, metrics) {
-		handler := once(p.handler)
+		handler := o.once(p.handler)
 		if p.need != access.None {
 			handler = atHome(o.needing(p.need, p.verb, p.handler), o.machine)
 		}

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -47,7 +48,9 @@ func (holders) May(c node.Caller, verb string, need access.Rights, o access.Obje
 func (h holders) Sees(c node.Caller, o access.Object) bool {
 	return h.May(c, "observe", access.Observe, o) == nil
 }
-func (holders) Enforced() bool { return true }
+func (holders) Enforced() bool                          { return true }
+func (holders) Slow(context.Context, net.Addr)          {}
+func (holders) Unproved(context.Context, *guard.Holder) {}
 
 // Every path that the server has, by callers of one right each and by nobody: a path that is
 // not in the list above fails the test.

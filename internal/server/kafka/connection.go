@@ -153,8 +153,10 @@ func (c *connection) cut() {
 // receive takes requests until the connection fails or the line is closed.
 func (c *connection) receive() error {
 	for c.line.AwaitRoom() {
+		c.slow()
 		q, err := c.next()
 		if err != nil {
+			c.slow() // the client begins anew, on another connection
 			return err
 		}
 		c.server.metrics.received(q.api) // before its client can have the answer
@@ -170,6 +172,9 @@ func (c *connection) receive() error {
 	}
 	return nil
 }
+
+// slow holds the connection up where something was refused there, and its client was refused too often of late.
+func (c *connection) slow() { c.server.node.SlowHolder(c.ctx, c.holder.Load()) }
 
 // next receives one request and decodes it.
 func (c *connection) next() (*call, error) {

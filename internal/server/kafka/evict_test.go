@@ -46,9 +46,10 @@ type openedNode struct {
 	enforced atomic.Bool
 }
 
-func (n *openedNode) Rules() *access.Rules      { return n.rules }
-func (n *openedNode) Enforced() bool            { return n.enforced.Load() }
-func (*openedNode) Believed(*guard.Holder) bool { return true }
+func (n *openedNode) Rules() *access.Rules                    { return n.rules }
+func (n *openedNode) Enforced() bool                          { return n.enforced.Load() }
+func (*openedNode) Believed(*guard.Holder) bool               { return true }
+func (*openedNode) SlowHolder(context.Context, *guard.Holder) {}
 func (*openedNode) Connected(string, int, net.Addr, func()) (func(context.Context) error, func()) {
 	return func(context.Context) error { return nil }, func() {}
 }

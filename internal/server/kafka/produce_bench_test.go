@@ -59,9 +59,10 @@ func (n answeringNode) Identify(identity.Principal, net.Addr, string) (*guard.Ho
 	return nil, nil
 }
 
-func (n answeringNode) Enforced() bool              { return false }
-func (n answeringNode) Rules() *access.Rules        { return nil }
-func (n answeringNode) Believed(*guard.Holder) bool { return true }
+func (n answeringNode) Enforced() bool                          { return false }
+func (answeringNode) SlowHolder(context.Context, *guard.Holder) {}
+func (n answeringNode) Rules() *access.Rules                    { return nil }
+func (n answeringNode) Believed(*guard.Holder) bool             { return true }
 
 func benchmarkProduce(b *testing.B, connections, inFlight int) {
 	n := answeringNode{answers: make(chan func(), 1024)}

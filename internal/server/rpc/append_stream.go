@@ -28,6 +28,8 @@ type AppendStream[T any] struct {
 	ctx    context.Context
 	inflow *inflow
 	outbox *outbox // nil where what is sent has left this process when SendMsg returns
+	// slowRefused holds the stream up if its requests are refused without end, see Callers.
+	slowRefused func()
 }
 
 // AppendCalls is what a service does with the requests of a stream.
@@ -50,6 +52,10 @@ func NewAppendStream[T any](s *Server, stream grpc.ServerStream, limit int) Appe
 	ctx := stream.Context()
 	a := AppendStream[T]{Line: NewLine[T](limit), server: s, stream: stream, ctx: ctx, inflow: inflowOf(ctx)}
 	a.Line.Within(s.options.Answers)
+	a.slowRefused = func() {}
+	if s.options.Callers != nil {
+		a.slowRefused = s.options.Callers.SlowRefused(ctx)
+	}
 	a.outbox = newOutbox(stream, s.options.Answers, a.inflow)
 	return a
 }
@@ -146,6 +152,7 @@ func (a *AppendStream[T]) receive(calls AppendCalls[T]) error {
 			break
 		}
 		calls.Append(place.Value)
+		a.slowRefused()
 	}
 	// The client may have more to send: an end of the stream without an error would
 	// mean to it that all is done.

@@ -29,6 +29,10 @@ type Callers interface {
 	// AdmitLarge refuses a caller that lacks the right a method needs, before a request of so
 	// many bytes is decoded. named returns what its first field says, a name.
 	AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error
+	// Slow waits where requests of the caller, or of who is at an address, were refused too often of late, and
+	// what SlowRefused returns where some of this call's were among them, between the requests of a stream.
+	Slow(ctx context.Context, from net.Addr)
+	SlowRefused(ctx context.Context) (slow func())
 	// Connected counts a connection of a client with a port that takes so many, until left is called. end closes
 	// it, without waiting. proved is called with a context from Call whose caller has proved who it is; its error
 	// refuses the call.
@@ -143,13 +147,24 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 		ctx = s.identify(ctx)
 		found, _ = ctx.Value(identificationKey{}).(identification)
 	}
-	if found.refusal != nil {
-		return ctx, StatusOf(ctx, found.refusal)
+	err := found.refusal
+	if err == nil {
+		err = s.options.Callers.Admit(ctx, method)
 	}
-	if err := s.options.Callers.Admit(ctx, method); err != nil {
-		return ctx, StatusOf(ctx, err)
+	if err != nil {
+		s.slow(ctx)
 	}
-	return ctx, nil
+	return ctx, StatusOf(ctx, err)
+}
+
+// slow holds up a caller that is refused too often. In the tap of gRPC that holds up its connection, on which nobody
+// has proved who it is; afterwards one call.
+func (s *Server) slow(ctx context.Context) {
+	if s.options.Callers == nil {
+		return
+	}
+	from, _ := shown(ctx)
+	s.options.Callers.Slow(ctx, from)
 }
 
 // admitting is a service whose calls are admitted before they are decoded. Its streams are by an interceptor.
@@ -164,6 +179,7 @@ func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 			if err != nil {
 				return nil, err
 			}
+			s.slow(ctx)
 			return handle(srv, ctx, func(into any) error { return s.decode(ctx, method, decode, into) }, interceptor)
 		}
 	}
@@ -219,6 +235,7 @@ func (s *Server) identified(srv any, stream grpc.ServerStream, method string, ha
 	}
 	ctx, end := s.options.Callers.Stream(ctx)
 	defer end()
+	s.slow(ctx)
 	return StatusOf(ctx, handler(srv, identifiedStream{stream, ctx, s, method}))
 }
 

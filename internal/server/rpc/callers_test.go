@@ -52,6 +52,9 @@ func (fakeCallers) Connected(string, int, net.Addr, func()) (func(context.Contex
 }
 func (fakeCallers) AdmitLarge(context.Context, string, int, func() (string, bool)) error { return nil }
 
+func (fakeCallers) Slow(context.Context, net.Addr)            {}
+func (fakeCallers) SlowRefused(context.Context) (slow func()) { return func() {} }
+
 func (fakeCallers) Stream(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
 func says(authorization string) context.Context {

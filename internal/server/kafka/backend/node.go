@@ -57,6 +57,7 @@ type Rights interface {
 	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
 	Login(mechanism string, from net.Addr) (*guard.Login, error)
 	Enforced() bool
+	SlowHolder(ctx context.Context, h *guard.Holder)
 	Rules() *access.Rules
 	Believed(h *guard.Holder) bool
 	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())

@@ -1,0 +1,168 @@
+package guard
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// refusedRate is how many requests of one caller are refused in a second, and as many at once, before the next
+	// ones wait. A caller is a principal, or who has not proved who it is at an address.
+	refusedRate = 100
+	// refusedWait is how long one waits at most. Then it is refused all the same: a caller that would wait for
+	// longer has as many refusals in a second as it has connections, or streams where it has proved who it is.
+	refusedWait = time.Second
+
+	refusedBurst = time.Second
+	// maxRefused bounds the callers that are told apart by it. All others share one place.
+	maxRefused = 4096
+)
+
+// refusals slow down callers that are refused: a refusal costs the node about what it costs the caller, who may
+// ask for one after the other. They would take the processors from callers that may do what they ask for.
+type refusals struct {
+	token time.Duration // in which one comes back
+	known atomic.Int64  // callers in full
+
+	mu sync.Mutex
+	// full is when the bucket of a caller, of a second of tokens, is full again. Callers that are not in it have a
+	// full one.
+	full  map[string]time.Time
+	swept time.Time
+}
+
+func newRefusals(rate int) *refusals {
+	return &refusals{token: time.Second / time.Duration(rate), full: map[string]time.Time{}}
+}
+
+// add notes that a request of a caller was refused.
+func (r *refusals) add(who string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	full, known := r.full[who]
+	if !known && !r.room(now) {
+		who = ""
+		full = r.full[who]
+	}
+	if full.Before(now) {
+		full = now
+	}
+	if full = full.Add(r.token); full.Sub(now) > refusedBurst+refusedWait {
+		full = now.Add(refusedBurst + refusedWait) // it is over as soon as the caller has stopped
+	}
+	r.full[who] = full
+	r.known.Store(int64(len(r.full)))
+}
+
+// owes returns how long a caller has to wait.
+func (r *refusals) owes(who string, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	full, known := r.full[who]
+	if !known && len(r.full) >= maxRefused-1 {
+		full, known = r.full[""]
+	}
+	if !known {
+		return 0
+	}
+	return max(0, full.Sub(now.Add(refusedBurst)))
+}
+
+// room reports whether one more caller can be told apart. The caller of room holds mu.
+func (r *refusals) room(now time.Time) bool {
+	if len(r.full) < maxRefused-1 {
+		return true
+	}
+	if now.Sub(r.swept) < time.Second {
+		return false
+	}
+	r.swept = now
+	for who, full := range r.full {
+		if !full.After(now) {
+			delete(r.full, who)
+		}
+	}
+	return len(r.full) < maxRefused-1
+}
+
+// payer is whose refusals those of a caller are.
+func payer(h *Holder) string {
+	if h == nil {
+		return "anonymous"
+	}
+	if h.Principal != "" {
+		return h.Principal
+	}
+	a, err := netip.ParseAddr(h.From)
+	if err != nil {
+		return "anonymous"
+	}
+	if a = a.Unmap().WithZone(""); a.Is6() {
+		network, _ := a.Prefix(64) // a client has all of its addresses; fails for none
+		return network.String()
+	}
+	return a.String()
+}
+
+// Slow waits where requests of the caller that a context knows, or of who is at an address, were refused too often of
+// late, until ctx ends. It is for the next call of any, and for a refusal before that is sent.
+func (g *callers) Slow(ctx context.Context, from net.Addr) {
+	h, _ := ctx.Value(holderKey{}).(*Holder)
+	if h == nil {
+		h = newHolder("", from)
+	}
+	g.slow(ctx, h)
+}
+
+// SlowRefused returns what does the same between the requests of a stream, and waits only where one of those was
+// refused since it did so: other streams of the same principal continue.
+func (g *callers) SlowRefused(ctx context.Context) (slow func()) {
+	h, _ := ctx.Value(holderKey{}).(*Holder)
+	return func() { g.SlowHolder(ctx, h) }
+}
+
+// SlowHolder does what SlowRefused returns, for a connection.
+func (g *callers) SlowHolder(ctx context.Context, h *Holder) {
+	if h != nil && h.refused.Load() {
+		h.refused.Store(false)
+		g.slow(ctx, h)
+	}
+}
+
+// Unproved counts a request that everybody may make as if it were refused, where its caller has not proved who
+// it is, and waits as Slow does.
+func (g *callers) Unproved(ctx context.Context, h *Holder) {
+	if h.Principal == "" {
+		g.refusals.add(payer(h), time.Now())
+		g.slow(ctx, h)
+	}
+}
+
+func (g *core) slow(ctx context.Context, h *Holder) {
+	if g.refusals.known.Load() == 0 {
+		return
+	}
+	wait := g.refusals.owes(payer(h), time.Now())
+	if wait == 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-g.stopping.Done():
+	}
+}
+
+// wasRefused notes that something was refused to a caller.
+func (g *core) wasRefused(h *Holder) {
+	g.refusals.add(payer(h), time.Now())
+	if h != nil {
+		h.refused.Store(true)
+	}
+}
