@@ -301,19 +301,33 @@ func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duratio
 			request.MinInterval = durationpb.New(interval)
 		}
 		var stream grpc.ServerStreamingClient[strandlinev1.WatchInfoResponse]
-		err := a.call(ctx, log, repeatedly, func(_ context.Context, conn *grpc.ClientConn) (err error) {
-			stream, err = strandlinev1.NewLogServiceClient(conn).WatchInfo(ctx, request)
-			return err
-		})
+		open := func() error {
+			return a.call(ctx, log, repeatedly, func(_ context.Context, conn *grpc.ClientConn) (err error) {
+				stream, err = strandlinev1.NewLogServiceClient(conn).WatchInfo(ctx, request)
+				return err
+			})
+		}
+		var renewal renewal
+		err := open()
 		for err == nil {
 			var answer *strandlinev1.WatchInfoResponse
-			if answer, err = stream.Recv(); err == nil && !yield(fromLogInfo(answer.GetInfo()), nil) {
+			answer, err = stream.Recv()
+			switch {
+			case err == nil:
+				renewal = false
+				if !yield(fromLogInfo(answer.GetInfo()), nil) {
+					return
+				}
+			case err == io.EOF:
 				return
+			default:
+				failure := renewal.once(fromRPC(err))
+				if err = failure; failure.renewed() {
+					err = open()
+				}
 			}
 		}
-		if err != io.EOF {
-			yield(LogInfo{}, fromRPC(err))
-		}
+		yield(LogInfo{}, fromRPC(err))
 	}
 }
 

@@ -154,7 +154,7 @@ type clientOptions struct {
 	insecure  bool
 	files     *secure.Files
 	tls       *tls.Config
-	token     bearer
+	token     *bearer
 	retryTime time.Duration
 	dial      dialFunc // nil: directly
 	onlyGRPC  bool

@@ -154,7 +154,7 @@ func (e *Error) again() bool { return e.Retryable && e.Reason != ErrFull.Reason 
 
 // elsewhere reports whether another node, or another connection, may do better.
 func (e *Error) elsewhere() bool {
-	return e.again() && e.Reason != ErrBusy.Reason
+	return e.again() && e.Reason != ErrBusy.Reason && !e.renewed()
 }
 
 func (e *Error) endsSession() bool {

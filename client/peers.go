@@ -27,7 +27,7 @@ type peers struct {
 	anywhere  bool     // beyond this machine, too
 	onlyGRPC  bool
 	security  credentials.TransportCredentials
-	token     bearer
+	token     *bearer
 	dial      dialFunc // never nil
 	waits     waits
 	near      near
@@ -62,7 +62,7 @@ type peer struct {
 	address string
 	conn    *grpc.ClientConn
 	streams *lean.Client
-	token   bearer
+	token   *bearer
 	dialer  dialFunc
 	open    context.Context // ends with close
 
@@ -83,7 +83,7 @@ type peer struct {
 	dialError error // why the newest attempt to connect failed
 }
 
-func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token bearer, dial dialFunc, waits waits) *peers {
+func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token *bearer, dial dialFunc, waits waits) *peers {
 	if dial == nil {
 		dial = dialDirectly
 	}
@@ -265,12 +265,11 @@ const (
 	maxReceiveSize   = 64 << 20
 )
 
-func newPeer(address string, security credentials.TransportCredentials, token bearer, dial dialFunc) (*peer, error) {
+func newPeer(address string, security credentials.TransportCredentials, token *bearer, dial dialFunc) (*peer, error) {
 	p := &peer{address: address, token: token, dialer: dial}
 	security = noted{security, p}
-	conn, err := grpc.NewClient("passthrough:///"+address,
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(security),
-		grpc.WithPerRPCCredentials(token),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
@@ -286,7 +285,11 @@ func newPeer(address string, security credentials.TransportCredentials, token be
 		grpc.WithWriteBufferSize(writeBufferSize),
 		grpc.WithReadBufferSize(readBufferSize),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(maxReceiveSize)),
-	)
+	}
+	if token != nil {
+		options = append(options, grpc.WithUnaryInterceptor(token.call), grpc.WithStreamInterceptor(token.stream))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -317,12 +320,8 @@ func newPeer(address string, security credentials.TransportCredentials, token be
 // know these, over gRPC. It lasts as long as the context and the peer do.
 func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
 	if now := time.Now(); now.UnixNano() >= p.leanFrom.Load() {
-		ctx, err := p.token.showIn(ctx)
-		if err != nil {
-			return nil, err
-		}
 		ctx, cancel := context.WithCancel(ctx)
-		stream, err := p.streams.NewStream(ctx, method)
+		stream, err := p.token.open(ctx, func(ctx context.Context) (grpc.ClientStream, error) { return p.streams.NewStream(ctx, method) })
 		if err == nil {
 			closing := context.AfterFunc(p.open, cancel)
 			context.AfterFunc(ctx, func() { closing() })

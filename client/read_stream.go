@@ -99,10 +99,11 @@ const brokenStreams = 10
 
 // trouble is what a reader has had since its last frame.
 type trouble struct {
-	began  time.Time
-	count  int // failures
-	broken int // of those, on a stream that was open, without a reason given
-	pauses *pauses
+	began   time.Time
+	count   int // failures
+	broken  int // of those, on a stream that was open, without a reason given
+	pauses  *pauses
+	renewal renewal
 }
 
 func noTrouble() trouble { return trouble{pauses: newPauses()} }

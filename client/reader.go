@@ -304,7 +304,7 @@ func (r *Reader) fetch(ctx context.Context) error {
 func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 	reached := r.stream != nil
 	r.hangUp()
-	failure := r.client.failure(err)
+	failure := r.trouble.renewal.once(r.client.failure(err))
 	width := 1
 	move := failure.elsewhere() || r.onlyHere(failure)
 	if move {

@@ -15,6 +15,7 @@ type receiver struct {
 	backlog *backlog
 	sender  *sender
 	round   *round
+	renewal renewal
 }
 
 // run takes the answers of one stream, which come in the order of the
@@ -27,7 +28,7 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 		if err := stream.RecvMsg(&answer); err == io.EOF {
 			return interruption{err: unreachable(MaybeDone, "the server ended the stream")}
 		} else if err != nil {
-			return interruption{err: in.client.failure(err)}
+			return interruption{err: in.renewal.once(in.client.failure(err))}
 		}
 		in.mu.Lock()
 		r := in.backlog.window.oldest()
@@ -38,7 +39,7 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 		case r.state == failed:
 			in.leave()
 		case answer.Refused != nil:
-			if i := in.refused(r, fromRefusal(answer.Refused)); i.err != nil {
+			if i := in.refused(r, in.renewal.once(refusal(stream, answer.Refused))); i.err != nil {
 				return i
 			}
 		case answer.EndOffset-answer.FirstOffset != int64(r.count):
@@ -46,6 +47,7 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 		default:
 			r.stages = answer.Stages
 			in.settle(r, answer.FirstOffset, nil)
+			in.renewal = false
 			if !progress {
 				progress = true
 				in.round.progressed()
@@ -86,7 +88,7 @@ func (in *receiver) refused(r *request, err *Error) interruption {
 	switch {
 	case in.options.withoutSession:
 		in.settle(r, 0, err)
-		if err.elsewhere() {
+		if err.elsewhere() || err.renewed() {
 			return interruption{err: err, refused: r}
 		}
 		return interruption{}

@@ -3,15 +3,16 @@ package client
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
 // WithToken shows a token of Admin.CreateAccessToken with every call and stream. Dial refuses
@@ -22,47 +23,61 @@ func WithToken(token string) Option {
 		o.wrongToken = validToken(token)
 		o.token = nil
 		if token != "" {
-			o.token = func() (string, error) { return token, nil }
+			o.token = &bearer{func(bool) (string, error) { return token, nil }}
 		}
 	}
 }
 
 // WithTokenFunc calls give for the token of each call and stream, in the place of WithToken, from
-// any goroutine; it must return soon: see TokenFile. Where it fails with an error that is no
-// *Error, nothing is sent, and the call is tried again as if no node could be reached.
+// any goroutine; it must return soon. Where it fails with an error that is no *Error, nothing is
+// sent, and the call is tried again as if no node could be reached. When a node refuses a token,
+// which may have expired while a stream was open, give is called again: if it returns another one,
+// the call is made once more, and a Producer or Reader continues.
 func WithTokenFunc(give func() (string, error)) Option {
-	return func(o *clientOptions) { o.wrongToken, o.token = nil, give }
+	return func(o *clientOptions) {
+		o.wrongToken, o.token = nil, &bearer{func(bool) (string, error) { return give() }}
+	}
+}
+
+// WithTokenFile is WithTokenFunc with a token that is kept in a file, without the space around it. The
+// file is read again while calls are made, at most once a second, and when a node refuses the token, so
+// that it can be replaced. Where it cannot be read any more, or is empty as it is being written, the one
+// read last is shown; ErrInvalid: none has been read.
+func WithTokenFile(path string) Option {
+	return func(o *clientOptions) {
+		file := &tokenFile{path: path}
+		o.wrongToken, o.token = nil, &bearer{file.give}
+	}
 }
 
 // tokenAgain is how long after a file of a token was read it is read again for a call.
 const tokenAgain = time.Second
 
-// TokenFile is a token that is kept in a file, without the space around it, for WithTokenFunc. The
-// file is read again while calls are made, at most once a second, so that a token can be replaced.
-// Where it cannot be read any more, or is empty as it is being written, the one read last is shown;
-// ErrInvalid: none has been read.
-func TokenFile(path string) func() (string, error) {
-	var mu sync.Mutex
-	var shown string
-	var read time.Time
-	return func() (string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if shown != "" && time.Since(read) < tokenAgain {
-			return shown, nil
-		}
-		text, err := os.ReadFile(path)
-		switch {
-		case err == nil:
-			if found := strings.TrimSpace(string(text)); found != "" || shown == "" {
-				shown = found
-			}
-		case shown == "":
-			return "", &Error{Reason: ErrInvalid.Reason, Message: "the token cannot be read: " + err.Error()}
-		}
-		read = time.Now()
-		return shown, nil
+// tokenFile is a token that is kept in a file.
+type tokenFile struct {
+	path  string
+	mu    sync.Mutex
+	shown string // as read last
+	read  time.Time
+}
+
+func (f *tokenFile) give(anew bool) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !anew && f.shown != "" && time.Since(f.read) < tokenAgain {
+		return f.shown, nil
 	}
+	text, err := os.ReadFile(f.path)
+	switch {
+	case err == nil:
+		if found := strings.TrimSpace(string(text)); found != "" || f.shown == "" {
+			f.shown = found
+		}
+	case f.shown == "":
+		return "", &Error{Reason: ErrInvalid.Reason, Message: "the token cannot be read: " + err.Error()}
+	}
+	f.read = time.Now()
+	return f.shown, nil
 }
 
 // DialEnvironment dials as the variables say that the command line takes too: STRANDLINE_SERVER
@@ -84,7 +99,7 @@ func DialEnvironment(getenv func(string) string, opts ...Option) (*Client, error
 		found = append(found, WithCertificates(ca, cert, key))
 	}
 	if file := value("TOKEN_FILE"); file != "" {
-		found = append(found, WithTokenFunc(TokenFile(file)))
+		found = append(found, WithTokenFile(file))
 	} else if token := value("TOKEN"); token != "" {
 		found = append(found, WithToken(strings.TrimSpace(token)))
 	}
@@ -107,18 +122,16 @@ func validToken(token string) error {
 	return nil
 }
 
-// bearer gives the token that is shown with every call; nil: none is. It implements
-// credentials.PerRPCCredentials.
-type bearer func() (string, error)
+// bearer gives the token that is shown with every call and stream; nil: none is.
+type bearer struct {
+	give func(anew bool) (string, error) // anew: past what is kept of it
+}
 
 const authorization = "authorization"
 
-// header is the value of the header; empty: there is none.
-func (b bearer) header() (string, error) {
-	if b == nil {
-		return "", nil
-	}
-	token, err := b()
+// token returns what is to be shown.
+func (b *bearer) token(anew bool) (string, error) {
+	token, err := b.give(anew)
 	if _, known := err.(*Error); err != nil && !known {
 		err = unreachable(NotDone, "the function that gives the token failed: "+err.Error())
 	}
@@ -128,38 +141,112 @@ func (b bearer) header() (string, error) {
 	if err == nil {
 		err = validToken(token)
 	}
-	return "Bearer " + token, err
+	return token, err
 }
 
-// showIn is ctx for a stream on a connection of its own.
-func (b bearer) showIn(ctx context.Context) (context.Context, error) {
-	header, err := b.header()
-	if header == "" || err != nil {
-		return ctx, err
+// another returns the token to show after the one that was shown has been refused; empty: there is no
+// other.
+func (b *bearer) another(shown string) string {
+	if token, err := b.token(true); err == nil && token != shown {
+		return token
 	}
-	return metadata.AppendToOutgoingContext(ctx, authorization, header), nil
+	return ""
 }
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	header, err := b.header()
+func show(ctx context.Context, token string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, authorization, "Bearer "+token)
+}
+
+// call is a grpc.UnaryClientInterceptor. A call that is refused for its token, and so has had no effect,
+// is made once more with another one.
+func (b *bearer) call(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	shown, err := b.token(false)
 	if err != nil {
-		return nil, asStatus(err)
-	}
-	if header == "" {
-		return nil, nil
-	}
-	return map[string]string{authorization: header}, nil
-}
-
-// asStatus is an error of a token as gRPC hands it through to the caller.
-func asStatus(err error) error {
-	e := fromRPC(err)
-	s, detailed := status.New(codes.Unavailable, e.Message).WithDetails(
-		&errdetails.ErrorInfo{Reason: e.Reason, Domain: "strandline.dev", Metadata: map[string]string{"outcome": e.Outcome.String(), "retryable": fmt.Sprint(e.Retryable)}})
-	if detailed != nil {
 		return err
 	}
-	return s.Err()
+	err = invoke(show(ctx, shown), method, request, answer, conn, opts...)
+	if err == nil {
+		return nil
+	}
+	if failure := fromRPC(err); failure.Is(ErrUnauthenticated) && failure.Outcome == NotDone {
+		if token := b.another(shown); token != "" {
+			return invoke(show(ctx, token), method, request, answer, conn, opts...)
+		}
+	}
+	return err
 }
 
-func (bearer) RequireTransportSecurity() bool { return false }
+// stream is a grpc.StreamClientInterceptor.
+func (b *bearer) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return b.open(ctx, func(ctx context.Context) (grpc.ClientStream, error) { return open(ctx, desc, conn, method, opts...) })
+}
+
+// open opens a stream that shows the token.
+func (b *bearer) open(ctx context.Context, open func(context.Context) (grpc.ClientStream, error)) (grpc.ClientStream, error) {
+	if b == nil {
+		return open(ctx)
+	}
+	shown, err := b.token(false)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := open(show(ctx, shown))
+	if err != nil {
+		return nil, err
+	}
+	return &shownStream{stream, b, shown}, nil
+}
+
+// shownStream is a stream with the token that was shown when it was opened.
+type shownStream struct {
+	grpc.ClientStream
+	bearer *bearer
+	shown  string
+}
+
+// RecvMsg returns the refusal of a token as one to try again after where there is another token.
+func (s *shownStream) RecvMsg(message any) error {
+	err := s.ClientStream.RecvMsg(message)
+	if err == nil || err == io.EOF {
+		return err
+	}
+	if failure := fromRPC(err); failure.Is(ErrUnauthenticated) {
+		return s.renewed(failure)
+	}
+	return err
+}
+
+// renewed makes a refusal retryable if it is one of the token, and there is another.
+func (s *shownStream) renewed(failure *Error) *Error {
+	if failure.Is(ErrUnauthenticated) {
+		failure.Retryable = s.bearer.another(s.shown) != ""
+	}
+	return failure
+}
+
+// refusal reads a refusal inside an append stream.
+func refusal(stream grpc.ClientStream, r *strandlinev1.Refusal) *Error {
+	failure := fromRefusal(r)
+	if shown, ok := stream.(*shownStream); ok {
+		return shown.renewed(failure)
+	}
+	return failure
+}
+
+// renewed reports whether a token was refused and there is another one.
+func (e *Error) renewed() bool { return e.Retryable && e.Is(ErrUnauthenticated) }
+
+// renewal is whether a stream was opened again for another token, and nothing has come on it yet: a
+// function that gives a wrong token after the other is not asked for ever.
+type renewal bool
+
+// once returns a failure as one that ends the tries if it is the second renewal in a row.
+func (r *renewal) once(failure *Error) *Error {
+	if !failure.renewed() {
+		return failure
+	}
+	again := *failure
+	again.Retryable = !bool(*r)
+	*r = true
+	return &again
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,7 +198,12 @@ func (r *runner) dial(c command) error {
 		options = append(options, client.WithTokenFunc(func() (string, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return r.tokens[c.Client], nil
+			token, numbered := strings.CutSuffix(r.tokens[c.Client], "#")
+			if numbered {
+				r.given++
+				token += strconv.Itoa(r.given)
+			}
+			return token, nil
 		}))
 	}
 	var made *client.Client

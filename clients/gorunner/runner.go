@@ -27,6 +27,7 @@ type runner struct {
 	readers   map[string]*reading
 	holds     map[string]*client.Hold // by log
 	tokens    map[string]string       // that functions give, by client
+	given     int                     // tokens with a number
 	troubles  map[string][]error      // that clients have told of; nil: its end
 	running   sync.WaitGroup
 }

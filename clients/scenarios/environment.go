@@ -149,6 +149,14 @@ func (p *play) act(ctx context.Context, s Step) error {
 			return err
 		}
 		return e.known(ctx, p.token, false)
+	case "await-expiry":
+		return e.known(ctx, p.token, false)
+	case "another-token":
+		text, _, err := e.grant(ctx, p.log, Token{Rights: p.scenario.Token.Rights})
+		p.saved["another"] = text
+		return err
+	case "renew-token-file":
+		return p.holdToken(fmt.Sprint(p.saved["another"]))
 	case "renew-authority":
 		return p.holdAuthority(e.certs.authority)
 	case "fence":

@@ -161,9 +161,19 @@ func (p *play) variables(dial map[string]any) (map[string]any, error) {
 	if p.token == "" {
 		return variables, nil
 	}
-	file := filepath.Join(p.environment.directory, p.log+".token")
-	variables["STRANDLINE_TOKEN_FILE"] = file
-	return variables, os.WriteFile(file, []byte(p.token+"\n"), 0o600)
+	variables["STRANDLINE_TOKEN_FILE"] = p.tokenFile()
+	return variables, p.holdToken(p.token)
+}
+
+// tokenFile is the file of the token of the scenario's client.
+func (p *play) tokenFile() string {
+	return filepath.Join(p.environment.directory, p.log+".token")
+}
+
+// holdToken replaces that file.
+func (p *play) holdToken(text string) error {
+	next := p.tokenFile() + ".next"
+	return errors.Join(os.WriteFile(next, []byte(text+"\n"), 0o600), os.Rename(next, p.tokenFile()))
 }
 
 // ownAuthority is the file of the scenario's client alone.

@@ -14,6 +14,7 @@ type Token struct {
 	// Rights are those of its user on the scenario's log, and of the token.
 	Rights   string `yaml:"rights"`
 	Lifetime int64  `yaml:"lifetime_ms"` // 0: an hour; else the scenario begins when it has expired
+	Brief    int64  `yaml:"brief_ms"`    // in the place of it: the token expires while the scenario is played
 	Wrong    bool   `yaml:"wrong"`       // no cluster has made it
 	Not      bool   `yaml:"not"`         // the client shows none
 }
@@ -68,8 +69,8 @@ func (e *Environment) grant(ctx context.Context, log string, t Token) (text, id 
 		}
 	}
 	lifetime := time.Hour
-	if t.Lifetime > 0 {
-		lifetime = time.Duration(t.Lifetime) * time.Millisecond
+	if short := max(t.Lifetime, t.Brief); short > 0 {
+		lifetime = time.Duration(short) * time.Millisecond
 	}
 	text, made, err := a.CreateAccessToken(ctx, user, lifetime)
 	switch {

@@ -228,7 +228,16 @@ class Runner:
         self.handled: dict[str, Handled] = {}
         self.holds: dict[str, Any] = {}  # by log
         self.tokens: dict[str, str] = {}  # that functions give, by client
+        self.numbered = 0  # tokens with a number
         self.troubles: dict[str, list[Any]] = {}  # that clients have told of; None: its end
+
+    def given(self, name: str) -> str:
+        """The token that the function of a client gives."""
+        token = self.tokens[name]
+        if not token.endswith("#"):
+            return token
+        self.numbered += 1
+        return f"{token[:-1]}{self.numbered}"
 
     async def do(self, c: Command) -> dict[str, Any] | None:
         do, timeout = c["do"], seconds(c, "timeout_ms")
@@ -298,7 +307,7 @@ class Runner:
         token = c.get("token")
         if "token_function" in c:
             self.tokens[name] = c["token_function"]
-            token = lambda: self.tokens[name]  # noqa: E731
+            token = lambda: self.given(name)  # noqa: E731
         tls = None
         if "authority" in c:
             tls = strandline.TLS(c["authority"], c.get("certificate"), c.get("key"))

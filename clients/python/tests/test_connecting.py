@@ -8,10 +8,13 @@ import pytest
 
 import strandline
 from strandline import sync
+from strandline.calls import Shown
+from strandline.errors import Error
+from strandline.token import TokenFile
 
 
 def shown(client: strandline.Client) -> str:
-    ((name, value),) = client._calls.metadata
+    ((name, value),) = client._calls.metadata()
     assert name == "authorization"
     return str(value)
 
@@ -43,6 +46,13 @@ def test_a_token_in_a_file_can_be_replaced(tmp_path: Path, monkeypatch: pytest.M
     assert given() == "one"
     file.write_text("two\n")
     assert given() == "one"
+    assert isinstance(given, TokenFile)
+    assert given.anew() == "two"
+    file.write_text("one\n")
+    assert given() == "two"
+    now += 1
+    assert given() == "one"
+    file.write_text("two\n")
     now += 1
     assert given() == "two"
     file.write_text("")  # as it is while another is being written
@@ -60,7 +70,7 @@ def test_the_environment_says_how_to_connect(tmp_path: Path) -> None:
     async def connect() -> None:
         async with strandline.Client.from_environment({}) as client:
             assert client._calls.peers.addresses == ["127.0.0.1:7171"]
-            assert not client._calls.metadata
+            assert not client._calls.metadata()
         everything = {"SERVER": "192.0.2.1:1, 192.0.2.2:2", "TOKEN": "secret", "INSECURE": "true"}
         environ = {f"STRANDLINE_{name}": value for name, value in everything.items()}
         async with strandline.Client.from_environment(environ) as client:
@@ -81,3 +91,25 @@ def test_the_environment_says_how_to_connect(tmp_path: Path) -> None:
     ):
         with pytest.raises(strandline.Invalid):
             strandline.Client.from_environment({f"STRANDLINE_{name}": value})
+
+
+def test_a_token_that_is_refused_is_replaced_once() -> None:
+    async def replace() -> None:
+        given = iter(["a", "b", "c", "d", "e", "f", "f"])
+        async with strandline.Client("127.0.0.1:1", token=lambda: next(given)) as client:
+            refused = Error("UNAUTHENTICATED", "")
+            stream = Shown(client._calls)
+            stream.metadata()  # a
+            assert stream.failure(Error("FULL", "", retryable=True)).retryable
+            first = stream.failure(refused)  # another one is b
+            assert first.again and first.renewed and not first.elsewhere
+            stream.metadata()  # c
+            assert not stream.failure(refused).again, "nothing has come since"
+            stream.progressed()
+            assert stream.failure(refused).again  # another one is d
+            stream.progressed()
+            stream.metadata()  # e
+            stream._shown = client._calls.metadata()  # f
+            assert not stream.failure(refused).again, "there is no other token"
+
+    asyncio.run(replace())

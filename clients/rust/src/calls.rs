@@ -24,7 +24,7 @@ use crate::peers::{CONNECT_PATIENCE, Peers};
 use crate::reason::Reason;
 use crate::route::{Route, ToLeader};
 use crate::silence::{self, Waiting};
-use crate::token::Token;
+use crate::token::{Header, Shown, Token};
 use crate::wire;
 
 /// What a server answers at most: a frame of a read.
@@ -142,12 +142,9 @@ impl Calls {
         }
     }
 
-    fn request<Q>(&self, message: Q) -> Result<Request<Q>, Error> {
-        let mut request = Request::new(message);
-        if let Some(token) = &self.token {
-            request.metadata_mut().insert("authorization", token.header()?);
-        }
-        Ok(request)
+    /// For a stream that is opened again when it ends.
+    pub fn shown(&self) -> Shown {
+        Shown::new(self.token.clone())
     }
 
     /// Makes a call once, on one node.
@@ -160,10 +157,30 @@ impl Calls {
         decoded(self.unary(channel, method.path, request.encode_to_vec().into()).await?)
     }
 
+    /// A call whose token was refused is made once more if there is another one.
     async fn unary(&self, channel: Channel, path: &'static str, request: Bytes) -> Result<Bytes, Error> {
+        let shown = self.token.as_ref().map(|token| token.header(false)).transpose()?;
+        let refused = match self.once(channel.clone(), path, request.clone(), shown.clone()).await {
+            Err(e) if *e.reason() == Reason::Unauthenticated && e.outcome() == Outcome::NotDone => e,
+            done => return done,
+        };
+        let another = self.token.as_ref().zip(shown).and_then(|(token, shown)| token.another(&shown));
+        match another {
+            Some(header) => self.once(channel, path, request, Some(header)).await,
+            None => Err(refused),
+        }
+    }
+
+    async fn once(
+        &self,
+        channel: Channel,
+        path: &'static str,
+        request: Bytes,
+        token: Option<Header>,
+    ) -> Result<Bytes, Error> {
         let mut grpc = self.ready(channel).await?;
         let path = PathAndQuery::from_static(path);
-        Ok(self.answer(grpc.unary(self.request(request)?, path, BytesCodec)).await?.into_inner())
+        Ok(self.answer(grpc.unary(showing(request, token), path, BytesCodec)).await?.into_inner())
     }
 
     /// Makes a call with many answers once, on one node.
@@ -172,11 +189,12 @@ impl Calls {
         channel: Channel,
         method: &Method<Q, A>,
         request: Q,
+        token: Option<Header>,
     ) -> Result<Streaming<A>, Error> {
         let mut grpc = self.ready(channel).await?;
         let path = PathAndQuery::from_static(method.path);
         let codec = ProstCodec::<Q, A>::default();
-        Ok(self.answer(grpc.server_streaming(self.request(request)?, path, codec)).await?.into_inner())
+        Ok(self.answer(grpc.server_streaming(showing(request, token), path, codec)).await?.into_inner())
     }
 
     /// Begins a stream of appends on one node. It returns with the first answer, so the requests
@@ -185,17 +203,18 @@ impl Calls {
         &self,
         channel: Channel,
         requests: S,
-    ) -> Result<impl Future<Output = Result<Streaming<wire::AppendResponse>, Status>> + Send + use<S>, Error>
+        token: Option<Header>,
+    ) -> impl Future<Output = Result<Streaming<wire::AppendResponse>, Status>> + Send + use<S>
     where
         S: futures_core::Stream<Item = Outgoing> + Send + 'static,
     {
-        let request = self.request(requests)?;
-        Ok(async move {
+        let request = showing(requests, token);
+        async move {
             let mut grpc = Grpc::new(channel).max_decoding_message_size(MAX_ANSWER);
             grpc.ready().await.map_err(|e| Status::from_error(e.into()))?;
             let path = PathAndQuery::from_static("/strandline.v1.LogService/Append");
             Ok(grpc.streaming(request, path, AppendCodec).await?.into_inner())
-        })
+        }
     }
 
     /// Asks a node what it knows of a log, without its asking others.
@@ -283,6 +302,14 @@ impl Calls {
         }
         unreachable!("tries are counted without end")
     }
+}
+
+fn showing<Q>(message: Q, token: Option<Header>) -> Request<Q> {
+    let mut request = Request::new(message);
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token);
+    }
+    request
 }
 
 fn decoded<A: Message + Default>(answer: Bytes) -> Result<A, Error> {

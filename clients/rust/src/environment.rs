@@ -51,7 +51,7 @@ mod tests {
             of(&[("SERVER", "one:1, two:2"), ("INSECURE", "True"), ("TOKEN", "secret\n")]).unwrap();
         assert_eq!(addresses, ["one:1", "two:2"]);
         assert!(options.insecure);
-        assert_eq!(options.token.unwrap().header().unwrap(), "Bearer secret");
+        assert_eq!(options.token.unwrap().header(false).unwrap(), "Bearer secret");
     }
 
     #[test]

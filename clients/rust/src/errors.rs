@@ -219,7 +219,12 @@ impl Error {
 
     /// Reports whether another node, or another connection, may do better.
     pub(crate) fn elsewhere(&self) -> bool {
-        self.again() && *self.reason() != Reason::Busy
+        self.again() && !matches!(self.reason(), Reason::Busy | Reason::Unauthenticated)
+    }
+
+    /// Reports whether a token was refused and there is another one.
+    pub(crate) fn renewed(&self) -> bool {
+        self.retryable() && *self.reason() == Reason::Unauthenticated
     }
 
     pub(crate) fn ends_session(&self) -> bool {

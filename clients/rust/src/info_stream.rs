@@ -13,12 +13,13 @@ use crate::calls::{self, Calls};
 use crate::errors::{Error, Outcome};
 use crate::logs::LogInfo;
 use crate::route::{Route, ToLeader};
+use crate::token::Shown;
 use crate::wire;
 
 /// The description of a log now and after changes, as a stream. A broken connection ends it with
 /// an error. Made by [`Admin::watch_info`](crate::Admin::watch_info); dropping it ends the watch.
 pub struct InfoStream {
-    calls: Arc<Calls>,
+    watch: Arc<Watch>,
     waiting: Option<BoxFuture<'static, Result<Option<Next>, Error>>>, // none: it has ended
 }
 
@@ -29,7 +30,8 @@ impl InfoStream {
     pub(crate) fn new(calls: Arc<Calls>, log: &str, interval: Option<Duration>) -> InfoStream {
         let request =
             wire::WatchInfoRequest { log: log.to_string(), min_interval: interval.map(wire::span), log_id: 0 };
-        InfoStream { waiting: Some(Box::pin(begin(calls.clone(), request))), calls }
+        let watch = Arc::new(Watch { shown: calls.shown(), calls, request });
+        InfoStream { waiting: Some(Box::pin(begin(watch.clone()))), watch }
     }
 
     /// The next description; none at the end.
@@ -41,19 +43,42 @@ impl InfoStream {
     }
 }
 
-async fn begin(calls: Arc<Calls>, request: wire::WatchInfoRequest) -> Result<Option<Next>, Error> {
-    let mut route = Route::Leader(ToLeader::new(&request.log, false));
-    let stream = calls
-        .tries(&mut route, Deadline::default(), |channel| {
-            Box::pin(calls.stream(channel, &calls::WATCH_INFO, request.clone()))
-        })
-        .await?;
-    following(calls, stream).await
+/// What is watched.
+struct Watch {
+    calls: Arc<Calls>,
+    request: wire::WatchInfoRequest,
+    shown: Shown,
 }
 
-async fn following(calls: Arc<Calls>, mut stream: Streaming<wire::WatchInfoResponse>) -> Result<Option<Next>, Error> {
-    let answer = calls.answer(stream.message()).await?;
-    Ok(answer.map(|answer| (answer.info.unwrap_or_default().into(), stream)))
+async fn begin(watch: Arc<Watch>) -> Result<Option<Next>, Error> {
+    let stream = open(&watch).await?;
+    following(watch, stream).await
+}
+
+async fn open(watch: &Watch) -> Result<Streaming<wire::WatchInfoResponse>, Error> {
+    let Watch { calls, request, shown } = watch;
+    let mut route = Route::Leader(ToLeader::new(&request.log, false));
+    calls
+        .tries(&mut route, Deadline::default(), |channel| {
+            Box::pin(async move {
+                let opened = calls.stream(channel, &calls::WATCH_INFO, request.clone(), shown.header()?);
+                opened.await.map_err(|e| shown.failure(e))
+            })
+        })
+        .await
+}
+
+async fn following(watch: Arc<Watch>, mut stream: Streaming<wire::WatchInfoResponse>) -> Result<Option<Next>, Error> {
+    loop {
+        match watch.calls.answer(stream.message()).await.map_err(|e| watch.shown.failure(e)) {
+            Ok(answer) => {
+                watch.shown.progressed();
+                return Ok(answer.map(|answer| (answer.info.unwrap_or_default().into(), stream)));
+            }
+            Err(failure) if failure.renewed() => stream = open(&watch).await?,
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 impl Stream for InfoStream {
@@ -67,7 +92,7 @@ impl Stream for InfoStream {
         self.waiting = None;
         Poll::Ready(next.transpose().map(|next| {
             let (info, stream) = next?;
-            self.waiting = Some(Box::pin(following(self.calls.clone(), stream)));
+            self.waiting = Some(Box::pin(following(self.watch.clone(), stream)));
             Ok(info)
         }))
     }

@@ -16,6 +16,7 @@ use crate::reason::Reason;
 use crate::records::Record;
 use crate::route::{Route, ToDialled, ToLeader, ToReplica};
 use crate::silence::{Waiting, attend};
+use crate::token::Shown;
 use crate::wire;
 use crate::wire::read_request;
 
@@ -39,6 +40,7 @@ pub(crate) struct Reading {
     took: u64,    // about how many bytes
     stream: Option<Streaming<wire::ReadResponse>>,
     trouble: Trouble,
+    shown: Shown,
     failure: Option<Error>, // final
     ended: bool,
 }
@@ -69,6 +71,7 @@ impl Reading {
             Start::Offset(offset) => Some(offset),
             _ => None,
         };
+        let shown = calls.shown();
         Reading {
             calls,
             log: log.to_string(),
@@ -83,6 +86,7 @@ impl Reading {
             took: 0,
             stream: None,
             trouble: Trouble::new(),
+            shown,
             failure: None,
             ended: false,
             options,
@@ -149,7 +153,7 @@ impl Reading {
         let received = match self.receive(&mut reached).await {
             Ok(received) => received,
             Err(failure) => {
-                self.recover(self.calls.failure(failure), reached).await;
+                self.recover(self.shown.failure(self.calls.failure(failure)), reached).await;
                 return Vec::new();
             }
         };
@@ -159,6 +163,7 @@ impl Reading {
                     self.calls.trouble(&self.log, None);
                     self.trouble = Trouble::new();
                 }
+                self.shown.progressed();
                 return self.take(frame).unwrap_or_else(|failure| {
                     self.failure = Some(failure);
                     self.stream = None;
@@ -178,7 +183,7 @@ impl Reading {
         if self.stream.is_none() {
             let channel = self.route.connect(&self.calls).await?;
             *reached = true;
-            let opening = self.calls.stream(channel, &calls::READ, self.request());
+            let opening = self.calls.stream(channel, &calls::READ, self.request(), self.shown.header()?);
             let attended = attend(&self.calls, self.route.asked(&self.calls), Waiting::Answer, opening);
             self.stream = Some(unless_silent(silence, attended).await?);
         }

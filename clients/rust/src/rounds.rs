@@ -21,6 +21,7 @@ use crate::reason::Reason;
 use crate::request::State;
 use crate::route::{Route, ToLeader};
 use crate::shared::Shared;
+use crate::token::{Header, Shown};
 use crate::watch;
 use crate::wire;
 use crate::wire::append_response::Result as Answer;
@@ -36,12 +37,23 @@ pub(crate) struct Rounds {
     pub route: Route,
     appended: u64,        // requests
     troubled: AtomicBool, // the application has heard of it
+    shown: Shown,
 }
 
 impl Rounds {
     pub fn new(calls: Arc<Calls>, log: &str, shared: Arc<Shared>, session: ProducerSession) -> Rounds {
         let route = Route::Leader(ToLeader::new(log, false));
-        Rounds { calls, log: log.to_string(), shared, session, route, appended: 0, troubled: AtomicBool::new(false) }
+        let shown = calls.shown();
+        Rounds {
+            shown,
+            calls,
+            log: log.to_string(),
+            shared,
+            session,
+            route,
+            appended: 0,
+            troubled: AtomicBool::new(false),
+        }
     }
 
     /// Sends until the producer ends.
@@ -97,7 +109,7 @@ impl Rounds {
         }
         let channel = self.route.connect(&self.calls).await?;
         self.session.reopen().await?;
-        AppendStream::new(&self.calls, channel)
+        Ok(AppendStream::new(&self.calls, channel, self.shown.header()?))
     }
 
     /// Sends what can be sent and takes the answers, which come in the order of the requests.
@@ -114,7 +126,10 @@ impl Rounds {
                         }
                     }
                     Ok(None) => return Error::unreachable(Outcome::MaybeDone, "the server ended the stream").into(),
-                    Err(status) => return self.calls.failure(Error::from_status(&status)).into(),
+                    Err(status) => {
+                        let failure = self.calls.failure(Error::from_status(&status));
+                        return self.shown.failure(failure).into();
+                    }
                 },
                 // Records of all who run now meet in one request.
                 () = self.shared.woken() => yield_now().await,
@@ -145,6 +160,12 @@ impl Rounds {
 
     /// Takes an answer. What takes more than settling requests ends the round.
     fn take(&mut self, answer: wire::AppendResponse) -> Option<Interruption> {
+        // Not under the lock: the application may be asked for another token.
+        let answer = match answer.result {
+            Some(Answer::Appended(appended)) => Ok(appended),
+            Some(Answer::Refused(refusal)) => Err(self.shown.failure(Error::from_refusal(refusal))),
+            None => Err(Error::from_refusal(wire::Refusal::default())),
+        };
         let mut backlog = self.shared.backlog();
         let Some(request) = backlog.window.oldest() else {
             return Some(Error::unreachable(Outcome::MaybeDone, "an answer without a request").into());
@@ -154,21 +175,20 @@ impl Rounds {
             backlog.leave();
             return None;
         }
-        let refusal = match answer.result {
-            Some(Answer::Appended(appended)) => {
+        let error = match answer {
+            Ok(appended) => {
+                self.shown.progressed();
                 self.appended += u64::from(backlog.settle(&appended));
                 drop(backlog);
                 self.continues();
                 return None;
             }
-            Some(Answer::Refused(refusal)) => refusal,
-            None => wire::Refusal::default(),
+            Err(error) => error,
         };
-        let error = Error::from_refusal(refusal);
         let interruption = Interruption { error: error.clone(), refused: Some(id) };
         if !self.shared.options.in_session() {
             backlog.settle_error(&error);
-            return error.elsewhere().then_some(interruption);
+            return (error.elsewhere() || error.renewed()).then_some(interruption);
         }
         if error.outcome() == Outcome::Done {
             // It is in the log, so nothing slips ahead of it: those behind go on.
@@ -198,10 +218,10 @@ enum Answers {
 }
 
 impl AppendStream {
-    fn new(calls: &Calls, channel: Channel) -> Result<AppendStream, Error> {
+    fn new(calls: &Calls, channel: Channel, token: Option<Header>) -> AppendStream {
         let (requests, received) = mpsc::unbounded_channel();
-        let opening = Box::pin(calls.append(channel, Received(received))?);
-        Ok(AppendStream { requests, named: false, answers: Answers::Opening(opening) })
+        let opening = Box::pin(calls.append(channel, Received(received), token));
+        AppendStream { requests, named: false, answers: Answers::Opening(opening) }
     }
 
     fn send(&mut self, mut request: Outgoing, log: &str) {

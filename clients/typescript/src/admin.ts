@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Bound, type Calls, catalogLog as catalog, methods, ToLeader } from "./calls.js";
 import { decimal, placed, span, whole } from "./check.js";
-import type { Position, StrandlineError } from "./errors.js";
+import { type Position, StrandlineError } from "./errors.js";
 import {
   ConfigureLogRequest,
   CreateLogRequest,
@@ -36,6 +36,7 @@ import {
   type ResolveState,
   type Session,
 } from "./records.js";
+import { Shown } from "./token.js";
 
 /** How many logs of a list a call takes at once: the server divides it by bytes. */
 const pageLimit = 10_000;
@@ -126,13 +127,14 @@ export class Admin {
     const { calls } = this;
     const request = WatchInfoRequest.fromPartial({ log, minInterval: duration(intervalMs) });
     const { path, write, read } = methods.watchInfo;
+    const shown = new Shown(calls.token);
     let cancel = () => {};
     const abort = () => cancel();
     signal?.addEventListener("abort", abort);
     try {
       // The first answer is a part of finding a node that answers.
       const open = async (peer: Peer) => {
-        const call = calls.track(peer.client.makeServerStreamRequest(path, write, read, request, calls.metadata));
+        const call = calls.track(peer.client.makeServerStreamRequest(path, write, read, request, shown.metadata));
         call.on("error", () => {}); // the iterator has it, unless nobody asks any more
         cancel = () => call.cancel();
         const answers = call[Symbol.asyncIterator]();
@@ -140,12 +142,22 @@ export class Admin {
           return { peer, answers, first: await calls.attend(peer, log, answers.next()) };
         } catch (error) {
           cancel();
-          throw error;
+          throw shown.failure(calls.failure(error));
         }
       };
-      const { peer, answers, first } = await calls.by(new ToLeader(calls, log), open, signal);
-      for (let { done, value } = first; !done; { done, value } = await calls.attend(peer, log, answers.next())) {
-        yield infoFromWire(value.info);
+      for (;;) {
+        const { peer, answers, first } = await calls.by(new ToLeader(calls, log), open, signal);
+        const next = () =>
+          calls.attend(peer, log, answers.next()).catch((error) => shown.failure(calls.failure(error)));
+        let answer: Awaited<ReturnType<typeof next>> = first;
+        while (!(answer instanceof StrandlineError)) {
+          if (answer.done) return;
+          shown.progressed();
+          yield infoFromWire(answer.value.info);
+          answer = await next();
+        }
+        if (!answer.renewed) throw answer;
+        cancel();
       }
     } catch (error) {
       throw calls.failure(error);

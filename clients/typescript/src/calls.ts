@@ -1,12 +1,21 @@
-import { type CallOptions, type ClientUnaryCall, Metadata, type ServiceError } from "@grpc/grpc-js";
-import { header } from "./check.js";
-import { cancelled, closed, fromRpc, type Outcome, StrandlineError, silent, unreachable, worst } from "./errors.js";
+import type { CallOptions, ClientUnaryCall, ServiceError } from "@grpc/grpc-js";
+import {
+  cancelled,
+  closed,
+  fromRpc,
+  type Outcome,
+  type StrandlineError,
+  silent,
+  unreachable,
+  worst,
+} from "./errors.js";
 import * as catalog from "./generated/strandline/v1/catalog.js";
 import * as log from "./generated/strandline/v1/log.js";
 import * as session from "./generated/strandline/v1/session.js";
 import type { KeptHold } from "./keptHold.js";
 import { Near } from "./near.js";
 import { connectPatience, Pauses, type Peer, type Peers, wrongAddress } from "./peers.js";
+import { showing, Token } from "./token.js";
 import { within } from "./wait.js";
 
 /** Stands for the log of logs where a call names none. */
@@ -289,27 +298,9 @@ export class Calls {
     readonly peers: Peers,
     /** How long, in milliseconds, calls keep looking for a node that can answer. */
     readonly retryTime: number,
-    private readonly token?: string | (() => string),
+    readonly token = new Token(),
     private readonly onTrouble?: (log: string, error: StrandlineError | undefined) => void,
   ) {}
-
-  /** What goes with every call and stream. */
-  get metadata(): Metadata {
-    const metadata = new Metadata();
-    if (this.token === undefined) return metadata;
-    let token = this.token;
-    if (typeof token === "function") {
-      try {
-        token = token();
-        header(token);
-      } catch (error) {
-        if (error instanceof StrandlineError) throw error;
-        throw unreachable("not_done", `the function that gives the token failed: ${(error as Error)?.name}`);
-      }
-    }
-    metadata.set("authorization", `Bearer ${token}`);
-    return metadata;
-  }
 
   close(): void {
     for (const hold of [...this.kept]) hold.end(closed("client"));
@@ -340,8 +331,28 @@ export class Calls {
     return this.peers.closed ? closed("client", failure.outcome) : failure;
   }
 
-  /** Makes a call once, on one node. */
-  on<Q, A>(peer: Peer, m: Method<Q, A>, request: Q, signal?: AbortSignal, options: CallOptions = {}): Promise<A> {
+  /** Makes a call once, on one node, or once more where its token was refused and there is another. */
+  async on<Q, A>(peer: Peer, m: Method<Q, A>, request: Q, signal?: AbortSignal, options: CallOptions = {}): Promise<A> {
+    const shown = this.token.give();
+    try {
+      return await this.#once(peer, m, request, shown, signal, options);
+    } catch (error) {
+      const { reason, outcome } = fromRpc(error);
+      if (reason !== "UNAUTHENTICATED" || outcome !== "not_done") throw error;
+      const another = this.token.another(shown);
+      if (another === undefined) throw error;
+      return this.#once(peer, m, request, another, signal, options);
+    }
+  }
+
+  #once<Q, A>(
+    peer: Peer,
+    m: Method<Q, A>,
+    request: Q,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+    options: CallOptions,
+  ): Promise<A> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(cancelled("maybe_done"));
       const cancel = () => call.cancel();
@@ -352,7 +363,7 @@ export class Calls {
       };
       const { client } = peer;
       const call = this.track(
-        client.makeUnaryRequest(m.path, m.write, m.read, request, this.metadata, options, answered),
+        client.makeUnaryRequest(m.path, m.write, m.read, request, showing(token), options, answered),
       );
       signal?.addEventListener("abort", cancel);
     });

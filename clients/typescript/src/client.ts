@@ -13,6 +13,7 @@ import { Peers, wrongAddress } from "./peers.js";
 import { Producer } from "./producer.js";
 import { Reader, type ReaderOptions } from "./reader.js";
 import type { Hold } from "./records.js";
+import { Token } from "./token.js";
 import { abortable } from "./wait.js";
 
 /** Encrypts every connection. The values are what PEM files hold, as in node:tls. */
@@ -45,7 +46,7 @@ export interface ClientOptions {
   insecure?: boolean | undefined;
   /**
    * Is sent with every call, as `authorization: Bearer`. A function is called for it with every call and
-   * stream, and must return at once: see {@link tokenFile}.
+   * stream, and again when a node refuses a token; it must return at once: see {@link tokenFile}.
    */
   token?: string | (() => string) | undefined;
   /**
@@ -136,7 +137,7 @@ export class Client {
     if (typeof token !== "function") header(token);
     const shown = tlsFiles ? reloaded(tlsFiles) : constant(tls ? encrypted(tls) : credentials.createInsecure());
     const peers = new Peers(all, shown, anywhere);
-    this.#calls = new Calls(peers, retryTimeMs ?? 5000, token, onTrouble);
+    this.#calls = new Calls(peers, retryTimeMs ?? 5000, new Token(token), onTrouble);
     this.admin = new Admin(this.#calls);
     this.#ends = new Ends(async (log) => (await this.admin.info(log)).end);
   }

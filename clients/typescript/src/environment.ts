@@ -1,30 +1,6 @@
-import { readFileSync } from "node:fs";
 import type { ClientOptions } from "./client.js";
 import { invalid } from "./errors.js";
-
-/** A file is read again for a call this long, in milliseconds, after it was read. */
-const readAgain = 1000;
-
-/**
- * A token that is kept in a file, without the space around it: `new Client(addresses, { token: tokenFile(path) })`.
- * The file is read again while calls are made, at most once a second, so that a token can be replaced. Where it
- * cannot be read any more, or is empty as it is being written, the one read last is shown.
- */
-export function tokenFile(path: string): () => string {
-  let shown = "";
-  let read = Number.NEGATIVE_INFINITY;
-  return () => {
-    const now = performance.now();
-    if (now - read < readAgain) return shown;
-    read = now;
-    try {
-      shown = readFileSync(path, "utf8").trim() || shown;
-    } catch (error) {
-      if (!shown) throw invalid(`the token cannot be read: ${(error as Error).message}`);
-    }
-    return shown;
-  };
-}
+import { tokenFile } from "./token.js";
 
 /** The addresses and options that the variables of an environment name, as the command line takes them. */
 export function fromEnvironment(environ: { [name: string]: string | undefined }): [string[], ClientOptions] {

@@ -182,7 +182,12 @@ export class StrandlineError extends Error {
 
   /** Whether another node, or another connection, may do better. @internal */
   get elsewhere(): boolean {
-    return this.again && this.reason !== "BUSY";
+    return this.again && this.reason !== "BUSY" && this.reason !== "UNAUTHENTICATED";
+  }
+
+  /** Whether a token was refused and there is another one. @internal */
+  get renewed(): boolean {
+    return this.retryable && this.reason === "UNAUTHENTICATED";
   }
 
   /** @internal */

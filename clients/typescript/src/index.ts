@@ -8,7 +8,6 @@ export { Admin } from "./admin.js";
 export type { ProducerOptions } from "./backlog.js";
 export type { Bound } from "./calls.js";
 export { Client, type ClientOptions, type TLS, type TLSFiles } from "./client.js";
-export { tokenFile } from "./environment.js";
 export { type Outcome, type Position, type Reason, StrandlineError } from "./errors.js";
 export type { Bytes, Filter, Projection } from "./filters.js";
 export { KeptHold } from "./keptHold.js";
@@ -31,3 +30,4 @@ export {
   type ResolveState,
   type Session,
 } from "./records.js";
+export { tokenFile } from "./token.js";

@@ -14,6 +14,7 @@ import {
 } from "./generated/strandline/v1/log.js";
 import { Pauses, type Peer } from "./peers.js";
 import { duration, fromWire, milliseconds, type Record, sizeOf, timestampOf } from "./records.js";
+import { Shown } from "./token.js";
 import { abortable, timed } from "./wait.js";
 
 /** The least bound that a node takes: a leader tells the others how far it is about as often. */
@@ -166,6 +167,7 @@ export class Reader implements AsyncIterableIterator<Record> {
   #frames: AsyncIterator<Buffer> | undefined; // of the stream; they are decoded when they are taken
   #gate: Gate | undefined; // of the stream
   #trouble = new Trouble();
+  readonly #shown: Shown;
   #failure: StrandlineError | undefined; // final
   #ended = false;
 
@@ -191,6 +193,7 @@ export class Reader implements AsyncIterableIterator<Record> {
     timestampOf(options.untilTime);
     this.logId = options.logId ?? 0;
     this.#next = offset;
+    this.#shown = new Shown(calls.token);
     const linearizable = !anyReplica && atLeast === undefined && maxStalenessMs === undefined;
     const labels = typeof nearest === "string" ? [nearest] : nearest === true ? [] : nearest || undefined;
     if (preferFollower || labels) this.#route = new ToReplica(calls, log, labels);
@@ -319,7 +322,7 @@ export class Reader implements AsyncIterableIterator<Record> {
         };
         const options = { interceptors: [gated] };
         this.#stream = calls.track(
-          client.makeServerStreamRequest(path, write, bytes, this.#request(), calls.metadata, options),
+          client.makeServerStreamRequest(path, write, bytes, this.#request(), this.#shown.metadata, options),
         );
         this.#stream.on("error", () => {}); // the iterator has it, unless nobody asks any more
         this.#frames = this.#stream[Symbol.asyncIterator]();
@@ -331,7 +334,7 @@ export class Reader implements AsyncIterableIterator<Record> {
         this.#hangUp();
         throw cancelled("not_done");
       }
-      if (!this.#failure) await this.#recover(this.calls.failure(error), reached, signal);
+      if (!this.#failure) await this.#recover(this.#shown.failure(this.calls.failure(error)), reached, signal);
       return;
     }
     const { follow, maxRecords, maxBytes, untilOffset, untilTime } = this.options;
@@ -339,6 +342,7 @@ export class Reader implements AsyncIterableIterator<Record> {
     if (frame) {
       if (this.#trouble.count > 0) this.calls.trouble(this.log);
       this.#trouble = new Trouble();
+      this.#shown.progressed();
       this.#take(frame);
     } else if (!follow || limited) {
       this.#ended = true;

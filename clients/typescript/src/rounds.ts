@@ -7,11 +7,14 @@ import { type Appended, AppendRequest, type AppendResponse } from "./generated/s
 import { Pauses, type Peer } from "./peers.js";
 import type { Resolution } from "./records.js";
 import type { ProducerSession } from "./session.js";
+import { Shown } from "./token.js";
 import { aborted, timed } from "./wait.js";
 import type { Request } from "./window.js";
 
 /** The log is asked for so long, in milliseconds, even if the oldest record has hardly any time left. */
 const resolveAtLeast = 1000;
+
+const unexplained = { code: 0, reason: "", message: "", metadata: {} };
 
 type Stream = ClientDuplexStream<AppendRequest, AppendResponse>;
 
@@ -22,6 +25,7 @@ type Stream = ClientDuplexStream<AppendRequest, AppendResponse>;
 export class Rounds {
   readonly #route: ToLeader;
   readonly #admin: Admin;
+  readonly #shown: Shown;
   readonly #end = new AbortController(); // of the producer
   #over = new AbortController(); // of the round
   #interruption: Interruption | undefined;
@@ -42,6 +46,7 @@ export class Rounds {
   ) {
     this.#route = new ToLeader(calls, log);
     this.#admin = new Admin(calls);
+    this.#shown = new Shown(calls.token);
     backlog.onChange = () => this.#wake();
   }
 
@@ -145,9 +150,9 @@ export class Rounds {
 
   #open(peer: Peer): void {
     const { path, write, read } = methods.append;
-    const stream: Stream = peer.client.makeBidiStreamRequest(path, write, read, this.calls.metadata);
+    const stream: Stream = peer.client.makeBidiStreamRequest(path, write, read, this.#shown.metadata);
     const broken = (error: unknown) => {
-      if (this.#stream === stream) this.#interrupt({ error: this.calls.failure(error) });
+      if (this.#stream === stream) this.#interrupt({ error: this.#shown.failure(this.calls.failure(error)) });
     };
     stream.on("error", broken);
     stream.on("end", () => broken(unreachable("maybe_done", "the server ended the stream")));
@@ -211,7 +216,7 @@ export class Rounds {
     } else if (appended) {
       this.#takeOffsets(r, appended);
     } else {
-      const i = this.#refused(r, fromRefusal(refused ?? { code: 0, reason: "", message: "", metadata: {} }));
+      const i = this.#refused(r, this.#shown.failure(fromRefusal(refused ?? unexplained)));
       if (i) this.#interrupt(i);
     }
   }
@@ -233,6 +238,7 @@ export class Rounds {
       return this.#settleError(r, new StrandlineError("OUTCOME_FORGOTTEN", message, { outcome: "done" }));
     }
     this.#appended++;
+    this.#shown.progressed();
     if (this.#troubled) {
       this.#troubled = false;
       this.calls.trouble(this.log);
@@ -250,7 +256,7 @@ export class Rounds {
   #refused(r: Request, error: StrandlineError): Interruption | undefined {
     if (!this.backlog.options.session) {
       this.#settleError(r, error);
-      return error.elsewhere ? { error, refused: r } : undefined;
+      return error.elsewhere || error.renewed ? { error, refused: r } : undefined;
     }
     if (error.outcome === "done") {
       // It is in the log, so nothing slips ahead of it: those behind continue.

@@ -120,6 +120,42 @@ test("a function gives the token of each call, and a file of it is read again", 
   assert.equal(tokenFile(path)(), "one");
 });
 
+test("a call whose token is refused is made once more with another one, which may be in a file", async () => {
+  const seen: unknown[] = [];
+  const info = ErrorInfo.fromPartial({
+    reason: "UNAUTHENTICATED",
+    domain: "strandline.dev",
+    metadata: { outcome: "not_done", retryable: "false" },
+  });
+  const details = [{ typeUrl: "type/google.rpc.ErrorInfo", value: Buffer.from(ErrorInfo.encode(info).finish()) }];
+  const refusal = Buffer.from(Status.encode(Status.fromPartial({ details })).finish());
+  using server = await serving({
+    "LogService/GetInfo": (call, answer) => {
+      const token = call.metadata.get("authorization")[0];
+      seen.push(token);
+      if (token === "Bearer good") return known(call, answer);
+      const metadata = new Metadata();
+      metadata.set("grpc-status-details-bin", refusal);
+      answer({ code: 16, details: "no", metadata } as never);
+    },
+  });
+  const path = join(mkdtempSync(join(tmpdir(), "token-")), "token");
+  writeFileSync(path, "good");
+  const client = new Client(server.address, { token: tokenFile(path), retryTimeMs: 0 });
+  await client.admin.info("orders");
+  writeFileSync(path, "bad");
+  await client.admin.info("orders"); // the file is not read yet
+  assert.deepEqual(seen.splice(0), ["Bearer good", "Bearer good"]);
+  client.close();
+
+  const given = ["bad", "good", "bad", "bad", "bad", "worse", "good"];
+  const other = new Client(server.address, { token: () => given.shift() as string, retryTimeMs: 0 });
+  await other.admin.info("orders");
+  for (let i = 0; i < 2; i++) await assert.rejects(other.admin.info("orders"), reason("UNAUTHENTICATED"));
+  assert.deepEqual(seen, ["Bearer bad", "Bearer good", "Bearer bad", "Bearer bad", "Bearer worse"]);
+  other.close();
+});
+
 test("the environment says how to connect", () => {
   const of = (environ: { [name: string]: string }) => Client.fromEnvironment({}, environ).close();
   of({});

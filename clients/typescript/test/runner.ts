@@ -118,6 +118,7 @@ const readers = new Map<string, Reader>();
 const handled = new Map<string, Handled>();
 const holds = new Map<string, KeptHold>(); // by log
 const tokens = new Map<string, string>(); // that functions give, by client
+let numbered = 0; // tokens with a number
 const troubles = new Map<string, (StrandlineError | undefined)[]>(); // that clients have told of
 
 /** What the handlers of a reader were called with. */
@@ -216,7 +217,7 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
     let token: string | (() => string) | undefined = c.token;
     if (c.token_function) {
       tokens.set(c.client, c.token_function);
-      token = () => tokens.get(c.client) ?? "";
+      token = () => (tokens.get(c.client) ?? "").replace(/#$/, () => `${++numbered}`);
     }
     clients.set(c.client, new Client(c.addresses, { ...options, tlsFiles, token }));
     return undefined;

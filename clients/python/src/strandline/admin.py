@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 from google.protobuf import duration_pb2
 
-from strandline.calls import CATALOG, PATHS, Calls, ToLeader, within
+from strandline.calls import CATALOG, PATHS, Calls, Shown, ToLeader, within
 from strandline.errors import Error, HoldNotFound, Outcome, Position, time_span
 from strandline.holds import Hold
 from strandline.peers import Peer
@@ -123,27 +123,37 @@ class Admin:
         if interval is not None:
             request.min_interval.CopyFrom(duration(interval))
 
+        shown = Shown(self._calls)
+
         async def begin(peer: Peer) -> tuple[Peer, Any, Any]:
             call = peer.channel.unary_stream(
                 PATHS["WatchInfo"],
                 request_serializer=log_pb2.WatchInfoRequest.SerializeToString,
                 response_deserializer=log_pb2.WatchInfoResponse.FromString,
-            )(request, metadata=self._calls.metadata)
+            )(request, metadata=shown.metadata())
             try:
                 return peer, call, await self._next_info(peer, log, call)
+            except Exception as error:
+                call.cancel()
+                raise shown.failure(self._calls.failure(error)) from None
             except BaseException:
                 call.cancel()
                 raise
 
-        peer, call, answer = await self._calls.by(ToLeader(self._calls, log), begin)
-        try:
-            while answer is not grpc.aio.EOF:
-                yield LogInfo._read(answer.info)
-                answer = await self._next_info(peer, log, call)
-        except Exception as error:
-            raise self._calls.failure(error) from None
-        finally:
-            call.cancel()
+        while True:
+            peer, call, answer = await self._calls.by(ToLeader(self._calls, log), begin)
+            try:
+                while answer is not grpc.aio.EOF:
+                    shown.progressed()
+                    yield LogInfo._read(answer.info)
+                    answer = await self._next_info(peer, log, call)
+                return
+            except Exception as error:
+                failure = shown.failure(self._calls.failure(error))
+                if not failure.renewed:
+                    raise failure from None
+            finally:
+                call.cancel()
 
     async def _next_info(self, peer: Peer, log: str, call: Any) -> Any:
         try:

@@ -15,7 +15,7 @@ from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, closed, deadline, from_rpc, silent, unreachable
 from strandline.near import Near
 from strandline.peers import CONNECT_PATIENCE, Pauses, Peer, Peers, check_address
-from strandline.token import Token, check_token
+from strandline.token import Token, TokenFile, check_token
 from strandline.v1 import log_pb2
 
 if TYPE_CHECKING:
@@ -253,22 +253,30 @@ class Calls:
         self.kept: set[KeptHold] = set()  # holds that are renewed
         self._token = token
 
-    @property
-    def metadata(self) -> Metadata:
-        """What goes with every call and stream."""
+    def metadata(self, *, anew: bool = False) -> Metadata:
+        """What goes with every call and stream: the token. anew: past what is kept of it."""
         if self._token is None:
             return ()
         if isinstance(self._token, str):
             token = self._token
         else:
+            give = self._token.anew if anew and isinstance(self._token, TokenFile) else self._token
             try:
-                token = check_token(self._token())
+                token = check_token(give())
             except Error:
                 raise
             except Exception as error:
                 message = f"the function that gives the token failed: {type(error).__name__}"
                 raise unreachable(Outcome.NOT_DONE, message) from error
         return (("authorization", f"Bearer {token}"),)
+
+    def another(self, shown: Metadata) -> Metadata | None:
+        """What to show after the token that was shown has been refused. None: there is no other."""
+        try:
+            newest = self.metadata(anew=True)
+        except Error:
+            return None
+        return newest if newest != shown else None
 
     async def close(self) -> None:
         """Ends every connection, and what runs beside."""
@@ -312,8 +320,18 @@ class Calls:
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,
         )
+        shown = self.metadata()
         try:
-            made: A = await call(request, metadata=self.metadata, timeout=timeout)
+            try:
+                made: A = await call(request, metadata=shown, timeout=timeout)
+            except grpc.aio.AioRpcError as error:
+                refused = from_rpc(error)
+                if refused.reason != "UNAUTHENTICATED" or refused.outcome != Outcome.NOT_DONE:
+                    raise
+                another = self.another(shown)
+                if another is None:
+                    raise
+                made = await call(request, metadata=another, timeout=timeout)
         except asyncio.CancelledError:
             if self.hung_up():
                 raise closed("client", Outcome.MAYBE_DONE) from None
@@ -457,6 +475,32 @@ class Calls:
             if count >= width and (failure._lasting or time.monotonic() + pauses.delay > until):
                 raise tries.verdict(failure)
             await pauses.between(route.tried(), width)
+
+
+class Shown:
+    """The token with which a stream was opened that is opened again when it ends."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._shown: Metadata = ()
+        self._renewed = False  # the stream was opened again for another token, and nothing has come since
+
+    def metadata(self) -> Metadata:
+        """What goes with the stream that is opened now."""
+        self._shown = self._calls.metadata()
+        return self._shown
+
+    def progressed(self) -> None:
+        """Notes that the token is good."""
+        self._renewed = False
+
+    def failure(self, failure: Error) -> Error:
+        """What the failure of the stream means: a token that was refused is one to try again after if
+        there is another, but not twice in a row."""
+        if failure.reason != "UNAUTHENTICATED" or self._renewed or self._calls.another(self._shown) is None:
+            return failure
+        self._renewed = True
+        return failure.but(retryable=True)
 
 
 async def within(timeout: float | None, doing: Awaitable[T], outcome: Outcome = Outcome.MAYBE_DONE) -> T:

@@ -131,12 +131,18 @@ class Error(Exception):
         what = (self.reason, self.message, self.retryable, self.outcome, self.facts, self.position, self.hold)
         return _copied, (*what, self.__cause__), self.__dict__
 
-    def but(self, *, outcome: Outcome | None = None, position: Position | None = None) -> Error:
-        """A copy with another outcome or position."""
+    def but(
+        self,
+        *,
+        outcome: Outcome | None = None,
+        position: Position | None = None,
+        retryable: bool | None = None,
+    ) -> Error:
+        """A copy with another outcome or position, or one to try again after."""
         made = Error(
             self.reason,
             self.message,
-            retryable=self.retryable,
+            retryable=self.retryable if retryable is None else retryable,
             outcome=self.outcome if outcome is None else outcome,
             facts=self.facts,
             position=position or self.position,
@@ -153,7 +159,12 @@ class Error(Exception):
     @property
     def elsewhere(self) -> bool:
         """Whether another node, or another connection, may do better."""
-        return self.again and self.reason != "BUSY"
+        return self.again and self.reason not in ("BUSY", "UNAUTHENTICATED")
+
+    @property
+    def renewed(self) -> bool:
+        """Whether a token was refused and there is another one."""
+        return self.retryable and self.reason == "UNAUTHENTICATED"
 
     @property
     def ends_session(self) -> bool:

@@ -15,7 +15,7 @@ import grpc
 
 from strandline.admin import duration
 from strandline.bounded import Late, bounded
-from strandline.calls import PATHS, Calls, Route, ToDialled, ToLeader, ToReplica, within
+from strandline.calls import PATHS, Calls, Route, Shown, ToDialled, ToLeader, ToReplica, within
 from strandline.errors import Error, Outcome, closed, invalid, time_span, unreachable, whole
 from strandline.filters import Filter, Projection
 from strandline.peers import Pauses, Peer
@@ -144,6 +144,7 @@ class Reader:
         long ago a majority followed it. None before the first frame, and while the node read from has not
         heard from a leader."""
         self._calls, self._options = calls, options
+        self._shown = Shown(calls)
         self._route = options.route(calls, log)
         self._next: int | None = options.offset  # None: known with the first frame
         self._looked = 0  # with a filter: where the next frame begins
@@ -307,7 +308,7 @@ class Reader:
                     PATHS["Read"],
                     request_serializer=log_pb2.ReadRequest.SerializeToString,
                     response_deserializer=log_pb2.ReadResponse.FromString,
-                )(self._request(), metadata=self._calls.metadata)
+                )(self._request(), metadata=self._shown.metadata())
             frame = await self._receive()
         except asyncio.CancelledError as error:
             if self._closed_meanwhile():
@@ -319,7 +320,7 @@ class Reader:
             return
         except Exception as error:
             if not self._closed:
-                await self._recover(self._calls.failure(error), reached)
+                await self._recover(self._shown.failure(self._calls.failure(error)), reached)
             return
         if self._closed:
             return
@@ -327,6 +328,7 @@ class Reader:
             if self._trouble.count > 0:
                 self._calls.trouble(self.log, None)
             self._trouble = _Trouble()
+            self._shown.progressed()
             try:
                 self._take(frame)
             except Error as error:

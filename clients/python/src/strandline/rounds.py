@@ -13,7 +13,7 @@ import grpc
 from strandline.admin import Admin
 from strandline.backlog import Backlog, Interruption
 from strandline.bounded import Late, bounded
-from strandline.calls import PATHS, SUSPECT_AFTER, Calls, ToLeader
+from strandline.calls import PATHS, SUSPECT_AFTER, Calls, Shown, ToLeader
 from strandline.errors import Error, Outcome, Position, closed, from_refusal, silent, unreachable
 from strandline.peers import Pauses
 from strandline.records import Resolution, ResolveState
@@ -34,6 +34,7 @@ class Rounds:
         self._options, self._window = backlog.options, backlog.window
         self._route = ToLeader(calls, log)
         self._admin = Admin(calls)
+        self._shown = Shown(calls)
         self._end = asyncio.Event()
         self._interruption: Interruption | None = None
         self._over = asyncio.Event()  # the round is
@@ -112,7 +113,7 @@ class Rounds:
                 await pauses.between(self._route.tried(), width)
             peer = await self._route.connect()
             await self._session.reopen()
-            metadata = self._calls.metadata
+            metadata = self._shown.metadata()
         except Exception as error:
             self._interrupt(Interruption(self._calls.failure(error)))
             return
@@ -192,12 +193,12 @@ class Rounds:
                 elif answer.WhichOneof("result") == "appended":
                     self._take_offsets(r, answer.appended)
                 else:
-                    i = self._refused(r, from_refusal(answer.refused))
+                    i = self._refused(r, self._shown.failure(from_refusal(answer.refused)))
                     if i is not None:
                         self._interrupt(i)
                         return
         except (Exception, asyncio.CancelledError) as error:  # a client that is closed cancels the call
-            self._interrupt(Interruption(self._calls.failure(error)))
+            self._interrupt(Interruption(self._shown.failure(self._calls.failure(error))))
 
     def _take_offsets(self, r: Request, a: log_pb2.Appended) -> None:
         offsets: list[int] = []
@@ -212,6 +213,7 @@ class Rounds:
 
     def _settle(self, r: Request, offsets: list[int]) -> None:
         self._appended += 1
+        self._shown.progressed()
         self._woken = True
         if self._troubled:
             self._troubled = False
@@ -228,7 +230,7 @@ class Rounds:
         round."""
         if not self._options.session:
             self._settle_error(r, error)
-            return Interruption(error, r) if error.elsewhere else None
+            return Interruption(error, r) if error.elsewhere or error.renewed else None
         if error.outcome == Outcome.DONE:
             # It is in the log, so nothing slips ahead of it: those behind continue.
             self._settle_error(r, error)

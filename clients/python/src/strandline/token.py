@@ -26,20 +26,28 @@ def check_token(token: str) -> str:
 
 def token_file(path: str | Path) -> Callable[[], str]:
     """A token that is kept in a file, without the space around it: Client(token=token_file(path)). The file
-    is read again while calls are made, at most once a second, so that a token can be replaced. Where it
-    cannot be read any more, or is empty as it is being written, the one read last is shown."""
-    shown, read = "", float("-inf")
+    is read again while calls are made, at most once a second, and when a node refuses the token, so that it
+    can be replaced. Where it cannot be read any more, or is empty as it is being written, the one read last
+    is shown."""
+    return TokenFile(path)
 
-    def token() -> str:
-        nonlocal shown, read
-        now = time.monotonic()
-        if now - read >= _READ_AGAIN:
-            read = now
-            try:
-                shown = Path(path).read_text().strip() or shown
-            except OSError as error:
-                if not shown:
-                    raise invalid(f"the token cannot be read: {error}") from error
-        return shown
 
-    return token
+class TokenFile:
+    """Gives the token that a file holds."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._shown, self._read = "", float("-inf")
+
+    def __call__(self) -> str:
+        return self._shown if time.monotonic() - self._read < _READ_AGAIN else self.anew()
+
+    def anew(self) -> str:
+        """Reads the file."""
+        self._read = time.monotonic()
+        try:
+            self._shown = self._path.read_text().strip() or self._shown
+        except OSError as error:
+            if not self._shown:
+                raise invalid(f"the token cannot be read: {error}") from error
+        return self._shown

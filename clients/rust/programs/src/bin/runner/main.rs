@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -166,7 +167,14 @@ impl Runner {
         if let Some(first) = c.get("token_function").as_str() {
             name(&self.tokens, &client, first.to_string());
             let tokens = self.tokens.clone();
-            token = Some(Token::from_fn(move || Ok(named(&tokens, &client))));
+            let numbered = AtomicUsize::new(0);
+            token = Some(Token::from_fn(move || {
+                let token = named(&tokens, &client);
+                Ok(match token.strip_suffix('#') {
+                    Some(text) => format!("{text}{}", numbered.fetch_add(1, Ordering::Relaxed)),
+                    None => token,
+                })
+            }));
         }
         let options = ClientOptions {
             tls_files: (files != TlsFiles::default()).then_some(files),

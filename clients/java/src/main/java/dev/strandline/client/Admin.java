@@ -1,6 +1,7 @@
 package dev.strandline.client;
 
 import dev.strandline.v1.WatchInfoRequest;
+import dev.strandline.v1.WatchInfoResponse;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -9,6 +10,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * Creates, describes and trims logs, and keeps sessions and writer terms for those who do without a
@@ -130,16 +132,34 @@ public final class Admin {
     return new Publication<>(
         calls,
         bound -> {
-          Peer peer = calls.by(new ToLeader(calls, log, false), bound, found -> found);
-          var stream = new ServerStream<>(peer, Methods.WATCH_INFO, request);
+          Token.Shown shown = new Token.Shown();
+          Supplier<ServerStream<WatchInfoRequest, WatchInfoResponse>> begin =
+              () -> {
+                Peer peer = calls.by(new ToLeader(calls, log, false), bound, found -> found);
+                return new ServerStream<>(peer, Methods.WATCH_INFO, request, shown);
+              };
           return new Publication.Source<LogInfo>() {
+            private ServerStream<WatchInfoRequest, WatchInfoResponse> stream = begin.get();
+
             @Override
             public LogInfo next(Bound b) {
-              if (!stream.await(b)) {
-                throw StrandlineException.cancelled(Outcome.NOT_DONE);
+              for (; ; ) {
+                if (!stream.await(b)) {
+                  throw StrandlineException.cancelled(Outcome.NOT_DONE);
+                }
+                try {
+                  WatchInfoResponse answer = stream.take();
+                  shown.progressed();
+                  return answer == null ? null : Wire.info(answer.getInfo());
+                } catch (StrandlineException e) {
+                  StrandlineException failure = shown.failure(e);
+                  if (!failure.renewed()) {
+                    throw failure;
+                  }
+                  stream.close();
+                  stream = begin.get();
+                }
               }
-              var answer = stream.take();
-              return answer == null ? null : Wire.info(answer.getInfo());
             }
 
             @Override

@@ -2,7 +2,6 @@ package dev.strandline.client;
 
 import dev.strandline.v1.AppendRequest;
 import dev.strandline.v1.AppendResponse;
-import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Metadata;
 import io.grpc.Status;
@@ -17,11 +16,12 @@ final class AppendStream extends ClientCall.Listener<AppendResponse> {
 
   AppendStream(
       Peer peer,
+      Token.Shown shown,
       BiConsumer<AppendStream, AppendResponse> answered,
       BiConsumer<AppendStream, StrandlineException> broken) {
     this.answered = answered;
     this.broken = broken;
-    call = peer.channel.newCall(Methods.APPEND, CallOptions.DEFAULT);
+    call = peer.channel.newCall(Methods.APPEND, shown.options());
     call.start(this, new Metadata());
     call.request(Integer.MAX_VALUE); // the window bounds them
   }

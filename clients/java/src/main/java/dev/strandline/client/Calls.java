@@ -81,10 +81,31 @@ final class Calls {
     return on(peer, method, request, bound, null);
   }
 
-  /** The same; with a silence, the node is left where another one may do better. */
+  /**
+   * The same; with a silence, the node is left where another one may do better. A call whose token
+   * was refused is made once more if there is another one.
+   */
   private <Q, A> A on(
       Peer peer, MethodDescriptor<Q, A> method, Q request, Bound bound, Silence silence) {
-    ClientCall<Q, A> call = peer.channel.newCall(method, CallOptions.DEFAULT);
+    Token.Shown shown = new Token.Shown();
+    try {
+      return once(peer, method, request, bound, silence, shown);
+    } catch (StrandlineException e) {
+      if (e.outcome() != Outcome.NOT_DONE || !shown.failure(e).renewed()) {
+        throw e;
+      }
+      return once(peer, method, request, bound, silence, shown);
+    }
+  }
+
+  private <Q, A> A once(
+      Peer peer,
+      MethodDescriptor<Q, A> method,
+      Q request,
+      Bound bound,
+      Silence silence,
+      Token.Shown shown) {
+    ClientCall<Q, A> call = peer.channel.newCall(method, shown.options());
     CompletableFuture<A> answer = new CompletableFuture<>();
     Signal answered = new Signal();
     answer.whenComplete((a, e) -> answered.fire());

@@ -42,7 +42,8 @@ public final class ClientOptions {
   /**
    * The same with a function that is called for the token of each call and stream, from any thread.
    * It must return soon, and not wait. Where it throws, nothing is sent, and the call is tried
-   * again as if no node could be reached.
+   * again as if no node could be reached. It is called again when a node refuses a token, which may
+   * have expired while a stream was open: with another one producers, readers and calls continue.
    */
   public ClientOptions token(Supplier<String> give) {
     token = give;
@@ -51,8 +52,9 @@ public final class ClientOptions {
 
   /**
    * The same with a token that is kept in a file, without the space around it. The file is read
-   * again while calls are made, at most once a second, so that a token can be replaced. Where it
-   * cannot be read any more, the one read last is shown; a call is INVALID if none has been read.
+   * again while calls are made, at most once a second, and when a node refuses the token, so that
+   * it can be replaced. Where it cannot be read any more, the one read last is shown; a call is
+   * INVALID if none has been read.
    */
   public ClientOptions tokenFile(Path file) {
     token = new Token.OfFile(file);

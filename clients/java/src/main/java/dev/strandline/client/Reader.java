@@ -48,6 +48,7 @@ public final class Reader implements Iterable<LogRecord>, AutoCloseable {
   private long looked = UNPLACED; // with a filter: where the next frame begins
   private volatile ServerStream<ReadRequest, ReadResponse> stream; // null: not open
   private Trouble trouble = new Trouble();
+  private final Token.Shown shown = new Token.Shown();
   private volatile StrandlineException failure; // final
   private boolean ended;
 
@@ -251,7 +252,7 @@ public final class Reader implements Iterable<LogRecord>, AutoCloseable {
       if (!reached) {
         Peer peer = route.connect(bound);
         reached = true;
-        stream = new ServerStream<>(peer, Methods.READ, request());
+        stream = new ServerStream<>(peer, Methods.READ, request(), shown);
       }
       frame = receive(bound);
     } catch (StrandlineException e) {
@@ -262,7 +263,7 @@ public final class Reader implements Iterable<LogRecord>, AutoCloseable {
         hangUp();
         throw calls.failure(StrandlineException.cancelled(Outcome.NOT_DONE));
       }
-      recover(calls.failure(e), reached, bound);
+      recover(shown.failure(calls.failure(e)), reached, bound);
       return;
     }
     if (frame != null) {
@@ -270,6 +271,7 @@ public final class Reader implements Iterable<LogRecord>, AutoCloseable {
         calls.trouble(log, null);
       }
       trouble = new Trouble();
+      shown.progressed();
       take(frame);
     } else if (!options.follow || options.limited()) {
       ended = true;

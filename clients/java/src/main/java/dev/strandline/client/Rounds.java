@@ -21,6 +21,7 @@ final class Rounds {
   private final Repair repair;
   private final Bound end; // of the producer
   private final Signal work = new Signal();
+  private final Token.Shown shown = new Token.Shown();
 
   // Guarded by the backlog.
   private Bound over; // of the round
@@ -206,9 +207,10 @@ final class Rounds {
       opened =
           new AppendStream(
               peer,
+              shown,
               this::take,
               (of, error) -> {
-                Interruption i = new Interruption(calls.failure(error));
+                Interruption i = new Interruption(shown.failure(calls.failure(error)));
                 synchronized (backlog) {
                   if (stream == of) {
                     interrupt(i);
@@ -312,6 +314,11 @@ final class Rounds {
 
   /** Takes an answer. They come in the order of the requests. */
   private void take(AppendStream from, AppendResponse answer) {
+    // Not under the lock: the application may be asked for another token.
+    StrandlineException refused =
+        answer.hasAppended() || !reads(from)
+            ? null
+            : shown.failure(StrandlineException.of(answer.getRefused()));
     synchronized (backlog) {
       if (stream != from || interruption != null) {
         return;
@@ -327,12 +334,18 @@ final class Rounds {
       } else if (answer.hasAppended()) {
         takeOffsets(r, answer.getAppended());
       } else {
-        takeRefusal(r, StrandlineException.of(answer.getRefused()));
+        takeRefusal(r, refused);
       }
     }
     tellOfEnd();
     backlog.deliver();
     send();
+  }
+
+  private boolean reads(AppendStream from) {
+    synchronized (backlog) {
+      return stream == from && interruption == null;
+    }
   }
 
   private void takeOffsets(Request r, Appended a) {
@@ -350,6 +363,7 @@ final class Rounds {
       }
       if (count == r.count()) {
         appended++;
+        shown.progressed();
         continued |= troubled;
         troubled = false;
         backlog.settle(r, offsets);
@@ -368,7 +382,7 @@ final class Rounds {
     if (!backlog.options.session) {
       backlog.settleError(r, error);
       backlog.leave();
-      if (error.elsewhere()) {
+      if (error.elsewhere() || error.renewed()) {
         interrupt(new Interruption(error, r));
       }
       return;

@@ -1,6 +1,5 @@
 package dev.strandline.client;
 
-import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
@@ -18,8 +17,8 @@ final class ServerStream<Q, A> {
   private boolean ended;
   private StrandlineException failure; // why it ended; null: as it has to
 
-  ServerStream(Peer peer, MethodDescriptor<Q, A> method, Q request) {
-    call = peer.channel.newCall(method, CallOptions.DEFAULT);
+  ServerStream(Peer peer, MethodDescriptor<Q, A> method, Q request, Token.Shown shown) {
+    call = peer.channel.newCall(method, shown.options());
     call.start(
         new ClientCall.Listener<A>() {
           @Override

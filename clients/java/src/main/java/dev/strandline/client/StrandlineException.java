@@ -193,6 +193,12 @@ public final class StrandlineException extends RuntimeException {
         name, getMessage(), retryable, other, facts, position, hold, getCause());
   }
 
+  /** A copy after which another try may help. */
+  StrandlineException withRetry() {
+    return new StrandlineException(
+        name, getMessage(), true, outcome, facts, position, hold, getCause());
+  }
+
   /** A copy with the position of the record that it is about. */
   StrandlineException at(Position place) {
     return new StrandlineException(
@@ -305,7 +311,12 @@ public final class StrandlineException extends RuntimeException {
 
   /** Whether another node, or another connection, may do better. */
   boolean elsewhere() {
-    return again() && reason != Reason.BUSY;
+    return again() && reason != Reason.BUSY && reason != Reason.UNAUTHENTICATED;
+  }
+
+  /** Whether a token was refused and there is another one. */
+  boolean renewed() {
+    return retryable && reason == Reason.UNAUTHENTICATED;
   }
 
   boolean endsSession() {

@@ -18,6 +18,8 @@ final class Token implements ClientInterceptor {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
+  private static final CallOptions.Key<Shown> SHOWN = CallOptions.Key.create("token");
+
   private final Supplier<String> give;
 
   Token(Supplier<String> give) {
@@ -34,9 +36,10 @@ final class Token implements ClientInterceptor {
     return token;
   }
 
-  private String header() {
+  /** The token to show; anew: past what is kept of it. */
+  private String token(boolean anew) {
     try {
-      return "Bearer " + check(give.get());
+      return check(anew && give instanceof OfFile file ? file.anew() : give.get());
     } catch (StrandlineException e) {
       throw e;
     } catch (RuntimeException e) {
@@ -49,17 +52,65 @@ final class Token implements ClientInterceptor {
   @Override
   public <Q, A> ClientCall<Q, A> interceptCall(
       MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
-    String shown = header();
+    String token = token(false);
+    Shown shown = options.getOption(SHOWN);
+    if (shown != null) {
+      shown.show(this, token);
+    }
     return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
       @Override
       public void start(Listener<A> listener, Metadata headers) {
-        headers.put(AUTHORIZATION, shown);
+        headers.put(AUTHORIZATION, "Bearer " + token);
         super.start(listener, headers);
       }
     };
   }
 
-  /** Gives what a file holds, which is read again once a second at most. */
+  /** Whether there is another token than the one that was shown, and has been refused. */
+  private boolean another(String shown) {
+    try {
+      return !token(true).equals(shown);
+    } catch (StrandlineException e) {
+      return false;
+    }
+  }
+
+  /** The token of a call that may be made again, or of a stream that may be opened again. */
+  static final class Shown {
+    private Token by; // null: no token is shown
+    private String token;
+    private volatile boolean
+        renewed; // it was made again for another token, and nothing has come since
+
+    /** Has a call that is made with them note its token here. */
+    CallOptions options() {
+      return CallOptions.DEFAULT.withOption(SHOWN, this);
+    }
+
+    private synchronized void show(Token by, String token) {
+      this.by = by;
+      this.token = token;
+    }
+
+    /** Notes that the token is good. */
+    void progressed() {
+      renewed = false;
+    }
+
+    /**
+     * What a failure means: a token that was refused is one to try again after if there is another,
+     * but not twice in a row.
+     */
+    synchronized StrandlineException failure(StrandlineException failure) {
+      if (!failure.is(Reason.UNAUTHENTICATED) || by == null || renewed || !by.another(token)) {
+        return failure;
+      }
+      renewed = true;
+      return failure.withRetry();
+    }
+  }
+
+  /** Gives what a file holds, which is read again once a second at most, and when it is refused. */
   static final class OfFile implements Supplier<String> {
     private static final long AGAIN = TimeUnit.SECONDS.toNanos(1);
 
@@ -73,10 +124,11 @@ final class Token implements ClientInterceptor {
 
     @Override
     public synchronized String get() {
-      long now = System.nanoTime();
-      if (shown != null && now - read < AGAIN) {
-        return shown;
-      }
+      return shown != null && System.nanoTime() - read < AGAIN ? shown : anew();
+    }
+
+    /** Reads the file. */
+    synchronized String anew() {
       try {
         String found = Files.readString(path).trim();
         if (!found.isEmpty() || shown == null) { // empty: it is being written
@@ -87,7 +139,7 @@ final class Token implements ClientInterceptor {
           throw StrandlineException.invalid("the token cannot be read: " + e);
         }
       }
-      read = now;
+      read = System.nanoTime();
       return shown;
     }
   }

@@ -57,6 +57,10 @@ class OptionsTest {
 
   /** The header of a call that is made with a token. */
   private static String shown(Token token) {
+    return shown(token, CallOptions.DEFAULT);
+  }
+
+  private static String shown(Token token, CallOptions options) {
     Metadata sent = new Metadata();
     Channel channel =
         new Channel() {
@@ -88,7 +92,7 @@ class OptionsTest {
           }
         };
     ClientInterceptors.intercept(channel, token)
-        .newCall(Methods.HEALTH, CallOptions.DEFAULT)
+        .newCall(Methods.HEALTH, options)
         .start(new ClientCall.Listener<>() {}, new Metadata());
     return sent.get(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER));
   }
@@ -101,8 +105,33 @@ class OptionsTest {
     invalid(token::get);
     Files.writeString(file, "one\n");
     assertEquals("one", token.get());
-    Files.delete(file);
+    Files.writeString(file, "two\n");
     assertEquals("one", token.get());
+    assertEquals("two", token.anew());
+    assertEquals("two", token.get());
+    Files.delete(file);
+    assertEquals("two", token.get());
+    assertEquals("two", token.anew());
+  }
+
+  @Test
+  void aTokenThatIsRefusedIsReplacedOnce() {
+    Iterator<String> tokens = List.of("a", "b", "c", "d", "d", "d").iterator();
+    Token token = new Token(tokens::next);
+    Token.Shown shown = new Token.Shown();
+    StrandlineException refused =
+        new StrandlineException(Reason.UNAUTHENTICATED, "no", Outcome.NOT_DONE);
+    assertFalse(shown.failure(refused).again(), "no token is shown");
+    assertEquals("Bearer a", shown(token, shown.options()));
+    StrandlineException renewed = shown.failure(refused); // another one is b
+    assertTrue(renewed.again() && renewed.renewed() && !renewed.elsewhere());
+    assertEquals("Bearer c", shown(token, shown.options()));
+    assertFalse(shown.failure(refused).again(), "nothing has come since");
+    shown.progressed();
+    assertTrue(shown.failure(refused).again()); // another one is d
+    shown.progressed();
+    assertEquals("Bearer d", shown(token, shown.options()));
+    assertFalse(shown.failure(refused).again(), "there is no other token");
   }
 
   @Test

@@ -48,6 +48,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Flow;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -66,6 +67,7 @@ public final class Runner {
   private final Map<String, Producer> producers = new ConcurrentHashMap<>();
   private final Map<String, Reading> readers = new ConcurrentHashMap<>();
   private final Map<String, KeptHold> holds = new ConcurrentHashMap<>(); // by log
+  private final AtomicInteger numbered = new AtomicInteger(); // tokens
   private final Map<String, String> tokens = new ConcurrentHashMap<>(); // that functions give
   private final Map<String, List<Optional<StrandlineException>>> troubles =
       new ConcurrentHashMap<>();
@@ -290,7 +292,7 @@ public final class Runner {
           always.accept(o);
           if (c.json.has("token_function")) {
             tokens.put(name, c.text("token_function"));
-            o.token(() -> tokens.get(name));
+            o.token(() -> given(name));
           }
           if (c.json.has("authority")) {
             Path authority = Path.of(c.text("authority"));
@@ -300,6 +302,14 @@ public final class Runner {
             o.token(c.text("token"));
           }
         });
+  }
+
+  /** The token that the function of a client gives. */
+  private String given(String name) {
+    String token = tokens.get(name);
+    return token.endsWith("#")
+        ? token.substring(0, token.length() - 1) + numbered.incrementAndGet()
+        : token;
   }
 
   /** Waits until a client has told of trouble and of its end. */
