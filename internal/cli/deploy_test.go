@@ -68,6 +68,7 @@ func TestTheFlagsOfTheChartAreUnderstood(t *testing.T) {
 			f := strings.ReplaceAll(m[1], `{{ include "strandline.peers" $ }}`, "log-0=h0:7171,log-1=h1:7171,log-2=h2:7171")
 			f = strings.ReplaceAll(f, `{{ include "strandline.addresses" $ }}`, "h0:7171,h1:7171")
 			f = strings.ReplaceAll(f, "$(POD_NAME)", "log-0")
+			f = strings.ReplaceAll(f, "$(ZONE)", "eu-west-1a")
 			flags = append(flags, regexp.MustCompile(`\{\{[^}]*\}\}`).ReplaceAllString(f, "domain"))
 		}
 		return flags
