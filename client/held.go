@@ -20,6 +20,7 @@ type SessionInfo struct {
 	Next      uint64        // in Epoch: the sequence that it appends next
 	Lease     time.Duration // how long it lives without a sign of life
 	Silent    time.Duration // how long ago the newest was
+	Memory    uint64        // bytes of the node's that it takes, with what it remembers; 0: the node does not say
 }
 
 // ListSessions returns the open sessions of a log, by id. It needs the right to administer the cluster, and who has
@@ -37,7 +38,7 @@ func (a *Admin) ListSessions(ctx context.Context, log string) (all []SessionInfo
 		for _, s := range answer.GetSessions() {
 			all = append(all, SessionInfo{
 				ID: s.SessionId, Principal: s.Principal, Producer: s.Producer, Epoch: s.Epoch, Next: s.NextSequence,
-				Lease: s.GetLease().AsDuration(), Silent: s.GetSilent().AsDuration(),
+				Lease: s.GetLease().AsDuration(), Silent: s.GetSilent().AsDuration(), Memory: s.MemoryBytes,
 			})
 			after = s.SessionId
 		}

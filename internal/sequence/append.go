@@ -160,6 +160,9 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	if s.left == MemoryUsedUp && s.remembers(a) > s.table.limits.LeastSpans {
 		return noMemoryForSessions()
 	}
+	if refusal := s.refuseRemembering(a); refusal != nil {
+		return refusal
+	}
 	if a.Atomic && entryHeaderBytes+encodedBytes(a) > record.MaxEntryBytes {
 		r := record.Refuse(record.TooLarge, "atomic append of %d bytes, an entry holds %d", encodedBytes(a), record.MaxEntryBytes)
 		r.Limit = record.MaxEntryBytes

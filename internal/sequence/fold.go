@@ -134,11 +134,10 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 	}
 	s.take(m.Count, t.log.end)
 	s.raiseLowWater(m.LowWater)
-	t.sessions.spans += s.remember - spans
-	t.sessions.lives += len(s.past) - lives
+	t.sessions.remembers(s, s.remember-spans, len(s.past)-lives)
 	for s.remember > s.maxSpans(&t.limits) || t.sessions.spans > t.limits.Spans && s.remember > t.limits.LeastSpans {
 		s.forgetOldest()
-		t.sessions.spans--
+		t.sessions.remembers(s, -1, 0)
 	}
 	return s, ""
 }
@@ -173,8 +172,7 @@ func (t *Table) foldCommand(e record.Entry) string {
 		}
 		spans, lives := s.remember, len(s.past)
 		s.beginEpoch(c.Epoch+1, t.limits.PastEpochs)
-		t.sessions.spans += s.remember - spans
-		t.sessions.lives += len(s.past) - lives
+		t.sessions.remembers(s, s.remember-spans, len(s.past)-lives)
 	case record.AcquireWriter:
 		if c.WriterTerm <= t.log.writerTerm {
 			return fmt.Sprintf("writer term %d, the log has %d", c.WriterTerm, t.log.writerTerm)

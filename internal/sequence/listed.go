@@ -10,6 +10,7 @@ type OpenSession struct {
 	Next     record.Sequence // in Epoch
 	Lease    int64           // ms
 	Silent   int64           // ms since the newest sign of life
+	Bytes    int             // of memory, with what it remembers
 }
 
 // Open returns the open sessions with ids above one, by id, most at the most, as the committed entries have
@@ -22,7 +23,7 @@ func (s *Sequencer) Open(after record.SessionID, most int) (open []OpenSession, 
 		if more = len(open) == most; more {
 			return false
 		}
-		shown := OpenSession{ID: id, Implicit: one.implicit, Epoch: one.epoch, Next: one.next, Lease: int64(one.lease)}
+		shown := OpenSession{ID: id, Implicit: one.implicit, Epoch: one.epoch, Next: one.next, Lease: int64(one.lease), Bytes: bytesOfSession + bytesRemembered(one.remember, len(one.past))}
 		if l := s.leases.byID[id]; l != nil {
 			shown.Silent = s.leases.elapsed - l.renewed
 		}

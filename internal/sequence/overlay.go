@@ -212,13 +212,13 @@ func (s *overlay) Epoch(id record.SessionID) record.Epoch {
 }
 
 // remembers is how many spans the session of an append remembers above the mark that
-// the append brings.
+// the append brings, or below it, if these are few.
 func (s *overlay) remembers(a *Append) int {
 	c := s.table.sessions.get(a.Session)
 	switch {
 	case c == nil:
 		return 0
-	case a.Epoch != c.epoch:
+	case a.Epoch != c.epoch || c.remember <= s.table.limits.LeastSpans:
 		return c.remember
 	}
 	return c.remember - sort.Search(c.spans.len(), func(i int) bool { return c.spans.at(i).end() > a.LowWater })

@@ -2,22 +2,23 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// owners counts the open sessions of principals, those in flight too, so that none takes the places of all
-// others. It is the leader's own, as leases are, and not in any entry.
+// owners counts the open sessions of principals, those in flight too, and what their sessions remember, so that
+// none takes the places of all others. It is the leader's own, as leases are, and not in any entry.
 type owners struct {
-	open map[uint32]int // by record.SessionID.Owner; nil while the sequencer does not lead
-	node NodeOwners     // nil: other logs do not count
+	table *Table           // nil while the sequencer does not lead
+	open  map[uint32]int   // by record.SessionID.Owner
+	bytes map[uint32]int64 // of open sessions, and of what all remember
+	node  NodeOwners       // nil: other logs do not count
 	// crowding is the owner that was refused its share last: its silent producers make room, see eviction.
 	crowding uint32
 }
 
-// NodeOwners counts the open sessions of principals in all logs that a node leads.
+// NodeOwners counts what the sessions of principals take in all logs that a node leads.
 type NodeOwners interface {
-	// Changed adds so many open sessions to those of an owner, or takes them away.
-	Changed(owner uint32, by int)
-	// Crowds reports whether an owner that opens one more, each of so many bytes, would have more than is
-	// left for all others.
-	Crowds(owner uint32, each int64) bool
+	// Changed adds so many bytes to those of an owner, or takes them away.
+	Changed(owner uint32, by int64)
+	// Crowds reports whether an owner with so many bytes more would have too much beside all others.
+	Crowds(owner uint32, more int64) bool
 }
 
 // CountOwners has the sequencer count in a node what it counts. It comes before the sequencer leads.
@@ -27,40 +28,68 @@ func (s *pipeline) CountOwners(n NodeOwners) { s.owners.node = n }
 // none where rights are enforced, and all are where they are not.
 func (o *owners) changed(id record.SessionID, by int) {
 	owner := id.Owner()
-	if owner == 0 || o.open == nil {
+	if owner == 0 || o.table == nil {
 		return
 	}
 	if o.open[owner] += by; o.open[owner] == 0 {
 		delete(o.open, owner)
 	}
-	if o.node != nil {
-		o.node.Changed(owner, by)
-	}
+	o.takes(id, by*bytesOfSession)
 	if owner == o.crowding && o.open[owner] == 0 {
 		o.crowding = 0
 	}
 }
 
-// start counts what a table has.
+// takes counts bytes that a session takes more.
+func (o *owners) takes(id record.SessionID, bytes int) {
+	owner := id.Owner()
+	if owner == 0 || bytes == 0 {
+		return
+	}
+	if o.bytes[owner] += int64(bytes); o.bytes[owner] == 0 {
+		delete(o.bytes, owner)
+	}
+	if o.node != nil {
+		o.node.Changed(owner, int64(bytes))
+	}
+}
+
+// start counts what a table has, and what it remembers from here on.
 func (o *owners) start(t *Table) {
 	o.stop()
-	o.open = map[uint32]int{}
+	o.table, o.open, o.bytes = t, map[uint32]int{}, map[uint32]int64{}
 	t.sessions.byID.Scan(func(id record.SessionID, s *session) bool {
 		if s.open {
 			o.changed(id, 1)
 		}
+		o.takes(id, bytesRemembered(s.remember, len(s.past)))
 		return true
 	})
+	t.sessions.takes = o.takes
 }
 
 // stop takes back what was counted.
 func (o *owners) stop() {
+	if o.table != nil {
+		o.table.sessions.takes = nil
+	}
 	if o.node != nil {
-		for owner, open := range o.open {
-			o.node.Changed(owner, -open)
+		for owner, bytes := range o.bytes {
+			o.node.Changed(owner, -bytes)
 		}
 	}
-	o.open, o.crowding = nil, 0
+	o.table, o.open, o.bytes, o.crowding = nil, nil, nil, 0
+}
+
+// refuseRemembering refuses an append to a session that remembers much, of a principal whose sessions remember more
+// than its share.
+func (s *pipeline) refuseRemembering(a *Append) *record.Refusal {
+	owner := a.Session.Owner()
+	if owner == 0 || s.owners.node == nil || s.remembers(a) <= s.table.limits.LeastSpans || !s.owners.node.Crowds(owner, bytesOfSpan) {
+		return nil
+	}
+	return record.Refuse(record.Busy,
+		"what the caller's sessions remember, %d bytes of it in this log, takes more of the node's memory for sessions than is left to others: let the low-water mark of its appends follow their answers, close sessions that are not used, or try again when some have ended", s.owners.bytes[owner])
 }
 
 // refuseOpening refuses a new session that the log, the node or the share of its principal has no room for.
@@ -82,7 +111,7 @@ func (s *pipeline) refuseOpening(id record.SessionID) *record.Refusal {
 	case s.owners.node != nil && s.owners.node.Crowds(owner, bytesOfSession):
 		s.owners.crowding = owner
 		return record.Refuse(record.Busy,
-			"the caller's open sessions, %d of them in this log, take more of the node's memory for sessions than is left to others: close sessions that are not used, or try again when some have ended", own)
+			"the caller's sessions, %d of them open in this log, take more of the node's memory for sessions than is left to others: close sessions that are not used, or try again when some have ended", own)
 	}
 	return nil
 }

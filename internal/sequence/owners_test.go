@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,16 +67,16 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 	first, _ := s.open(bob)
 	_, _ = s.open(carol)
 	commitAll(t, s.Sequencer)
-	require.Equal(t, fakeOwners{bob: 1, carol: 1}, node)
+	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node)
 	_, _ = s.open(bob)
 	s.Command(record.Command{Kind: record.CloseSession, Session: first})
-	require.Equal(t, fakeOwners{bob: 1, carol: 1}, node, "one more and one less, in flight")
+	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "one more and one less, in flight")
 	s.Drop(s.newest())
-	require.Equal(t, fakeOwners{bob: 2, carol: 1}, node)
+	require.Equal(t, fakeOwners{bob: 2 * bytesOfSession, carol: bytesOfSession}, node)
 	s.StopLeading()
 	require.Empty(t, node)
 	s.StartLeading(2, 0)
-	require.Equal(t, fakeOwners{bob: 1, carol: 1}, node, "as the table has it")
+	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "as the table has it")
 
 	for now := int64(0); now <= 2000; now += TickMs {
 		s.Tick(now)
@@ -88,9 +89,68 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 	require.Empty(t, s.owners.open)
 }
 
+// What sessions remember is counted by whose they are: a user whose sessions remember more than its share appends on to
+// those that remember little, and to those whose mark it raises. All others continue.
+func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
+	node := fakeOwners{}
+	s := newAsked(NewTable(), node)
+	sessions := map[uint32]record.SessionID{}
+	next := map[record.SessionID]record.Sequence{}
+	for _, owner := range []uint32{bob, carol, 0} {
+		sessions[owner], _ = s.open(owner)
+	}
+	few, _ := s.open(bob)
+	batch := []record.Batch{batchOf(t, 1, 1)}
+	send := func(id record.SessionID, lowWater record.Sequence) *record.Refusal {
+		refusal := s.Append(measured(&Append{Session: id, First: next[id], LowWater: lowWater, ExpectedEnd: NoExpectation, Batches: batch})).Refusal
+		if refusal == nil {
+			next[id]++
+		}
+		return refusal
+	}
+	const runs = MinSpansPerSession + 10
+	for range runs {
+		for _, owner := range []uint32{bob, carol, 0} { // in turn, so that each append is a run of its own
+			require.Nil(t, send(sessions[owner], 0))
+		}
+	}
+	require.Nil(t, send(few, 0))
+	commitAll(t, s.Sequencer)
+	require.Equal(t, fakeOwners{bob: 2*bytesOfSession + (runs+1)*bytesOfSpan, carol: bytesOfSession + runs*bytesOfSpan}, node)
+
+	node[bob] += crowds * bytesOfSession
+	refusal := send(sessions[bob], 0)
+	require.NotNil(t, refusal)
+	require.Equal(t, record.Busy, refusal.Reason)
+	require.Contains(t, refusal.Detail, "takes more of the node's memory for sessions than is left to others")
+	for _, id := range []record.SessionID{few, sessions[carol], sessions[0]} {
+		require.Nil(t, send(id, 0))
+	}
+	require.Nil(t, send(sessions[bob], next[sessions[bob]]), "it forgets what was answered")
+	node[bob] -= crowds * bytesOfSession
+	commitAll(t, s.Sequencer)
+	require.Equal(t, int64(2*bytesOfSession+2*bytesOfSpan), node[bob])
+
+	counted := maps.Clone(node)
+	copied := s.table.Copy()
+	s.StopLeading()
+	require.Empty(t, node)
+	s.StartLeading(2, 0)
+	require.Equal(t, counted, node, "as the table has it")
+	require.Nil(t, copied.sessions.takes, "another goroutine changes it")
+	for _, id := range []record.SessionID{few, sessions[bob]} {
+		require.Nil(t, s.Command(record.Command{Kind: record.CloseSession, Session: id}).Refusal)
+		commitAll(t, s.Sequencer)
+		require.NotZero(t, node[bob], "what has ended is remembered")
+		require.Nil(t, s.Command(record.Command{Kind: record.ForgetSession, Session: id}).Refusal)
+		commitAll(t, s.Sequencer)
+	}
+	require.NotContains(t, node, uint32(bob))
+}
+
 // A user that takes what the node has for sessions, in whichever logs, takes no more than others have left.
 func TestOnePrincipalIsRefusedWhatTheNodeLeavesToOthers(t *testing.T) {
-	node := fakeOwners{bob: crowds}
+	node := fakeOwners{bob: crowds * bytesOfSession}
 	s := newAsked(NewTable(), node)
 	_, refusal := s.open(bob)
 	require.Equal(t, record.Busy, refusal.Reason)
@@ -116,7 +176,7 @@ func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
 		s.Tick(now)
 	}
 	require.Empty(t, s.Expired(), "there is room")
-	node[bob] += crowds
+	node[bob] += crowds * bytesOfSession
 	require.NotNil(t, produce(bob))
 	ended := s.Expired()
 	require.Len(t, ended, 3)
@@ -124,7 +184,7 @@ func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
 		require.EqualValues(t, bob, id.Owner())
 		require.False(t, s.Expire(id).Duplicate)
 	}
-	node[bob] -= crowds
+	node[bob] -= crowds * bytesOfSession
 	require.Nil(t, produce(bob))
 	require.Empty(t, s.Expired())
 	require.Zero(t, s.owners.crowding)
@@ -148,22 +208,22 @@ func TestOpenSessionsAreListedInOrder(t *testing.T) {
 	some, more := s.Open(0, 2)
 	require.True(t, more)
 	require.Equal(t, []OpenSession{
-		{ID: record.SessionID(1).Owned(bob), Lease: 1000, Silent: TickMs}, {ID: record.SessionID(3).Owned(bob), Lease: 1000, Silent: TickMs},
+		{ID: record.SessionID(1).Owned(bob), Lease: 1000, Silent: TickMs, Bytes: bytesOfSession}, {ID: record.SessionID(3).Owned(bob), Lease: 1000, Silent: TickMs, Bytes: bytesOfSession},
 	}, some)
 	some, more = s.Open(some[1].ID, 2)
 	require.False(t, more)
-	require.Equal(t, []OpenSession{{ID: s.ids.Owned(carol), Implicit: true, Next: 2, Lease: MaxLeaseMs, Silent: TickMs}}, some)
+	require.Equal(t, []OpenSession{{ID: s.ids.Owned(carol), Implicit: true, Next: 2, Lease: MaxLeaseMs, Silent: TickMs, Bytes: bytesOfSession + bytesOfSpan}}, some)
 }
 
-// fakeOwners counts, and refuses who has more than crowds.
-type fakeOwners map[uint32]int
+// fakeOwners counts, and refuses who has more than crowds sessions would take.
+type fakeOwners map[uint32]int64
 
 const crowds = 1000
 
-func (f fakeOwners) Changed(owner uint32, by int) {
+func (f fakeOwners) Changed(owner uint32, by int64) {
 	if f[owner] += by; f[owner] == 0 {
 		delete(f, owner)
 	}
 }
 
-func (f fakeOwners) Crowds(owner uint32, _ int64) bool { return f[owner] >= crowds }
+func (f fakeOwners) Crowds(owner uint32, _ int64) bool { return f[owner] >= crowds*bytesOfSession }

@@ -117,6 +117,8 @@ const (
 	bytesOfLife    = 200 // of a past epoch, with the room of a queue
 )
 
+func bytesRemembered(spans, lives int) int { return spans*bytesOfSpan + lives*bytesOfLife }
+
 func noMemoryForSessions() *record.Refusal {
 	return record.Refuse(record.Busy, "the node's memory for sessions is used up: end some, or give the node more with --memory")
 }

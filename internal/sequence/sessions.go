@@ -16,6 +16,8 @@ type sessionSet struct {
 	ends  uint64 // so far
 	spans int    // remembered by all sessions
 	lives int    // past epochs of all sessions
+	// takes is told what sessions remember more, in bytes, while the sequencer leads. Copies have none.
+	takes func(id record.SessionID, bytes int)
 	// owner marks the sessions that no copy shares.
 	owner *owner
 }
@@ -80,8 +82,16 @@ func (x *sessionSet) oldestEnded() *session {
 func (x *sessionSet) forget(s *session) {
 	x.ended.Delete(s.endOrder)
 	x.byID.Delete(s.id)
-	x.spans -= s.remember
-	x.lives -= len(s.past)
+	x.remembers(s, -s.remember, -len(s.past))
+}
+
+// remembers counts so many spans and past epochs more of a session.
+func (x *sessionSet) remembers(s *session, spans, lives int) {
+	x.spans += spans
+	x.lives += lives
+	if x.takes != nil {
+		x.takes(s.id, bytesRemembered(spans, lives))
+	}
 }
 
 // forgetEnded forgets sessions that ended too long ago. The time is that of

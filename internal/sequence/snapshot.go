@@ -268,8 +268,7 @@ func (r *reader) session(t *Table, open bool) {
 		return
 	}
 	t.sessions.add(s)
-	t.sessions.spans += s.remember
-	t.sessions.lives += len(s.past)
+	t.sessions.remembers(s, s.remember, len(s.past))
 	if open {
 		t.log.sessions++
 	} else {

@@ -160,7 +160,7 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 
 // Bytes is about what the sessions and holds take in memory.
 func (t *Table) Bytes() int64 {
-	return t.log.holds.bytes() + int64(t.sessions.byID.Len())*bytesOfSession + int64(t.sessions.spans)*bytesOfSpan + int64(t.sessions.lives)*bytesOfLife
+	return t.log.holds.bytes() + int64(t.sessions.byID.Len())*bytesOfSession + int64(bytesRemembered(t.sessions.spans, t.sessions.lives))
 }
 
 // Producer is a session that was opened by its first batch, as Kafka's are.

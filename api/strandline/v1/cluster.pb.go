@@ -2040,8 +2040,10 @@ type SessionInfo struct {
 	// In the epoch: what it appends next.
 	NextSequence uint64 `protobuf:"varint,5,opt,name=next_sequence,json=nextSequence,proto3" json:"next_sequence,omitempty"`
 	// How long it lives without a sign of life, and how long ago the newest was.
-	Lease         *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
-	Silent        *durationpb.Duration `protobuf:"bytes,7,opt,name=silent,proto3" json:"silent,omitempty"`
+	Lease  *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	Silent *durationpb.Duration `protobuf:"bytes,7,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Bytes of the node's memory that it takes, with what it remembers of its appends.
+	MemoryBytes   uint64 `protobuf:"varint,8,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2123,6 +2125,13 @@ func (x *SessionInfo) GetSilent() *durationpb.Duration {
 		return x.Silent
 	}
 	return nil
+}
+
+func (x *SessionInfo) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
 }
 
 var File_strandline_v1_cluster_proto protoreflect.FileDescriptor
@@ -2249,7 +2258,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\"b\n" +
 	"\x14ListSessionsResponse\x126\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1a.strandline.v1.SessionInfoR\bsessions\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\x85\x02\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xa8\x02\n" +
 	"\vSessionInfo\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x04R\tsessionId\x12\x1c\n" +
@@ -2258,7 +2267,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x05epoch\x18\x04 \x01(\rR\x05epoch\x12#\n" +
 	"\rnext_sequence\x18\x05 \x01(\x04R\fnextSequence\x12/\n" +
 	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x121\n" +
-	"\x06silent\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06silent*\xb0\x01\n" +
+	"\x06silent\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06silent\x12!\n" +
+	"\fmemory_bytes\x18\b \x01(\x04R\vmemoryBytes*\xb0\x01\n" +
 	"\vReplicaRole\x12\x1c\n" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REPLICA_ROLE_VOTER\x10\x01\x12\x18\n" +

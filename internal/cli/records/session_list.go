@@ -21,6 +21,7 @@ type openSessionJSON struct {
 	NextSequence uint64  `json:"next_sequence"`
 	LeaseS       float64 `json:"lease_s"`
 	SilentS      float64 `json:"silent_s"`
+	MemoryBytes  uint64  `json:"memory_bytes"`
 }
 
 func newSessionList(c *terminal.Terminal) *cobra.Command {
@@ -28,11 +29,12 @@ func newSessionList(c *terminal.Terminal) *cobra.Command {
 		Use:   "list LOG",
 		Short: "List the open sessions of a log, and whose they are",
 		Long: `List the open sessions of a log by number: who opened each, how long it lives
-without a sign of life, and how long ago the newest was. It needs the right to
-administer the cluster; who has it may close any of them.
+without a sign of life, how long ago the newest was, and what memory of the node it
+takes with what it remembers of its appends. It needs the right to administer the
+cluster; who has it may close any of them.
 
 Where rights are enforced, a principal holds no more sessions of a log than there
-is room for besides.`,
+is room for besides, and a third of the node's memory for sessions at most.`,
 		Example: `  strandline session list orders
   strandline session list orders --json | jq -r 'select(.principal == "user/bob") | .session_id' |
     xargs -n 1 strandline session close orders`,
@@ -52,20 +54,20 @@ func showSessions(c *terminal.Terminal, log string, sessions []client.SessionInf
 	if c.JSON {
 		encoder := json.NewEncoder(c.Out)
 		for _, s := range sessions {
-			if err := encoder.Encode(openSessionJSON{log, s.ID, s.Principal, s.Producer, s.Epoch, s.Next, s.Lease.Seconds(), s.Silent.Seconds()}); err != nil {
+			if err := encoder.Encode(openSessionJSON{log, s.ID, s.Principal, s.Producer, s.Epoch, s.Next, s.Lease.Seconds(), s.Silent.Seconds(), s.Memory}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	columns := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "SESSION\tPRINCIPAL\tOPENED BY\tEPOCH\tNEXT\tLEASE\tSILENT")
+	fmt.Fprintln(columns, "SESSION\tPRINCIPAL\tOPENED BY\tEPOCH\tNEXT\tLEASE\tSILENT\tMEMORY")
 	for _, s := range sessions {
 		by := "a client"
 		if s.Producer {
 			by = "a Kafka producer"
 		}
-		fmt.Fprintf(columns, "%d\t%s\t%s\t%d\t%d\t%v\t%v\n", s.ID, terminal.OrUnknown(s.Principal), by, s.Epoch, s.Next, terminal.Duration(s.Lease), terminal.Duration(s.Silent))
+		fmt.Fprintf(columns, "%d\t%s\t%s\t%d\t%d\t%v\t%v\t%v\n", s.ID, terminal.OrUnknown(s.Principal), by, s.Epoch, s.Next, terminal.Duration(s.Lease), terminal.Duration(s.Silent), terminal.Size(int64(s.Memory)))
 	}
 	return columns.Flush()
 }

@@ -25,6 +25,7 @@ func (d *clusterService) ListSessions(ctx context.Context, q *strandlinev1.ListS
 		out.Sessions = append(out.Sessions, &strandlinev1.SessionInfo{
 			SessionId: uint64(s.ID), Principal: s.Principal, Producer: s.Implicit, Epoch: uint32(s.Epoch), NextSequence: uint64(s.Next),
 			Lease: durationpb.New(time.Duration(s.Lease) * time.Millisecond), Silent: durationpb.New(time.Duration(s.Silent) * time.Millisecond),
+			MemoryBytes: uint64(s.Bytes),
 		})
 	}
 	return out, nil
