@@ -34,7 +34,9 @@ CONSTANTS
   OpenTakesProof,     \* a log that is opened is committed up to what it proves
   DropWaits,          \* a replica that left is dropped only when that is durable
   LostNeverReturns,   \* a replica without its files does not come back as itself
-  RecoverJumps        \* writer terms jump when a majority is given up
+  RecoverJumps,       \* writer terms jump when a majority is given up
+  (* FALSE in Strandline: what would put right what `renew` finds.            *)
+  ToldWhenDurable     \* nobody hears that a change has committed before that is durable on the leader
 
 VARIABLES
   log,       \* by replica: its entries, durable
@@ -180,7 +182,8 @@ Taken(l, f, n) == IF Matches(l, f, n) THEN log[f] ELSE SubSeq(log[l], 1, n)
 (* f takes the entries of the leader l up to n, its last one, with the commit *)
 (* index c that the message carries, and acknowledges them once both are      *)
 (* synced. A message that was under way for long carries an old one.          *)
-Carried(l, n) == IF n = 0 THEN {} ELSE {Min(commit[l], n), Min(commit[l], log[l][n].k)}
+Told(l) == LET c == NewestInForce(l) IN IF ToldWhenDurable /\ c > synced[l] THEN c - 1 ELSE commit[l]
+Carried(l, n) == IF n = 0 THEN {} ELSE {Min(Told(l), n), Min(Told(l), log[l][n].k)}
 
 Follows(r) == role' = [role EXCEPT ![r] = "follower"] /\ pending' = [pending EXCEPT ![r] = 0]
 
@@ -200,7 +203,7 @@ Replicate(l, f, n, c) ==
 
 (* f hears of the commit index and has nothing else to write: it is not synced. *)
 Beat(l, f) ==
-  LET c == Min(commit[l], match[l][f]) IN
+  LET c == Min(Told(l), match[l][f]) IN
   /\ role[l] = "leader" /\ f \in Up \ {l} /\ term[f] = term[l] /\ commit[f] < c
   /\ commit' = [commit EXCEPT ![f] = c]
   /\ UNCHANGED <<log, term, vote, synced, role, match, pending, cuts, lost, acked, elected, granted, era>>
@@ -214,6 +217,12 @@ Commit(l, n) ==
   /\ granted' = granted \cup {<<log[l][i].w, <<i, log[l][i].t, era>>>> : i \in {k \in (commit[l]+1)..n : log[l][k].w > 0}}
   /\ role' = [role EXCEPT ![l] = IF l \in Members(Conf(log[l], n)) THEN @ ELSE "follower"]
   /\ UNCHANGED <<log, term, vote, synced, match, pending, cuts, lost, elected, era>>
+
+(* The leader syncs its hard state by itself, since a change has committed. *)
+Sync(l) ==
+  /\ ToldWhenDurable /\ role[l] = "leader" /\ synced[l] < NewestInForce(l)
+  /\ synced' = [synced EXCEPT ![l] = commit[l]]
+  /\ UNCHANGED <<log, term, vote, commit, role, match, pending, cuts, lost, acked, elected, granted, era>>
 
 (* r begins again with the log l. *)
 Restart(r, l) ==
@@ -292,7 +301,7 @@ Next ==
   \/ \E l, f \in Replicas : \E n \in 1..Len(log[l]) : Torn(l, f, n)
   \/ \E l, f \in Replicas : Beat(l, f) \/ Drop(l, f)
   \/ \E l \in Replicas, n \in 1..MaxLog : Commit(l, n)
-  \/ \E r \in Replicas : Cut(r) \/ Lose(r) \/ Recover(r)
+  \/ \E r \in Replicas : Cut(r) \/ Lose(r) \/ Recover(r) \/ Sync(r)
 
 Spec == Init /\ [][Next]_vars
 
