@@ -168,6 +168,11 @@ func (p *play) act(ctx context.Context, s Step) error {
 		time.Sleep(5 * time.Millisecond)
 	case "let-pass":
 		time.Sleep(time.Duration(intOf(with["ms"])) * time.Millisecond)
+	case "await-no-hold":
+		return p.until(ctx, fmt.Sprintf("the end of the hold %v", with["hold"]), func() (bool, error) {
+			info, err := e.client.Admin().Info(ctx, p.log)
+			return !slices.ContainsFunc(info.Holds, func(h client.HoldInfo) bool { return h.Name == with["hold"] }), err
+		})
 	case "await-end":
 		return p.until(ctx, fmt.Sprintf("the end of the log to be %v", with["end"]), func() (bool, error) {
 			info, err := e.client.Admin().Info(ctx, p.log)
