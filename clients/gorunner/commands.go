@@ -79,6 +79,8 @@ type command struct {
 	Rule           *rule     `json:"rule"`
 	UntilEnd       int64     `json:"until_end"`
 	Callers        int       `json:"callers"`
+	Known          bool      `json:"known"`
+	Hash           string    `json:"hash"`
 	Interval       int64     `json:"interval_ms"`
 	Before         int64     `json:"before"`
 	FastForward    bool      `json:"fast_forward"`
@@ -169,6 +171,12 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		return nil, reader.Close()
 	case "end":
 		return end(ctx, of, c)
+	case "digest":
+		return digested(ctx, of, c)
+	case "prove":
+		return proved(ctx, of, c)
+	case "stats":
+		return counted(p.Stats()), nil
 	case "hold", "move-hold", "release-kept", "close-hold", "await-hold":
 		return r.keepHold(ctx, of, c)
 	}
@@ -371,6 +379,46 @@ func end(ctx context.Context, of *client.Client, c command) (any, error) {
 		}
 	}
 	return map[string]any{"end": slices.Min(ends)}, nil
+}
+
+func digested(ctx context.Context, of *client.Client, c command) (any, error) {
+	at, ask := client.DigestAtEnd, of.Digest
+	if c.UntilOffset != nil {
+		at = *c.UntilOffset
+	}
+	if c.Known {
+		ask = of.KnownDigest
+	}
+	d, err := ask(ctx, c.Log, at)
+	return map[string]any{
+		"hash": d.String(), "at": d.At, "from": d.From, "covered": d.Covered, "batches": d.Batches, "start": d.Start, "end": d.End,
+	}, err
+}
+
+func proved(ctx context.Context, of *client.Client, c command) (any, error) {
+	trusted, err := client.ParseDigest(c.Hash, *c.UntilOffset)
+	if err != nil {
+		return nil, err
+	}
+	prove := of.Prove
+	if c.Known {
+		prove = of.ProveKnown
+	}
+	r, err := prove(ctx, c.Log, *c.Offset, trusted)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"offset": r.Offset, "value": text(r.Value), "key": text(r.Key), "headers": named(r.Headers), "time": r.Timestamp.UnixMilli()}, nil
+}
+
+// counted is what a producer has counted; of histograms the largest.
+func counted(s client.Stats) map[string]any {
+	return map[string]any{
+		"in_flight_requests": s.InFlightRequests, "in_flight_records": s.InFlightRecords, "in_flight_bytes": s.InFlightBytes,
+		"buffered_bytes": s.BufferedBytes, "requests": s.Requests, "records": s.Records, "bytes": s.Bytes, "failed": s.Failed,
+		"resent": s.Resent, "streams": s.Streams, "request_records": s.RequestRecords.Quantile(1), "request_bytes": s.RequestBytes.Quantile(1),
+		"latency_us": s.Latency.Quantile(1) / 1000,
+	}
 }
 
 // administer carries out the verbs of Admin.

@@ -288,6 +288,33 @@ class Runner:
             await self.call(self.readers[c["reader"]].close)
         elif do in ("hold", "move-hold", "release-kept", "close-hold", "await-hold"):
             return await self.keep_hold(client, c, timeout)
+        elif do == "digest":
+            known = c.get("known", False)
+            digest = await self.call(
+                client.digest, c["log"], c.get("until_offset"), known=known, timeout=timeout
+            )
+            return dataclasses.asdict(digest) | {"hash": str(digest), "from": digest.from_offset}
+        elif do == "prove":
+            trusted = strandline.Digest.parse(c["hash"], c["until_offset"])
+            known = c.get("known", False)
+            r = await self.call(client.prove, c["log"], c["offset"], trusted, known=known, timeout=timeout)
+            return {
+                "offset": r.offset,
+                "value": text(r.value),
+                "key": text(r.key),
+                "headers": ",".join(f"{k}={text(v) or ''}" for k, v in r.headers) or None,
+                "time": round(r.timestamp.timestamp() * 1000),
+            }
+        elif do == "stats":
+            stats = self.producers[c["producer"]].stats
+            names = ("requests", "records", "bytes", "failed", "resent", "streams", "buffered_bytes")
+            flying = ("in_flight_requests", "in_flight_records", "in_flight_bytes")
+            counted = {name: getattr(stats, name) for name in (*names, *flying)}
+            return counted | {
+                "request_records": stats.request_records.quantile(1),
+                "request_bytes": stats.request_bytes.quantile(1),
+                "latency_us": stats.latency.quantile(1),
+            }
         elif do == "end":
             asked = (self.call(client.end, c["log"], timeout=timeout) for _ in range(c.get("callers", 1)))
             return {"end": min(await asyncio.gather(*asked))}

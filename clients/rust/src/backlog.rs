@@ -12,6 +12,7 @@ use crate::producer_options::ProducerOptions;
 use crate::reason::Reason;
 use crate::records::MAX_RECORD_BYTES;
 use crate::request::{Answer, Request, State};
+use crate::stats::Stats;
 use crate::window::Window;
 use crate::wire;
 
@@ -60,6 +61,8 @@ pub(crate) struct Backlog {
     /// Permits for the bytes of the buffer. Closed when nothing is accepted any more.
     pub room: Arc<Semaphore>,
     options: Arc<ProducerOptions>,
+    /// What has been done.
+    pub counts: Stats,
     request_bytes: usize,
     requests: u64, // made so far
 }
@@ -76,6 +79,7 @@ impl Backlog {
             log_id: 0,
             last_sign: Instant::now(),
             room: Arc::new(Semaphore::new(options.buffer_bytes)),
+            counts: Stats::default(),
             request_bytes: options.max_request_bytes.min(options.buffer_bytes).min(MAX_RECORD_BYTES),
             options,
             requests: 0,
@@ -160,12 +164,26 @@ impl Backlog {
         let low_water = self.window.low_water();
         let request = &mut self.window.flight[self.window.sent];
         self.window.sent += 1;
+        self.counts.resent += u64::from(request.sent.is_some());
         request.sent.get_or_insert_with(Instant::now);
         let mut message = request.message();
         message.head.low_water = if request.place.session == 0 { 0 } else { low_water };
         message.head.log_id = self.log_id;
         message.head.writer_term = self.options.writer_term;
         Sendable::Now(message)
+    }
+
+    /// What has been done and is under way.
+    pub fn stats(&self) -> Stats {
+        let flying = || self.window.waiting();
+        let free = self.room.available_permits();
+        Stats {
+            in_flight_requests: flying().count(),
+            in_flight_records: flying().map(|r| r.count).sum(),
+            in_flight_bytes: flying().map(|r| r.size).sum(),
+            buffered_bytes: self.options.buffer_bytes.saturating_sub(free),
+            ..self.counts.clone()
+        }
     }
 
     /// Moves the candidate into the window and numbers its records.
@@ -202,9 +220,12 @@ impl Backlog {
         let count: i128 = ranges.iter().map(|r| i128::from(r.end) - i128::from(r.first)).sum();
         let fits = count == request.count as i128 && ranges.iter().all(|r| r.first <= r.end);
         if fits {
+            let took = request.sent.map(|sent| sent.elapsed()).unwrap_or_default();
+            self.counts.appended(request.count, request.size, took);
             request.settle(ranges.iter().flat_map(|r| r.first..r.end));
         } else {
             let error = Error::new(Reason::OutcomeForgotten, "the answer does not fit the request");
+            self.counts.failed += request.count as u64;
             request.fail(&error.with_outcome(Outcome::Done));
         }
         self.leave();
@@ -214,6 +235,7 @@ impl Backlog {
     /// Gives the records of the oldest request in flight an error.
     pub fn settle_error(&mut self, error: &Error) {
         if let Some(request) = self.window.flight.front_mut() {
+            self.counts.failed += request.count as u64;
             request.fail(error);
             self.leave();
         }
@@ -268,6 +290,7 @@ impl Backlog {
         for (n, request) in waiting.chain(&mut unsealed).enumerate() {
             let own = refused.map_or(n == 0, |id| id == request.id);
             let outcome = request.outcome;
+            self.counts.failed += request.count as u64;
             request.fail(&if own { error.clone().with_outcome(outcome) } else { Error::behind(error, outcome) });
             self.room.add_permits(request.permits);
         }

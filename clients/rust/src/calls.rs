@@ -59,6 +59,8 @@ methods! {
     SET_HOLD: "LogService/SetHold" (SetHoldRequest) -> SetHoldResponse,
     KEEP_HOLD: "LogService/KeepHold" (KeepHoldRequest) -> KeepHoldResponse,
     RELEASE_HOLD: "LogService/ReleaseHold" (ReleaseHoldRequest) -> ReleaseHoldResponse,
+    DIGEST: "LogService/Digest" (DigestRequest) -> DigestResponse,
+    PROVE: "LogService/Prove" (ProveRequest) -> ProveResponse,
     ACQUIRE_WRITER: "LogService/AcquireWriter" (AcquireWriterRequest) -> AcquireWriterResponse,
 }
 

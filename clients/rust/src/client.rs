@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::admin::{Admin, Place};
 use crate::call::Call;
 use crate::calls::Calls;
+use crate::digests::{self, Digest, Source};
 use crate::encryption::{Security, Tls, TlsFiles};
 use crate::ends;
 use crate::environment::environment;
@@ -16,6 +17,7 @@ use crate::producer::Producer;
 use crate::producer_options::ProducerOptions;
 use crate::read_options::ReadOptions;
 use crate::reader::Reader;
+use crate::records::Record;
 use crate::token::Token;
 
 /// Is called with a log and an error whenever a producer or reader of it cannot continue and tries
@@ -136,6 +138,28 @@ impl Client {
     pub fn end(&self, log: &str) -> Call<'static, i64> {
         let (calls, log) = (self.calls.clone(), log.to_string());
         Call::new(move |deadline| async move { deadline.bound(Outcome::NotDone, ends::end(calls, log)).await })
+    }
+
+    /// The digest of a log as of an offset from its start to its end; none: its end.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Precondition`](crate::Reason::Precondition): there was none yet.
+    pub fn digest(&self, log: &str, at: Option<i64>, source: Source) -> Call<'static, Digest> {
+        let (calls, log) = (self.calls.clone(), log.to_string());
+        Call::new(move |deadline| digests::digest(calls, log, at, source, deadline))
+    }
+
+    /// Returns a record once it is proved to be in the log that has the hash of a trusted digest as
+    /// of its `at`: [`Digest::trusted`].
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Unproven`](crate::Reason::Unproven): what the server sent does not prove it.
+    /// [`Reason::Unsupported`](crate::Reason::Unsupported): it is proved, but compressed.
+    pub fn prove(&self, log: &str, offset: i64, trusted: Digest, source: Source) -> Call<'static, Record> {
+        let (calls, log) = (self.calls.clone(), log.to_string());
+        Call::new(move |deadline| digests::prove(calls, log, offset, trusted, source, deadline))
     }
 
     /// Sets a hold as [`Admin::set_hold`] does and, if it has a lease, renews that until it is

@@ -14,6 +14,7 @@ use crate::producer_session::ProducerSession;
 use crate::records::{NewRecord, check_size, check_time};
 use crate::rounds::Rounds;
 use crate::shared::Shared;
+use crate::stats::Stats;
 use crate::wire;
 
 /// Appends records to one log: pipelined, in the order they were given, each at most once.
@@ -166,6 +167,11 @@ impl Producer {
     /// to 0 in another epoch or session when one fails, unless `end_on_failure` is set.
     pub fn position(&self) -> Position {
         self.shared.backlog().position()
+    }
+
+    /// What the producer has done and is doing, as of now.
+    pub fn stats(&self) -> Stats {
+        self.shared.backlog().stats()
     }
 
     /// The session now; none without one.

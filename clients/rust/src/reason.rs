@@ -101,6 +101,8 @@ reasons! {
     FilterInvalid = "FILTER_INVALID",
     /// The expression of a filter fails on a record.
     FilterFailed = "FILTER_FAILED",
+    /// What a server sent does not prove that the record is in the log.
+    Unproven = "UNPROVEN",
     /// No node answered, or the connection broke.
     Unreachable = "UNREACHABLE",
     /// A record had no answer within [`ProducerOptions::record_timeout`](crate::ProducerOptions::record_timeout).

@@ -109,6 +109,7 @@ impl Rounds {
         }
         let channel = self.route.connect(&self.calls).await?;
         self.session.reopen().await?;
+        self.shared.backlog().counts.streams += 1;
         Ok(AppendStream::new(&self.calls, channel, self.shown.header()?))
     }
 

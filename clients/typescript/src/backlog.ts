@@ -3,6 +3,7 @@ import { behind, closed, invalid, type Position, StrandlineError } from "./error
 import type { Record as WireRecord } from "./generated/strandline/v1/log.js";
 import { Queue } from "./queue.js";
 import { maxRecordBytes, payload, type Session, sizeOf } from "./records.js";
+import { Counts, type Stats } from "./stats.js";
 import { Request, type Waiter, Window } from "./window.js";
 
 /** How a producer sends. */
@@ -103,6 +104,8 @@ export class Backlog {
   /** Called when there is something to send. */
   onChange = () => {};
   #buffered = 0;
+  /** What has been done. */
+  readonly counts = new Counts();
   /** Those who wait for room: first come, first served. */
   readonly #waiting = new Queue<Waiting>();
   #waitingBytes = 0;
@@ -250,14 +253,37 @@ export class Backlog {
     this.onChange();
   }
 
+  /** What has been done and is under way. */
+  stats(): Stats {
+    const { failed, resent, streams, requestRecords, requestBytes, latencyMicros } = this.counts;
+    const flying = this.window.waiting();
+    return {
+      inFlightRequests: flying.length,
+      inFlightRecords: flying.reduce((sum, r) => sum + r.count, 0),
+      inFlightBytes: flying.reduce((sum, r) => sum + r.size, 0),
+      bufferedBytes: this.#buffered,
+      requests: requestRecords.count,
+      records: requestRecords.sum,
+      bytes: requestBytes.sum,
+      failed,
+      resent,
+      streams,
+      requestRecords: requestRecords.copy(),
+      requestBytes: requestBytes.copy(),
+      latencyMicros: latencyMicros.copy(),
+    };
+  }
+
   /** Gives the records of a request their offsets. */
   settle(r: Request, offsets: number[]): void {
+    this.counts.appended(r.count, r.size, performance.now() - r.sent);
     for (const [i, waiter] of r.waiters.entries()) waiter.resolve(offsets[i] as number);
     for (const done of r.settled) done();
   }
 
   /** Gives the records of a request an error. One in doubt gets its place for Admin.resolve. */
   settleError(r: Request, error: StrandlineError): void {
+    this.counts.failed += r.count;
     for (const [i, waiter] of r.waiters.entries()) waiter.reject(this.inDoubt([r, i], error));
     for (const done of r.settled) done();
   }

@@ -71,6 +71,8 @@ export const methods = {
   setHold: method("LogService/SetHold", log.SetHoldRequest, log.SetHoldResponse),
   keepHold: method("LogService/KeepHold", log.KeepHoldRequest, log.KeepHoldResponse),
   releaseHold: method("LogService/ReleaseHold", log.ReleaseHoldRequest, log.ReleaseHoldResponse),
+  digest: method("LogService/Digest", log.DigestRequest, log.DigestResponse),
+  prove: method("LogService/Prove", log.ProveRequest, log.ProveResponse),
   acquireWriter: method("LogService/AcquireWriter", log.AcquireWriterRequest, log.AcquireWriterResponse),
 };
 

@@ -5,6 +5,7 @@ import { Admin } from "./admin.js";
 import type { ProducerOptions } from "./backlog.js";
 import { type Bound, Calls } from "./calls.js";
 import { header } from "./check.js";
+import { type Digest, type DigestOptions, digest, prove } from "./digests.js";
 import { Ends } from "./ends.js";
 import { fromEnvironment } from "./environment.js";
 import { cancelled, invalid, StrandlineError } from "./errors.js";
@@ -12,7 +13,7 @@ import { KeptHold } from "./keptHold.js";
 import { Peers, wrongAddress } from "./peers.js";
 import { Producer } from "./producer.js";
 import { Reader, type ReaderOptions } from "./reader.js";
-import type { Hold } from "./records.js";
+import type { Hold, Record } from "./records.js";
 import { Token } from "./token.js";
 import { abortable } from "./wait.js";
 
@@ -165,6 +166,26 @@ export class Client {
     } catch (error) {
       throw error instanceof StrandlineError ? error.but({}) : error; // each caller gets one of its own
     }
+  }
+
+  /**
+   * The digest of a log as of an offset from its start to its end, or of its end. PRECONDITION: there was none yet.
+   */
+  digest(log: string, { at, ...options }: DigestOptions & { at?: number | undefined } = {}): Promise<Digest> {
+    return digest(this.#calls, log, at, options);
+  }
+
+  /**
+   * Returns a record once it is proved to be in the log that has a trusted hash as of an offset: a digest that was kept,
+   * or comes from elsewhere. UNPROVEN: what the server sent does not prove it. UNSUPPORTED: it is proved, but compressed.
+   */
+  prove(
+    log: string,
+    offset: number,
+    trusted: Pick<Digest, "hash" | "at">,
+    options: DigestOptions = {},
+  ): Promise<Record> {
+    return prove(this.#calls, log, offset, trusted, options);
   }
 
   /**

@@ -55,6 +55,8 @@ export type Reason =
   | "PERMISSION_DENIED"
   | "FILTER_INVALID"
   | "FILTER_FAILED"
+  /** What a server sent does not prove that the record is in the log. */
+  | "UNPROVEN"
   /** No node answered, or the connection broke. */
   | "UNREACHABLE"
   /** A record had no answer within the producer's recordTimeoutMs. */

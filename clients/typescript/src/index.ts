@@ -8,6 +8,7 @@ export { Admin } from "./admin.js";
 export type { ProducerOptions } from "./backlog.js";
 export type { Bound } from "./calls.js";
 export { Client, type ClientOptions, type TLS, type TLSFiles } from "./client.js";
+export type { Digest, DigestOptions } from "./digests.js";
 export { type Outcome, type Position, type Reason, StrandlineError } from "./errors.js";
 export type { Bytes, Filter, Projection } from "./filters.js";
 export { KeptHold } from "./keptHold.js";
@@ -30,4 +31,5 @@ export {
   type ResolveState,
   type Session,
 } from "./records.js";
+export { Histogram, type Stats } from "./stats.js";
 export { tokenFile } from "./token.js";

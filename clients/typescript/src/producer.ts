@@ -5,6 +5,7 @@ import { cancelled, invalid, type Position } from "./errors.js";
 import { type Appendable, type Session, toWire } from "./records.js";
 import { Rounds } from "./rounds.js";
 import { ProducerSession } from "./session.js";
+import type { Stats } from "./stats.js";
 import { abortable } from "./wait.js";
 import { Request } from "./window.js";
 
@@ -124,6 +125,11 @@ export class Producer {
   /** Closes the producer at the end of an `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** What the producer has done and is doing, as of now. */
+  get stats(): Stats {
+    return this.#backlog.stats();
   }
 
   /**

@@ -160,6 +160,7 @@ export class Rounds {
       if (this.#stream === stream && !this.#over.signal.aborted) this.#take(answer);
     });
     this.#stream = stream;
+    this.backlog.counts.streams++;
     this.#named = false;
     this.#wake();
   }
@@ -170,6 +171,7 @@ export class Rounds {
     while (this.#stream && !this.#over.signal.aborted) {
       const r = window.unsent() ?? this.#seal();
       if (!r) return;
+      if (r.sent) this.backlog.counts.resent++;
       r.sent ||= performance.now();
       const message: AppendRequest = {
         ...AppendRequest.fromPartial({}),

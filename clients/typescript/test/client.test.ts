@@ -1,6 +1,7 @@
 // What needs no server. Everything else is in the scenarios, which the runner beside this plays.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -19,6 +20,7 @@ import {
 } from "@grpc/grpc-js";
 import { Backlog, complete } from "../src/backlog.js";
 import { methods } from "../src/calls.js";
+import { check, recordOf } from "../src/digests.js";
 import { fromRefusal, fromRpc } from "../src/errors.js";
 import { ErrorInfo, Status } from "../src/generated/status.js";
 import { CreateLogResponse, ListLogsResponse } from "../src/generated/strandline/v1/catalog.js";
@@ -40,7 +42,7 @@ import {
   ResolveResponse,
   ResolveState,
 } from "../src/generated/strandline/v1/session.js";
-import { Client, StrandlineError, tokenFile } from "../src/index.js";
+import { Client, Histogram, StrandlineError, tokenFile } from "../src/index.js";
 import { Pauses } from "../src/peers.js";
 import { Queue } from "../src/queue.js";
 import { toWire } from "../src/records.js";
@@ -810,4 +812,62 @@ test("the application hears of trouble and of its end", async () => {
   process.once("warning", () => {});
   assert.equal((await client.read("orders", { offset: 0, anyReplica: true }).next()).value?.offset, 0);
   assert.deepEqual(heard, ["orders", "UNREACHABLE", "orders", undefined]);
+});
+
+test("a batch is proved at its place and nowhere else", () => {
+  const lines = readFileSync("../../internal/digest/testdata/vector.txt", "utf8").trim().split("\n");
+  const batches = lines.map((line) => Buffer.from(line.split(" ")[0] as string, "hex"));
+  const root = Buffer.from(lines.at(-1)?.split(" ")[1] as string, "hex");
+  const hash = (...parts: Buffer[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
+  const leaves = batches.map((b) => hash(Buffer.of(0), b.subarray(0, 8), hash(b.subarray(21))));
+  const node = (left: Buffer, right: Buffer) => hash(Buffer.of(1), left, right);
+  const [a, b, c, d, e] = leaves as [Buffer, Buffer, Buffer, Buffer, Buffer];
+  const [ab, cd] = [node(a, b), node(c, d)];
+  const paths = [[b, cd, e], [a, cd, e], [d, ab, e], [c, ab, e], [node(ab, cd)]];
+  for (const [number, path] of paths.entries()) {
+    const batch = batches[number] as Buffer;
+    check(batch, number, 5, path, root);
+    const flipped = (at: number) => {
+      const copy = Buffer.from(batch);
+      copy[at] = (copy[at] as number) ^ 1;
+      return copy;
+    };
+    const wrong: Parameters<typeof check>[] = [
+      [batch.subarray(0, 60), number, 5, path, root],
+      [flipped(batch.length - 1), number, 5, path, root],
+      [flipped(7), number, 5, path, root],
+      [batch, (number + 1) % 5, 5, path, root],
+      [batch, number, 100, path, root],
+      [batch, 5, 5, path, root],
+      [batch, number, 5, path.slice(1), root],
+      [batch, number, 5, [...path, a], root],
+      [batch, number, 5, [...path.slice(1), Buffer.from("short")], root],
+      [batch, number, 5, path, a],
+    ];
+    for (const given of wrong) assert.throws(() => check(...given), reason("UNPROVEN"));
+  }
+  const fourth = batches[3] as Buffer;
+  const record = recordOf(fourth, 8);
+  assert.deepEqual(
+    [record.value?.toString(), record.key?.toString(), record.timestamp.getTime()],
+    ["batch 3, record 2", "key", 1_700_000_000_002],
+  );
+  for (const offset of [5, 10]) assert.throws(() => recordOf(fourth, offset), reason("UNPROVEN"));
+  assert.throws(() => recordOf(fourth.subarray(0, 63), 8), reason("UNPROVEN"));
+  assert.throws(() => recordOf(batches[2] as Buffer, 3), reason("UNSUPPORTED"));
+});
+
+test("a quantile is at most an eighth too high, and a copy stays as it is", () => {
+  const histogram = new Histogram();
+  assert.deepEqual([histogram.mean, histogram.quantile(0.5)], [0, 0]);
+  const values = Array.from({ length: 1000 }, (_, n) => Math.floor((((n * 7919) % 1000) + 1) * 1.02 ** (n % 1000)));
+  for (const value of values) histogram.record(value);
+  values.sort((one, other) => one - other);
+  const copy = histogram.copy();
+  histogram.record(2 ** 52);
+  assert.equal(copy.count, 1000);
+  for (const q of [0, 0.5, 0.9, 0.99, 1]) {
+    const exact = values[Math.min(999, Math.floor(q * 1000))] as number;
+    assert.ok(exact <= copy.quantile(q) && copy.quantile(q) <= exact * 1.125, `${q}: ${exact} ${copy.quantile(q)}`);
+  }
 });

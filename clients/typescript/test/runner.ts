@@ -307,6 +307,33 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
     case "close-hold":
     case "await-hold":
       return keepHold(client, c, signal);
+    case "digest":
+      return client.digest(c.log, { at: number(c, "until_offset"), known: c.known === true, signal });
+    case "prove": {
+      const trusted = { hash: c.hash as string, at: number(c, "until_offset") as number };
+      const r = await client.prove(c.log, number(c, "offset") as number, trusted, { known: c.known === true, signal });
+      const headers = r.headers.map((h) => `${h.key}=${h.value?.toString() ?? ""}`).join(",") || null;
+      const [value, key] = [r.value?.toString() ?? null, r.key?.toString() ?? null];
+      return { offset: r.offset, value, key, headers, time: r.timestamp.getTime() };
+    }
+    case "stats": {
+      const s = producer.stats;
+      return {
+        in_flight_requests: s.inFlightRequests,
+        in_flight_records: s.inFlightRecords,
+        in_flight_bytes: s.inFlightBytes,
+        buffered_bytes: s.bufferedBytes,
+        requests: s.requests,
+        records: s.records,
+        bytes: s.bytes,
+        failed: s.failed,
+        resent: s.resent,
+        streams: s.streams,
+        request_records: s.requestRecords.quantile(1),
+        request_bytes: s.requestBytes.quantile(1),
+        latency_us: s.latencyMicros.quantile(1),
+      };
+    }
     case "end": {
       const asked = Array.from({ length: number(c, "callers") ?? 1 }, () => client.end(c.log, { signal }));
       return { end: Math.min(...(await Promise.all(asked))) };

@@ -16,6 +16,7 @@ strandline.sync has the same without asyncio. Every error is an Error.
 
 from strandline.admin import Admin
 from strandline.client import TLS, Client
+from strandline.digests import Digest
 from strandline.errors import (
     BehindFailed,
     Busy,
@@ -50,6 +51,7 @@ from strandline.errors import (
     TimedOut,
     TooLarge,
     Unauthenticated,
+    Unproven,
     Unreachable,
 )
 from strandline.filters import Filter, Projection
@@ -69,6 +71,7 @@ from strandline.records import (
     ResolveState,
     Session,
 )
+from strandline.stats import Histogram, Stats
 from strandline.token import token_file
 
 __all__ = [
@@ -82,6 +85,7 @@ __all__ = [
     "Closed",
     "Corrupt",
     "DataLost",
+    "Digest",
     "Durability",
     "EndMismatch",
     "Error",
@@ -91,6 +95,7 @@ __all__ = [
     "FilterInvalid",
     "Full",
     "Held",
+    "Histogram",
     "Hold",
     "HoldNotFound",
     "Invalid",
@@ -122,9 +127,11 @@ __all__ = [
     "SessionNotFound",
     "Stale",
     "StaleEpoch",
+    "Stats",
     "TimedOut",
     "TooLarge",
     "Unauthenticated",
+    "Unproven",
     "Unreachable",
     "token_file",
 ]

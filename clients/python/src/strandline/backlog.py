@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from strandline.bounded import Late, bounded
 from strandline.errors import Error, Outcome, Position, behind, closed, deadline, time_span, whole
 from strandline.records import MAX_RECORD_BYTES, OVERHEAD, Record, Session
+from strandline.stats import Stats
 from strandline.v1 import log_pb2
 from strandline.window import Request, State, Window
 
@@ -77,6 +78,7 @@ class Backlog:
         self.last_sign = time.monotonic()
         self._request_bytes = min(options.max_request_bytes, options.buffer_bytes, MAX_RECORD_BYTES)
         self._buffered = 0
+        self.counts = Stats()  # what only grows
         self._waiting: deque[tuple[int, asyncio.Future[Any], Callable[[], Any]]] = deque()  # for room
 
     async def add(self, record: Record, timeout: float | None) -> tuple[Request, int]:
@@ -211,6 +213,7 @@ class Backlog:
 
     def settle(self, r: Request, offsets: Sequence[int]) -> None:
         """Gives the records of a request their offsets."""
+        self.counts._appended(r.count, r.size, time.monotonic() - r.sent)
         for future, offset in zip(r.futures, offsets, strict=True):
             if not future.done():
                 future.set_result(offset)
@@ -218,6 +221,7 @@ class Backlog:
 
     def settle_error(self, r: Request, error: Error) -> None:
         """Gives the records of a request an error. One in doubt gets its place for Admin.resolve."""
+        self.counts.failed += r.count
         for index, future in enumerate(r.futures):
             if not future.done():
                 future.set_exception(self.in_doubt(r, index, error))
@@ -282,6 +286,15 @@ class Backlog:
         if self.ended is None:
             self.ended = error.but(outcome=Outcome.NOT_DONE)
             self._admit()
+
+    def stats(self) -> Stats:
+        stats = self.counts._snapshot()
+        waiting = [r for r in self.window.flight if r.state is not State.FAILED]
+        stats.in_flight_requests = len(waiting)
+        stats.in_flight_records = sum(r.count for r in waiting)
+        stats.in_flight_bytes = sum(r.size for r in waiting)
+        stats.buffered_bytes = self._buffered
+        return stats
 
     def close(self) -> None:
         self.stop(closed("producer"))

@@ -29,7 +29,7 @@ METHODS = {
     "SessionService": ("OpenSession", "KeepSession", "CloseSession", "Resolve"),
     "LogService": (
         *("Append", "Read", "Trim", "GetInfo", "WatchInfo", "AcquireWriter"),
-        *("SetHold", "KeepHold", "ReleaseHold"),
+        *("SetHold", "KeepHold", "ReleaseHold", "Digest", "Prove"),
     ),
 }
 PATHS = {name: f"/strandline.v1.{service}/{name}" for service, names in METHODS.items() for name in names}

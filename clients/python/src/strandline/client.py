@@ -15,6 +15,7 @@ import grpc
 from strandline.admin import Admin, place
 from strandline.backlog import ProducerOptions
 from strandline.calls import Calls, within
+from strandline.digests import Digest, digest, prove
 from strandline.ends import Ends
 from strandline.environment import environment
 from strandline.errors import Error, Outcome, Position, invalid, time_span
@@ -24,6 +25,7 @@ from strandline.kept_hold import KeptHold
 from strandline.peers import Peers, check_address, check_process
 from strandline.producer import Producer
 from strandline.reader import Reader, ReaderOptions
+from strandline.records import Record
 from strandline.token import Token, check_token
 
 
@@ -178,6 +180,22 @@ class Client:
         acknowledged before lies below. Callers share calls: those who come while one is under way are
         answered together by the next."""
         return await within(timeout, self._ends.end(log), Outcome.NOT_DONE)
+
+    async def digest(
+        self, log: str, at: int | None = None, *, known: bool = False, timeout: float | None = None
+    ) -> Digest:
+        """The digest of a log as of an offset from its start to its end; None: its end. Precondition: there
+        was none yet. With known it is of what the replica of the first address that answers knows to be
+        committed, which may be less than others do; that needs no leader."""
+        return await within(timeout, digest(self._calls, log, at, known), Outcome.NOT_DONE)
+
+    async def prove(
+        self, log: str, offset: int, trusted: Digest, *, known: bool = False, timeout: float | None = None
+    ) -> Record:
+        """Returns a record once it is proved to be in the log that has the hash of trusted as of its at:
+        a digest that was kept, or comes from elsewhere. Unproven: what the server sent does not prove it.
+        Error with reason UNSUPPORTED: it is proved, but compressed. known is as for digest."""
+        return await within(timeout, prove(self._calls, log, offset, trusted, known), Outcome.NOT_DONE)
 
     async def hold(
         self,

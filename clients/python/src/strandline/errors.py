@@ -357,6 +357,12 @@ class BehindFailed(Error):
     REASON = "BEHIND_FAILED"
 
 
+class Unproven(Error):
+    """What a server sent does not prove that the record is in the log."""
+
+    REASON = "UNPROVEN"
+
+
 def _copied(
     reason: str,
     message: str,

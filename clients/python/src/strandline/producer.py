@@ -15,6 +15,7 @@ from strandline.errors import Error, Outcome, Position, closed, deadline, invali
 from strandline.records import Record, Session
 from strandline.rounds import Rounds
 from strandline.session import ProducerSession
+from strandline.stats import Stats
 
 T = TypeVar("T")
 
@@ -120,6 +121,11 @@ class Producer:
         """Where the producer stands in its session. It moves with every record that is accepted; and
         to 0 in another epoch or session when one fails, unless end_on_failure is set."""
         return self._backlog.position()
+
+    @property
+    def stats(self) -> Stats:
+        """What the producer has done and is doing, as of now."""
+        return self._backlog.stats()
 
     @property
     def session(self) -> Session | None:

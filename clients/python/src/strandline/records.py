@@ -57,11 +57,15 @@ _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 def _moment(stamp: timestamp_pb2.Timestamp) -> datetime:
+    return moment(stamp.seconds, stamp.nanos)
+
+
+def moment(seconds: int, nanos: int) -> datetime:
     # Producers may write any number, such as microseconds in the place of milliseconds.
     try:
-        return _EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:
-        return (datetime.min if stamp.seconds < 0 else datetime.max).replace(tzinfo=timezone.utc)
+        return (datetime.min if seconds < 0 else datetime.max).replace(tzinfo=timezone.utc)
 
 
 def _read(r: log_pb2.Record) -> Record:

@@ -122,6 +122,7 @@ class Rounds:
             request_serializer=log_pb2.AppendRequest.SerializeToString,
             response_deserializer=log_pb2.AppendResponse.FromString,
         )(metadata=metadata)
+        self._backlog.counts.streams += 1
         receiving = asyncio.create_task(self._receive(call))
         try:
             await self._send(call)
@@ -144,6 +145,7 @@ class Rounds:
                 m.low_water = 0
             self._window.sent += 1
             r.sends += 1
+            self._backlog.counts.resent += r.sends > 1
             r.sent = r.sent or time.monotonic()
             try:
                 await call.write(m)

@@ -27,11 +27,13 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import strandline
+from strandline.digests import Digest
 from strandline.environment import environment
 from strandline.errors import Closed, Error, Outcome, Position, closed, deadline
 from strandline.holds import Hold
 from strandline.peers import check_process
 from strandline.records import LogConfig, LogInfo, Record, Resolution, Session
+from strandline.stats import Stats
 
 T = TypeVar("T")
 
@@ -223,6 +225,19 @@ class Client:
         """strandline.Client.end."""
         return self._loop.run(self._client.end(log, timeout=timeout))
 
+    def digest(
+        self, log: str, at: int | None = None, *, known: bool = False, timeout: float | None = None
+    ) -> Digest:
+        """strandline.Client.digest."""
+        return self._loop.run(self._client.digest(log, at, known=known, timeout=timeout))
+
+    def prove(
+        self, log: str, offset: int, trusted: Digest, *, known: bool = False, timeout: float | None = None
+    ) -> Record:
+        """strandline.Client.prove."""
+        proving = self._client.prove(log, offset, trusted, known=known, timeout=timeout)
+        return self._loop.run(proving)
+
     def hold(
         self,
         log: str,
@@ -365,6 +380,11 @@ class Producer:
     def position(self) -> Position:
         """Where the producer stands in its session."""
         return self._ask(lambda: self._producer.position)
+
+    @property
+    def stats(self) -> Stats:
+        """What the producer has done and is doing, as of now."""
+        return self._ask(lambda: self._producer.stats)
 
     @property
     def session(self) -> Session | None:

@@ -17,7 +17,8 @@ use futures_util::future::{join_all, maybe_done};
 use futures_util::poll;
 use serde_json::{Value, json};
 use strandline::{
-    Batch, Client, ClientOptions, Error, KeptHold, Producer, ProducerOptions, Sessions, TlsFiles, Token, TroubleHandler,
+    Batch, Client, ClientOptions, Digest, Error, KeptHold, Producer, ProducerOptions, Sessions, Source, Stats,
+    TlsFiles, Token, TroubleHandler,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -101,7 +102,7 @@ impl Runner {
                 name(&self.producers, c.text("producer"), Arc::new(producer));
                 return Ok(shown(at));
             }
-            "append" | "batch" | "flush" | "close" | "position" => {
+            "append" | "batch" | "flush" | "close" | "position" | "stats" => {
                 let producer = named(&self.producers, c.text("producer"));
                 return produce(&producer, c).await;
             }
@@ -109,6 +110,21 @@ impl Runner {
                 let mut made = named(&self.clients, c.text("client")).read(c.text("log"), read_options(c))?;
                 c.bound(made.open()).await?;
                 name(&self.readers, reader, Arc::new(Reading::new(made)));
+            }
+            "digest" => {
+                let client = named(&self.clients, c.text("client"));
+                let d = c.bound(client.digest(c.text("log"), c.number("until_offset"), source(c))).await?;
+                return Ok(json!({
+                    "hash": d.hash.to_string(), "at": d.at, "from": d.from, "covered": d.covered,
+                    "batches": d.batches, "start": d.start, "end": d.end,
+                }));
+            }
+            "prove" => {
+                let client = named(&self.clients, c.text("client"));
+                let trusted = Digest::trusted(c.text("hash").parse()?, c.number("until_offset").unwrap_or(0));
+                let offset = c.number("offset").unwrap_or(0);
+                let r = c.bound(client.prove(c.text("log"), offset, trusted, source(c))).await?;
+                return Ok(reading::proved(&r));
             }
             "read" => return named(&self.readers, reader).read(c).await,
             "await-progress" => {
@@ -220,6 +236,10 @@ fn producer_options(c: &Command) -> ProducerOptions {
     }
 }
 
+fn source(c: &Command) -> Source {
+    if c.is("known") { Source::Known } else { Source::Leader }
+}
+
 async fn produce(producer: &Producer, c: &Command) -> Result<Value, Error> {
     match c.text("do") {
         "append" => return Ok(append(producer, c).await),
@@ -231,9 +251,21 @@ async fn produce(producer: &Producer, c: &Command) -> Result<Value, Error> {
         }
         "flush" => c.bound(producer.flush()).await?,
         "close" => c.bound(producer.close()).await?,
+        "stats" => return Ok(counted(&producer.stats())),
         _ => return Ok(shown(producer.position())),
     }
     Ok(Value::Null)
+}
+
+fn counted(s: &Stats) -> Value {
+    json!({
+        "in_flight_requests": s.in_flight_requests, "in_flight_records": s.in_flight_records,
+        "in_flight_bytes": s.in_flight_bytes, "buffered_bytes": s.buffered_bytes,
+        "requests": s.request_records.count, "records": s.request_records.sum, "bytes": s.request_bytes.sum,
+        "failed": s.failed, "resent": s.resent, "streams": s.streams,
+        "request_records": s.request_records.quantile(1.0), "request_bytes": s.request_bytes.quantile(1.0),
+        "latency_us": s.latency_micros.quantile(1.0),
+    })
 }
 
 /// Appends without waiting, each record of its own, and answers when all have their answers.

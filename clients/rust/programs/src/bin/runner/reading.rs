@@ -65,6 +65,14 @@ impl Reading {
     }
 }
 
+/// A record that has been proved.
+pub fn proved(r: &Record) -> Value {
+    let time = r.timestamp.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    json!({
+        "offset": r.offset, "value": text(&r.value), "key": text(&r.key), "headers": headers(&r.headers), "time": time,
+    })
+}
+
 fn text(bytes: &Option<Bytes>) -> Value {
     bytes.as_deref().map(|bytes| String::from_utf8_lossy(bytes)).into()
 }

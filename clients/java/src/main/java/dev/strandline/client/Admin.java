@@ -4,6 +4,7 @@ import dev.strandline.v1.WatchInfoRequest;
 import dev.strandline.v1.WatchInfoResponse;
 import java.time.Duration;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Flow;
 import java.util.concurrent.Future;
@@ -115,6 +116,38 @@ public final class Admin {
    */
   public CompletableFuture<Void> deleteLog(String name) {
     return run(bound -> verbs.deleteLog(name, bound));
+  }
+
+  /** The digest of a log as of its end. PRECONDITION: there was none yet. */
+  public CompletableFuture<Digest> digest(String log) {
+    return call(bound -> verbs.digest(log, OptionalLong.empty(), false, bound));
+  }
+
+  /** The same as of an offset from its start to its end. */
+  public CompletableFuture<Digest> digest(String log, long at) {
+    return call(bound -> verbs.digest(log, OptionalLong.of(at), false, bound));
+  }
+
+  /**
+   * The same of what the replica of the first address that answers knows to be committed, which may
+   * be less than others do; it needs no leader. Empty: as of the end that it knows.
+   */
+  public CompletableFuture<Digest> knownDigest(String log, OptionalLong at) {
+    return call(bound -> verbs.digest(log, at, true, bound));
+  }
+
+  /**
+   * Gives a record once it is proved to be in the log that has the hash of a trusted digest as of
+   * its offset: {@link Digest#trusted}. UNPROVEN: what the server sent does not prove it.
+   * UNSUPPORTED: it is proved, but compressed.
+   */
+  public CompletableFuture<LogRecord> prove(String log, long offset, Digest trusted) {
+    return call(bound -> verbs.prove(log, offset, trusted, false, bound));
+  }
+
+  /** The same by the replica that {@link #knownDigest} asks. */
+  public CompletableFuture<LogRecord> proveKnown(String log, long offset, Digest trusted) {
+    return call(bound -> verbs.prove(log, offset, trusted, true, bound));
   }
 
   /** Describes a log. */

@@ -31,8 +31,16 @@ final class Backlog {
   private final Deque<Request> queue = new ArrayDeque<>(); // full, not sent yet; oldest first
   private final Deque<Room> waiting = new ArrayDeque<>(); // first come, first served
   private final Deque<Runnable> outcomes = new ArrayDeque<>(); // to be delivered
-  private final long requestBytes;
+  private final long mostRequestBytes;
   private long buffered;
+
+  // What has been done.
+  private final Histogram requestRecords = new Histogram();
+  private final Histogram requestBytes = new Histogram();
+  private final Histogram latencyMicros = new Histogram();
+  private long failed; // records
+  private long resent; // requests
+  private long streams;
 
   /** Of the request that was accepted last. */
   private CompletableFuture<Void> settled = CompletableFuture.completedFuture(null);
@@ -62,7 +70,7 @@ final class Backlog {
   Backlog(ProducerOptions options) {
     this.options = options;
     window = new Window(options.maxInFlight, options.maxInFlightBytes);
-    requestBytes =
+    mostRequestBytes =
         Math.min(Math.min(options.maxRequestBytes, options.bufferBytes), NewRecord.MAX_BYTES);
   }
 
@@ -76,7 +84,7 @@ final class Backlog {
   }
 
   private Place put(Record record, CompletableFuture<Long> future, long size) {
-    if (forming != null && forming.size + size > requestBytes) {
+    if (forming != null && forming.size + size > mostRequestBytes) {
       enqueueForming();
     }
     if (forming == null) {
@@ -247,8 +255,41 @@ final class Backlog {
     }
   }
 
+  /** Counts a request that is put on a stream. */
+  synchronized void sending(Request r) {
+    if (r.sent == 0) {
+      r.sent = System.nanoTime();
+    } else {
+      resent++;
+    }
+  }
+
+  /** Counts a stream that was opened. */
+  synchronized void streaming() {
+    streams++;
+  }
+
+  /** What has been done and is under way. */
+  synchronized Stats stats() {
+    List<Request> flying = window.waiting();
+    return new Stats(
+        flying.size(),
+        flying.stream().mapToLong(Request::count).sum(),
+        flying.stream().mapToLong(r -> r.size).sum(),
+        buffered,
+        failed,
+        resent,
+        streams,
+        new Histogram(requestRecords),
+        new Histogram(requestBytes),
+        new Histogram(latencyMicros));
+  }
+
   /** Gives the records of a request their offsets. */
   synchronized void settle(Request r, IntToLongFunction offsets) {
+    requestRecords.record(r.count());
+    requestBytes.record(r.size);
+    latencyMicros.record(Math.max(0, System.nanoTime() - r.sent) / 1000);
     outcomes.add(
         () -> {
           for (int i = 0; i < r.count(); i++) {
@@ -260,6 +301,7 @@ final class Backlog {
 
   /** Gives the records of a request an error. One in doubt gets its place for Admin.resolve. */
   synchronized void settleError(Request r, StrandlineException error) {
+    failed += r.count();
     List<StrandlineException> errors = new ArrayList<>(r.count());
     for (int i = 0; i < r.count(); i++) {
       errors.add(inDoubt(new Place(r, i), error));

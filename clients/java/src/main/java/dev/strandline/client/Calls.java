@@ -191,7 +191,11 @@ final class Calls {
    * when it is made twice, or the node recognises it.
    */
   <Q, A> A toLeader(String log, MethodDescriptor<Q, A> method, Q request, Bound bound) {
-    Route route = new ToLeader(this, log, false);
+    return through(new ToLeader(this, log, false), method, request, bound);
+  }
+
+  /** The same on the nodes of a route. */
+  <Q, A> A through(Route route, MethodDescriptor<Q, A> method, Q request, Bound bound) {
     return by(
         route, bound, peer -> on(peer, method, request, bound, Silence.ofCall(this, peer, route)));
   }

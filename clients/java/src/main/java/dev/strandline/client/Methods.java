@@ -14,6 +14,8 @@ import dev.strandline.v1.CreateLogRequest;
 import dev.strandline.v1.CreateLogResponse;
 import dev.strandline.v1.DeleteLogRequest;
 import dev.strandline.v1.DeleteLogResponse;
+import dev.strandline.v1.DigestRequest;
+import dev.strandline.v1.DigestResponse;
 import dev.strandline.v1.GetInfoRequest;
 import dev.strandline.v1.GetInfoResponse;
 import dev.strandline.v1.KeepHoldRequest;
@@ -24,6 +26,8 @@ import dev.strandline.v1.ListLogsRequest;
 import dev.strandline.v1.ListLogsResponse;
 import dev.strandline.v1.OpenSessionRequest;
 import dev.strandline.v1.OpenSessionResponse;
+import dev.strandline.v1.ProveRequest;
+import dev.strandline.v1.ProveResponse;
 import dev.strandline.v1.ReadRequest;
 import dev.strandline.v1.ReadResponse;
 import dev.strandline.v1.ReleaseHoldRequest;
@@ -109,6 +113,16 @@ final class Methods {
           "LogService/ReleaseHold",
           ReleaseHoldRequest.getDefaultInstance(),
           ReleaseHoldResponse.getDefaultInstance());
+  static final MethodDescriptor<DigestRequest, DigestResponse> DIGEST =
+      unary(
+          "LogService/Digest",
+          DigestRequest.getDefaultInstance(),
+          DigestResponse.getDefaultInstance());
+  static final MethodDescriptor<ProveRequest, ProveResponse> PROVE =
+      unary(
+          "LogService/Prove",
+          ProveRequest.getDefaultInstance(),
+          ProveResponse.getDefaultInstance());
   static final MethodDescriptor<AppendRequest, AppendResponse> APPEND =
       method(
           MethodType.BIDI_STREAMING,

@@ -211,6 +211,11 @@ public final class Producer implements AutoCloseable {
     return backlog.position(null);
   }
 
+  /** What the producer has done and is doing, as of now. */
+  public Stats stats() {
+    return backlog.stats();
+  }
+
   /** The session now; empty without one. */
   public Optional<Session> session() {
     synchronized (backlog) {

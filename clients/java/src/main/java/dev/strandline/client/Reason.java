@@ -71,6 +71,8 @@ public enum Reason {
   /** The expression of a filter fails on a record. */
   FILTER_FAILED,
 
+  /** What a server sent does not prove that the record is in the log. */
+  UNPROVEN,
   /** No node answered, or the connection broke. */
   UNREACHABLE,
   /** A record had no answer within {@link ProducerOptions#recordTimeout}. */

@@ -221,6 +221,7 @@ final class Rounds {
       interrupt(new Interruption(e));
       return;
     }
+    backlog.streaming();
     boolean late;
     synchronized (backlog) {
       late = round != over || round.over();
@@ -295,9 +296,7 @@ final class Rounds {
   }
 
   private AppendRequest.Builder address(Request r) {
-    if (r.sent == 0) {
-      r.sent = System.nanoTime();
-    }
+    backlog.sending(r);
     AppendRequest.Builder request =
         AppendRequest.newBuilder()
             .setLogId(backlog.logId)

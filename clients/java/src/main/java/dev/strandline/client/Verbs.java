@@ -6,6 +6,8 @@ import dev.strandline.v1.CloseSessionRequest;
 import dev.strandline.v1.ConfigureLogRequest;
 import dev.strandline.v1.CreateLogRequest;
 import dev.strandline.v1.DeleteLogRequest;
+import dev.strandline.v1.DigestRequest;
+import dev.strandline.v1.DigestResponse;
 import dev.strandline.v1.GetInfoRequest;
 import dev.strandline.v1.KeepHoldRequest;
 import dev.strandline.v1.KeepSessionRequest;
@@ -13,6 +15,8 @@ import dev.strandline.v1.ListLogsRequest;
 import dev.strandline.v1.ListLogsResponse;
 import dev.strandline.v1.OpenSessionRequest;
 import dev.strandline.v1.OpenSessionResponse;
+import dev.strandline.v1.ProveRequest;
+import dev.strandline.v1.ProveResponse;
 import dev.strandline.v1.ReadPosition;
 import dev.strandline.v1.ReleaseHoldRequest;
 import dev.strandline.v1.ResolveRequest;
@@ -22,8 +26,11 @@ import dev.strandline.v1.TrimRequest;
 import dev.strandline.v1.TrimResponse;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.UUID;
+import java.util.function.Supplier;
 
 /** The verbs of {@link Admin}, which wait for their answers. */
 final class Verbs {
@@ -34,6 +41,55 @@ final class Verbs {
 
   Verbs(Calls calls) {
     this.calls = calls;
+  }
+
+  /** A follower would answer of its own replica. */
+  private Route toDigest(String log, boolean known) {
+    return known ? new ToDialled(calls.peers) : new ToLeader(calls, log, true);
+  }
+
+  Digest digest(String log, OptionalLong at, boolean known, Bound bound) {
+    DigestRequest.Builder request = DigestRequest.newBuilder().setLog(log).setAllowStale(known);
+    at.ifPresent(request::setAt);
+    DigestResponse d =
+        asking(() -> calls.through(toDigest(log, known), Methods.DIGEST, request.build(), bound));
+    String hash = HexFormat.of().formatHex(d.getDigest().toByteArray());
+    if (d.getDigest().size() != 32) {
+      throw new StrandlineException(
+          Reason.CORRUPT, "the server answered with a digest of another length", Outcome.NOT_DONE);
+    }
+    return new Digest(
+        hash,
+        d.getAt(),
+        d.getFrom(),
+        d.getCovered(),
+        d.getBatches(),
+        d.getStartOffset(),
+        d.getEndOffset());
+  }
+
+  LogRecord prove(String log, long offset, Digest trusted, boolean known, Bound bound) {
+    byte[] root = Proof.hash(trusted.hash());
+    ProveRequest request =
+        ProveRequest.newBuilder()
+            .setLog(log)
+            .setOffset(offset)
+            .setAt(trusted.at())
+            .setAllowStale(known)
+            .build();
+    ProveResponse p =
+        asking(() -> calls.through(toDigest(log, known), Methods.PROVE, request, bound));
+    Proof.check(p.getBatch(), p.getNumber(), p.getDigest().getBatches(), p.getPathList(), root);
+    return Proof.record(p.getBatch(), offset);
+  }
+
+  /** A question has no effect. */
+  private static <A> A asking(Supplier<A> call) {
+    try {
+      return call.get();
+    } catch (StrandlineException e) {
+      throw e.with(Outcome.NOT_DONE);
+    }
   }
 
   LogInfo createLog(String name, LogConfig config, Bound bound) {

@@ -9,6 +9,7 @@ import com.google.gson.JsonObject;
 import dev.strandline.client.Admin;
 import dev.strandline.client.Client;
 import dev.strandline.client.ClientOptions;
+import dev.strandline.client.Digest;
 import dev.strandline.client.Extent;
 import dev.strandline.client.Hold;
 import dev.strandline.client.KeptHold;
@@ -25,6 +26,7 @@ import dev.strandline.client.Reader;
 import dev.strandline.client.ReaderOptions;
 import dev.strandline.client.Resolution;
 import dev.strandline.client.Session;
+import dev.strandline.client.Stats;
 import dev.strandline.client.StrandlineException;
 import dev.strandline.client.Tls;
 import dev.strandline.client.WriterTerm;
@@ -41,6 +43,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -252,6 +255,15 @@ public final class Runner {
         Optional<StrandlineException> error = holds.get(c.text("log")).done().get();
         return Map.of("reason", error.map(StrandlineException::reasonName).orElse(""));
       }
+      case "digest" -> {
+        return digest(within(client, c), c);
+      }
+      case "prove" -> {
+        return prove(within(client, c), c);
+      }
+      case "stats" -> {
+        return counted(producer.stats());
+      }
       case "end" -> {
         AtomicReference<Long> callers = new AtomicReference<>(1L);
         c.number("callers", callers::set);
@@ -262,11 +274,72 @@ public final class Runner {
         return Map.of("end", asked.stream().mapToLong(CompletableFuture::join).min().orElseThrow());
       }
       default -> {
-        Admin admin = client.admin();
-        return administer(c.timeout() == null ? admin : admin.within(c.timeout()), c);
+        return administer(within(client, c), c);
       }
     }
     return null;
+  }
+
+  private static Admin within(Client client, Command c) {
+    return c.timeout() == null ? client.admin() : client.admin().within(c.timeout());
+  }
+
+  private static Object digest(Admin admin, Command c) throws Exception {
+    String log = c.text("log");
+    AtomicReference<OptionalLong> at = new AtomicReference<>(OptionalLong.empty());
+    c.number("until_offset", n -> at.set(OptionalLong.of(n)));
+    Digest d;
+    if (c.yes("known")) {
+      d = admin.knownDigest(log, at.get()).get();
+    } else if (at.get().isPresent()) {
+      d = admin.digest(log, at.get().getAsLong()).get();
+    } else {
+      d = admin.digest(log).get();
+    }
+    Map<String, Object> said = new LinkedHashMap<>();
+    said.put("hash", d.hash());
+    said.put("at", d.at());
+    said.put("from", d.from());
+    said.put("covered", d.covered());
+    said.put("batches", d.batches());
+    said.put("start", d.start());
+    said.put("end", d.end());
+    return said;
+  }
+
+  private static Object prove(Admin admin, Command c) throws Exception {
+    Digest trusted = Digest.trusted(c.text("hash"), c.json.get("until_offset").getAsLong());
+    long offset = c.json.get("offset").getAsLong();
+    String log = c.text("log");
+    LogRecord r =
+        c.yes("known")
+            ? admin.proveKnown(log, offset, trusted).get()
+            : admin.prove(log, offset, trusted).get();
+    Map<String, Object> said = new LinkedHashMap<>();
+    said.put("offset", r.offset());
+    said.put("value", text(r.value()));
+    said.put("key", text(r.key()));
+    said.put("headers", named(r));
+    said.put("time", r.timestamp().toEpochMilli());
+    return said;
+  }
+
+  private static Object counted(Stats s) {
+    Map<String, Object> said = new LinkedHashMap<>();
+    said.put("in_flight_requests", s.inFlightRequests());
+    said.put("in_flight_records", s.inFlightRecords());
+    said.put("in_flight_bytes", s.inFlightBytes());
+    said.put("buffered_bytes", s.bufferedBytes());
+    said.put("requests", s.requestRecords().count());
+    said.put("records", s.requestRecords().sum());
+    said.put("bytes", s.requestBytes().sum());
+    said.put("failed", s.failed());
+    said.put("resent", s.resent());
+    said.put("streams", s.streams());
+    said.put("request_records", s.requestRecords().quantile(1));
+    said.put("request_bytes", s.requestBytes().quantile(1));
+    said.put("latency_us", s.latencyMicros().quantile(1));
+    return said;
   }
 
   private Client dial(Command c) {
