@@ -44,6 +44,7 @@ type options struct {
 	keepLeaders       bool
 	labels            []string
 	grpc, kafka, http []string
+	auditLogs         []string
 	tracing           trace.TracerProvider
 }
 
@@ -82,6 +83,10 @@ func WithKafka(addresses ...string) Option { return func(o *options) { o.kafka =
 // WithHTTP opens ports for metrics and health, as WithGRPC does for gRPC.
 func WithHTTP(addresses ...string) Option { return func(o *options) { o.http = addresses } }
 
+// WithAuditLog gives each node a file for its audit log, the first one to the first node: who changed something,
+// and what was refused. Nodes without have none.
+func WithAuditLog(files ...string) Option { return func(o *options) { o.auditLogs = files } }
+
 // Cluster is a cluster whose nodes run in this process. It is safe for concurrent use.
 type Cluster struct {
 	running *server.Cluster
@@ -104,6 +109,9 @@ func Open(ctx context.Context, directory string, opts ...Option) (*Cluster, erro
 	}
 	if len(o.labels) > o.nodes {
 		return nil, fmt.Errorf("embed: %d labels for %d nodes", len(o.labels), o.nodes)
+	}
+	if len(o.auditLogs) > o.nodes {
+		return nil, fmt.Errorf("embed: %d audit logs for %d nodes", len(o.auditLogs), o.nodes)
 	}
 	if err := prepare(directory, o.nodes); err != nil {
 		return nil, fmt.Errorf("embed: %w", err)
@@ -189,6 +197,9 @@ func (o options) listen(directory string, n *network) (nodes []server.Options, e
 			if err = node.CheckLabels(s.Node.Labels); err != nil {
 				return nodes, err
 			}
+		}
+		if i < len(o.auditLogs) {
+			s.AuditLog = o.auditLogs[i]
 		}
 		if s.Kafka != nil {
 			s.Node.KafkaAddress = s.Kafka.Addr().String()

@@ -145,6 +145,24 @@ func TestNodesHaveTheLabelsThatTheyAreGiven(t *testing.T) {
 	require.ErrorContains(t, err, "2 labels for 1 nodes")
 }
 
+func TestWhatIsChangedIsInTheAuditLog(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "audit.log")
+	c, err := embed.Open(t.Context(), filepath.Join(directory, "nodes"), embed.WithAuditLog(file))
+	require.NoError(t, err)
+	admin, err := c.Client()
+	require.NoError(t, err)
+	_, err = admin.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	require.NoError(t, admin.Close())
+	require.NoError(t, c.Close())
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "log/orders")
+	_, err = embed.Open(t.Context(), directory, embed.WithAuditLog(file, file))
+	require.ErrorContains(t, err, "2 audit logs for 1 nodes")
+}
+
 func TestADirectoryKeepsItsNumberOfNodes(t *testing.T) {
 	directory := t.TempDir()
 	require.NoError(t, open(t, directory, embed.WithNodes(2)).Close())

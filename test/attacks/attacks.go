@@ -70,7 +70,7 @@ var attacks = []attack{
 	{"passwords", "guesses of a password", 8, guess, honest.joins, false},
 	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil, false},
 	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins, false},
-	{"half-open", "connections that begin and say nothing more", 200, halfOpen, nil, false},
+	{"half-open", "connections that begin and say nothing more", 200, halfOpen, honest.comes, false},
 	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true},
 	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false},
 }
@@ -307,8 +307,15 @@ func idleHTTP(ctx context.Context, t target, _ int) error {
 	return nil
 }
 
+// half is the beginning of what a stream without HTTP/2 begins with.
+const half = "\xf5STR"
+
+// halfOpen begins what may become a stream on the gRPC port, or TLS on Kafka's.
 func halfOpen(ctx context.Context, t target, worker int) error {
-	return hold(ctx, []string{t.GRPC, t.Kafka}[worker%2], "\x16\x03\x01")
+	if worker%2 == 0 {
+		return hold(ctx, t.Kafka, "\x16\x03\x01")
+	}
+	return hold(ctx, t.GRPC, half)
 }
 
 // kafka calls f with a client of Kafka's protocol that logs in.

@@ -2,6 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,12 +20,13 @@ const testMemory = 64 << 20
 
 // Every attack for a moment: it is refused, the node and the attack hold little memory, and an honest client
 // is answered meanwhile, and gets what the attack is about, also when the attack has filled what it fills. What an
-// honest client notices of it is measured by `make attacks`. This machine may have any number of
-// connections, and this node has no audit log and no TLS: what bounds these has tests of its own.
+// honest client notices of it is measured by `make attacks`. This machine may have any number of connections, and this
+// node has no TLS: what bounds these has tests of its own.
 func TestAttacksAreRefusedAndHonestClientsServed(t *testing.T) {
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
-			c, at, h, err := open(t.Context(), t.TempDir(), testMemory)
+			directory := t.TempDir()
+			c, at, h, err := open(t.Context(), directory, testMemory)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
 			before := cost.Held()
@@ -40,6 +46,7 @@ func TestAttacksAreRefusedAndHonestClientsServed(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, times)
 			require.Less(t, cost.Held()-before, int64(2*testMemory), "bytes, those of the attack among them")
+			audited(t, directory)
 			if a.asks == nil {
 				return
 			}
@@ -59,4 +66,48 @@ func TestAttacksAreRefusedAndHonestClientsServed(t *testing.T) {
 			<-stays
 		})
 	}
+}
+
+// More connections than the gRPC port keeps that say too little to be sorted: the oldest make way long before
+// their time is over, and who comes then is served.
+func TestConnectionsThatSayNothingMakeWay(t *testing.T) {
+	c, at, h, err := open(t.Context(), t.TempDir(), testMemory)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	const kept, patience = 1024, 10 * time.Second
+	began := time.Now()
+	var oldest net.Conn
+	for range kept + 100 {
+		conn, err := net.Dial("tcp", at.GRPC)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, half)
+		require.NoError(t, err)
+		if oldest == nil {
+			oldest = conn
+		}
+	}
+	require.NoError(t, oldest.SetDeadline(began.Add(patience-time.Second)))
+	_, err = oldest.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, h.comes(t.Context()))
+}
+
+// audited fails if an attack has filled the audit log: each caller has so many lines in a minute, and two of them
+// begin at most while it is attacked, and a line has so many bytes.
+func audited(t *testing.T, directory string) {
+	t.Helper()
+	const lines, bytes = 2*32 + 2, 1500
+	text, err := os.ReadFile(auditLog(directory))
+	require.NoError(t, err)
+	of := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		require.Less(t, len(line), bytes, line)
+		var e struct{ Principal string }
+		require.NoError(t, json.Unmarshal([]byte(line), &e))
+		of[e.Principal]++
+	}
+	require.LessOrEqual(t, of["user/mallory"], lines)
+	require.LessOrEqual(t, of["anonymous"], lines)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -58,7 +59,7 @@ func start() error {
 
 // open makes a node that enforces rights, with what an honest client and mallory need.
 func open(ctx context.Context, directory string, memory int64) (*embed.Cluster, target, honest, error) {
-	c, err := embed.Open(ctx, directory, embed.WithMemory(memory), embed.WithGRPC("127.0.0.1:0"), embed.WithKafka("127.0.0.1:0"), embed.WithHTTP("127.0.0.1:0"))
+	c, err := embed.Open(ctx, filepath.Join(directory, "nodes"), embed.WithMemory(memory), embed.WithAuditLog(auditLog(directory)), embed.WithGRPC("127.0.0.1:0"), embed.WithKafka("127.0.0.1:0"), embed.WithHTTP("127.0.0.1:0"))
 	if err != nil {
 		return nil, target{}, honest{}, err
 	}
@@ -68,6 +69,9 @@ func open(ctx context.Context, directory string, memory int64) (*embed.Cluster, 
 	}
 	return c, t, h, nil
 }
+
+// auditLog is the file of a node below a directory.
+func auditLog(directory string) string { return filepath.Join(directory, "audit.log") }
 
 func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err error) {
 	n := c.Nodes()[0]
@@ -128,6 +132,9 @@ func (h honest) opens(ctx context.Context) error {
 	_, err = c.Admin().OpenSession(ctx, "orders", time.Minute)
 	return err
 }
+
+// comes connects with both ports, and is answered.
+func (h honest) comes(ctx context.Context) error { return errors.Join(h.opens(ctx), h.joins(ctx)) }
 
 // joins logs in by Kafka's protocol and joins a group.
 func (h honest) joins(ctx context.Context) error {
