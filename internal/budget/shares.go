@@ -57,11 +57,11 @@ func (s *Shares) Size() int64 { return s.size }
 // it receives the rest when it has a turn.
 type Inflow struct {
 	*Shares
-	Turns *Pool
+	Turns *Arriving
 }
 
 // NewInflow makes a part of so many bytes: one half is shared, the other for turns.
-func NewInflow(size int64) *Inflow { return &Inflow{NewShares(size / 2), NewPool(size / 2)} }
+func NewInflow(size int64) *Inflow { return &Inflow{NewShares(size / 2), NewArriving(size / 2)} }
 
 // Size is that of both halves. Used counts what was received in turns as well.
 func (i *Inflow) Size() int64 { return i.Shares.Size() + i.Turns.Size() }

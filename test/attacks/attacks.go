@@ -65,6 +65,7 @@ var attacks = []attack{
 	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs, nil, false},
 	{"kafka-announced", "requests that are announced and never sent, to the Kafka port, from nobody", 100, announce(18, 16<<10-400), honest.joins, false},
 	{"produce-announced", "a Produce of 64 MiB that is announced and never sent, from a user without the right to orders", 1, announceProduce, honest.appends, false},
+	{"unfinished", "requests to append to a log of one's own that begin and do not end, on streams without HTTP/2", 100, unfinished, honest.appendsMuch, false},
 	{"health-watched", "streams that watch the health, from nobody", 8, watchHealth, nil, false},
 	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP, honest.looks, false},
 	{"passwords", "guesses of a password", 8, guess, honest.joins, false},
@@ -155,11 +156,7 @@ func leanBombs(_ context.Context, t target, _ int) error {
 	if err != nil {
 		return err
 	}
-	frame := func(kind byte, payload []byte) []byte {
-		return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), kind), payload...)
-	}
-	sent := []byte("\xf5STREAM\n")
-	sent = append(sent, frame(1, []byte("/strandline.v1.LogService/Append"))...)
+	sent := begun("")
 	for range 10 {
 		sent = append(sent, frame(2, message)...)
 	}
@@ -170,6 +167,38 @@ func leanBombs(_ context.Context, t target, _ int) error {
 	}
 	return nil
 }
+
+// frame is one of a stream without HTTP/2, and begun what begins one to append.
+func frame(kind byte, payload []byte) []byte {
+	return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), kind), payload...)
+}
+
+func begun(more string) []byte {
+	return append([]byte("\xf5STREAM\n"), frame(1, []byte("/strandline.v1.LogService/Append"+more))...)
+}
+
+// unfinished begins a request of 32 MiB, sends as much of it as is taken but for the end, and stays.
+func unfinished(ctx context.Context, t target, _ int) error {
+	conn, err := net.Dial("tcp", t.GRPC)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // what the node has not read is gone with the attacker
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	head := frame(2, []byte("\x0a\x07mallory\x12\x80\x80\x80\x08")) // log, and batches of 16 MiB
+	binary.LittleEndian.PutUint32(head, 32<<20)
+	_, err = conn.Write(append(begun("\nauthorization: Bearer "+t.Token), head...))
+	for sent := 0; err == nil && sent < 16<<20; sent += len(zeros) {
+		_, err = conn.Write(zeros[:])
+	}
+	_, _ = io.Copy(io.Discard, conn)
+	return nil
+}
+
+var zeros [64 << 10]byte
 
 // say sends something and returns what comes until the connection ends.
 func say(address string, sent []byte) []byte {

@@ -122,6 +122,21 @@ func (h honest) appends(ctx context.Context) error {
 	return err
 }
 
+// appendsMuch appends a record that is larger than what a connection receives in one piece.
+func (h honest) appendsMuch(ctx context.Context) error {
+	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p, err := c.Producer(ctx, "orders")
+	if err != nil {
+		return err
+	}
+	_, err = p.Append(ctx, make([]byte, 512<<10))
+	return errors.Join(err, p.Close(ctx))
+}
+
 // opens opens a session.
 func (h honest) opens(ctx context.Context) error {
 	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))

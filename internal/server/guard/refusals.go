@@ -110,12 +110,16 @@ func payer(h *Holder) string {
 
 // Slow waits where requests of the caller that a context knows, or of who is at an address, were refused too often of
 // late, until ctx ends. It is for the next call of any, and for a refusal before that is sent.
-func (g *callers) Slow(ctx context.Context, from net.Addr) {
-	h, _ := ctx.Value(holderKey{}).(*Holder)
-	if h == nil {
-		h = newHolder("", from)
+func (g *callers) Slow(ctx context.Context, from net.Addr) { g.slow(ctx, holderOf(ctx, from)) }
+
+// Whose names the caller that a context knows, or who is at an address, by what its refusals are counted by.
+func (g *callers) Whose(ctx context.Context, from net.Addr) string { return payer(holderOf(ctx, from)) }
+
+func holderOf(ctx context.Context, from net.Addr) *Holder {
+	if h, _ := ctx.Value(holderKey{}).(*Holder); h != nil {
+		return h
 	}
-	g.slow(ctx, h)
+	return newHolder("", from)
 }
 
 // SlowRefused returns what does the same between the requests of a stream, and waits only where one of those was

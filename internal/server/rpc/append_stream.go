@@ -54,6 +54,8 @@ func NewAppendStream[T any](s *Server, stream grpc.ServerStream, limit int) Appe
 	a.Line.Within(s.options.Answers)
 	a.slowRefused = func() {}
 	if s.options.Callers != nil {
+		from, _ := shown(ctx)
+		a.inflow.belongs(s.options.Callers.Whose(ctx, from))
 		a.slowRefused = s.options.Callers.SlowRefused(ctx)
 	}
 	a.outbox = newOutbox(stream, s.options.Answers, a.inflow)

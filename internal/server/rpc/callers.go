@@ -29,6 +29,8 @@ type Callers interface {
 	// AdmitLarge refuses a caller that lacks the right a method needs, before a request of so
 	// many bytes is decoded. named returns what its first field says, a name.
 	AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error
+	// Whose names the caller by whom what a client holds is counted: who it is, else where it is.
+	Whose(ctx context.Context, from net.Addr) string
 	// Slow waits where requests of the caller, or of who is at an address, were refused too often of late, and
 	// what SlowRefused returns where some of this call's were among them, between the requests of a stream.
 	Slow(ctx context.Context, from net.Addr)

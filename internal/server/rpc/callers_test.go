@@ -52,6 +52,7 @@ func (fakeCallers) Connected(string, int, net.Addr, func()) (func(context.Contex
 }
 func (fakeCallers) AdmitLarge(context.Context, string, int, func() (string, bool)) error { return nil }
 
+func (fakeCallers) Whose(context.Context, net.Addr) string    { return "" }
 func (fakeCallers) Slow(context.Context, net.Addr)            {}
 func (fakeCallers) SlowRefused(context.Context) (slow func()) { return func() {} }
 

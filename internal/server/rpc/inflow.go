@@ -18,7 +18,8 @@ import (
 // waits with more than its share is not read on, and TCP holds its client up. Where no
 // handler waits for room, one may wait for the rest of a request: such a connection is
 // read on when it has a turn, until it is back to its share. A thousand connections
-// would otherwise each hold most of a request.
+// would otherwise each hold most of a request. One principal has as many turns as are left for all others, so one that
+// begins requests and does not end them keeps nobody else out.
 //
 // The only request of a call is small, but nobody knows that before it is there. A connection
 // without a stream of requests to append has its share of them, and where there is no room at all it
@@ -33,13 +34,15 @@ type inflow struct {
 	all *budget.Inflow
 
 	mu      sync.Mutex
-	appends int   // streams of requests to append, which are handed over
-	ahead   int64 // received and not handed over; at least 0
-	added   int64 // what HTTP/2 has added before there was a stream to append, and is not in ahead
-	stalled int   // streams whose receiver waits for room
-	turn    int64 // taken of all.Turns
-	turnEnd int64 // of ahead, up to which the turn goes
-	largest int   // request that was handed over, since the connection was quiet
+	appends int    // streams of requests to append, which are handed over
+	ahead   int64  // received and not handed over; at least 0
+	added   int64  // what HTTP/2 has added before there was a stream to append, and is not in ahead
+	stalled int    // streams whose receiver waits for room
+	holder  string // whose share of turns those of the connection are; who sent the first request of its newest stream
+	turn    int64  // taken of all.Turns
+	turnOf  string // the holder then
+	turnEnd int64  // of ahead, up to which the turn goes
+	largest int    // request that was handed over, since the connection was quiet
 	// turnAwaited gives up waiting for a turn; nil while nobody does.
 	turnAwaited context.CancelFunc
 	// sending are answers that have not been written, the last one at takenAt at the latest.
@@ -155,7 +158,7 @@ func (f *inflow) decide() decision {
 	switch {
 	case f.closed, over <= 0:
 		if f.turn > 0 {
-			f.all.Turns.Release(f.turn)
+			f.all.Turns.Release(f.turnOf, f.turn)
 			f.turn = 0
 		}
 		return read
@@ -195,7 +198,10 @@ func (f *inflow) awaitTurn() {
 		return
 	}
 	f.turnAwaited = cancel
-	turn := max(int64(f.largest), firstTurn)
+	// What is more than a quarter of all turns has no share of them: whoever began it and sent nothing more would keep
+	// out all others with as much.
+	turn := max(min(int64(f.largest), f.all.Turns.Size()/4), firstTurn)
+	holder := f.holder
 	if f.stuck() {
 		turn = max(turn, stuckTurn)
 	}
@@ -210,13 +216,13 @@ func (f *inflow) awaitTurn() {
 	})
 	f.mu.Unlock()
 
-	err := f.all.Turns.Acquire(ctx, turn)
+	err := f.all.Turns.Acquire(ctx, holder, turn)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.turnAwaited = nil
 	again.Stop()
 	if err == nil {
-		f.turn, f.turnEnd = turn, f.ahead+turn
+		f.turn, f.turnOf, f.turnEnd = turn, holder, f.ahead+turn
 		f.decide()
 	}
 }
@@ -344,6 +350,16 @@ func (f *inflow) close() {
 	}
 	f.decide()
 	f.wake()
+	f.mu.Unlock()
+}
+
+// belongs notes whose the streams are that are served from here on.
+func (f *inflow) belongs(holder string) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	f.holder = holder
 	f.mu.Unlock()
 }
 

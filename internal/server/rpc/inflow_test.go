@@ -115,6 +115,36 @@ func TestAConnectionReceivesTheRestOfARequestInItsTurn(t *testing.T) {
 	})
 }
 
+// A principal that begins requests on as many connections as it likes and never ends them leaves turns to others.
+func TestOnePrincipalThatEndsNoRequestLeavesTurnsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := budget.NewInflow(16 << 20)
+		begin := func(holder string) *inflow {
+			f := newInflow(all)
+			f.belongs(holder)
+			f.serve(1)
+			f.largest = 32 << 20 // as a request before may have been
+			come(f, 1<<20)
+			return f
+		}
+		held := 0
+		for range 40 {
+			f := begin("user/mallory")
+			defer f.close()
+			if reads(f) {
+				held++
+			}
+		}
+		require.Less(t, held, 20)
+		time.Sleep(time.Minute)
+		for range 2 {
+			alice := begin("user/alice")
+			require.True(t, reads(alice))
+			alice.close()
+		}
+	})
+}
+
 func TestCallsAreReadWhereAppendsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := budget.NewInflow(2 << 20)
