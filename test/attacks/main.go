@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"strandline.dev/client"
@@ -151,9 +152,17 @@ func (h honest) opens(ctx context.Context) error {
 // comes connects with both ports, and is answered.
 func (h honest) comes(ctx context.Context) error { return errors.Join(h.opens(ctx), h.joins(ctx)) }
 
-// joins logs in by Kafka's protocol and joins a group.
+// joins logs in by Kafka's protocol and joins a group, again where that is to be tried again: the log of offsets is
+// elected meanwhile.
 func (h honest) joins(ctx context.Context) error {
-	return kafka(h.Kafka, "alice", h.Password, func(c *kgo.Client) error { return join(ctx, c, "alice", 100) })
+	return kafka(h.Kafka, "alice", h.Password, func(c *kgo.Client) error {
+		for {
+			err := join(ctx, c, "alice", 100)
+			if !kerr.IsRetriable(err) || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
 }
 
 // looks asks whether the node lives.
