@@ -10,6 +10,7 @@ import (
 )
 
 func TestARecordIsProvedUnderADigestThatTheCallerHas(t *testing.T) {
+	t.Parallel()
 	c := embedded(t)
 	empty, err := c.Digest(t.Context(), "orders", client.DigestAtEnd)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -17,9 +18,14 @@ import (
 	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) {
+	// Clients wait for time to pass in most tests: more of them than processors go side by side.
+	_ = flag.Set("test.parallel", "8")
+	leaks.Main(m)
+}
 
 func TestADialerMakesEveryConnection(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	const name = "127.0.0.1:1" // nobody is there: only the dialer knows where it leads
 	var dialled atomic.Int64
@@ -42,6 +48,7 @@ func TestADialerMakesEveryConnection(t *testing.T) {
 // Without a server that knows other streams, asking for them costs one connection a
 // minute and nothing else; WithStreamsOverGRPC spares that.
 func TestStreamsOverGRPCNeedOneConnection(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	for want, options := range map[int64][]client.Option{1: {client.WithStreamsOverGRPC()}, 2: nil} {
 		var dialled atomic.Int64
@@ -72,6 +79,7 @@ func (f *fakeServer) WatchInfo(q *strandlinev1.WatchInfoRequest, s grpc.ServerSt
 }
 
 func TestALogIsDescribedAsTheServerDoes(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	info, err := f.client(t).Admin().Info(t.Context(), "orders")
 	require.NoError(t, err)
@@ -80,6 +88,7 @@ func TestALogIsDescribedAsTheServerDoes(t *testing.T) {
 }
 
 func TestWatchingYieldsEveryChangeAndThenTheError(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	var ends []int64
 	var last error
@@ -93,6 +102,7 @@ func TestWatchingYieldsEveryChangeAndThenTheError(t *testing.T) {
 }
 
 func TestAddressesOtherThanLoopbackNeedToBeAllowed(t *testing.T) {
+	t.Parallel()
 	for _, address := range []string{"10.1.2.3:7171", "example.com:7171", "localhost"} {
 		_, err := client.Dial([]string{address})
 		require.ErrorIs(t, err, client.ErrInvalid, address)
@@ -110,6 +120,7 @@ func TestAddressesOtherThanLoopbackNeedToBeAllowed(t *testing.T) {
 }
 
 func TestEveryReasonOfTheServerHasAName(t *testing.T) {
+	t.Parallel()
 	known := []error{
 		client.ErrInvalid, client.ErrTooLarge, client.ErrLogNotFound, client.ErrLogExists, client.ErrOffsetTrimmed,
 		client.ErrOffsetBeyondEnd, client.ErrSessionNotFound, client.ErrSessionExpired, client.ErrStaleEpoch,
@@ -127,6 +138,7 @@ func TestEveryReasonOfTheServerHasAName(t *testing.T) {
 }
 
 func TestAQuantileIsAtMostAnEighthTooHigh(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t)
 	for n := 1; n <= 100; n++ {

@@ -87,6 +87,7 @@ func (f *fakeServer) changeCluster(words ...string) error {
 // A change that an earlier try of the same call may have made is not said to have
 // been there before, nor to have failed because it is made.
 func TestAChangeOfTheClusterFindsWhatAnEarlierTryHasChanged(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		tries   []try
@@ -124,6 +125,7 @@ func TestAChangeOfTheClusterFindsWhatAnEarlierTryHasChanged(t *testing.T) {
 }
 
 func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
+	t.Parallel()
 	asked, leader := newFakeServer(t), newFakeServer(t)
 	asked.leader, asked.existed, leader.existed = leader.address, true, true
 	admin := asked.client(t).Admin()
@@ -150,6 +152,7 @@ func TestAClusterIsChangedThroughWhomeverOneAsks(t *testing.T) {
 }
 
 func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	got, err := f.client(t).Admin().ClusterStatus(t.Context())
 	require.NoError(t, err)

@@ -27,6 +27,7 @@ func embedded(t *testing.T) *client.Client {
 }
 
 func TestAHoldIsWhatItWasSetTo(t *testing.T) {
+	t.Parallel()
 	c := embedded(t)
 	set := client.HoldInfo{
 		Name: "backup", Offset: client.HoldFromEnd, Owner: "ops", Lease: time.Hour, MaxBytes: 1 << 30, MaxAge: 48 * time.Hour, Pointer: []byte{0, 0xff},
@@ -55,6 +56,7 @@ func TestAHoldIsWhatItWasSetTo(t *testing.T) {
 // The least lease is a second: by the time that a second hold which nobody keeps has expired,
 // the first has been renewed.
 func TestAHoldWithALeaseIsKeptUntilItIsClosed(t *testing.T) {
+	t.Parallel()
 	c := embedded(t)
 	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "kept", Lease: 3 * time.Second})
 	require.NoError(t, err)
@@ -81,6 +83,7 @@ func TestAHoldWithALeaseIsKeptUntilItIsClosed(t *testing.T) {
 }
 
 func TestAHoldThatEndedSaysSo(t *testing.T) {
+	t.Parallel()
 	c := embedded(t)
 	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: 3 * time.Second})
 	require.NoError(t, err)
@@ -120,6 +123,7 @@ func (f *fakeServer) KeepHold(context.Context, *strandlinev1.KeepHoldRequest) (*
 }
 
 func TestAHoldThatMayNotBeRenewedHasEnded(t *testing.T) {
+	t.Parallel()
 	for reason, want := range map[record.Reason]*client.Error{
 		record.Denied: client.ErrPermissionDenied, record.Unauthenticated: client.ErrUnauthenticated,
 	} {
@@ -135,6 +139,7 @@ func TestAHoldThatMayNotBeRenewedHasEnded(t *testing.T) {
 }
 
 func TestAMoveDuringWhichTheHoldEndsFails(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.refuseKeep, f.moves = record.HoldNotFound, make(chan struct{})
 	h, err := dial(t, []*fakeServer{f}).Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: 3 * time.Second})
@@ -149,6 +154,7 @@ func TestAMoveDuringWhichTheHoldEndsFails(t *testing.T) {
 
 // A log that was deleted and created again knows nothing of the hold.
 func TestAHoldIsNotMovedToAnotherLogOfItsName(t *testing.T) {
+	t.Parallel()
 	c := embedded(t)
 	h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view"})
 	require.NoError(t, err)

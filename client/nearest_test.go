@@ -26,6 +26,7 @@ func inPlaces(t *testing.T, servers []*fakeServer, labels ...string) {
 }
 
 func TestAReaderGoesToTheNearestReplica(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		what   string
 		labels []string
@@ -60,6 +61,7 @@ func (h held) Write(b []byte) (int, error) {
 }
 
 func TestTheNearestReplicaIsTheOneThatAnswersSoonest(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 100)
 	near := servers[1]
 	c := dial(t, servers[:1], client.WithDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -78,6 +80,7 @@ func TestTheNearestReplicaIsTheOneThatAnswersSoonest(t *testing.T) {
 
 // Only the first contact goes to a node that was dialled, which may be far away.
 func TestAReaderFindsReplicasThroughTheNearestOne(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 100)
 	inPlaces(t, servers, "dc=ams", "dc=syd", "dc=fra")
 	var asked [3]atomic.Int64
@@ -102,6 +105,7 @@ func TestAReaderFindsReplicasThroughTheNearestOne(t *testing.T) {
 
 // The end of the log that a Reader reports never goes back, and neither do its records.
 func TestAReaderThatMovesBetweenReplicasNeverSeesTheLogGoBack(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 1000)
 	inPlaces(t, servers, "dc=ams", "dc=syd", "dc=fra")
 	behind := servers[0]

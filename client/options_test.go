@@ -13,6 +13,7 @@ import (
 
 // What cannot be right is refused before anything is sent.
 func TestOptionsThatCannotBeRightAreRefused(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	c := f.client(t)
 	for name, ask := range map[string]func() error{
@@ -46,6 +47,7 @@ func TestOptionsThatCannotBeRightAreRefused(t *testing.T) {
 
 // A token that was read from a file ends with the file's line break. No header can carry it.
 func TestATokenThatNoHeaderCanCarryIsRefusedAndNotShown(t *testing.T) {
+	t.Parallel()
 	for _, token := range []string{"secret\n", "sec ret", "secret\r\n", "sécret"} {
 		_, err := client.Dial([]string{"127.0.0.1:1"}, client.WithToken(token))
 		require.ErrorIs(t, err, client.ErrInvalid)
@@ -55,6 +57,7 @@ func TestATokenThatNoHeaderCanCarryIsRefusedAndNotShown(t *testing.T) {
 
 // An answer that was asked for before a caller came may lack what was acknowledged to it since.
 func TestCallersOfEndShareCallsThatBeginAfterTheyCame(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	f.describe = func(_ *strandlinev1.GetInfoRequest, info *strandlinev1.LogInfo) error {

@@ -100,6 +100,7 @@ func outcomeOf(t *testing.T, err error) client.Outcome {
 
 // Whatever the tries of one call end with, one outcome covers them all.
 func TestWhatAChangeMayHaveDoneIsNotForgottenOverItsTries(t *testing.T) {
+	t.Parallel()
 	final := try{err: refuse(record.Invalid)}
 	for _, c := range []struct {
 		name  string
@@ -172,6 +173,7 @@ func (a *fakeAccess) PutUser(context.Context, *strandlinev1.PutUserRequest) (*st
 
 // Nobody would know of those whose answers were lost.
 func TestASecretIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	for name, create := range map[string]func(*client.Admin) error{
 		"token": func(a *client.Admin) error {
 			_, _, err := a.Access().CreateAccessToken(t.Context(), "alice", time.Hour)
@@ -206,6 +208,7 @@ func TestASecretIsMadeOnce(t *testing.T) {
 }
 
 func TestACreateFindsTheLogThatAnEarlierTryCreated(t *testing.T) {
+	t.Parallel()
 	for _, first := range []try{lostAnswer, lostRequest, unknownToAll} {
 		f := newFakeServer(t)
 		f.tries = []try{refusedTry, first, {}}
@@ -223,6 +226,7 @@ func TestACreateFindsTheLogThatAnEarlierTryCreated(t *testing.T) {
 }
 
 func TestADeleteFindsThatAnEarlierTryHasDeleted(t *testing.T) {
+	t.Parallel()
 	const before, after = 5, 6
 	for _, c := range []struct {
 		name  string
@@ -261,6 +265,7 @@ func TestADeleteFindsThatAnEarlierTryHasDeleted(t *testing.T) {
 
 // What a node says about a log matters more than that another node is down.
 func TestTheErrorOfACallIsWhatANodeAnswered(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.tries = []try{refusedTry}
 	c, err := client.Dial([]string{f.address, "127.0.0.1:1"}, client.WithRetryTime(100*time.Millisecond))
@@ -273,6 +278,7 @@ func TestTheErrorOfACallIsWhatANodeAnswered(t *testing.T) {
 }
 
 func TestAClosedClientSaysSo(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.fill(t, 1)
 	f.reading = func(_ int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
@@ -315,6 +321,7 @@ func TestAClosedClientSaysSo(t *testing.T) {
 // A log that is deleted and created again is another log: a reader that continued
 // in it at its own offset would silently skip the records below.
 func TestAReaderDoesNotGoOnInAnotherLogOfTheSameName(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.id = 5
 	f.fill(t, 100)
@@ -340,6 +347,7 @@ func TestAReaderDoesNotGoOnInAnotherLogOfTheSameName(t *testing.T) {
 
 // A server that does not compare ids is found out by its frames.
 func TestAFrameOfAnotherLogIsNotTaken(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.id = 6
 	f.fill(t, 10)
@@ -350,6 +358,7 @@ func TestAFrameOfAnotherLogIsNotTaken(t *testing.T) {
 }
 
 func TestAProducerDoesNotGoOnInAnotherLogOfTheSameName(t *testing.T) {
+	t.Parallel()
 	for _, session := range []bool{true, false} {
 		t.Run(fmt.Sprintf("session=%v", session), func(t *testing.T) {
 			f := newFakeServer(t)
@@ -377,6 +386,7 @@ func TestAProducerDoesNotGoOnInAnotherLogOfTheSameName(t *testing.T) {
 // A session is of one log: what is asked of it is not answered by another log that
 // has got the name since.
 func TestASessionIsNotLookedForInAnotherLog(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.id = 8
 	admin := f.client(t).Admin()
@@ -395,6 +405,7 @@ func TestASessionIsNotLookedForInAnotherLog(t *testing.T) {
 
 // A real node's streams are on connections of their own.
 func TestAClosedClientEndsItsStreams(t *testing.T) {
+	t.Parallel()
 	c := embedded(t)
 	r, err := c.Reader(t.Context(), "orders", client.WithFollow())
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 // A caller that stops waiting can get the outcome of its record later, whether it
 // had been sent by then or not.
 func TestARecordThatIsNotWaitedForCanBeResolved(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	answers := make(chan struct{})
 	f.answer = func() { <-answers }
@@ -54,6 +55,7 @@ func TestARecordThatIsNotWaitedForCanBeResolved(t *testing.T) {
 }
 
 func TestASessionGoesOnInAnotherProducer(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.id = 7
 	p := f.producer(t, client.WithEndOnFailure())
@@ -86,6 +88,7 @@ func TestASessionGoesOnInAnotherProducer(t *testing.T) {
 }
 
 func TestAProducerThatEndsOnFailureGoesOnInNoOtherEpoch(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.decide = func(n int, _ *wire.AppendRequest) fate {
 		if n == 1 {
@@ -106,6 +109,7 @@ func TestAProducerThatEndsOnFailureGoesOnInNoOtherEpoch(t *testing.T) {
 // A refusal that this client does not know may have been appended, and what was
 // sent behind it then too.
 func TestAnUnknownRefusalLeavesNothingSaidThatIsNotTrue(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	hold := make(chan struct{})
 	f.answer = func() { <-hold }

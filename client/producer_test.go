@@ -22,6 +22,7 @@ import (
 )
 
 func TestAppendsComeBackWithTheirOffsets(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t)
 	for i := range int64(3) {
@@ -45,6 +46,7 @@ func TestAppendsComeBackWithTheirOffsets(t *testing.T) {
 }
 
 func TestRecordsAreCalledBackInOrder(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t)
 	var offsets []int64
@@ -62,6 +64,7 @@ func TestRecordsAreCalledBackInOrder(t *testing.T) {
 }
 
 func TestCallersThatShareAProducerAreBatched(t *testing.T) {
+	t.Parallel()
 	// Without gathering, requests alternate between few records and many: the
 	// automatic window then holds 7 to 10 on average.
 	for _, limit := range []int{1, 0} {
@@ -93,6 +96,7 @@ func TestCallersThatShareAProducerAreBatched(t *testing.T) {
 }
 
 func TestNoMoreThanTheLimitIsEverInFlight(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []int{1, 2, 5} {
 		t.Run(fmt.Sprintf("%d requests", limit), func(t *testing.T) {
 			f := newFakeServer(t)
@@ -130,6 +134,7 @@ func TestNoMoreThanTheLimitIsEverInFlight(t *testing.T) {
 }
 
 func TestUnansweredRequestsAreSentAgainInOrder(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			f := newFakeServer(t)
@@ -171,6 +176,7 @@ func TestUnansweredRequestsAreSentAgainInOrder(t *testing.T) {
 }
 
 func TestErrorsSayTheTruthUnderFaults(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			f := newFakeServer(t)
@@ -262,6 +268,7 @@ func TestErrorsSayTheTruthUnderFaults(t *testing.T) {
 }
 
 func TestAServerThatComesBackIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t)
 	_, err := p.Append(t.Context(), []byte("before"))
@@ -276,6 +283,7 @@ func TestAServerThatComesBackIsFoundAgain(t *testing.T) {
 }
 
 func TestTheLeaderIsFollowed(t *testing.T) {
+	t.Parallel()
 	follower, leader := newFakeServer(t), newFakeServer(t)
 	follower.leader = leader.address
 	p := follower.producer(t)
@@ -297,6 +305,7 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 }
 
 func TestAnAddressThatIsDownIsPassedOver(t *testing.T) {
+	t.Parallel()
 	down, up := newFakeServer(t), newFakeServer(t)
 	down.stop()
 	c := down.client(t, up.address)
@@ -309,6 +318,7 @@ func TestAnAddressThatIsDownIsPassedOver(t *testing.T) {
 }
 
 func TestARefusedRequestFailsThoseBehindIt(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	third := make(chan struct{})
 	f.decide = func(n int, m *wire.AppendRequest) fate {
@@ -356,6 +366,7 @@ func TestARefusedRequestFailsThoseBehindIt(t *testing.T) {
 }
 
 func TestWithoutASessionARefusalStandsAlone(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.decide = func(n int, m *wire.AppendRequest) fate {
 		if n == 1 {
@@ -378,6 +389,7 @@ func TestWithoutASessionARefusalStandsAlone(t *testing.T) {
 }
 
 func TestALostAnswerWithoutASessionIsInDoubt(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.decide = func(n int, m *wire.AppendRequest) fate { return fate{loseAnswer: n == 0} }
 	p := f.producer(t, client.WithoutSession())
@@ -391,6 +403,7 @@ func TestALostAnswerWithoutASessionIsInDoubt(t *testing.T) {
 }
 
 func TestARefusalOfWhatMayBeInTheLogIsSettledByResolve(t *testing.T) {
+	t.Parallel()
 	// The answers to both are lost, with only one in the log. The other is
 	// refused when it is sent again; were it only failed, the first sending
 	// could still arrive.
@@ -425,6 +438,7 @@ func TestARefusalOfWhatMayBeInTheLogIsSettledByResolve(t *testing.T) {
 }
 
 func TestWhatCannotBeResolvedStaysInDoubt(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.decide = func(n int, m *wire.AppendRequest) fate {
 		switch n {
@@ -469,6 +483,7 @@ func TestANodeThatNeverResolvesHoldsNoTimeoutUp(t *testing.T) {
 }
 
 func TestAnExpiredSessionIsReportedAndReplaced(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t)
 	_, err := p.Append(t.Context(), []byte("0"))
@@ -502,6 +517,7 @@ func (f *fakeServer) loseAnswerThenRefuse(refusal record.Reason) {
 }
 
 func TestAnAppendWhoseAnswerWasLostWithItsSessionIsFoundInTheLog(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.loseAnswerThenRefuse(record.SessionExpired)
 	p := f.producer(t)
@@ -516,6 +532,7 @@ func TestAnAppendWhoseAnswerWasLostWithItsSessionIsFoundInTheLog(t *testing.T) {
 // What the log refuses may be in it by an earlier sending: then nothing has failed that a record
 // could be behind, whenever that was accepted.
 func TestARecordBehindOneThatIsFoundInTheLogIsAppended(t *testing.T) {
+	t.Parallel()
 	for name, refusal := range map[string]record.Reason{"session gone": record.SessionExpired, "refused for good": record.Fenced} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)
@@ -536,6 +553,7 @@ func TestARecordBehindOneThatIsFoundInTheLogIsAppended(t *testing.T) {
 }
 
 func TestASessionThatIsGoneWithAnAppendInDoubtEndsTheProducer(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.decide = func(n int, m *wire.AppendRequest) fate {
 		if n == 0 {
@@ -558,6 +576,7 @@ func TestASessionThatIsGoneWithAnAppendInDoubtEndsTheProducer(t *testing.T) {
 }
 
 func TestAnIdleProducerKeepsItsSession(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t, client.WithLease(60*time.Millisecond))
 	require.Eventually(t, func() bool { return f.count(&f.kept) >= 3 }, time.Minute, time.Millisecond)
@@ -589,6 +608,7 @@ func TestARenewalThatIsNotAnsweredHoldsNoTimeoutUp(t *testing.T) {
 }
 
 func TestACancelledAppendStaysOnItsWay(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	f.answer = sync.OnceFunc(func() { close(arrived); <-answer })
@@ -611,6 +631,7 @@ func TestACancelledAppendStaysOnItsWay(t *testing.T) {
 }
 
 func TestBackPressureBlocksAndHonoursTheContext(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	answer := make(chan struct{})
 	f.answer = func() { <-answer }
@@ -668,6 +689,7 @@ func TestARecordWithoutAnAnswerTimesOut(t *testing.T) {
 }
 
 func TestARecordThatIsTooLargeDisturbsNoOther(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t)
 	before, err := p.Send(t.Context(), client.Record{Value: []byte("before")})
@@ -684,6 +706,7 @@ func TestARecordThatIsTooLargeDisturbsNoOther(t *testing.T) {
 }
 
 func TestAConditionalAppendThatComesTooLateIsRefused(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t)
 	batch := []client.Record{{Value: []byte("a")}, {Value: []byte("b")}}
@@ -698,6 +721,7 @@ func TestAConditionalAppendThatComesTooLateIsRefused(t *testing.T) {
 }
 
 func TestCompressedRequestsCarryTheSameRecords(t *testing.T) {
+	t.Parallel()
 	for _, codec := range []client.Compression{client.Gzip, client.Snappy, client.LZ4, client.Zstd} {
 		t.Run(codec.String(), func(t *testing.T) {
 			f := newFakeServer(t)
@@ -714,6 +738,7 @@ func TestCompressedRequestsCarryTheSameRecords(t *testing.T) {
 }
 
 func TestALingeringRequestWaitsForMoreAndNotForFlush(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	p := f.producer(t, client.WithLinger(time.Hour))
 	for range 10 {
@@ -729,6 +754,7 @@ func TestALingeringRequestWaitsForMoreAndNotForFlush(t *testing.T) {
 }
 
 func TestCloseFailsWhatItCannotWaitFor(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	arrived := make(chan struct{})
 	f.decide = func(n int, m *wire.AppendRequest) fate { close(arrived); return fate{neverAnswer: true} }
@@ -754,6 +780,7 @@ func TestCloseFailsWhatItCannotWaitFor(t *testing.T) {
 }
 
 func TestAProducerThatCannotBeOpenedHasAppendedNothing(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		open   func(context.Context) error
 		reason *client.Error

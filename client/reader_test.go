@@ -103,6 +103,7 @@ func requireRecords(t *testing.T, r *client.Reader, from, to int64) {
 }
 
 func TestAReadIsCutAtItsLimits(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.fill(t, 1000)
 	f.reading = whole(f)
@@ -143,6 +144,7 @@ func TestAReadIsCutAtItsLimits(t *testing.T) {
 }
 
 func TestAReaderResumesWithoutGapOrDuplicate(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			f := newFakeServer(t)
@@ -171,6 +173,7 @@ func TestAReaderResumesWithoutGapOrDuplicate(t *testing.T) {
 }
 
 func TestAReaderThatFollowsGetsWhatIsAppendedLater(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.fill(t, 10)
 	more := make(chan struct{})
@@ -200,6 +203,7 @@ func TestAReaderThatFollowsGetsWhatIsAppendedLater(t *testing.T) {
 }
 
 func TestASilentServerIsLeft(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.fill(t, 100)
 	f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
@@ -217,6 +221,7 @@ func TestASilentServerIsLeft(t *testing.T) {
 }
 
 func TestATrimmedOffsetIsAnErrorWithTheStart(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.reading = func(int, *strandlinev1.ReadRequest, grpc.ServerStream) error {
 		return refuse(record.OffsetTrimmed, "start_offset", "42")
@@ -234,6 +239,7 @@ func TestATrimmedOffsetIsAnErrorWithTheStart(t *testing.T) {
 }
 
 func TestAFlippedBitIsNeverGivenOut(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.fill(t, 100)
 	i := 3
@@ -250,6 +256,7 @@ func TestAFlippedBitIsNeverGivenOut(t *testing.T) {
 }
 
 func TestADamagedBatchIsReadAgainVerifiedByTheServer(t *testing.T) {
+	t.Parallel()
 	for part, damage := range map[string]struct{ batch, at int }{
 		"the offset, which is in no checksum": {3, 7}, "the first record": {3, 70}, "the offset of the first batch": {0, 6},
 	} {
@@ -273,6 +280,7 @@ func TestADamagedBatchIsReadAgainVerifiedByTheServer(t *testing.T) {
 }
 
 func TestAGapBetweenFramesIsAnError(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.fill(t, 100)
 	f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
@@ -288,6 +296,7 @@ func TestAGapBetweenFramesIsAnError(t *testing.T) {
 }
 
 func TestAReaderDoesNotWaitForEverForAServerThatNeverWasThere(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.stop()
 	c, err := client.Dial([]string{f.address}, client.WithRetryTime(0))
@@ -304,6 +313,7 @@ func TestAReaderDoesNotWaitForEverForAServerThatNeverWasThere(t *testing.T) {
 }
 
 func TestAClonedRecordStaysAsItIs(t *testing.T) {
+	t.Parallel()
 	r := client.Record{Key: []byte("k"), Value: []byte("v"), Headers: []client.Header{{Key: "h", Value: []byte("x")}}}
 	clone := r.Clone()
 	r.Key[0], r.Value[0], r.Headers[0].Value[0] = 0, 0, 0

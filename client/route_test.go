@@ -72,6 +72,7 @@ func refusing(r record.Reason, facts ...string) func(int, *strandlinev1.ReadRequ
 }
 
 func TestAReaderGoesToTheLeaderAndReadsWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 100)
 	leader := servers[2]
 	var asked atomic.Pointer[strandlinev1.ReadRequest]
@@ -87,6 +88,7 @@ func TestAReaderGoesToTheLeaderAndReadsWhatWasAcknowledged(t *testing.T) {
 
 // A follower that is asked does not refuse, so the leader has to be looked for first.
 func TestADigestIsThatOfTheLeader(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 100)
 	asked := func() (counts [3]int) {
 		for i, f := range servers {
@@ -109,6 +111,7 @@ func TestADigestIsThatOfTheLeader(t *testing.T) {
 }
 
 func TestAReaderOfAnyReplicaStaysWithTheNodeItWasGiven(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 100)
 	follower := servers[0]
 	requireRecords(t, readerOf(t, dial(t, servers[:1]), client.WithAnyReplica()), 0, 100)
@@ -131,6 +134,7 @@ func TestAReaderOfAnyReplicaStaysWithTheNodeItWasGiven(t *testing.T) {
 }
 
 func TestAReaderThatPrefersFollowersSparesTheLeader(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 100)
 	c := dial(t, servers[2:])
 	for range 10 {
@@ -141,6 +145,7 @@ func TestAReaderThatPrefersFollowersSparesTheLeader(t *testing.T) {
 }
 
 func TestAReaderThatPrefersFollowersLeavesReadReplicasForWhenNoneServes(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 4, 100)
 	var known strandlinev1.LogInfo
 	require.NoError(t, servers[0].describe(nil, &known))
@@ -160,6 +165,7 @@ func TestAReaderThatPrefersFollowersLeavesReadReplicasForWhenNoneServes(t *testi
 }
 
 func TestAReaderMovesBetweenReplicasWithoutGapOrDuplicate(t *testing.T) {
+	t.Parallel()
 	for name, failure := range map[string]error{
 		"stale":       refuse(record.Stale),
 		"leaderless":  refuse(record.NotLeader),
@@ -191,6 +197,7 @@ func TestAReaderMovesBetweenReplicasWithoutGapOrDuplicate(t *testing.T) {
 }
 
 func TestTheLeaderServesWhenNoFollowerIsLeft(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 100)
 	servers[0].stop()
 	servers[1].reading = refusing(record.Stale)
@@ -199,6 +206,7 @@ func TestTheLeaderServesWhenNoFollowerIsLeft(t *testing.T) {
 }
 
 func TestABoundThatNoReplicaKeepsIsAnError(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 2, 100)
 	for _, f := range servers {
 		f.reading = func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
@@ -217,6 +225,7 @@ func TestABoundThatNoReplicaKeepsIsAnError(t *testing.T) {
 }
 
 func TestAReaderReportsHowOldItsKnowledgeIs(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.fill(t, 100)
 	half := int64(f.batches[0].End())
@@ -247,6 +256,7 @@ func TestAReaderReportsHowOldItsKnowledgeIs(t *testing.T) {
 }
 
 func TestABoundThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	for _, o := range []client.ReaderOption{client.WithAtLeast(-1), client.WithMaxStaleness(0), client.WithMaxStaleness(99 * time.Millisecond)} {
 		_, err := f.client(t).Reader(t.Context(), "orders", o)
@@ -265,6 +275,7 @@ func notLeading(f *fakeServer, leader string) {
 }
 
 func TestAHintToADeadNodeDoesNotTrapAClient(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 1)
 	dead := servers[1]
 	dead.stop()
@@ -279,6 +290,7 @@ func TestAHintToADeadNodeDoesNotTrapAClient(t *testing.T) {
 }
 
 func TestNodesThatPointAtEachOtherDoNotHideTheLeader(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 1)
 	notLeading(servers[0], servers[1].address)
 	notLeading(servers[1], servers[0].address)
@@ -289,6 +301,7 @@ func TestNodesThatPointAtEachOtherDoNotHideTheLeader(t *testing.T) {
 }
 
 func TestAProducerFollowsItsLogToTheNextLeader(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 3, 0)
 	p, err := dial(t, servers).Producer(t.Context(), "orders")
 	require.NoError(t, err)
@@ -314,6 +327,7 @@ func TestAProducerFollowsItsLogToTheNextLeader(t *testing.T) {
 }
 
 func TestALeaderThatFallsSilentIsLeftForTheNextOne(t *testing.T) {
+	t.Parallel()
 	servers := fakeCluster(t, 2, 0)
 	paused, next := servers[0], servers[1]
 	paused.decide = func(int, *wire.AppendRequest) fate { return fate{neverAnswer: true} }
@@ -345,6 +359,7 @@ func (l *troubles) note(_ string, err error) {
 }
 
 func TestTroubleIsReportedAndSoIsItsEnd(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.decide = func(n int, _ *wire.AppendRequest) fate {
 		if n > 0 && n < 4 {
@@ -383,6 +398,7 @@ func TestTroubleIsReportedAndSoIsItsEnd(t *testing.T) {
 }
 
 func TestTroubleWithOpeningIsReported(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	tries := 0
 	f.open = func(context.Context) error {

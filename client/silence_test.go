@@ -155,6 +155,7 @@ func TestACallLeavesALeaderThatStandsStill(t *testing.T) {
 }
 
 func TestAFollowingReaderLeavesANodeThatStandsStill(t *testing.T) {
+	t.Parallel()
 	c, leader, next, stop := pausedCluster(t, time.Second)
 	follow := func(f *fakeServer) func(int, *strandlinev1.ReadRequest, grpc.ServerStream) error {
 		return func(_ int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error {
@@ -182,6 +183,7 @@ func TestAFollowingReaderLeavesANodeThatStandsStill(t *testing.T) {
 
 // A call may take its time: a node that answers other questions is not left.
 func TestACallThatTakesLongIsLeftWithItsNode(t *testing.T) {
+	t.Parallel()
 	c, leader, next, _ := pausedCluster(t, time.Minute)
 	asked := make(chan struct{}, 100)
 	leader.mu.Lock()
@@ -210,6 +212,7 @@ func TestACallThatTakesLongIsLeftWithItsNode(t *testing.T) {
 }
 
 func TestAHoldIsKeptWhileItsLeaderStandsStill(t *testing.T) {
+	t.Parallel()
 	c, leader, next, stop := pausedCluster(t, time.Second)
 	ends, kept := make(chan time.Time, 100), make(chan time.Time, 100)
 	leader.setHold = func(q *strandlinev1.SetHoldRequest) { ends <- time.Now().Add(q.Hold.Lease.AsDuration()) }

@@ -15,6 +15,7 @@ import (
 // The node says where its own time went; the client knows the rest, and all of it adds up to
 // what the caller waited for.
 func TestTheStagesOfAnAppendAddUpToWhatItsCallerWaitedFor(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	const onServer = 30 * time.Millisecond
 	f.answer = func() { time.Sleep(onServer) }
@@ -61,6 +62,7 @@ func TestTheStagesOfAnAppendAddUpToWhatItsCallerWaitedFor(t *testing.T) {
 
 // A record that the in-flight window has no room for is gathered for as long.
 func TestWhatWaitsForTheWindowIsGathered(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	f.stages = &strandlinev1.AppendStages{}
 	answers := make(chan struct{})
@@ -81,6 +83,7 @@ func TestWhatWaitsForTheWindowIsGathered(t *testing.T) {
 }
 
 func TestStagesAreAskedForOnDemandOnly(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	asked := make(chan bool, 1)
 	f.decide = func(_ int, m *wire.AppendRequest) fate {
@@ -100,6 +103,7 @@ func TestStagesAreAskedForOnDemandOnly(t *testing.T) {
 }
 
 func TestAProducerNamesTheSpanAboveItsAppends(t *testing.T) {
+	t.Parallel()
 	f := newFakeServer(t)
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	p := f.producer(t, client.WithTraceparent(traceparent))

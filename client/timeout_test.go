@@ -30,6 +30,7 @@ func unstarted(t *testing.T, timeout time.Duration, waited ...time.Duration) (*P
 // Between two rounds the log is asked for outcomes. What is too old then is settled before the
 // next round begins, with which only fresh records would fail.
 func TestARecordThatIsTooOldBetweenRoundsEndsNoRound(t *testing.T) {
+	t.Parallel()
 	p, w := unstarted(t, time.Second, time.Minute)
 	w.timeOut(time.Now())
 	require.Nil(t, p.supervisor.round.interruption.err)
@@ -41,6 +42,7 @@ func TestARecordThatIsTooOldBetweenRoundsEndsNoRound(t *testing.T) {
 }
 
 func TestAnAnswerThatComesWhileItsRecordTimesOutSparesTheOthers(t *testing.T) {
+	t.Parallel()
 	p, w := unstarted(t, time.Second, time.Minute, 0)
 	old, fresh := p.backlog.window.flight[0], p.backlog.window.flight[1]
 	_, cancel := p.supervisor.round.begin()

@@ -16,6 +16,7 @@ import (
 )
 
 func TestAFunctionGivesTheTokenOfEachCall(t *testing.T) {
+	t.Parallel()
 	given := []struct {
 		token string
 		err   error
@@ -53,6 +54,7 @@ func shownIn(ctx context.Context) string {
 }
 
 func TestACallWhoseTokenIsRefusedIsMadeOnceMoreWithAnotherToken(t *testing.T) {
+	t.Parallel()
 	refused := &Error{Reason: ErrUnauthenticated.Reason}
 	for name, c := range map[string]struct {
 		given []string // the function gives the last one ever after
@@ -83,6 +85,7 @@ func TestACallWhoseTokenIsRefusedIsMadeOnceMoreWithAnotherToken(t *testing.T) {
 }
 
 func TestASecondRenewalInARowEndsTheTries(t *testing.T) {
+	t.Parallel()
 	var r renewal
 	another := &Error{Reason: ErrUnauthenticated.Reason, Retryable: true}
 	require.True(t, r.once(another).again())
@@ -124,6 +127,7 @@ func TestATokenInAFileIsShownWithoutItsLineBreakAndOutlivesTheFile(t *testing.T)
 }
 
 func TestTheEnvironmentSaysHowToConnect(t *testing.T) {
+	t.Parallel()
 	dial := func(variables map[string]string) (*Client, error) {
 		return DialEnvironment(func(name string) string { return variables[name] })
 	}

@@ -8,6 +8,7 @@ import (
 )
 
 func TestTheAutomaticWindowTakesFewSmallRequestsAndManyLargeOnes(t *testing.T) {
+	t.Parallel()
 	w := newWindow(0, 16<<20)
 	for range automaticSmall {
 		require.True(t, w.admits(100))
@@ -22,6 +23,7 @@ func TestTheAutomaticWindowTakesFewSmallRequestsAndManyLargeOnes(t *testing.T) {
 }
 
 func TestARequestLargerThanTheWindowGoesAlone(t *testing.T) {
+	t.Parallel()
 	w := newWindow(5, 1000)
 	require.True(t, w.admits(2000))
 	w.push(&request{size: 2000})
@@ -29,6 +31,7 @@ func TestARequestLargerThanTheWindowGoesAlone(t *testing.T) {
 }
 
 func TestBytesInFlightGrowOnALongLinkAndNowhereElse(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		given, want int
 		answers     []time.Duration

@@ -45,6 +45,7 @@ func appendTo(t testing.TB, c *client.Client, log, value string) int64 {
 }
 
 func TestWhatWasAppendedIsThereWhenTheDirectoryIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			directory := t.TempDir()
@@ -67,6 +68,7 @@ func TestWhatWasAppendedIsThereWhenTheDirectoryIsOpenedAgain(t *testing.T) {
 }
 
 func TestThreeNodesHoldEveryRecord(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir(), embed.WithNodes(3))
 	c := clientOf(t, cluster)
 	info, err := c.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
@@ -113,6 +115,7 @@ func TestCloseLeavesNoOpenFileAndNothingOfTheProcessIsChanged(t *testing.T) {
 }
 
 func TestPortsAreOpenOnlyWhereTheyAreAskedFor(t *testing.T) {
+	t.Parallel()
 	var said bytes.Buffer
 	cluster := open(t, t.TempDir(), embed.WithNodes(3), embed.WithGRPC("127.0.0.1:0"), embed.WithKafka("", "127.0.0.1:0"), embed.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 	nodes := cluster.Nodes()
@@ -131,6 +134,7 @@ func TestPortsAreOpenOnlyWhereTheyAreAskedFor(t *testing.T) {
 }
 
 func TestNodesHaveTheLabelsThatTheyAreGiven(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir(), embed.WithNodes(3), embed.WithLabels("dc=fra", "", "dc=syd"))
 	c := clientOf(t, cluster)
 	info, err := c.Admin().CreateLog(t.Context(), "orders", client.LogConfig{Replicas: 1, Rule: &client.PlacementRule{VotersIn: []string{"dc=syd"}}})
@@ -164,6 +168,7 @@ func TestWhatIsChangedIsInTheAuditLog(t *testing.T) {
 }
 
 func TestADirectoryKeepsItsNumberOfNodes(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	require.NoError(t, open(t, directory, embed.WithNodes(2)).Close())
 	_, err := embed.Open(t.Context(), directory)
@@ -180,6 +185,7 @@ func TestADirectoryKeepsItsNumberOfNodes(t *testing.T) {
 }
 
 func TestADirectoryIsOpenOnce(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	cluster := open(t, directory)
 	_, err := embed.Open(t.Context(), directory)
@@ -189,6 +195,7 @@ func TestADirectoryIsOpenOnce(t *testing.T) {
 
 // The bound is Open's own, for a machine that does other things, too; BenchmarkOpen has the figure.
 func TestThreeNewNodesAreReadySoon(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	cluster := open(t, t.TempDir(), embed.WithNodes(3))
 	took := time.Since(began)

@@ -34,6 +34,7 @@ func (c *shortConn) Read(b []byte) (int, error) {
 }
 
 func TestAFilteredReadContinuesWhereItsConnectionWasCutAndTheLeaderMoved(t *testing.T) {
+	t.Parallel()
 	const free = "127.0.0.1:0"
 	cluster := open(t, t.TempDir(), embed.WithNodes(3), embed.WithGRPC(free, free, free))
 	defer cluster.Close()

@@ -89,6 +89,7 @@ func readAll(t *testing.T, c *client.Client, log string, o ...client.ReaderOptio
 }
 
 func TestAFilteredReadIsAPlainReadFilteredAfterwards(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir(), embed.WithNodes(3))
 	defer cluster.Close()
 	c := clientOf(t, cluster)
@@ -150,6 +151,7 @@ func TestAFilteredReadIsAPlainReadFilteredAfterwards(t *testing.T) {
 }
 
 func TestAReaderKnowsHowFarItHasComeWhereNothingIsSelected(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir(), embed.WithNodes(1))
 	defer cluster.Close()
 	c := clientOf(t, cluster)
@@ -191,6 +193,7 @@ func TestAReaderKnowsHowFarItHasComeWhereNothingIsSelected(t *testing.T) {
 }
 
 func TestAnExpressionThatFailsEndsTheReadOrIsSkipped(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir(), embed.WithNodes(1))
 	defer cluster.Close()
 	c := clientOf(t, cluster)
@@ -235,6 +238,7 @@ func TestAnExpressionThatFailsEndsTheReadOrIsSkipped(t *testing.T) {
 
 // A filter is looked at by its reader's goroutine, under no lock that anybody else takes.
 func TestAppendsAndOtherReadersDoNotWaitForASlowFilter(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir(), embed.WithNodes(1))
 	defer cluster.Close()
 	c := clientOf(t, cluster)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAFilteredReadBesideTrimsMissesNothingFromWhereItBegins(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir())
 	defer cluster.Close()
 	c := clientOf(t, cluster)

@@ -17,6 +17,7 @@ import (
 // What a limit allows to be appended is answered by every port: the largest record, alone and with a small one
 // in front of it.
 func TestTheLargestRecordIsReadThroughEveryPort(t *testing.T) {
+	t.Parallel()
 	cluster := open(t, t.TempDir(), embed.WithGRPC("127.0.0.1:0"), embed.WithKafka("127.0.0.1:0"))
 	defer func() { require.NoError(t, cluster.Close()) }()
 	node := cluster.Nodes()[0]

@@ -12,6 +12,7 @@ import (
 
 // The backup and the restore of docs/operations.md, with what may go wrong.
 func TestABackupIsRestoredWithItsOffsets(t *testing.T) {
+	t.Parallel()
 	from, to := startNode(t, filepath.Join(t.TempDir(), "from")), startNode(t, filepath.Join(t.TempDir(), "to"))
 	file := filepath.Join(t.TempDir(), "orders.raw")
 	backUp := func(args ...string) {

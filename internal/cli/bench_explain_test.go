@@ -9,6 +9,7 @@ import (
 
 // What the stages add up to is what the workers measured around their calls, to 5 %.
 func TestBenchAppendsExplainsWhereTheTimeWent(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	var all []map[string]any
 	patiently(t, func(duration string) bool {
@@ -40,6 +41,7 @@ func TestBenchAppendsExplainsWhereTheTimeWent(t *testing.T) {
 }
 
 func TestAppendExplainsWhereTheTimeWent(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	var shown struct {

@@ -68,6 +68,7 @@ func positive(all []map[string]any) bool {
 }
 
 func TestBenchLimitsNeedNoServer(t *testing.T) {
+	t.Parallel()
 	patiently(t, func(duration string) bool {
 		command := program(t, "bench", "limits", "--json", "--warmup", "50ms", "--duration", duration)
 		out, err := command.Output()
@@ -84,6 +85,7 @@ func TestBenchLimitsNeedNoServer(t *testing.T) {
 }
 
 func TestBenchAppendsMeasuresEveryConnectionCount(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	csv := filepath.Join(t.TempDir(), "result.csv")
 	var out string
@@ -145,6 +147,7 @@ func TestBenchMeasuresClientsInOtherLanguages(t *testing.T) {
 }
 
 func TestBenchReadChecksWhatItReads(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	args := []string{"bench", "read", "--size", "4MiB", "--readers", "1,4", "--data", p.data, "--json"}
 	for range 2 { // filled, and found full
@@ -163,6 +166,7 @@ func TestBenchReadChecksWhatItReads(t *testing.T) {
 // A cache that was prepared is claimed of files that are the target's, and those
 // alone are read without a log in between.
 func TestBenchReadTakesNoOtherFilesForItsTargets(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	beside := t.TempDir() // has files of some server's, where a server has them by default
 	require.NoError(t, os.Mkdir(filepath.Join(beside, terminal.DefaultData), 0o700))
@@ -193,6 +197,7 @@ func TestBenchReadTakesNoOtherFilesForItsTargets(t *testing.T) {
 }
 
 func TestBenchPipelineKeepsItsLimitAndReadsBack(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	o := p.run(nil, "bench", "pipeline", "--records", "5000", "--round-trip", "0s,2ms", "--in-flight", "2,auto",
 		"--flush-bytes", "20KB", "--warmup", "0s", "--duration", "1m", "--partitions", "2", "--partitioner", "roundrobin", "--data", p.data)
@@ -204,6 +209,7 @@ func TestBenchPipelineKeepsItsLimitAndReadsBack(t *testing.T) {
 }
 
 func TestBenchResultsBecomeAReport(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	out := filepath.Join(t.TempDir(), "results")
 	list := filepath.Join(t.TempDir(), "options.txt")
@@ -230,6 +236,7 @@ func TestBenchResultsBecomeAReport(t *testing.T) {
 }
 
 func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	results := filepath.Join(t.TempDir(), "results")
 	command := program(t, "bench", "appends", "--connections", "1,2", "--warmup", "0s", "--duration", "1h",
@@ -247,6 +254,7 @@ func TestCtrlCReportsWhatABenchmarkHas(t *testing.T) {
 }
 
 func TestBenchRefusesFlagsThatWouldDoNothing(t *testing.T) {
+	t.Parallel()
 	const broker = "--target kafka://127.0.0.1:1"
 	for args, known := range map[string]string{
 		"appends --tls-ca ca.pem " + broker: "--tls-ca does nothing without --tls",
@@ -283,6 +291,7 @@ func (p *process) awaitAppends() {
 }
 
 func TestCtrlCEndsABenchmarkWhoseServerHangs(t *testing.T) {
+	t.Parallel()
 	for _, client := range []string{"", "franz", "sarama"} {
 		p := startNode(t, t.TempDir())
 		target := "strandline://" + p.grpc
@@ -329,6 +338,7 @@ func TestABrokerThatCannotBeReachedIsReportedWithWhatToDo(t *testing.T) {
 }
 
 func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"bench appends --target http://127.0.0.1:1",
 		"bench appends --repeats 0",

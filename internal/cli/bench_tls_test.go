@@ -76,6 +76,7 @@ func (d *tlsPort) target(client string) string {
 }
 
 func TestBenchPipelineCountsWhatIsEncrypted(t *testing.T) {
+	t.Parallel()
 	p, port := serveTLS(t)
 	for _, client := range []string{"franz", "sarama"} {
 		all := rows(t, p.must("", "bench", "pipeline", "--json", "--data", p.data, "--records", "3000", "--value", "1000",
@@ -93,6 +94,7 @@ func TestBenchPipelineCountsWhatIsEncrypted(t *testing.T) {
 }
 
 func TestBenchAppendsAndReadsWhatIsEncrypted(t *testing.T) {
+	t.Parallel()
 	p, port := serveTLS(t)
 	encrypted := []string{"--json", "--data", p.data, "--tls", "--tls-ca", port.authority}
 	for _, client := range []string{"franz", "sarama"} {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestABundleHasWhatOneWhoHelpsNeedsAndNothingSecret(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("a secret record\n", "append", "orders")

@@ -26,6 +26,7 @@ func certificates(t *testing.T, commands ...[]string) string {
 }
 
 func TestCertsMakesNodesAndUsersOfOneCluster(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t, []string{"node", "a", "--host", "10.0.0.1,a.example"}, []string{"user", "alice", "--valid", "30d"})
 	text, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	require.NoError(t, err)
@@ -46,6 +47,7 @@ func TestCertsMakesNodesAndUsersOfOneCluster(t *testing.T) {
 }
 
 func TestCertsKeepsKeysToTheirOwner(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t, []string{"node", "a"})
 	for file, mode := range map[string]os.FileMode{"": 0o700 | os.ModeDir, "ca.key": 0o600, "node-a.key": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, file))
@@ -55,6 +57,7 @@ func TestCertsKeepsKeysToTheirOwner(t *testing.T) {
 }
 
 func TestCertsOverwritesNothing(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t, []string{"node", "a"})
 	before, err := os.ReadFile(filepath.Join(dir, "node-a.key"))
 	require.NoError(t, err)
@@ -74,6 +77,7 @@ func TestCertsOverwritesNothing(t *testing.T) {
 }
 
 func TestCertsSaysWhatItMadeAndNoSecret(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t)
 	o := execute(t, nil, "", "certs", "user", "alice", "--dir", dir, "--json")
 	require.Equal(t, terminal.ExitOK, o.code, o.err)
@@ -87,6 +91,7 @@ func TestCertsSaysWhatItMadeAndNoSecret(t *testing.T) {
 }
 
 func TestCertsWithoutAnAuthoritySaysHowToMakeOne(t *testing.T) {
+	t.Parallel()
 	o := execute(t, nil, "", "certs", "node", "a", "--dir", t.TempDir())
 	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "certs ca --dir")

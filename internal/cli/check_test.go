@@ -35,6 +35,7 @@ func written(t *testing.T, texts ...string) (paths []string) {
 }
 
 func TestCheckOfAHistoryThatHoldsExitsZero(t *testing.T) {
+	t.Parallel()
 	o := execute(t, nil, "", append([]string{"check"}, written(t, heardAppend, heardRead)...)...)
 	require.Equal(t, terminal.ExitOK, o.code, o.err)
 	require.Contains(t, o.out, "1 acknowledged, 1 of them read back")
@@ -42,6 +43,7 @@ func TestCheckOfAHistoryThatHoldsExitsZero(t *testing.T) {
 }
 
 func TestCheckOfAHistoryThatDoesNotHoldShowsTheLinesThatProveIt(t *testing.T) {
+	t.Parallel()
 	files := written(t, heardAppend, heardNothing)
 	o := execute(t, nil, "", append([]string{"check"}, files...)...)
 	require.Equal(t, terminal.ExitBroken, o.code)
@@ -66,6 +68,7 @@ func TestCheckOfAHistoryThatDoesNotHoldShowsTheLinesThatProveIt(t *testing.T) {
 }
 
 func TestCheckOfSomethingElseIsNoVerdict(t *testing.T) {
+	t.Parallel()
 	o := execute(t, nil, "", append([]string{"check"}, written(t, "no history\n")...)...)
 	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "a.jsonl:1: ")

@@ -30,6 +30,7 @@ func execute(t *testing.T, environ []string, in string, args ...string) outcome 
 // TestTranscripts keeps what people see of the command line: the help of every
 // command, and what wrong command lines answer.
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			require.Equal(t, "strandline", d.Cmd)
@@ -44,6 +45,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
+	t.Parallel()
 	terminal.EveryCommand(newRoot(&terminal.Terminal{}), func(command *cobra.Command) {
 		name := command.CommandPath()
 		require.NotEmpty(t, command.Short, name)
@@ -59,6 +61,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 func TestExamplesUseFlagsThatExist(t *testing.T) {
+	t.Parallel()
 	root := newRoot(&terminal.Terminal{})
 	terminal.EveryCommand(root, func(command *cobra.Command) {
 		for example := range strings.Lines(command.Example) {
@@ -78,6 +81,7 @@ func TestExamplesUseFlagsThatExist(t *testing.T) {
 }
 
 func TestErrorsAreJSONWhereResultsAre(t *testing.T) {
+	t.Parallel()
 	o := execute(t, nil, "", "--json", "log", "info")
 	require.Equal(t, terminal.ExitUsage, o.code)
 	require.JSONEq(t, `{"error":{"exit_code":2,"hint":"see: strandline log info --help","message":"LOG is missing","retryable":false}}`, o.err)
@@ -85,6 +89,7 @@ func TestErrorsAreJSONWhereResultsAre(t *testing.T) {
 }
 
 func TestCompletionKnowsCommandsAndWords(t *testing.T) {
+	t.Parallel()
 	o := execute(t, nil, "", "__complete", "log", "")
 	require.Equal(t, terminal.ExitOK, o.code)
 	require.Contains(t, o.out, "create\t")
@@ -93,6 +98,7 @@ func TestCompletionKnowsCommandsAndWords(t *testing.T) {
 }
 
 func TestCompletionIsSilentWithoutAServer(t *testing.T) {
+	t.Parallel()
 	o := execute(t, nil, "", "__complete", "--server", "127.0.0.1:1", "read", "")
 	require.Equal(t, terminal.ExitOK, o.code)
 	require.NotContains(t, o.err, "refused")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAContextStandsForTheFlagsThatReachACluster(t *testing.T) {
+	t.Parallel()
 	environ := []string{"HOME=" + t.TempDir()}
 	done := func(args ...string) string {
 		t.Helper()
@@ -60,6 +61,7 @@ func TestAContextStandsForTheFlagsThatReachACluster(t *testing.T) {
 }
 
 func TestWhatAContextKnowsGoesToItsOwnServersOnly(t *testing.T) {
+	t.Parallel()
 	environ := []string{"HOME=" + t.TempDir()}
 	for _, args := range [][]string{
 		{"context", "create", "prod", "--server", "db1:7171", "--tls-ca", "/ca.pem", "--token-file", "/me.token", "--insecure"},
@@ -106,6 +108,7 @@ func TestWhatAContextKnowsGoesToItsOwnServersOnly(t *testing.T) {
 }
 
 func TestAContextIsReadableToItsOwnerAloneAndHasNothingElseInIt(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	environ := []string{"HOME=/nowhere", "XDG_CONFIG_HOME=" + home}
 	require.Zero(t, execute(t, environ, "", "context", "create", "lab", "--server", "lab:7171", "--token-file", "me.token").code)

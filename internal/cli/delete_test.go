@@ -7,6 +7,7 @@ import (
 )
 
 func TestTheEndOfALogSaysWhatWasGrantedOnItsName(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("", "grant", "add", "user/alice", "append,read", "log/orders")

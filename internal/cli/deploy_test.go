@@ -25,6 +25,7 @@ func deployed(t *testing.T, path ...string) (*terminal.Terminal, *cobra.Command)
 }
 
 func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
+	t.Parallel()
 	c, serve := deployed(t, "serve")
 	c.ConfigFile = filepath.Join(deploy, "systemd", "strandline.toml")
 	require.NoError(t, c.ApplySettings(serve))
@@ -48,6 +49,7 @@ func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
 }
 
 func TestTheVariablesOfTheImageAreSettings(t *testing.T) {
+	t.Parallel()
 	file, err := os.ReadFile(filepath.Join(deploy, "container", "Dockerfile"))
 	require.NoError(t, err)
 	c, serve := deployed(t, "serve")
@@ -61,6 +63,7 @@ func TestTheVariablesOfTheImageAreSettings(t *testing.T) {
 // Flags as the chart gives them, for the nodes that form a cluster and those that
 // join one.
 func TestTheFlagsOfTheChartAreUnderstood(t *testing.T) {
+	t.Parallel()
 	flags := func(file string) (flags []string) {
 		text, err := os.ReadFile(filepath.Join(deploy, "helm", "strandline", "templates", file))
 		require.NoError(t, err)

@@ -50,6 +50,7 @@ func dev(t *testing.T, data string, flags ...string) (*process, []devNode, devCl
 }
 
 func TestDevIsAClusterOfThreeNodes(t *testing.T) {
+	t.Parallel()
 	p, nodes, cluster := dev(t, t.TempDir())
 	require.NotEmpty(t, cluster.Cluster)
 	require.Len(t, cluster.Nodes, 3)
@@ -70,6 +71,7 @@ func TestDevIsAClusterOfThreeNodes(t *testing.T) {
 }
 
 func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	command := program(t, "dev", "--data", data, "--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	require.NoError(t, command.Start())
@@ -87,6 +89,7 @@ func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
 }
 
 func TestDevIsForThisMachine(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, terminal.ExitUsage, execute(t, nil, "", "dev", "--kafka", "10.0.0.1:9092").code)
 	require.Equal(t, terminal.ExitUsage, execute(t, nil, "", "dev", "--kafka", "none", "--grpc", "none").code, "the others are needed")
 }

@@ -50,6 +50,7 @@ type difference struct {
 }
 
 func TestLogsAreComparedByTheirDigests(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.appendBatches("orders", 500, 7, -1)
 	p.appendBatches("same", 500, 7, -1)
@@ -95,6 +96,7 @@ func TestLogsAreComparedByTheirDigests(t *testing.T) {
 // Whichever node is dialled, the leader's replica is compared with all others. Record 1 of node b is forged so that
 // no CRC-32C shows it: what is added is a multiple of its polynomial.
 func TestTheReplicasOfALogAreComparedWithItsLeader(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p, _, _ := dev(t, data)
 	p.must("", "log", "create", "orders", "--replicas", "3")
@@ -124,6 +126,7 @@ func TestTheReplicasOfALogAreComparedWithItsLeader(t *testing.T) {
 
 // Records that were batched anew are the same.
 func TestLogsThatAreBatchedOtherwiseAreComparedByTheirRecords(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.appendBatches("orders", 100, 7, -1)
 	p.appendBatches("copy", 100, 5, -1)
@@ -149,6 +152,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 
 // The directory of a stopped node, and a copy of it, are compared by their files alone.
 func TestALogIsComparedWithWhatADirectoryHas(t *testing.T) {
+	t.Parallel()
 	const records, another = 3500, 1234
 	data, backup := t.TempDir(), filepath.Join(t.TempDir(), "backup")
 	p := startNode(t, data, "--segment-size", "64KiB")
@@ -229,6 +233,7 @@ func TestALogIsComparedWithWhatADirectoryHas(t *testing.T) {
 
 // A backup of records has batches of its own: what it has is compared one by one.
 func TestALogIsComparedWithABackupOfItsRecords(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.appendBatches("orders", 500, 7, -1)
 	p.appendBatches("other", 500, 7, 321)

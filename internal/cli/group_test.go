@@ -9,6 +9,7 @@ import (
 )
 
 func TestGroupsAreShownResetAndDeletedWithoutAKafkaPort(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir(), "--kafka", "none")
 	require.Equal(t, "GROUP  STATE  TYPE  MEMBERS  PRINCIPAL\n", p.must("", "group", "list"))
 	p.must("", "log", "create", "orders")

@@ -9,6 +9,7 @@ import (
 )
 
 func TestHoldsAreSetListedAndReleased(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("a\nb\nc\n", "append", "orders")

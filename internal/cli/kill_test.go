@@ -119,11 +119,12 @@ func (l *load) finish() {
 }
 
 func TestKillingTheServerLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	data := t.TempDir()
-	server := startNode(t, data, "--grpc", ownPort)
+	server := startNode(t, data, "--grpc", ownPort())
 	server.must("", "log", "create", "orders")
 	l := startLoad(t, server.grpc, 4)
 	for range 5 {
@@ -137,8 +138,9 @@ func TestKillingTheServerLosesNothingAcknowledged(t *testing.T) {
 }
 
 func TestSIGTERMFinishesWhatIsInFlightAndExitsZero(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
-	server := startNode(t, data, "--grpc", ownPort)
+	server := startNode(t, data, "--grpc", ownPort())
 	server.must("", "log", "create", "orders")
 	l := startLoad(t, server.grpc, 4)
 	l.await(500)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestEveryCommandHasAManualPage(t *testing.T) {
+	t.Parallel()
 	directory := filepath.Join(t.TempDir(), "man1")
 	require.Equal(t, terminal.ExitOK, execute(t, nil, "", "man", directory).code)
 	pages := 0
@@ -30,6 +31,7 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 }
 
 func TestAManualPageKeepsTheLinesOfALayout(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	require.Equal(t, terminal.ExitOK, execute(t, nil, "", "man", directory).code)
 	page, err := os.ReadFile(filepath.Join(directory, "strandline-append.1"))
@@ -39,6 +41,7 @@ func TestAManualPageKeepsTheLinesOfALayout(t *testing.T) {
 }
 
 func TestTheVersionIsPrintedByCommandAndFlag(t *testing.T) {
+	t.Parallel()
 	command, flag := execute(t, nil, "", "version"), execute(t, nil, "", "--version")
 	require.Equal(t, terminal.ExitOK, flag.code)
 	require.Equal(t, command.out, flag.out)

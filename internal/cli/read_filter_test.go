@@ -10,6 +10,7 @@ import (
 )
 
 func TestReadPrintsWhatIsSelectedAndOnlyThePartsThatAreNamed(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must(`{"key":"eu/1","value":"{\"amount\":5,\"x\":1}","headers":[{"key":"region","value":"eu"}]}
@@ -43,6 +44,7 @@ func TestReadPrintsWhatIsSelectedAndOnlyThePartsThatAreNamed(t *testing.T) {
 }
 
 func TestTextHasKeysAndHeadersInColumnsAndTheLastRecordsAreReadBack(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("eu\t1\tpaid\tin full\nus\t2\t\n", "append", "orders", "--columns", "header:region,key,value")

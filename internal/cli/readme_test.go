@@ -22,6 +22,7 @@ import (
 // folder in which cmd/strandline is what it is in the tree. Only the addresses differ, by
 // environment, so that the test does not meet a server of yours.
 func TestTheREADMEsCommandsWork(t *testing.T) {
+	t.Parallel()
 	skipUnderRace(t)
 	blocks := shellBlocks(t, "../../README.md")
 	require.Equal(t, "go run ./cmd/strandline dev\n", blocks[0], "the first command starts a cluster")
@@ -134,7 +135,7 @@ func treeOfCommand(t *testing.T, from string) string {
 }
 
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", ownPort)
+	l, err := net.Listen("tcp", ownPort())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	return l.Addr().String()

@@ -79,6 +79,7 @@ func (s survivors) obstruct(file string) (remove func()) {
 
 // The steps of docs/operations.md for two of five nodes, each on a machine of its own.
 func TestTheTranscriptOfARecovery(t *testing.T) {
+	t.Parallel()
 	s := newSurvivors(t, 5, "a", "b")
 	files := s.dir("a.json") + "," + s.dir("b.json")
 	require.Equal(t, "wrote what node a has to /srv/a.json; nothing was changed\nexit code 0\n", s.said(s.recover("--data", s.dir("a"), "--write-remains", s.dir("a.json"))))
@@ -141,6 +142,7 @@ exit code 2
 // One of several directories cannot be written: the error says how far each is, and its command
 // continues once it can.
 func TestARecoveryThatStoppedSaysWhatIsCommittedAndContinues(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ at, says, continues string }{
 		{"recovery.json", `
   /srv/a: not committed, only the plan is written
@@ -196,6 +198,7 @@ This continues what was begun:
 
 // The node with which a plan was made is lost too, before the plan was started: another takes its place, if it is named.
 func TestAPlanIsReplacedIfItIsNamedAndWasNotStarted(t *testing.T) {
+	t.Parallel()
 	s := newSurvivors(t, 5, "a", "b")
 	remove := s.obstruct("recovery.json")
 	first := s.becomes(s.recover("--data", s.dirs("a", "b"), "--i-accept-loss"))
@@ -241,6 +244,7 @@ exit code 1
 }
 
 func TestARecoveryIsRefusedWhereItWouldDoHarm(t *testing.T) {
+	t.Parallel()
 	s := newSurvivors(t, 5, "a", "b", "c")
 	o := s.recover("--data", s.dir("nowhere"))
 	require.Contains(t, o.err, "is not the data directory of a node")

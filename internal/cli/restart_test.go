@@ -65,6 +65,7 @@ func (c *copier) begin(ctx context.Context, state kept) (*client.Producer, int, 
 // A program that dies at any moment, and is started again, appends each of its
 // inputs exactly once.
 func TestAProgramThatIsRestartedAppendsEachInputOnce(t *testing.T) {
+	t.Parallel()
 	server := startNode(t, t.TempDir())
 	server.must("", "log", "create", "orders")
 	const inputs = 3000

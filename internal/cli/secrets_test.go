@@ -19,6 +19,7 @@ import (
 // Two nodes and their clients do all that has to do with secrets, right and wrong, and
 // everything that any of them says is read.
 func TestNoSecretIsInLogsErrorsResultsOrMetrics(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t, []string{"node", "node1"}, []string{"node", "d"}, []string{"user", "alice"})
 	ca := filepath.Join(dir, "ca.crt")
 	alice := shown(dir, "user-alice")

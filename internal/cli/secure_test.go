@@ -21,6 +21,7 @@ func shown(dir, principal string) []string {
 }
 
 func TestANodeWithCertificatesServesUsersWithCertificates(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t, []string{"node", "node1"}, []string{"user", "alice"})
 	p := startNode(t, t.TempDir(), append(shown(dir, "node-node1"), "--client-ca", filepath.Join(dir, "ca.crt"), "--log-format", "json")...)
 	alice := shown(dir, "user-alice")
@@ -82,12 +83,14 @@ func TestANodeWithCertificatesServesUsersWithCertificates(t *testing.T) {
 }
 
 func TestANodeSaysAtEachStartThatItIsInsecure(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir(), "--insecure")
 	require.Equal(t, terminal.ExitOK, p.terminate())
 	require.Contains(t, p.stderr.String(), "--insecure: connections need not be encrypted")
 }
 
 func TestANodeThatOthersReachNeedsCertificatesOfItselfAndOfClients(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t, []string{"node", "a"}, []string{"node", "b"})
 	ca := filepath.Join(dir, "ca.crt")
 	far := []string{"serve", "--node-name", "a", "--grpc", "0.0.0.0:0", "--data", t.TempDir()}
@@ -116,6 +119,7 @@ func TestANodeThatOthersReachNeedsCertificatesOfItselfAndOfClients(t *testing.T)
 }
 
 func TestAClusterThatBeginsWhereOthersReachItRefusesWhatIsNotGranted(t *testing.T) {
+	t.Parallel()
 	dir := certificates(t, []string{"node", "node1"}, []string{"user", "admin"}, []string{"user", "alice"})
 	data := t.TempDir()
 	flags := append(shown(dir, "node-node1"), "--client-ca", filepath.Join(dir, "ca.crt"), "--kafka", "0.0.0.0:0")

@@ -10,6 +10,7 @@ import (
 )
 
 func TestANodeSaysOnceThatItsKafkaPortIsForThisMachineAlone(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		flags []string
 		times int

@@ -20,6 +20,7 @@ import (
 )
 
 func TestTheFirstCommandsOfANewcomer(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	require.Equal(t, "created log orders (disk, 1 replica on node1)\n", p.must("", "log", "create", "orders"))
 	require.Equal(t, "appended 3 records to orders, offsets 0 to 2\n", p.must("one\ntwo\nthree", "append", "orders"))
@@ -39,6 +40,7 @@ func TestTheFirstCommandsOfANewcomer(t *testing.T) {
 
 // Two who change different parts of a configuration at once both have them.
 func TestTwoWhoConfigureALogAtOnceDoNotUndoEachOther(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	for round := 1; round <= 10; round++ {
@@ -58,6 +60,7 @@ func TestTwoWhoConfigureALogAtOnceDoNotUndoEachOther(t *testing.T) {
 }
 
 func TestRefusalsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	o := p.run(nil, "read", "orders")
 	require.Equal(t, terminal.ExitRefused, o.code)
@@ -81,6 +84,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 }
 
 func TestReadIntoAppendCopiesALogExactly(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("", "log", "create", "copy")
@@ -123,6 +127,7 @@ func TestReadIntoAppendCopiesALogExactly(t *testing.T) {
 }
 
 func TestANodeThatComesBackHasEverything(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p := startNode(t, data)
 	p.must("", "log", "create", "orders")
@@ -140,6 +145,7 @@ func TestANodeThatComesBackHasEverything(t *testing.T) {
 }
 
 func TestASecondNodeOnTheSameDataIsRefused(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	second := program(t, "serve", "--data", p.data, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0")
 	out, err := second.CombinedOutput()
@@ -150,6 +156,7 @@ func TestASecondNodeOnTheSameDataIsRefused(t *testing.T) {
 }
 
 func TestAPortThatIsTakenIsNamed(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	out, err := program(t, "serve", "--grpc", p.grpc).CombinedOutput()
 	require.Error(t, err)
@@ -157,6 +164,7 @@ func TestAPortThatIsTakenIsNamed(t *testing.T) {
 }
 
 func TestWithoutAServerThereIsAHint(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	require.Equal(t, terminal.ExitOK, p.terminate())
 	o := p.run(nil, "log", "list")
@@ -165,6 +173,7 @@ func TestWithoutAServerThereIsAHint(t *testing.T) {
 }
 
 func TestAFollowingReaderSeesRecordsComeAndEndsWithCtrlC(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("one\n", "append", "orders")
@@ -187,6 +196,7 @@ func TestAFollowingReaderSeesRecordsComeAndEndsWithCtrlC(t *testing.T) {
 }
 
 func TestANodeEndsInTimeWithReadersThatFollow(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	p.must("one\n", "append", "orders")
@@ -202,6 +212,7 @@ func TestANodeEndsInTimeWithReadersThatFollow(t *testing.T) {
 }
 
 func TestSessionsAndWritersFromTheShell(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	var session struct {
@@ -226,6 +237,7 @@ func TestSessionsAndWritersFromTheShell(t *testing.T) {
 }
 
 func TestTheShellCompletesNamesOfLogs(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir())
 	p.must("", "log", "create", "orders")
 	// It says nothing about a server that does not answer at once.
@@ -236,6 +248,7 @@ func TestTheShellCompletesNamesOfLogs(t *testing.T) {
 }
 
 func TestMetricsHealthAndProfiles(t *testing.T) {
+	t.Parallel()
 	p := startNode(t, t.TempDir(), "--pprof")
 	for path, want := range map[string]string{
 		"/livez": "", "/readyz": "", "/metrics": "strandline_", "/debug/pprof/cmdline": "serve",

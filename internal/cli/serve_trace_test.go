@@ -63,6 +63,7 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestANodeSendsTheSpansOfAppendsToACollector(t *testing.T) {
+	t.Parallel()
 	taken := &spans{names: map[string]string{}, nodes: map[string]bool{}}
 	collector := httptest.NewServer(taken)
 	defer collector.Close()
@@ -82,6 +83,7 @@ func TestANodeSendsTheSpansOfAppendsToACollector(t *testing.T) {
 
 // A node that ends waits for a collector half a second at the most, so that one end may be too slow.
 func TestANodeThatEndsSendsTheSpansThatItStillHas(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	sent := func() bool {
 		taken := &spans{names: map[string]string{}, nodes: map[string]bool{}}
@@ -100,6 +102,7 @@ func TestANodeThatEndsSendsTheSpansThatItStillHas(t *testing.T) {
 }
 
 func TestWhatCannotBeTracedIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{{"--trace-to", "127.0.0.1:4317"}, {"--trace-to", "grpc://127.0.0.1:4317"}, {"--trace-to", "http://127.0.0.1:4318", "--trace-share", "2"}} {
 		o := execute(t, nil, "", append([]string{"serve", "--data", t.TempDir()}, flags...)...)
 		require.Equal(t, terminal.ExitUsage, o.code, o.err)

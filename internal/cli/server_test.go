@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +27,8 @@ import (
 var programDirectory string
 
 func TestMain(m *testing.M) {
+	// Most of a test's time is that of processes which begin and wait for each other.
+	_ = flag.Set("test.parallel", "4")
 	var err error
 	if programDirectory, err = os.MkdirTemp("", "strandline-test-*"); err != nil {
 		panic(err)
@@ -56,9 +60,14 @@ type process struct {
 	stderr  *bytes.Buffer
 }
 
-// ownPort is a port of a host that this process alone uses, so that nobody else takes it while
+// ownPort is a port of a host that its caller alone uses, so that nobody else takes it while
 // no node listens on it.
-var ownPort = fmt.Sprintf("127.33.%d.1:0", os.Getpid()%250)
+func ownPort() string {
+	host := hosts.Add(1)
+	return fmt.Sprintf("127.33.%d.%d:0", os.Getpid()%250, 1+host%250)
+}
+
+var hosts atomic.Int64
 
 // startNode starts a node and waits until it has announced itself.
 func startNode(t *testing.T, data string, flags ...string) *process {

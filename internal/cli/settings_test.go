@@ -50,6 +50,7 @@ retention-bytes = "1GiB"
 `
 
 func TestFlagsWinOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
+	t.Parallel()
 	found, err := createFlags(t, nil, settingsFile)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{
@@ -65,6 +66,7 @@ func TestFlagsWinOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
 }
 
 func TestTheFileCanBeNamedInTheEnvironment(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "strandline.toml")
 	require.NoError(t, os.WriteFile(path, []byte(settingsFile), 0o600))
 	found, err := createFlags(t, []string{"STRANDLINE_CONFIG=" + path}, "")
@@ -73,6 +75,7 @@ func TestTheFileCanBeNamedInTheEnvironment(t *testing.T) {
 }
 
 func TestUnknownAndWrongSettingsAreErrors(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ file, want string }{
 		"unknown":        {"colour = 1", `unknown setting "colour"`},
 		"wrong table":    {"retention = '1m'", `unknown setting "retention", did you mean bench.retention.retention or log.configure.retention or log.create.retention?`},
@@ -91,6 +94,7 @@ func TestUnknownAndWrongSettingsAreErrors(t *testing.T) {
 }
 
 func TestNoTwoSettingsShareAVariable(t *testing.T) {
+	t.Parallel()
 	seen := map[string]string{}
 	for key := range terminal.KnownKeys(newRoot(&terminal.Terminal{})) {
 		variable := terminal.VariableOf(key)
@@ -100,12 +104,14 @@ func TestNoTwoSettingsShareAVariable(t *testing.T) {
 }
 
 func TestSettingsCanFulfilARequiredFlag(t *testing.T) {
+	t.Parallel()
 	environ := []string{"STRANDLINE_LOG_TRIM_BEFORE=7", "STRANDLINE_SERVER=127.0.0.1:1"}
 	o := execute(t, environ, "", "log", "trim", "orders")
 	require.Equal(t, terminal.ExitUnreachable, o.code, o.err)
 }
 
 func TestEveryFlagCanBeSet(t *testing.T) {
+	t.Parallel()
 	known := terminal.KnownKeys(newRoot(&terminal.Terminal{}))
 	require.True(t, known["server"])
 	require.True(t, known["log.create.retention"])
@@ -119,6 +125,7 @@ func TestEveryFlagCanBeSet(t *testing.T) {
 
 // A Service named strandline, or strandline-grpc, in the same namespace.
 func TestVariablesOfKubernetesServicesAreNotSettings(t *testing.T) {
+	t.Parallel()
 	_, err := createFlags(t, []string{
 		"STRANDLINE_SERVICE_HOST=10.96.0.7", "STRANDLINE_SERVICE_PORT=7171", "STRANDLINE_SERVICE_PORT_GRPC=7171",
 		"STRANDLINE_PORT=tcp://10.96.0.7:7171", "STRANDLINE_PORT_7171_TCP=tcp://10.96.0.7:7171",

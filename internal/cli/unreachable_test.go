@@ -11,7 +11,8 @@ import (
 )
 
 func TestAServerIsSuggestedOnlyWhereNoneListens(t *testing.T) {
-	silent, err := net.Listen("tcp", ownPort)
+	t.Parallel()
+	silent, err := net.Listen("tcp", ownPort())
 	require.NoError(t, err)
 	free := silent.Addr().String()
 	require.NoError(t, silent.Close())

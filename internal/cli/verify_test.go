@@ -60,6 +60,7 @@ func flipByte(t *testing.T, name string, at int) {
 }
 
 func TestVerifyOfAWholeDirectoryExitsZero(t *testing.T) {
+	t.Parallel()
 	data, dir, _ := storedReplica(t)
 	for _, where := range []string{data, dir} {
 		o := execute(t, nil, "", "verify", where)
@@ -75,6 +76,7 @@ func TestVerifyOfAWholeDirectoryExitsZero(t *testing.T) {
 }
 
 func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	data, dir, segments := storedReplica(t)
 	flipByte(t, segments[0], 4096+80) // the payload of entry 2
 	require.NoError(t, os.Remove(segments[1]))
@@ -112,6 +114,7 @@ func TestVerifyNamesWhatIsDamagedAndWhatToDo(t *testing.T) {
 }
 
 func TestVerifyReportsWhatOthersCannotRepair(t *testing.T) {
+	t.Parallel()
 	data, _, segments := storedReplica(t)
 	flipByte(t, segments[len(segments)-1], 50)
 	o := execute(t, nil, "", "verify", data)
@@ -121,6 +124,7 @@ func TestVerifyReportsWhatOthersCannotRepair(t *testing.T) {
 }
 
 func TestVerifyDoesNotReadBesideANode(t *testing.T) {
+	t.Parallel()
 	data, dir, _ := storedReplica(t)
 	lock, err := vfs.OS().Lock(filepath.Join(data, "lock"))
 	require.NoError(t, err)
@@ -135,6 +139,7 @@ func TestVerifyDoesNotReadBesideANode(t *testing.T) {
 }
 
 func TestVerifyOfSomethingElseSaysWhatToGive(t *testing.T) {
+	t.Parallel()
 	o := execute(t, nil, "", "verify", t.TempDir())
 	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "holds no log")
@@ -142,6 +147,7 @@ func TestVerifyOfSomethingElseSaysWhatToGive(t *testing.T) {
 }
 
 func TestVerifyNamesFilesThatBelongElsewhere(t *testing.T) {
+	t.Parallel()
 	data, dir, segments := storedReplica(t)
 	moved := filepath.Join(data, "logs", "4", "9")
 	require.NoError(t, os.CopyFS(moved, os.DirFS(dir)))
@@ -154,6 +160,7 @@ func TestVerifyNamesFilesThatBelongElsewhere(t *testing.T) {
 }
 
 func TestVerifyNamesDamageOfTheNodesOwnFiles(t *testing.T) {
+	t.Parallel()
 	data, _, _ := storedReplica(t)
 	require.NoError(t, os.Remove(filepath.Join(data, "replicas.json")))
 	o := execute(t, nil, "", "verify", data)

@@ -13,8 +13,9 @@ import (
 )
 
 func TestACommandThatLostItsServerSaysSoAndGoesOn(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
-	server := startNode(t, data, "--grpc", ownPort)
+	server := startNode(t, data, "--grpc", ownPort())
 	server.must("", "log", "create", "orders")
 	server.must("one\n", "append", "orders")
 
@@ -53,7 +54,7 @@ func threeNodes(t *testing.T) []*process {
 	var nodes []*process
 	var peers, addresses []string
 	for _, name := range []string{"a", "b", "c"} {
-		l, err := net.Listen("tcp", ownPort)
+		l, err := net.Listen("tcp", ownPort())
 		require.NoError(t, err)
 		addresses = append(addresses, l.Addr().String())
 		peers = append(peers, name+"="+l.Addr().String())
@@ -67,6 +68,7 @@ func threeNodes(t *testing.T) []*process {
 }
 
 func TestWithoutAMajorityACommandSaysThatItWaitsAndThatNothingHappened(t *testing.T) {
+	t.Parallel()
 	nodes := threeNodes(t)
 	left := nodes[0]
 	left.must("", "log", "create", "orders")

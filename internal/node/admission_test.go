@@ -42,6 +42,7 @@ func (c *testCluster) votersOfCatalog() (names []string) {
 
 // As a container whose name is new at each restart: none of them becomes a member.
 func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
+	t.Parallel()
 	c := strictly(t, "a", "b", "c")
 	for i := range 5 {
 		name := fmt.Sprint("pod-", i)
@@ -60,6 +61,7 @@ func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
 }
 
 func TestANodeThatIsAddedJoinsAndSaysIfItWasThere(t *testing.T) {
+	t.Parallel()
 	c := strictly(t, "a", "b", "c")
 	c.start("d", []string{c.addresses["a"]})
 	existed, err := c.nodes["b"].AddNode(t.Context(), anyone, "d", c.addresses["d"])
@@ -79,6 +81,7 @@ func TestANodeThatIsAddedJoinsAndSaysIfItWasThere(t *testing.T) {
 }
 
 func TestATokenLetsNodesJoin(t *testing.T) {
+	t.Parallel()
 	c := strictly(t, "a")
 	token, expires, err := c.nodes["a"].CreateToken(t.Context(), anyone, time.Hour, false)
 	require.NoError(t, err)
@@ -102,6 +105,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 }
 
 func TestAnAnnouncementIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	c := strictly(t, "a")
 	require.NoError(t, c.nodes["a"].Membership.Roll.Announce(t.Context(), "d"))
 	require.Contains(t, c.nodes["a"].catalog.Load().Shown.Load().Announced, "d")
@@ -110,6 +114,7 @@ func TestAnAnnouncementIsWithdrawn(t *testing.T) {
 }
 
 func TestAVoterOfTheCatalogThatIsLostIsReplaced(t *testing.T) {
+	t.Parallel()
 	c := strictly(t, "a", "b", "c")
 	c.strict = false
 	c.start("d", []string{c.addresses["a"]})
@@ -137,6 +142,7 @@ func TestAVoterOfTheCatalogThatIsLostIsReplaced(t *testing.T) {
 }
 
 func TestANodeThatAsksToBeTakenInFormsNoCluster(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.start("x", []string{"127.0.0.1:1"}) // nobody is there
 	_, err := c.nodes["x"].InitCluster(t.Context(), anyone)
@@ -146,6 +152,7 @@ func TestANodeThatAsksToBeTakenInFormsNoCluster(t *testing.T) {
 }
 
 func TestACallToFormIsPassedOnToTheOneThatForms(t *testing.T) {
+	t.Parallel()
 	c := newWaiting(t, nil, "a", "b", "c")
 	all := make([]membership.Formation, 3)
 	failed := make([]error, len(all))
@@ -189,6 +196,7 @@ func (c *testCluster) unformed(on string) (err error) {
 }
 
 func TestNoClusterIsFormedWithoutTheOneThatForms(t *testing.T) {
+	t.Parallel()
 	c := newWaiting(t, nil, "a", "b", "c")
 	c.stop("a")
 	err := c.unformed("b")
@@ -203,6 +211,7 @@ func TestNoClusterIsFormedWithoutTheOneThatForms(t *testing.T) {
 
 // Each of them would be the lowest of its own.
 func TestNodesWhosePeersDifferFormNoCluster(t *testing.T) {
+	t.Parallel()
 	c := newWaiting(t, nil, "a", "b", "c")
 	c.adjust = func(o *settings.Options) { delete(o.Peers, "a") }
 	c.stop("b")

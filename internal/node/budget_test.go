@@ -25,6 +25,7 @@ import (
 // The sessions of all logs share a part of the node's memory. Where it is used up new
 // ones are refused on every log, until there is room again.
 func TestSessionsOfAllLogsShareTheNodesMemory(t *testing.T) {
+	t.Parallel()
 	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Memory: budget.Least, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
@@ -80,6 +81,7 @@ func TestSessionsOfAllLogsShareTheNodesMemory(t *testing.T) {
 // A metered reader gets all records in order, whether memory is short or not, and
 // whatever it has to give up and read again on the way.
 func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	const records = 300
@@ -130,6 +132,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 
 // A chunk that was never released does not keep its part of the memory.
 func TestAReaderThatIsClosedHoldsNothing(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	mustAppend(t, n, "orders", "x")
@@ -147,6 +150,7 @@ func TestAReaderThatIsClosedHoldsNothing(t *testing.T) {
 
 // A client that stops after what lies on the way to it has shown nothing: it is given little.
 func TestAClientIsGivenLittleUntilItHasTakenMoreThanLiesOnTheWayToIt(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	for range 60 {

@@ -399,6 +399,7 @@ func (c *testCluster) valuesNow(name, log string, q reading.Request) ([]string, 
 }
 
 func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	info, err := c.createLog("b", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -422,6 +423,7 @@ func TestALogOnThreeNodesIsReadFromEachOfThem(t *testing.T) {
 }
 
 func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -460,6 +462,7 @@ func TestWhatWasAcknowledgedSurvivesItsLeaderAndARestartOfAll(t *testing.T) {
 }
 
 func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -476,6 +479,7 @@ func TestAHandoverBeforeAStopRefusesNothingForLong(t *testing.T) {
 }
 
 func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -523,6 +527,7 @@ func TestABoundOfStalenessIsKeptOrTheReadIsRefused(t *testing.T) {
 }
 
 func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -549,6 +554,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 }
 
 func TestANodeThatWasRemovedRefusesItsCallersSayingSo(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	created, err := c.createLog("a", "orders", settings.Config{Replicas: 1})
 	require.NoError(t, err)
@@ -564,6 +570,7 @@ func TestANodeThatWasRemovedRefusesItsCallersSayingSo(t *testing.T) {
 }
 
 func TestANameIsTakenOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -586,6 +593,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 }
 
 func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -612,6 +620,7 @@ func TestANodeIsReplacedByOneOtherAtATime(t *testing.T) {
 }
 
 func TestANodeThatWaitsSaysSo(t *testing.T) {
+	t.Parallel()
 	n, err := Open(settings.Options{DataDir: t.TempDir(), Name: "a", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
@@ -622,6 +631,7 @@ func TestANodeThatWaitsSaysSo(t *testing.T) {
 }
 
 func TestAMemoryLogSurvivesOneNodeAndGoesOnAboveWhatItLostWithTwo(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
@@ -666,6 +676,7 @@ func (c *testCluster) acquireWriter(log string) (term record.WriterTerm) {
 // A third replica that cannot be asked may know of a majority, so nothing is given
 // up before it answers, or its node is gone for good.
 func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
@@ -695,6 +706,7 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 // A replica of a log that cannot elect a leader ends, but only if what is left of it is what was
 // judged.
 func TestAReplicaOfAMemoryLogEndsOnlyIfNothingHasHappenedToIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
@@ -733,6 +745,7 @@ func TestAReplicaOfAMemoryLogEndsOnlyIfNothingHasHappenedToIt(t *testing.T) {
 // A node that is replaced while it runs may hold what makes a majority of a memory
 // log, however late it answers.
 func TestANodeThatLeavesIsGoneOnlyWhenItIsLost(t *testing.T) {
+	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.LostAfter = time.Second }, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
@@ -786,6 +799,7 @@ func (l lossy) Write(b []byte) (int, error) {
 // It resigns, as every leader does that hears from nobody, and does not wait for ever for a
 // majority that all others have left.
 func TestALeaderWhoseMajorityIsGoneClosesAllTheSame(t *testing.T) {
+	t.Parallel()
 	var network network
 	c := newClusterWith(t, func(o *settings.Options) { o.Dial = network.dial }, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
@@ -808,6 +822,7 @@ func TestALeaderWhoseMajorityIsGoneClosesAllTheSame(t *testing.T) {
 }
 
 func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	seen := map[record.SessionID]bool{}
 	for name, n := range c.nodes {
@@ -822,6 +837,7 @@ func TestSessionIDsAreUniqueAcrossNodes(t *testing.T) {
 }
 
 func TestWhoDoesNotWaitForASessionIDAnyLongerGetsAnError(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	c.stop("b")
 	c.stop("c") // a can reserve no ids
@@ -841,6 +857,7 @@ func TestWhoDoesNotWaitForASessionIDAnyLongerGetsAnError(t *testing.T) {
 }
 
 func TestWithoutAMajorityASessionIsRefusedAndNotUnknown(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	for _, config := range []struct {
 		log      string
@@ -867,6 +884,7 @@ func TestWithoutAMajorityASessionIsRefusedAndNotUnknown(t *testing.T) {
 }
 
 func TestAChangeThatNobodyCouldBeAskedForHasNotHappened(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	c.stop("b")
 	c.stop("c")
@@ -881,6 +899,7 @@ func TestAChangeThatNobodyCouldBeAskedForHasNotHappened(t *testing.T) {
 }
 
 func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
+	t.Parallel()
 	n := newCluster(t, "a").nodes["a"]
 	err := n.catalog.Load().Change(t.Context(), func(*cluster.State) (cluster.Change, error) {
 		return cluster.Change{Delete: []string{strings.Repeat("x", record.MaxBatchBytes)}}, nil
@@ -889,6 +908,7 @@ func TestAChangeThatTheCatalogRefusesHasNotHappened(t *testing.T) {
 }
 
 func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
+	t.Parallel()
 	disk := &syncdisk.Disk{FS: vfs.OS()}
 	n := newClusterWith(t, func(o *settings.Options) { o.Disk = disk }, "a").nodes["a"]
 	var release func()
@@ -903,6 +923,7 @@ func TestAChangeThatWasProposedAndIsNotSeenToLandIsUnknown(t *testing.T) {
 
 // A change asks the leader, whom a node that begins has yet to connect with.
 func TestAChangeAskedOfANodeThatJustBeginsIsMade(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	for _, name := range []string{"d", "e", "f"} {
 		c.start(name, []string{c.addresses["a"]})
@@ -916,6 +937,7 @@ func TestAChangeAskedOfANodeThatJustBeginsIsMade(t *testing.T) {
 }
 
 func TestANodeThatWasAwayWhileAllOthersWereReplacedFindsBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)

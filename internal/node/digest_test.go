@@ -56,6 +56,7 @@ func (c *testCluster) prove(name string, offset, at record.Offset) (p digest.Pro
 }
 
 func TestADigestIsTheSameOnEveryReplica(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	const names = "abc"
 	want := map[record.Offset]digest.Hash{}
@@ -110,6 +111,7 @@ func TestADigestIsTheSameOnEveryReplica(t *testing.T) {
 }
 
 func TestARecordIsProvedToBeUnderADigest(t *testing.T) {
+	t.Parallel()
 	c := several(t, 130, nil)
 	for _, name := range []string{c.leader("orders"), c.follower("orders")} {
 		for offset := record.Offset(0); offset < 120; offset += 17 {
@@ -139,6 +141,7 @@ func TestARecordIsProvedToBeUnderADigest(t *testing.T) {
 
 // A follower that is cut off does not know the end: its digests count only for those who allow that.
 func TestADigestIsNotOfAnEndThatNobodyConfirms(t *testing.T) {
+	t.Parallel()
 	c := several(t, 10, nil)
 	name := c.follower("orders")
 	c.knownUpTo(name, 10)
@@ -161,6 +164,7 @@ func TestADigestIsNotOfAnEndThatNobodyConfirms(t *testing.T) {
 
 // A record that was changed so that all checksums match is not what its digest says.
 func TestAScrubFindsWhatNoChecksumShows(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, func(o *settings.Options) { o.ScrubRate, o.ScrubEvery = 100<<20, 20*time.Millisecond })
 	more := c.coverHalf()
 	for _, name := range []string{c.leader("orders"), c.follower("orders")} {
@@ -190,6 +194,7 @@ func (c *testCluster) coverHalf() (appended []string) {
 }
 
 func TestADigestIsNotComputedFromWhatWasNotAppended(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	all := 100 + record.Offset(len(c.coverHalf()))
 	name := c.follower("orders")
@@ -207,6 +212,7 @@ func TestADigestIsNotComputedFromWhatWasNotAppended(t *testing.T) {
 
 // While no entry has its content, nothing shows that the newest batch is not what was appended.
 func TestADigestIsRightOnceItsNewestBatchIsRepaired(t *testing.T) {
+	t.Parallel()
 	c := several(t, 40, func(o *settings.Options) { o.ScrubRate, o.ScrubEvery = 100<<20, 20*time.Millisecond })
 	name := c.follower("orders")
 	_, dir := c.replicaOf(name, "orders")
@@ -228,6 +234,7 @@ func TestADigestIsRightOnceItsNewestBatchIsRepaired(t *testing.T) {
 
 // What a stopped node has stored is what the others have, as far as it knew that to be committed.
 func TestTheFilesOfAStoppedNodeHaveTheDigestsOfTheOthers(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	all := 100 + record.Offset(len(c.coverHalf()))
 	name := c.follower("orders")
@@ -267,6 +274,7 @@ func TestTheFilesOfAStoppedNodeHaveTheDigestsOfTheOthers(t *testing.T) {
 }
 
 func TestDigestsAndWhoSetsAHoldBeginWithTheLevelOfTheCluster(t *testing.T) {
+	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.Levels = newer }, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -281,8 +289,11 @@ func TestDigestsAndWhoSetsAHoldBeginWithTheLevelOfTheCluster(t *testing.T) {
 				return err
 			}
 			holds, err := leader.KnownHolds(anyone, "orders")
+			if err != nil {
+				return err
+			}
 			principal = holds[0].Principal
-			return err
+			return nil
 		}))
 		return principal
 	}
@@ -318,6 +329,7 @@ func TestDigestsAndWhoSetsAHoldBeginWithTheLevelOfTheCluster(t *testing.T) {
 
 // The digest follows the appends, whoever leads, and an answer does not wait for that.
 func TestTheDigestFollowsTheAppends(t *testing.T) {
+	t.Parallel()
 	c := several(t, 60, nil)
 	for round := range 3 {
 		leader := c.leader("orders")
@@ -343,6 +355,7 @@ func TestTheDigestFollowsTheAppends(t *testing.T) {
 
 // Segments that are trimmed go when the digest covers them, also where no append comes.
 func TestTheDigestCoversWhatIsTrimmedAtTheEnd(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	for i := range 20 {
 		c.append("orders", long(100+i, 101+i)...)
@@ -361,6 +374,7 @@ func TestTheDigestCoversWhatIsTrimmedAtTheEnd(t *testing.T) {
 
 // What is stored adds up to the snapshots behind it, also after a trim; records that do not are found.
 func TestAScrubComparesRecordsWithTheDigestsInSnapshots(t *testing.T) {
+	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.SegmentBytes = 64 << 10 }, "a")
 	for _, log := range []string{"orders", "other"} {
 		_, err := c.createLog("a", log, settings.Config{Replicas: 1})

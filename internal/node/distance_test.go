@@ -234,6 +234,7 @@ func trips(call func()) int {
 }
 
 func TestALogIsCreatedInThreeRoundTrips(t *testing.T) {
+	t.Parallel()
 	farCluster(t, new(distant), func(t *testing.T, c *testCluster) {
 		// Whoever is asked, and wherever the catalog and the new log are led.
 		for name, n := range c.nodes {
@@ -298,6 +299,7 @@ func TestALookOverManyLogsTakesTwoRoundTrips(t *testing.T) {
 // One of three takes much less than what is appended. Each append is acknowledged after one round trip
 // to the other, and what waits for the slow one is bounded.
 func TestAppendsDoNotWaitForASlowFollower(t *testing.T) {
+	t.Parallel()
 	network := &distant{slow: "c:1"}
 	farCluster(t, network, func(t *testing.T, c *testCluster) {
 		_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})

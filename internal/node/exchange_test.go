@@ -34,7 +34,6 @@ type exchanged struct {
 }
 
 func newExchanged(t *testing.T) *exchanged {
-	t.Parallel()
 	e := &exchanged{want: map[string][]string{}, said: &lines{}}
 	e.testCluster = newClusterWith(t, func(o *settings.Options) {
 		o.SegmentBytes = 32 << 10
@@ -218,6 +217,7 @@ func (e *exchanged) verified(dir string) string {
 // the files of one node of three. Nothing wrong is served by it at any time; verify
 // and the node itself name what is wrong; and it is repaired from the others.
 func TestWhatIsExchangedIsNeverServedAndIsRepaired(t *testing.T) {
+	t.Parallel()
 	e := newExchanged(t)
 	rows := []struct {
 		name     string
@@ -317,6 +317,7 @@ func TestWhatIsExchangedIsNeverServedAndIsRepaired(t *testing.T) {
 // A replica whose files, watermark and entry in the list are all another node's is not
 // made again from nothing.
 func TestFilesOfAnotherNodeMakeNoReplicaForget(t *testing.T) {
+	t.Parallel()
 	e := newExchanged(t)
 	x := filepath.Dir(e.dir("c", "x"))
 	e.stop("b")
@@ -345,6 +346,7 @@ func (e *exchanged) watermark(dir string) string {
 
 // A node whose data are another node's does not begin.
 func TestANodeDoesNotBeginWithWhatBelongsToAnother(t *testing.T) {
+	t.Parallel()
 	e := newExchanged(t)
 	e.stop("b")
 	e.stop("c")
@@ -369,6 +371,7 @@ func TestANodeDoesNotBeginWithWhatBelongsToAnother(t *testing.T) {
 // other nodes have heard from it since. It replaces all its replicas, also those of
 // logs that it has never heard of.
 func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *testing.T) {
+	t.Parallel()
 	e := newExchanged(t)
 	e.prepare()
 	e.start("c", nil)
@@ -416,6 +419,7 @@ func TestANodeThatComesBackWithAnOlderCopyOfAllItsDataReplacesItsReplicas(t *tes
 // The file that says how far a node has come is lost: the others know, and nothing
 // else is wrong.
 func TestANodeThatHasLostItsLifeHearsOfItFromOthers(t *testing.T) {
+	t.Parallel()
 	e := newExchanged(t)
 	for _, damage := range []func(path string) error{
 		os.Remove,
@@ -433,6 +437,7 @@ func TestANodeThatHasLostItsLifeHearsOfItFromOthers(t *testing.T) {
 }
 
 func TestAWatermarkGoesWithItsReplica(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "kept", settings.Config{})

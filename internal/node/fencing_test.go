@@ -10,6 +10,7 @@ import (
 )
 
 func TestAFencedLogRefusesAppendsWithoutATermOnceThereIsOne(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", settings.Config{Fenced: true})
@@ -43,6 +44,7 @@ func TestAFencedLogRefusesAppendsWithoutATermOnceThereIsOne(t *testing.T) {
 }
 
 func TestALogIsFencedWhereverItIsLed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)

@@ -132,6 +132,7 @@ func (s *scan) finish(end record.Offset) (trims int) {
 }
 
 func TestAFilteredReadUnderTrimsAndRetentionGetsWhatItSelectsOrTheNewStart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	configure := func(log string, config settings.Config) {
 		config.Replicas = 3
@@ -210,6 +211,7 @@ func TestAFilteredReadUnderTrimsAndRetentionGetsWhatItSelectsOrTheNewStart(t *te
 }
 
 func TestAFilteredReadEndsWithItsLogAndNeverReadsTheNextOfItsName(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	random := rand.New(rand.NewPCG(14, 2))
 	fill := func(number record.Offset) {
@@ -251,6 +253,7 @@ func TestAFilteredReadEndsWithItsLogAndNeverReadsTheNextOfItsName(t *testing.T) 
 }
 
 func TestARecordThatAnExpressionFailsOnEndsAlsoAReadThatFollows(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	mustAppend(t, n, "orders", `{"n": 1}`, `{"n": 0}`, "text", `{"n": 2}`)
@@ -302,6 +305,7 @@ func selected(t *testing.T, n *Node, log, where string) (found []string, failed 
 
 // An expression of which keys can be derived skips segments. "or false" keeps it from that.
 func TestAReadThatSkipsSegmentsGivesWhatTheOneThatReadsThemGives(t *testing.T) {
+	t.Parallel()
 	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), SegmentBytes: 64 << 10, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })

@@ -24,6 +24,7 @@ import (
 // The leader of a log is who brings it to other nodes, and has to know that it
 // should.
 func TestANodeWhoseCatalogHasEndedIsReplaced(t *testing.T) {
+	t.Parallel()
 	c, said := threeWithoutCatalogOnC(t)
 	c.start("d", []string{c.addresses["a"]})
 	c.eventually("d is a member", func() bool { return c.nodes["d"].catalog.Load() != nil })
@@ -40,6 +41,7 @@ func TestANodeWhoseCatalogHasEndedIsReplaced(t *testing.T) {
 }
 
 func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
+	t.Parallel()
 	c, said := threeWithoutCatalogOnC(t)
 	again, _ := c.replicaOf("c", "orders")
 	term := uint64(0)
@@ -57,6 +59,7 @@ func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
 }
 
 func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
+	t.Parallel()
 	disk, said := catalogDisk(), &lines{}
 	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: said.logger()})
 	require.NoError(t, err)
@@ -75,7 +78,6 @@ func TestANodeAloneLeadsOnWithoutItsCatalog(t *testing.T) {
 // threeWithoutCatalogOnC is a cluster of a, b and c, and what c has said. The
 // replica of the catalog on c has ended while c led a log.
 func threeWithoutCatalogOnC(t *testing.T) (*testCluster, *lines) {
-	t.Parallel()
 	disk, said := catalogDisk(), &lines{}
 	c := newClusterWith(t, func(o *settings.Options) {
 		if o.Name == "c" {

@@ -21,6 +21,7 @@ func refusalOf(t *testing.T, err error) *record.Refusal {
 }
 
 func TestAHoldKeepsRecordsFromTrimsUntilItIsReleased(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", Config{})
@@ -72,6 +73,7 @@ func TestAHoldKeepsRecordsFromTrimsUntilItIsReleased(t *testing.T) {
 }
 
 func TestAHoldIsRefusedThatNoLogTakes(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", Config{})
 	for _, row := range []struct {
@@ -94,6 +96,7 @@ func TestAHoldIsRefusedThatNoLogTakes(t *testing.T) {
 
 // A leader of before knows nothing that ends a hold.
 func TestHoldsSurviveAnotherLeaderAndEndWithTheirLog(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -125,6 +128,7 @@ func TestHoldsSurviveAnotherLeaderAndEndWithTheirLog(t *testing.T) {
 // stands is never trimmed; what has set one that was released later is, and the release is folded
 // into what the snapshot says.
 func TestHoldsMoveToOtherNodesWithTheirLog(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Replicas: 1})
 	require.NoError(t, err)
@@ -179,6 +183,7 @@ func TestHoldsMoveToOtherNodesWithTheirLog(t *testing.T) {
 
 // The least lease is a second, and a tick of the replica 50 ms.
 func TestALeaseEndsAHoldUnlessItIsKept(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", Config{})
 	_, err := n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "short", Lease: 1000}, reading.FromTail)
@@ -194,6 +199,7 @@ func TestALeaseEndsAHoldUnlessItIsKept(t *testing.T) {
 }
 
 func TestRetentionStopsAtAHoldUntilTheHoldKeepsMoreThanItMay(t *testing.T) {
+	t.Parallel()
 	said := new(lines)
 	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), SegmentBytes: 1 << 20, Logger: said.logger()})
 	require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 
 // Every verb on a log refuses to take another log of the same name for it.
 func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	first, err := n.CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
@@ -81,6 +82,7 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 }
 
 func TestACreateThatIsMadeAgainReturnsTheLogThatItCreated(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	mine := verbs.Caller{Request: "this one"}
 	first, err := n.CreateLog(t.Context(), mine, "orders", settings.Config{})
@@ -98,6 +100,7 @@ func TestACreateThatIsMadeAgainReturnsTheLogThatItCreated(t *testing.T) {
 
 // That the log takes no appends yet is no reason to deny that it was created.
 func TestALogThatWasCreatedIsReturnedAlsoIfItTakesNoAppendsYet(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	mine := verbs.Caller{Request: "this one"}
 	require.NoError(t, n.catalog.Load().Change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
@@ -114,6 +117,7 @@ func TestALogThatWasCreatedIsReturnedAlsoIfItTakesNoAppendsYet(t *testing.T) {
 // A refusal by the catalog's state does not show the outcome of an earlier try that
 // was lost, unless the catalog has advanced past the place where that would have landed.
 func TestAChangeThatIsRefusedAfterALostTryIsUnknown(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	c := n.catalog.Load()
 	refuse := func(*cluster.State) (cluster.Change, error) {
@@ -166,6 +170,7 @@ func (c *testCluster) everywhere(said *lines, change func() error, knows func(*N
 // A configuration is shown by all nodes that hold the log once it has been acknowledged: who asks another
 // node next, the leader say, does not see the one before.
 func TestAConfigurationIsKnownWhereverTheLogIsHeld(t *testing.T) {
+	t.Parallel()
 	said, adjust := sayingAll()
 	c := newClusterWith(t, adjust, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
@@ -189,6 +194,7 @@ func (c *testCluster) configured(said *lines, retention time.Duration) {
 
 // A log is gone from all nodes that held it once its deletion has been acknowledged.
 func TestADeletedLogIsGoneWhereverItWasHeld(t *testing.T) {
+	t.Parallel()
 	said, adjust := sayingAll()
 	c := newClusterWith(t, adjust, "a", "b", "c")
 	for range 10 {
@@ -204,6 +210,7 @@ func TestADeletedLogIsGoneWhereverItWasHeld(t *testing.T) {
 
 // Who has not heard of a log yet does not take it for one that is gone.
 func TestALogThatIsNotKnownYetIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	gone, err := n.CreateLog(t.Context(), anyone, "orders", settings.Config{})
 	require.NoError(t, err)
@@ -219,6 +226,7 @@ func TestALogThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 
 // A node that is gone does not hold a change of a log's configuration up for long.
 func TestALogIsConfiguredWithoutANodeThatIsGone(t *testing.T) {
+	t.Parallel()
 	said, adjust := sayingAll()
 	c := newClusterWith(t, adjust, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})

@@ -45,6 +45,7 @@ func readLarge(t *testing.T, n *Node, q reading.Request) *reading.Reader {
 }
 
 func TestAChunkOfALargeBatchTakesItsSizeOfTheMemory(t *testing.T) {
+	t.Parallel()
 	n, used := largeReads(t, record.None)
 	r := readLarge(t, n, reading.Request{})
 	c, err := r.Next(t.Context())
@@ -70,6 +71,7 @@ func TestAChunkOfALargeBatchTakesItsSizeOfTheMemory(t *testing.T) {
 }
 
 func TestWhatIsSelectedOfACompressedBatchTakesItsSizeOfTheMemory(t *testing.T) {
+	t.Parallel()
 	n, used := largeReads(t, record.Zstd)
 	selects := &filter.Spec{Projection: filter.Projection{DropHeaders: true}}
 	r := readLarge(t, n, reading.Request{Filter: selects})
@@ -95,6 +97,7 @@ func TestWhatIsSelectedOfACompressedBatchTakesItsSizeOfTheMemory(t *testing.T) {
 }
 
 func TestABatchThatIsInflatedTakesItsSizeOfTheMemory(t *testing.T) {
+	t.Parallel()
 	n, used := largeReads(t, record.Zstd)
 	c, err := readLarge(t, n, reading.Request{}).Next(t.Context())
 	require.NoError(t, err)

@@ -42,6 +42,7 @@ func (c *testCluster) finalize(on string, expected int) (level int, err error) {
 }
 
 func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
+	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.Levels = older }, "a", "b", "c")
 	require.Equal(t, 1, c.healthy().Level)
 	c.install(newer)
@@ -84,6 +85,7 @@ func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
 }
 
 func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	start := func(l cluster.Levels) (*Node, error) {
 		return Open(settings.Options{FormAlone: true, DataDir: dir, Levels: l, Logger: slog.New(slog.DiscardHandler)})
@@ -116,6 +118,7 @@ func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
 // A node that knows nothing yet of the level is refused by the others as soon as it says
 // who it is.
 func TestANodeThatIsTooOldIsRefusedByTheOthers(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	require.Equal(t, cluster.Understood.Max, c.healthy().Level, "a new cluster begins at the newest level")
 	a := c.nodes["a"]
@@ -130,6 +133,7 @@ func TestANodeThatIsTooOldIsRefusedByTheOthers(t *testing.T) {
 }
 
 func TestAClusterWithANodeThatIsOlderBeginsAtItsLevel(t *testing.T) {
+	t.Parallel()
 	c := newWaiting(t, func(o *settings.Options) {
 		if o.Name == "b" {
 			o.Levels = older
@@ -143,6 +147,7 @@ func TestAClusterWithANodeThatIsOlderBeginsAtItsLevel(t *testing.T) {
 // A catalog that a newer version has written is not guessed at, and the node says what to
 // do.
 func TestAnUnknownChangeStopsTheCatalogOfANode(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", settings.Config{})

@@ -145,6 +145,7 @@ func TestALogLeadsOnOneNodeAndItsReplicasAreCounted(t *testing.T) {
 }
 
 func TestRefusalsAreCountedByVerbAndReason(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{MaxBatchBytes: 100})
 	requireReason(t, record.TooLarge, appendTo(t, n, "orders", request(t, strings.Repeat("x", 200))).Refusal)
@@ -157,6 +158,7 @@ func TestRefusalsAreCountedByVerbAndReason(t *testing.T) {
 }
 
 func TestSeriesOfLogsAreThoseOfTheNamesAskedFor(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	for _, name := range []string{"audit-1", "audit-2", "orders"} {
 		create(t, n, name, settings.Config{})
@@ -175,6 +177,7 @@ func TestSeriesOfLogsAreThoseOfTheNamesAskedFor(t *testing.T) {
 
 // Names, not Raft's numbers; and one line when many change at once.
 func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
+	t.Parallel()
 	said := &lines{}
 	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Logger: said.logger()})
 	require.NoError(t, err)
@@ -194,6 +197,7 @@ func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
 
 // A node asks in the name of another one, over a connection that proves its own.
 func TestARequestInTheNameOfAnotherNodeIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newWaiting(t, func(o *settings.Options) {
 		o.FormAlone = o.Name == "a"
 		o.Prove = func(net.Conn, string) (string, error) { return "d", nil }
@@ -214,6 +218,7 @@ func TestARequestInTheNameOfAnotherNodeIsRefused(t *testing.T) {
 }
 
 func TestANodeWithANewIDAndAnOldNameIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	a := c.nodes["a"]
 	hello := peer.Hello{Cluster: a.ClusterID(), Levels: peer.Levels(cluster.Understood), Node: peer.Node{ID: 99, Name: "b", Address: "127.0.0.1:1"}}

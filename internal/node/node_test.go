@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -29,7 +30,11 @@ import (
 	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) {
+	// Nodes wait for elections and for the disk most of the time: more tests than processors go side by side.
+	_ = flag.Set("test.parallel", "6")
+	leaks.Main(m)
+}
 
 var anyone = verbs.Caller{}
 
@@ -113,6 +118,7 @@ func requireReason(t testing.TB, reason record.Reason, err error) *record.Refusa
 }
 
 func TestWhatWasAppendedIsReadBackAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", settings.Config{})
@@ -128,6 +134,7 @@ func TestWhatWasAppendedIsReadBackAlsoAfterARestart(t *testing.T) {
 }
 
 func TestReadLimitsCutBetweenRecords(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	mustAppend(t, n, "orders", "a", "b", "c")
@@ -152,6 +159,7 @@ func TestReadLimitsCutBetweenRecords(t *testing.T) {
 }
 
 func TestAFollowerOfTheTailGetsWhatIsAppendedLater(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	r, err := n.Read(t.Context(), anyone, "orders", reading.Request{Follow: true, Until: reading.NoOffset})
@@ -176,6 +184,7 @@ func TestAFollowerOfTheTailGetsWhatIsAppendedLater(t *testing.T) {
 }
 
 func TestALongLogIsReadAcrossSegmentsFromEveryPlace(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", settings.Config{})
@@ -207,6 +216,7 @@ func TestALongLogIsReadAcrossSegmentsFromEveryPlace(t *testing.T) {
 }
 
 func TestATrimFreesTheDiskAndGivesReadersTheNewStart(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	payload := string(make([]byte, 256<<10))
@@ -236,6 +246,7 @@ func TestATrimFreesTheDiskAndGivesReadersTheNewStart(t *testing.T) {
 }
 
 func TestRetentionByAgeHoldsWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "wal", settings.Config{Retention: time.Second})
 	began := time.Now()
@@ -252,6 +263,7 @@ func TestRetentionByAgeHoldsWithinTwoSeconds(t *testing.T) {
 }
 
 func TestRetentionBySizeKeepsTheNewest(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "wal", settings.Config{RetentionBytes: 1 << 20})
 	payload := string(make([]byte, 256<<10))
@@ -266,6 +278,7 @@ func TestRetentionBySizeKeepsTheNewest(t *testing.T) {
 }
 
 func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "b", settings.Config{Retention: time.Minute, RetentionBytes: 5})
@@ -302,6 +315,7 @@ func TestLogsAreCreatedListedConfiguredAndDeleted(t *testing.T) {
 }
 
 func TestTheSystemsLogsAreNotForUsers(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	require.Equal(t, record.Invalid, appendTo(t, n, cluster.CatalogName, request(t, "x")).Refusal.Reason)
 	_, _, err := n.Trim(t.Context(), anyone, cluster.CatalogName, 0, false)
@@ -310,6 +324,7 @@ func TestTheSystemsLogsAreNotForUsers(t *testing.T) {
 }
 
 func TestASecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir)
 	_, err := Open(settings.Options{FormAlone: true, DataDir: dir})
@@ -317,6 +332,7 @@ func TestASecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
 }
 
 func TestAMemoryLogGoesOnAboveWhatItLost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "cache", settings.Config{Durability: settings.Memory})
@@ -331,6 +347,7 @@ func TestAMemoryLogGoesOnAboveWhatItLost(t *testing.T) {
 }
 
 func TestSessionsWriterTermsAndResolve(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	s, err := n.OpenSession(t.Context(), anyone, "orders", 0)
@@ -372,6 +389,7 @@ func TestSessionsWriterTermsAndResolve(t *testing.T) {
 
 // The changes come from another node, as far as this one knows: it decides none.
 func TestTheLeaderOfTheCatalogMakesItsCheckpointsWhoeverDecidesTheChanges(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", settings.Config{})
@@ -400,6 +418,7 @@ func TestTheLeaderOfTheCatalogMakesItsCheckpointsWhoeverDecidesTheChanges(t *tes
 }
 
 func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T) {
+	t.Parallel()
 	disk := &listDisk{FS: vfs.OS()}
 	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -495,6 +514,7 @@ func (d *lockedDisk) Open(name string) (vfs.File, error) {
 // Each waits for the disk most of the time: one after the other, thousands of logs
 // would take half a minute.
 func TestLogsAreOpenedSeveralAtATime(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	for i := range 2 * replicas.OpenAtOnce {

@@ -17,6 +17,7 @@ import (
 
 // Replicas move until the rule of their log is kept, and the status says what is missing.
 func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
+	t.Parallel()
 	at := map[string]cluster.Label{"a": "dc=x", "b": "dc=y", "c": "dc=z", "d": "dc=z"}
 	c := newClusterWith(t, func(o *settings.Options) {
 		if at[o.Name] != "" {
@@ -72,6 +73,7 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 
 // Otherwise a log could be put there that its rule keeps off such nodes.
 func TestANodeHasItsLabelsAsSoonAsItIsAMember(t *testing.T) {
+	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)} }, "a")
 	c.start("b", []string{c.addresses["a"]})
 	var members []Member
@@ -84,6 +86,7 @@ func TestANodeHasItsLabelsAsSoonAsItIsAMember(t *testing.T) {
 
 // Else a log that is to be spread over them would be refused right after its cluster was formed.
 func TestAClusterIsFormedWithTheLabelsOfItsNodes(t *testing.T) {
+	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)} }, "a", "b", "c")
 	members, _ := c.nodes["a"].Members()
 	require.Len(t, members, 3)
@@ -96,6 +99,7 @@ func TestAClusterIsFormedWithTheLabelsOfItsNodes(t *testing.T) {
 
 // A read replica has what the voters have, serves it without them, and is no part of their majority.
 func TestAReadReplicaIsNoPartOfAMajority(t *testing.T) {
+	t.Parallel()
 	for _, durability := range []settings.Durability{settings.Disk, settings.Memory} {
 		t.Run(durability.String(), func(t *testing.T) {
 			c := newClusterWith(t, func(o *settings.Options) {

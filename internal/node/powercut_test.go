@@ -137,6 +137,7 @@ func (h *history) check(t *testing.T, n *Node) {
 }
 
 func TestAPowerCutAtEveryWriteLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	disk := faultdisk.New(1)
 	n, err := openOn(disk)
 	require.NoError(t, err)
@@ -172,6 +173,7 @@ func crashAt(t *testing.T, seed uint64, stop int, remains faultdisk.Remains) {
 }
 
 func TestPowerCutsAtRandomOverALongRunLoseNothing(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -201,6 +203,7 @@ func TestPowerCutsAtRandomOverALongRunLoseNothing(t *testing.T) {
 }
 
 func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, op := range []faultdisk.Op{faultdisk.Write, faultdisk.Datasync} {
 		for nth := 1; nth <= 12; nth++ {
 			disk := faultdisk.New(1)
@@ -239,6 +242,7 @@ func TestAFailedWriteOrSyncEndsTheLogAndARestartGoesOn(t *testing.T) {
 }
 
 func TestAFullDiskRefusesAppendsAndTrimmingBringsThemBack(t *testing.T) {
+	t.Parallel()
 	disk := faultdisk.New(1)
 	disk.Capacity(8 << 20)
 	n, err := Open(settings.Options{FormAlone: true, DataDir: "data", SegmentBytes: 256 << 10, MinFree: 4 << 20, Disk: disk, Logger: slog.New(slog.DiscardHandler)})
@@ -263,6 +267,7 @@ func TestAFullDiskRefusesAppendsAndTrimmingBringsThemBack(t *testing.T) {
 }
 
 func TestAFlippedBitIsNamedAndNeverServed(t *testing.T) {
+	t.Parallel()
 	disk := faultdisk.New(1)
 	n, err := openOn(disk)
 	require.NoError(t, err)

@@ -37,6 +37,7 @@ func whileDeciding(t *testing.T, n *Node, callers ...func() error) (errs []error
 }
 
 func TestChangesThatWaitShareOneAppend(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	var callers []func() error
 	for i := range 50 {
@@ -63,6 +64,7 @@ func TestChangesThatWaitShareOneAppend(t *testing.T) {
 
 // Each is decided as if those before it had landed.
 func TestOfChangesThatContradictEachOtherTheFirstCounts(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "old", settings.Config{})
 	makeLog := func(name string) func() error {
@@ -87,6 +89,7 @@ func TestOfChangesThatContradictEachOtherTheFirstCounts(t *testing.T) {
 }
 
 func TestManyMoreChangesThanAreMadeTogetherAreAllMade(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	var callers []func() error
 	for range 2*catalog.MaxTogether + 10 {
@@ -109,6 +112,7 @@ func TestManyMoreChangesThanAreMadeTogetherAreAllMade(t *testing.T) {
 // What the catalog has no room for is refused before its checkpoint, which is one record, cannot be written:
 // then the catalog would never be trimmed again.
 func TestTheCatalogRefusesWhatItsCheckpointHasNoRoomFor(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	c := n.catalog.Load()
 	host := c.Host()

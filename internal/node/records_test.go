@@ -24,6 +24,7 @@ import (
 )
 
 func TestAnEntryThatIsNotWhatItSaysIsNotTaken(t *testing.T) {
+	t.Parallel()
 	batch := request(t, "one", "two").Batches[0]
 	good := replicas.StoredEntry{Index: 7, Count: 2, Payload: batch}
 	require.Error(t, good.Check(), "a batch is no entry")
@@ -104,6 +105,7 @@ func splice(t *testing.T, dir string) {
 }
 
 func TestAReplicaWhoseEntriesDoNotFollowEachOtherComesBackUnderANewId(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("c")

@@ -71,7 +71,6 @@ func numbered(from, until int) []string {
 }
 
 func three(t *testing.T, records int) *testCluster {
-	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{})
 	require.NoError(t, err)
@@ -81,6 +80,7 @@ func three(t *testing.T, records int) *testCluster {
 }
 
 func TestAReplicaWhoseFilesAreGoneComesBackUnderANewId(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("c")
@@ -92,6 +92,7 @@ func TestAReplicaWhoseFilesAreGoneComesBackUnderANewId(t *testing.T) {
 }
 
 func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	steps := []struct {
 		name string
@@ -130,6 +131,7 @@ func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
 // The node that renewed its replica has forgotten so when the power goes: its
 // copy of the catalog names the old one, and its list of replicas does not.
 func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	id, dir := c.replicaOf("c", "orders")
 	me := c.nodes["c"].me
@@ -188,6 +190,7 @@ func (c *testCluster) startOldCopy(name, log string, before uint64, reign func()
 }
 
 func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	follower := c.follower("orders")
 	before, dir := c.replicaOf(follower, "orders")
@@ -206,6 +209,7 @@ func TestAReplicaBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 }
 
 func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
+	t.Parallel()
 	c := three(t, 1)
 	follower := c.follower(cluster.CatalogName)
 	before, dir := c.replicaOf(follower, cluster.CatalogName)
@@ -228,6 +232,7 @@ func TestACatalogBroughtBackFromAnOldCopyIsRenewed(t *testing.T) {
 }
 
 func TestALogAloneIsNotRenewed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	create(t, n, "orders", settings.Config{})
@@ -246,6 +251,7 @@ func TestALogAloneIsNotRenewed(t *testing.T) {
 // Two of three have forgotten: what they had acknowledged together may be gone,
 // and no new replica can change that.
 func TestALogWhoseMajorityHasForgottenStops(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	for _, name := range []string{"a", "b", "c"} {
 		_, dir := c.replicaOf(name, "orders")
@@ -269,6 +275,7 @@ func TestALogWhoseMajorityHasForgottenStops(t *testing.T) {
 }
 
 func TestANodeThatHasLostItsCatalogGetsAnother(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	before, dir := c.replicaOf("c", cluster.CatalogName)
 	old, err := os.ReadFile(filepath.Join(c.dirs["c"], "node.json"))
@@ -293,6 +300,7 @@ func TestANodeThatHasLostItsCatalogGetsAnother(t *testing.T) {
 }
 
 func TestADamagedIdentityIsNotTakenForAnother(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	require.NoError(t, n.Close(t.Context()))
@@ -308,6 +316,7 @@ func TestADamagedIdentityIsNotTakenForAnother(t *testing.T) {
 
 // With the list, nothing else shows that there was such a replica.
 func TestAMemoryLogIsNotBegunAnewBecauseTheListIsDamaged(t *testing.T) {
+	t.Parallel()
 	for _, damage := range []func(list string) string{
 		func(string) string { return "" },
 		func(string) string { return "[1, 2" },
@@ -349,6 +358,7 @@ func damageList(t *testing.T, dir string, damage func(string) string) {
 // Somebody has put node.json back into an empty data directory. Replicas that were
 // made from nothing under their old ids would have forgotten what they promised.
 func TestANodeThatHasNothingLeftButItsNameGetsNewReplicas(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	before, _ := c.replicaOf("c", "orders")
 	catalog := c.nodes["c"].me.Load().CatalogReplica
@@ -370,6 +380,7 @@ func TestANodeThatHasNothingLeftButItsNameGetsNewReplicas(t *testing.T) {
 
 // The list of replicas is damaged or gone: what is there is not made anew.
 func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
+	t.Parallel()
 	for _, list := range []string{"", "[77]", "[1, 2"} {
 		dir := t.TempDir()
 		n := open(t, dir)
@@ -447,6 +458,7 @@ func (f holedFile) ReadAt(b []byte, position int64) (int, error) {
 }
 
 func TestAReplicaWhoseNewestSegmentCannotBeReadIsRenewed(t *testing.T) {
+	t.Parallel()
 	disk := newHoledDisk()
 	c := several(t, 100, func(o *settings.Options) { o.Disk = disk })
 	before, dir := c.replicaOf("c", "orders")
@@ -462,6 +474,7 @@ func TestAReplicaWhoseNewestSegmentCannotBeReadIsRenewed(t *testing.T) {
 // A replica that runs knows what it promised: it begins another segment, and the
 // one that cannot be read is repaired.
 func TestARunningReplicaWhoseNewestSegmentCannotBeReadIsRepaired(t *testing.T) {
+	t.Parallel()
 	disk := newHoledDisk()
 	c := several(t, 100, func(o *settings.Options) { o.Disk = disk })
 	leader := c.leader("orders")

@@ -37,7 +37,6 @@ func long(from, until int) []string {
 // several is a cluster of three with a log of several segments, of which one
 // holds about thirty records.
 func several(t *testing.T, records int, adjust func(*settings.Options)) *testCluster {
-	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) {
 		o.SegmentBytes = 64 << 10
 		if adjust != nil {
@@ -95,6 +94,7 @@ func kept(t testing.TB, dir string) []string {
 }
 
 func TestADamagedSegmentIsRepairedFromOtherNodes(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("c")
@@ -112,6 +112,7 @@ func TestADamagedSegmentIsRepairedFromOtherNodes(t *testing.T) {
 }
 
 func TestDamageAtDifferentPlacesOnAllNodesIsRepaired(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	dirs := map[string]string{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -130,6 +131,7 @@ func TestDamageAtDifferentPlacesOnAllNodesIsRepaired(t *testing.T) {
 }
 
 func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	dirs := map[string]string{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -163,6 +165,7 @@ func TestDamageToEveryCopyStopsTheLogAndNamesTheRange(t *testing.T) {
 }
 
 func TestARunningFollowerThatReadsDamageIsRepaired(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	follower := c.follower("orders")
 	c.cold(follower)
@@ -171,6 +174,7 @@ func TestARunningFollowerThatReadsDamageIsRepaired(t *testing.T) {
 
 // A leader continues to lead while a sealed segment of its own is repaired.
 func TestARunningLeaderThatReadsDamageLeadsOnAndIsRepaired(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	for led, round := false, 0; !led; round++ {
 		require.Less(t, round, reigns)
@@ -188,6 +192,7 @@ func TestARunningLeaderThatReadsDamageLeadsOnAndIsRepaired(t *testing.T) {
 
 // While no other node has what is damaged, the rest of the log works.
 func TestALogWhoseDamageNobodyCanRepairTakesAppendsAndIsReadElsewhere(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, nil)
 	for _, name := range []string{"a", "b", "c"} {
 		c.cold(name)
@@ -258,6 +263,7 @@ func (c *testCluster) readUntilRepaired(name string, number int) {
 }
 
 func TestAScrubFindsWhatNobodyReads(t *testing.T) {
+	t.Parallel()
 	c := several(t, 100, func(o *settings.Options) { o.ScrubRate, o.ScrubEvery = 100<<20, 20*time.Millisecond })
 	for _, name := range []string{c.leader("orders"), c.follower("orders")} {
 		_, dir := c.replicaOf(name, "orders")
@@ -269,6 +275,7 @@ func TestAScrubFindsWhatNobodyReads(t *testing.T) {
 }
 
 func TestADamagedCatalogIsRepairedBeforeTheNodeBegins(t *testing.T) {
+	t.Parallel()
 	c := three(t, 10)
 	before, dir := c.replicaOf("c", cluster.CatalogName)
 	c.stop("c")
@@ -319,6 +326,7 @@ func TestACatalogThatProvesDamagedWhileTheNodeBeginsIsRepaired(t *testing.T) {
 
 // What a running node has in memory of its own files outlives damage to them.
 func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n, err := Open(settings.Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -339,6 +347,7 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 
 // What is read through the page cache is sound for as long as it is cached.
 func TestAScrubSeesWhatIsStoredOfTheNodesOwnFiles(t *testing.T) {
+	t.Parallel()
 	disk := faultdisk.New(1)
 	n, err := Open(Options{FormAlone: true, DataDir: "data", Disk: disk, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -409,6 +418,7 @@ func (c *testCluster) recycled(record record.Offset, names ...string) {
 }
 
 func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
+	t.Parallel()
 	c := larger(t, 200, "c")
 	before, dir := c.replicaOf("c", "orders")
 	c.flip(dir, 50)
@@ -422,6 +432,7 @@ func TestDamageThatOnlyTheOthersHaveRecycledIsSkipped(t *testing.T) {
 // The record at which the log starts is damaged too, so that the index of the entry cannot be
 // looked up in the files of the replica.
 func TestDamageThatOnlyTheOthersHaveRecycledIsSkippedWhereTheLogStartsInIt(t *testing.T) {
+	t.Parallel()
 	c := larger(t, 200, "c")
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("c")
@@ -437,6 +448,7 @@ func TestDamageThatOnlyTheOthersHaveRecycledIsSkippedWhereTheLogStartsInIt(t *te
 // A node that was down needs what is damaged on the leader, which does not have it in memory
 // either. Its own log ends before.
 func TestDamageThatOneOtherHasRecycledAndOneNeverHadIsSkipped(t *testing.T) {
+	t.Parallel()
 	c := larger(t, 0, "c")
 	before, dir := c.replicaOf("c", "orders")
 	c.stop("b")
@@ -457,6 +469,7 @@ func TestDamageThatOneOtherHasRecycledAndOneNeverHadIsSkipped(t *testing.T) {
 }
 
 func TestDamageAtOnePlaceOnTwoNodesThatTheThirdHasRecycledIsSkipped(t *testing.T) {
+	t.Parallel()
 	c := larger(t, 200, "b", "c")
 	before := map[string]uint64{}
 	for _, name := range []string{"b", "c"} {
@@ -487,6 +500,7 @@ func (c *testCluster) continues(name string, replica uint64) {
 }
 
 func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := settings.Options{FormAlone: true, DataDir: dir, ScrubEvery: 20 * time.Millisecond, ScrubRate: 100 << 20, Logger: slog.New(slog.DiscardHandler)}
 	n, err := Open(o)
@@ -512,6 +526,7 @@ func TestAScrubReplacesTheOnlySnapshotOfALog(t *testing.T) {
 }
 
 func TestDamageOfTheOnlyCopyIsAttendedToOnceOthersHoldTheLog(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	a := c.nodes["a"]
 	_, err := a.CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 1})

@@ -48,6 +48,7 @@ func (c *testCluster) joined(names ...string) {
 }
 
 func TestALogThatIsCreatedTooEarlyGetsItsReplicasLater(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	a := c.nodes["a"]
 	info, err := a.CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
@@ -86,6 +87,7 @@ func TestALogThatIsCreatedTooEarlyGetsItsReplicasLater(t *testing.T) {
 }
 
 func TestTheNumberOfReplicasIsConfigured(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	a := c.nodes["a"]
 	for _, durability := range []settings.Durability{settings.Disk, settings.Memory} {
@@ -110,6 +112,7 @@ func TestTheNumberOfReplicasIsConfigured(t *testing.T) {
 }
 
 func TestReplicasAreSpreadOntoNewNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	for i := range 6 {
 		log := fmt.Sprint("log", i)
@@ -189,6 +192,7 @@ func voteOf(t *testing.T, founders []uint64, from, to uint64) []byte {
 // A node that is mistaken about itself, or lies, cannot vote or acknowledge for
 // another one.
 func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	_, err := c.createLog("a", "orders", settings.Config{Replicas: 3})
 	require.NoError(t, err)
@@ -214,6 +218,7 @@ func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
 }
 
 func TestANewerReplicaIsOfTheNodeThatItWasHeardOfFirst(t *testing.T) {
+	t.Parallel()
 	var r hosted.NewReplicas
 	require.True(t, r.Learn(10, 4, 5))
 	require.False(t, r.Learn(10, 3, 5), "another node claims it")
@@ -262,6 +267,7 @@ func TestANodeWithAnOldCatalogDoesNotDenyALog(t *testing.T) {
 
 // A caller that asks for many unknown logs waits once.
 func TestAQuestionAboutAMissingLogThatFailedAnswersTheNext(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	c := n.catalog.Load()
 	_, refusal := c.Unknown.Confirm(c, "none")

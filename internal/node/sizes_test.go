@@ -28,6 +28,7 @@ import (
 // what is carried is a row, each carrier a column: a limit that is raised, and a carrier that is not,
 // would only be noticed by whoever has so much.
 func TestTheLargestOfEverythingPassesWhatCarriesIt(t *testing.T) {
+	t.Parallel()
 	entry := func(bytes int) segment.Entry {
 		payload := slices.Repeat([]byte{0xfb}, bytes) // becomes + and / in base64
 		return segment.Entry{Index: 2, Term: 1, Payload: payload, CRC: record.Checksum(payload)}

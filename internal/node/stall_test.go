@@ -27,6 +27,7 @@ func hanging(t *testing.T) (*testCluster, *syncdisk.Disk) {
 }
 
 func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
+	t.Parallel()
 	const stalled = "c"
 	c, disk := hanging(t)
 	c.transfer("orders", stalled)
@@ -66,6 +67,7 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 
 // A follower's disk takes nothing away from the log, and is reported all the same.
 func TestAFollowerWhoseDiskHangsSaysSo(t *testing.T) {
+	t.Parallel()
 	const follower = "c"
 	c, disk := hanging(t)
 	c.transfer("orders", "a")

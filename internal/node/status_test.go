@@ -64,6 +64,7 @@ func (c *testCluster) allVote(name string, states map[string]verbs.ReplicaState)
 }
 
 func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
+	t.Parallel()
 	said := &lines{}
 	n := newNode(settings.Options{Logger: said.logger()}, nil, new(atomic.Pointer[datadir.Identity]), nil, nil)
 	a, b := peer.Node{ID: 1, Name: "a"}, peer.Node{ID: 2, Name: "b"}

@@ -16,6 +16,7 @@ import (
 )
 
 func TestATopicComesAndGoesAsAWhole(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
 	made, err := n.CreateTopic(t.Context(), anyone, "orders", 3, settings.Config{Retention: time.Hour}, nil)
@@ -61,6 +62,7 @@ func TestATopicComesAndGoesAsAWhole(t *testing.T) {
 }
 
 func TestALogIsATopicWithOnePartitionAndCanGetMore(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	topic, err := n.Topic(t.Context(), anyone, "orders")
@@ -73,6 +75,7 @@ func TestALogIsATopicWithOnePartitionAndCanGetMore(t *testing.T) {
 }
 
 func TestOnlyTheSystemChangesItsOwnLogsAndNobodyTheCatalog(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	system := verbs.Caller{System: true}
 	_, err := n.CreateLog(t.Context(), anyone, "_strandline-own", settings.Config{})
@@ -93,6 +96,7 @@ func TestOnlyTheSystemChangesItsOwnLogsAndNobodyTheCatalog(t *testing.T) {
 }
 
 func TestReservedSessionsAreNeverTheSame(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	seen := map[record.SessionID]bool{}
 	for range 3 {
@@ -108,6 +112,7 @@ func TestReservedSessionsAreNeverTheSame(t *testing.T) {
 }
 
 func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	create(t, n, "orders", settings.Config{})
 	for i := range 20 {
@@ -127,6 +132,7 @@ func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 // A topic that was created without a number of replicas gets more as nodes come, the same
 // for all partitions.
 func TestNewPartitionsWantAsManyReplicasAsTheFirst(t *testing.T) {
+	t.Parallel()
 	n := open(t, t.TempDir())
 	for topic, wanted := range map[string]int{"any": 0, "one": 1} {
 		_, err := n.CreateTopic(t.Context(), anyone, topic, 1, settings.Config{Replicas: wanted}, nil)
@@ -139,6 +145,7 @@ func TestNewPartitionsWantAsManyReplicasAsTheFirst(t *testing.T) {
 }
 
 func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
+	t.Parallel()
 	disks := map[string]*syncdisk.Disk{}
 	c := newClusterWith(t, func(o *settings.Options) {
 		disks[o.Name] = &syncdisk.Disk{FS: vfs.OS()}

@@ -7,6 +7,7 @@ import (
 )
 
 func TestTheAdvertisedKafkaAddressLeadsOthers(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		listens, node, want string
 	}{
@@ -24,6 +25,7 @@ func TestTheAdvertisedKafkaAddressLeadsOthers(t *testing.T) {
 }
 
 func TestAKafkaPortOfOneMachineIsNotAdvertised(t *testing.T) {
+	t.Parallel()
 	for _, node := range []string{"10.0.0.1:7171", "a.example:7171", "[::]:7171", "[2001:db8::1]:7171"} {
 		for _, listens := range []string{"127.0.0.1:9092", "[::1]:9092"} {
 			got, err := advertisedKafka(listens, node)

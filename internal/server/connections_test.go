@@ -7,6 +7,7 @@ import (
 )
 
 func TestConnectionsLeaveFilesToTheLogs(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, 10_000, grpcConnections(1<<20, true))
 	require.Equal(t, 10_000, kafkaConnections(1<<20))
 	require.Equal(t, 10_000, grpcConnections(0, true), "the limit is not known")

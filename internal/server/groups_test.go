@@ -22,6 +22,7 @@ import (
 // Members of a group are Kafka's clients, and all that is asked about it is asked by gRPC of a node that does not
 // coordinate it.
 func TestGroupsAreSeenAndChangedByTheirRightsFromEveryNode(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	options := secured(t, a, t.TempDir(), "a", "b", "c")
 	log := filepath.Join(t.TempDir(), "audit")

@@ -87,6 +87,7 @@ func exported(t *testing.T) map[string]string {
 
 // Names, labels and meanings: the page is what the program says.
 func TestThePageOfMetricsIsWhatANodeExports(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(metricsPage)
 	require.NoError(t, err)
 	documented := map[string]string{}
@@ -99,6 +100,7 @@ func TestThePageOfMetricsIsWhatANodeExports(t *testing.T) {
 
 // What is described must be given, too: all that needs no event before it.
 func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
+	t.Parallel()
 	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
@@ -136,6 +138,7 @@ func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
 
 // An alert on a metric that is not there never fires.
 func TestAlertsAreOnMetricsThatThereAre(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../deploy/prometheus/*.yml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -160,6 +163,7 @@ func TestAlertsAreOnMetricsThatThereAre(t *testing.T) {
 
 // What to do about an alert is where its operator looks, and what is to be watched has one.
 func TestEveryAlertIsInTheRunbook(t *testing.T) {
+	t.Parallel()
 	rules, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
 	require.NoError(t, err)
 	runbook, err := os.ReadFile("../../docs/monitoring.md")

@@ -19,6 +19,7 @@ import (
 // Records that were read and verified once are sent from their files the next time, and
 // are the same; where the disk's files are none of the system's, they are read.
 func TestRecordsThatWereVerifiedAreSentFromTheirFiles(t *testing.T) {
+	t.Parallel()
 	const system = "the system's files"
 	for _, name := range []string{system, "files that the system cannot send"} {
 		t.Run(name, func(t *testing.T) {

@@ -70,6 +70,7 @@ func ofKeys(keys ...string) client.ReaderOption {
 }
 
 func TestAReadByKeySkipsTheSegmentsThatDoNotHaveIt(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	start := func() (*Server, *client.Client) {
 		o := alone(t, directory)

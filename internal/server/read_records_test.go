@@ -15,6 +15,7 @@ import (
 )
 
 func TestFramesOfRecordsOfAFilteredReadFollowEachOther(t *testing.T) {
+	t.Parallel()
 	s, err := Start(alone(t, t.TempDir()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()

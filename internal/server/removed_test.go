@@ -33,6 +33,7 @@ func (a *authority) asNode(t *testing.T, name string, addresses ...string) *clie
 }
 
 func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	options := secured(t, a, t.TempDir(), "a", "b")
 	for i := range options {
@@ -139,6 +140,7 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 }
 
 func TestAnOldPasswordEndsTheConnectionsThatProvedIt(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
 	o.Node.Name, o.Credentials, o.Kafka = "a", a.credentials("a"), listen(t)

@@ -55,6 +55,7 @@ func heard(t testing.TB, nodes ...*Server) {
 }
 
 func TestATokenThatIsRevokedIsRefusedByAllNodesAndNobodyElseIs(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	cluster, err := StartCluster(t.Context(), secured(t, a, t.TempDir(), "a", "b", "c"))
 	require.NoError(t, err)
@@ -129,6 +130,7 @@ func TestATokenThatIsRevokedIsRefusedByAllNodesAndNobodyElseIs(t *testing.T) {
 }
 
 func TestASessionBelongsToWhoOpenedIt(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
 	o.Node.Name, o.Credentials = "a", a.credentials("a")
@@ -156,6 +158,7 @@ func TestASessionBelongsToWhoOpenedIt(t *testing.T) {
 // A connection takes little from a client before it has proved who it is; the token is looked
 // at before the rest of its call is received.
 func TestTheFirstCallWithATokenMayBeLarge(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
 	o.Node.Name, o.Credentials = "a", a.credentials("a")
@@ -175,6 +178,7 @@ func TestTheFirstCallWithATokenMayBeLarge(t *testing.T) {
 }
 
 func TestThePointerOfAHoldIsForThoseWhoReadOrTrimAndWhoSetItForThoseWhoMaySet(t *testing.T) {
+	t.Parallel()
 	o := alone(t, t.TempDir())
 	n, err := Start(o)
 	require.NoError(t, err)
@@ -217,6 +221,7 @@ func TestThePointerOfAHoldIsForThoseWhoReadOrTrimAndWhoSetItForThoseWhoMaySet(t 
 }
 
 func TestAFilterIsLookedAtOnlyForThoseWhoMayRead(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
 	o.Node.Name, o.Credentials = "a", a.credentials("a")
@@ -243,6 +248,7 @@ func TestAFilterIsLookedAtOnlyForThoseWhoMayRead(t *testing.T) {
 }
 
 func TestKafkasClientsProveTheirPasswords(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
 	o.Node.Name, o.Credentials, o.Kafka = "a", a.credentials("a"), listen(t)
@@ -299,6 +305,7 @@ func TestKafkasClientsProveTheirPasswords(t *testing.T) {
 }
 
 func TestThePasswordItselfIsTakenOnEncryptedConnectionsOnly(t *testing.T) {
+	t.Parallel()
 	o := alone(t, t.TempDir())
 	o.Kafka = listen(t)
 	n, err := Start(o)
@@ -335,6 +342,7 @@ func (w *written) Write(b []byte) (int, error) {
 }
 
 func TestTheAuditLogHasWhatChangesAndWhatIsRefusedAndNoSecretIsAnywhere(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	path := filepath.Join(t.TempDir(), "audit.log")
 	o := alone(t, t.TempDir())
@@ -443,6 +451,7 @@ func TestTheAuditLogHasWhatChangesAndWhatIsRefusedAndNoSecretIsAnywhere(t *testi
 }
 
 func TestHTTPShowsWhatItsCallersMayObserve(t *testing.T) {
+	t.Parallel()
 	o := alone(t, t.TempDir())
 	o.HTTP, o.Profiles = listen(t), true
 	n, err := Start(o)

@@ -198,6 +198,7 @@ func served(ctx context.Context, t *testing.T, c *grpc.ClientConn) (names []stri
 // Every call that there is, by every holder of one right, and by nobody in particular: a
 // call that is not in the list above fails the test.
 func TestEveryCallNeedsTheRightThatIsWrittenHere(t *testing.T) {
+	t.Parallel()
 	var methods []protoreflect.MethodDescriptor
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		if f.Package() == "strandline.v1" || f.Package() == "logspec" {

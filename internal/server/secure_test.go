@@ -126,6 +126,7 @@ func secured(t testing.TB, a *authority, directory string, names ...string) []Op
 }
 
 func TestNodesWithCertificatesServeThoseWhoShowThem(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	cluster, err := StartCluster(t.Context(), secured(t, a, t.TempDir(), "a", "b", "c"))
 	require.NoError(t, err)
@@ -202,6 +203,7 @@ func intruder(t *testing.T, token, join string) Options {
 }
 
 func TestANodeThatDoesNotProveItsNameIsNotTakenIn(t *testing.T) {
+	t.Parallel()
 	a, other := newAuthority(t), newAuthority(t)
 	cluster, err := StartCluster(t.Context(), secured(t, a, t.TempDir(), "a", "b"))
 	require.NoError(t, err)
@@ -248,6 +250,7 @@ func TestANodeThatDoesNotProveItsNameIsNotTakenIn(t *testing.T) {
 // A cluster that runs gets certificates, one node at a time, while clients that know
 // none append; then those that do; then the others are shut out.
 func TestARunningClusterIsSecuredWithoutAFailedAppend(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	nodes := trio(t, t.TempDir(), "a", "b", "c")
 	for i := range nodes {
@@ -336,6 +339,7 @@ func appending(t testing.TB, c *client.Client) (stop func()) {
 }
 
 func TestCertificatesChangeWithoutAFailedCall(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
 	o.Node.Name, o.Credentials = "a", a.credentials("a")

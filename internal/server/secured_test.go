@@ -23,6 +23,7 @@ func (a *authority) as(t *testing.T, user string, addresses ...string) *client.C
 }
 
 func TestAClusterThatBeginsSecuredRefusesAllButItsAdministrator(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	var nodes []*Server
 	var addresses []string
@@ -59,6 +60,7 @@ func TestAClusterThatBeginsSecuredRefusesAllButItsAdministrator(t *testing.T) {
 }
 
 func TestANodeThatBeginsSecuredAloneIsItsAdministrators(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
 	o.Node.Name, o.Credentials, o.Node.Administrator = "a", a.credentials("a"), "user/root"
@@ -75,6 +77,7 @@ func TestANodeThatBeginsSecuredAloneIsItsAdministrators(t *testing.T) {
 }
 
 func TestANodeOfAnOpenClusterThatOthersReachSaysSo(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	directory := t.TempDir()
 	for round, administrator := range []string{"", "user/root"} { // it was formed on loopback, and moves
@@ -98,6 +101,7 @@ func TestANodeOfAnOpenClusterThatOthersReachSaysSo(t *testing.T) {
 }
 
 func TestANodeThatHasNotHeardWhoMayDoWhatSaysSoAndRefuses(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	directory := t.TempDir()
 	cluster, err := StartCluster(t.Context(), secured(t, a, directory, "a", "b", "c"))

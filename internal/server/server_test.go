@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	// Nodes wait for elections and for the disk most of the time: more tests than processors go side by side.
+	_ = flag.Set("test.parallel", "4")
 	leaks.Main(m)
 }
 
@@ -63,6 +66,7 @@ func alone(t testing.TB, directory string) Options {
 }
 
 func TestANodeWhoseDirectoryIsInUseLeavesNoPortBehind(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	first, err := Start(alone(t, directory))
 	require.NoError(t, err)
@@ -77,6 +81,7 @@ func TestANodeWhoseDirectoryIsInUseLeavesNoPortBehind(t *testing.T) {
 }
 
 func TestAPortThatFailsIsReportedAndCloseReturnsWhatNobodyHeard(t *testing.T) {
+	t.Parallel()
 	o := alone(t, t.TempDir())
 	o.HTTP = failing{o.HTTP}
 	s, err := Start(o)
@@ -110,6 +115,7 @@ func trio(t testing.TB, directory string, names ...string) []Options {
 }
 
 func TestNodesOfOneProcessFormTheirClusterOnceAndFindItAgain(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	for round := range 2 {
 		cluster, err := StartCluster(t.Context(), trio(t, directory, "a", "b", "c"))
@@ -133,6 +139,7 @@ func TestNodesOfOneProcessFormTheirClusterOnceAndFindItAgain(t *testing.T) {
 
 // A machine may be so slow that a node does not answer in time when it is asked first.
 func TestAClusterIsFormedOnceAllItsNodesAnswer(t *testing.T) {
+	t.Parallel()
 	nodes := trio(t, t.TempDir(), "a", "b", "c")
 	var dials atomic.Int64
 	nodes[0].Node.Dial = func(ctx context.Context, address string) (net.Conn, error) {
@@ -148,6 +155,7 @@ func TestAClusterIsFormedOnceAllItsNodesAnswer(t *testing.T) {
 }
 
 func TestAClusterThatIsNotWantedAnyMoreLeavesNothing(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := StartCluster(ctx, trio(t, t.TempDir(), "a", "b", "c"))

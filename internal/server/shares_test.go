@@ -17,6 +17,7 @@ import (
 // One user takes all connections that it gets of both ports, another still gets its own, and an administrator sees
 // who has them and takes them back.
 func TestOneUserLeavesConnectionsToOthers(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	options := secured(t, a, t.TempDir(), "a")
 	options[0].OpenFiles = 64 // 16 connections of each port, of which gRPC keeps one for calls
@@ -99,6 +100,7 @@ func TestOneUserLeavesConnectionsToOthers(t *testing.T) {
 
 // One user takes all holds of a log. Others who may set any there may release them, and other logs have theirs.
 func TestOneUserWithAllHoldsOfALogKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	cluster, err := StartCluster(t.Context(), secured(t, a, t.TempDir(), "a"))
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 // Clients that take one frame and stop hold as little as one frame each, in either format: of their memory
 // there is enough, so none of them is ended, and one that comes after them reads all of the log.
 func TestClientsThatTakeOneFrameAndStopCostOthersNothing(t *testing.T) {
+	t.Parallel()
 	address := listenAt(t, "127.0.0.1:0")
 	s, err := Start(Options{GRPC: address, Node: node.Options{
 		DataDir: t.TempDir(), FormAlone: true, Memory: budget.Least, Logger: slog.New(slog.DiscardHandler),

@@ -13,6 +13,7 @@ import (
 // A producer, a reader and a watch that are open when their token is revoked continue with the one that the function of
 // the client gives by then; without another one they end.
 func TestOpenStreamsContinueWithAnotherToken(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]client.Option{"lean": nil, "gRPC": {client.WithStreamsOverGRPC()}} {
 		t.Run(name, func(t *testing.T) {
 			a := newAuthority(t)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -21,6 +22,13 @@ var (
 	hard     = flag.Bool("sim.hard", false, "all of these, and limits that the seed draws, slow consumers, and more")
 	fromSeed = flag.Uint64("sim.from", 0, "the first of them")
 )
+
+func TestMain(m *testing.M) {
+	// A world is small and makes much that is garbage at once: a third of the time would go into collecting it.
+	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(1 << 30)
+	os.Exit(m.Run())
+}
 
 func TestNoSeedBreaksARule(t *testing.T) {
 	from, count := *fromSeed, *seeds

@@ -51,6 +51,7 @@ func recoverWith(d *Directory, plan *cluster.RecoveryPlan, now cluster.Remains) 
 // After a crash at any operation the directory is as it was, or as it is to be once the node is
 // started. Nothing that was stored is gone in either case.
 func TestACrashAtEveryStepLeavesBeforeOrAfter(t *testing.T) {
+	t.Parallel()
 	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
 		befores, afters := 0, 0
 		every := 1
@@ -173,6 +174,7 @@ func planned(t *testing.T, d *Directory, nonce string) (*cluster.RecoveryPlan, c
 }
 
 func TestADirectoryThatHasChangedIsNotRecoveredByAnOldPlan(t *testing.T) {
+	t.Parallel()
 	disk := faultdisk.New(1)
 	d := member(t, disk)
 	plan, before := planned(t, d, "nonce")
@@ -192,6 +194,7 @@ func TestADirectoryThatHasChangedIsNotRecoveredByAnOldPlan(t *testing.T) {
 // After a crash at any operation while a plan is replaced, the directory has one of the two,
 // and can be recovered by it.
 func TestAPlanThatWasNotStartedIsReplacedByAnother(t *testing.T) {
+	t.Parallel()
 	found := map[string]int{}
 	for n, replaced := 1, false; !replaced; n++ {
 		disk := faultdisk.New(uint64(n))
@@ -220,6 +223,7 @@ func TestAPlanThatWasNotStartedIsReplacedByAnother(t *testing.T) {
 
 // A plan that is being carried out is never replaced, whatever the crash has left of it.
 func TestAPlanThatWasStartedIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	started := 0
 	for n := 1; ; n++ {
 		disk := faultdisk.New(uint64(n))
@@ -250,6 +254,7 @@ func TestAPlanThatWasStartedIsNotReplaced(t *testing.T) {
 
 // What fails is reported as it is on the disk, and is done by the same command later.
 func TestAFailureAtEveryStepIsReportedAsItIsAndFinishedLater(t *testing.T) {
+	t.Parallel()
 	seen := map[Progress]int{}
 	for n := 1; ; n++ {
 		disk := faultdisk.New(uint64(n))
@@ -278,6 +283,7 @@ func TestAFailureAtEveryStepIsReportedAsItIsAndFinishedLater(t *testing.T) {
 // A disk that cannot be read or written for now says nothing about the replicas: they are not
 // left out of a plan for that.
 func TestAReplicaIsLeftOutForDamageOnly(t *testing.T) {
+	t.Parallel()
 	for _, why := range []error{fs.ErrPermission, syscall.EROFS, syscall.EMFILE, syscall.ENOSPC} {
 		disk := faultdisk.New(1)
 		d := member(t, disk)
@@ -304,6 +310,7 @@ func TestAReplicaIsLeftOutForDamageOnly(t *testing.T) {
 }
 
 func TestPlansAndRemainsThatAreDamagedAreRefused(t *testing.T) {
+	t.Parallel()
 	disk := faultdisk.New(1)
 	d := member(t, disk)
 	plan, before := planned(t, d, "nonce")

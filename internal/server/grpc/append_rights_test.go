@@ -45,6 +45,7 @@ func busy(t *testing.T) (o rpc.Options, turns *budget.Turns, done func()) {
 // What would be inflated or decoded waits for a turn that never comes, or is charged to a
 // budget that does not suffice.
 func TestWhatACallerMayNotAppendIsNotLookedInto(t *testing.T) {
+	t.Parallel()
 	o, _, _ := busy(t)
 	o.Appends = budget.NewPool(1 << 20)
 	many := &strandlinev1.AppendRequest{Log: "secret"}
@@ -68,6 +69,7 @@ func TestWhatACallerMayNotAppendIsNotLookedInto(t *testing.T) {
 
 // A client names the log once, and sends on before it has heard of the first refusal.
 func TestRequestsBehindOneThatIsRefusedAreOfTheSameLog(t *testing.T) {
+	t.Parallel()
 	f := newFakeNode()
 	f.busy.Store(true)
 	s := serve(t, f, rpc.Options{}).append(t)
@@ -90,6 +92,7 @@ func TestRequestsBehindOneThatIsRefusedAreOfTheSameLog(t *testing.T) {
 }
 
 func TestCompressedBatchesAreCheckedInTurns(t *testing.T) {
+	t.Parallel()
 	o, turns, done := busy(t)
 	d := serve(t, newFakeNode(), o)
 	waits, passes := d.append(t), d.append(t)
@@ -102,6 +105,7 @@ func TestCompressedBatchesAreCheckedInTurns(t *testing.T) {
 }
 
 func TestACheckThatIsGivenUpMayBeTriedAgain(t *testing.T) {
+	t.Parallel()
 	o, _, _ := busy(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

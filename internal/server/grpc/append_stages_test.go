@@ -68,6 +68,7 @@ func TestAnAnswerSaysWhereTheTimeOfARequestWent(t *testing.T) {
 }
 
 func TestARefusalHasNoStages(t *testing.T) {
+	t.Parallel()
 	c := serve(t, newFakeNode(), rpc.Options{}).append(t)
 	c.send(&wire.AppendRequest{Log: "none", Batches: batchOf(t, 0, "value"), Explain: true})
 	r := c.receive()

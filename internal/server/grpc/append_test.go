@@ -49,6 +49,7 @@ func at(first record.Offset, count uint32) sequence.Answer {
 }
 
 func TestAnswersComeInTheOrderOfRequests(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 3)
 	c := serve(t, n, rpc.Options{}).append(t)
@@ -70,6 +71,7 @@ func TestAnswersComeInTheOrderOfRequests(t *testing.T) {
 }
 
 func TestARequestReachesTheLogAsItWasSent(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 1)
 	c := serve(t, n, rpc.Options{}).append(t)
@@ -105,6 +107,7 @@ func TestARequestReachesTheLogAsItWasSent(t *testing.T) {
 }
 
 func TestARefusedRequestDoesNotEndTheStream(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 2)
 	c := serve(t, n, rpc.Options{}).append(t)
@@ -125,6 +128,7 @@ func TestARefusedRequestDoesNotEndTheStream(t *testing.T) {
 }
 
 func TestMalformedRequestsNeverReachTheLog(t *testing.T) {
+	t.Parallel()
 	good := batchOf(t, 0, "value")
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-2] ^= 1
@@ -159,6 +163,7 @@ func TestMalformedRequestsNeverReachTheLog(t *testing.T) {
 }
 
 func TestAStreamBelongsToOneLog(t *testing.T) {
+	t.Parallel()
 	c := serve(t, newFakeNode(), rpc.Options{}).append(t)
 	batch := batchOf(t, 0, "value")
 	c.send(&wire.AppendRequest{Log: "orders", Batches: batch})
@@ -172,6 +177,7 @@ func TestAStreamBelongsToOneLog(t *testing.T) {
 // gRPC itself ends the stream, at once: whether answers that were on their way
 // still arrive is open, and so is the outcome of what they were about.
 func TestAnOversizedMessageEndsTheStream(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 1)
 	c := serve(t, n, rpc.Options{}).append(t)
@@ -187,6 +193,7 @@ func TestAnOversizedMessageEndsTheStream(t *testing.T) {
 }
 
 func TestAnOversizedRecordIsRefusedWithTheLimit(t *testing.T) {
+	t.Parallel()
 	c := serve(t, newFakeNode(), rpc.Options{}).append(t)
 	c.send(&wire.AppendRequest{Log: "orders", Records: []*strandlinev1.Record{{Value: make([]byte, record.MaxRecordBytes+1)}}})
 	r := c.receive()
@@ -197,6 +204,7 @@ func TestAnOversizedRecordIsRefusedWithTheLimit(t *testing.T) {
 }
 
 func TestPlainRecordsBecomeBatches(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 1)
 	c := serve(t, n, rpc.Options{}).append(t)
@@ -230,6 +238,7 @@ func TestPlainRecordsBecomeBatches(t *testing.T) {
 }
 
 func TestManyPlainRecordsAreCutIntoBatchesThatFitAnEntry(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 1)
 	c := serve(t, n, rpc.Options{}).append(t)
@@ -261,6 +270,7 @@ func TestManyPlainRecordsAreCutIntoBatchesThatFitAnEntry(t *testing.T) {
 }
 
 func TestARequestThatDecodesIntoTooMuchIsRefused(t *testing.T) {
+	t.Parallel()
 	c := serve(t, newFakeNode(), rpc.Options{}).append(t)
 	empty := new(strandlinev1.Record)
 	q := &wire.AppendRequest{Log: "orders", Records: make([]*strandlinev1.Record, 1<<20)}
@@ -274,6 +284,7 @@ func TestARequestThatDecodesIntoTooMuchIsRefused(t *testing.T) {
 }
 
 func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
+	t.Parallel()
 	const size, request, requests = 1 << 20, 256 << 10, 64
 	n := newFakeNode()
 	held := holding(n, requests)
@@ -313,6 +324,7 @@ func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
 }
 
 func TestAnswersThatNobodyFetchesHoldNoBudget(t *testing.T) {
+	t.Parallel()
 	d := serve(t, newFakeNode(), rpc.Options{Appends: budget.NewPool(1 << 20)})
 	c := d.append(t)
 	batch := batchOf(t, 0, strings.Repeat("x", 10_000))
@@ -326,6 +338,7 @@ func TestAnswersThatNobodyFetchesHoldNoBudget(t *testing.T) {
 }
 
 func TestAnAppendInFlightOutlivesAClientThatGoesAway(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 1)
 	d := serve(t, n, rpc.Options{})
@@ -346,6 +359,7 @@ func TestAnAppendInFlightOutlivesAClientThatGoesAway(t *testing.T) {
 }
 
 func TestAStoppingServerAnswersWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	held := holding(n, 1)
 	d := serve(t, n, rpc.Options{})

@@ -141,6 +141,7 @@ func clusterCalls(d *testServer) map[string]struct {
 }
 
 func TestEachClusterCallAsksItsVerb(t *testing.T) {
+	t.Parallel()
 	n := &clusterNode{}
 	for name, row := range clusterCalls(serve(t, n, rpc.Options{})) {
 		require.NoError(t, row.call(t.Context()), name)
@@ -149,6 +150,7 @@ func TestEachClusterCallAsksItsVerb(t *testing.T) {
 }
 
 func TestEachClusterCallReturnsARefusal(t *testing.T) {
+	t.Parallel()
 	n := &clusterNode{refusal: record.Refuse(record.NoNode, "there is no node d")}
 	for name, row := range clusterCalls(serve(t, n, rpc.Options{})) {
 		err := row.call(t.Context())
@@ -158,6 +160,7 @@ func TestEachClusterCallReturnsARefusal(t *testing.T) {
 }
 
 func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
+	t.Parallel()
 	n := &clusterNode{status: node.ClusterStatus{
 		ClusterID: "c1", Level: 8,
 		Nodes: []node.NodeStatus{{
@@ -190,6 +193,7 @@ func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
 }
 
 func TestEveryRoleAndStateHasANumber(t *testing.T) {
+	t.Parallel()
 	for _, role := range []node.ReplicaRole{node.Voter, node.Learner, node.Leaving, node.Missing, node.ReadReplica} {
 		require.NotZero(t, replicaRoles[role], role)
 	}
@@ -199,6 +203,7 @@ func TestEveryRoleAndStateHasANumber(t *testing.T) {
 }
 
 func TestTheHoldersOfALogAreReported(t *testing.T) {
+	t.Parallel()
 	info := encodeInfo(node.Info{Replicas: []node.InfoReplica{{Node: "a", Address: "127.0.0.1:7171"}, {Node: "b", Address: "127.0.0.2:7171", Leader: true}, {Node: "c", Reader: true, Labels: []cluster.Label{"dc=syd"}, Lag: new(int64(7))}}})
 	require.Len(t, info.Replicas, 3)
 	require.True(t, proto.Equal(&strandlinev1.ReplicaAddress{Node: "b", Address: "127.0.0.2:7171", Leader: true}, info.Replicas[1]))

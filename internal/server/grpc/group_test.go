@@ -30,6 +30,7 @@ func (f fakeGroups) DescribeGroup(context.Context, node.Caller, string) (coordin
 }
 
 func TestWhatIsKnownOfAGroupComesInAnswersOfALimitedSize(t *testing.T) {
+	t.Parallel()
 	var f fakeGroups
 	for p := range maxOffsets + 1 {
 		f.offsets = append(f.offsets, coordinator.Offset{Topic: "orders", Partition: int32(p), Offset: int64(p%2) - 1})

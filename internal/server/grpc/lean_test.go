@@ -6,6 +6,7 @@ import "testing"
 const leanTest = "TestStreamsOnConnectionsOfTheirOwnAreTheSame"
 
 func TestStreamsOnConnectionsOfTheirOwnAreTheSame(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(*testing.T){
 		"answers come in order":         TestAnswersComeInTheOrderOfRequests,
 		"requests reach the log":        TestARequestReachesTheLogAsItWasSent,

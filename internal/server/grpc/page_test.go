@@ -58,6 +58,7 @@ func (n *longNode) ClusterStatus(context.Context, node.Caller) (node.ClusterStat
 // At the limits of logs, replicas and labels a list is larger than any message, and comes in parts. What else
 // is listed in one answer is in the catalog, of which the whole is smaller than a message.
 func TestTheLongestListsComeInParts(t *testing.T) {
+	t.Parallel()
 	n := newLongNode()
 	ctx := t.Context()
 	for what, ask := range map[string]func(after string, limit int32) (answer proto.Message, names []string, next string, err error){

@@ -55,6 +55,7 @@ func chunkOf(first record.Offset, count int, batches ...record.Batch) reading.Ch
 }
 
 func TestBatchesAreSentAsTheyAreStored(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	c := serve(t, n, rpc.Options{}).read(t, &strandlinev1.ReadRequest{Format: strandlinev1.ReadFormat_READ_FORMAT_BATCHES})
 	<-n.reads
@@ -68,6 +69,7 @@ func TestBatchesAreSentAsTheyAreStored(t *testing.T) {
 }
 
 func TestRecordsAreCutExactly(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	c := serve(t, n, rpc.Options{}).read(t, &strandlinev1.ReadRequest{})
 	<-n.reads
@@ -97,6 +99,7 @@ func TestRecordsAreCutExactly(t *testing.T) {
 }
 
 func TestRecordsKeepNullsHeadersAndTimes(t *testing.T) {
+	t.Parallel()
 	var b record.Builder
 	records := []record.Record{
 		{Timestamp: -1500, Key: []byte{}, Headers: []record.Header{{Key: "a", Value: []byte{}}, {Key: "\xff"}}},
@@ -126,6 +129,7 @@ func TestRecordsKeepNullsHeadersAndTimes(t *testing.T) {
 }
 
 func TestDecodedFramesStaySmallHoweverLargeTheBatch(t *testing.T) {
+	t.Parallel()
 	var b record.Builder
 	const count = 10_000
 	for range count {
@@ -153,6 +157,7 @@ func TestDecodedFramesStaySmallHoweverLargeTheBatch(t *testing.T) {
 }
 
 func TestEveryFrameSaysHowOldItsKnowledgeIs(t *testing.T) {
+	t.Parallel()
 	for _, format := range []strandlinev1.ReadFormat{strandlinev1.ReadFormat_READ_FORMAT_RECORDS, strandlinev1.ReadFormat_READ_FORMAT_BATCHES} {
 		n := newFakeNode()
 		n.info.Age = time.Minute
@@ -176,6 +181,7 @@ func TestEveryFrameSaysHowOldItsKnowledgeIs(t *testing.T) {
 }
 
 func TestAReadThatFollowsShowsSignsOfLife(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	n.info = node.Info{Start: 3, End: 7}
 	c := serve(t, n, rpc.Options{}).read(t, &strandlinev1.ReadRequest{
@@ -200,6 +206,7 @@ func TestAReadThatFollowsShowsSignsOfLife(t *testing.T) {
 }
 
 func TestAReaderBehindATrimGetsTheNewStart(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	c := serve(t, n, rpc.Options{}).read(t, &strandlinev1.ReadRequest{})
 	<-n.reads
@@ -214,6 +221,7 @@ func TestAReaderBehindATrimGetsTheNewStart(t *testing.T) {
 }
 
 func TestAFollowingReadEndsWhenTheServerStops(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	d := serve(t, n, rpc.Options{})
 	c := d.read(t, &strandlinev1.ReadRequest{Follow: true})
@@ -227,6 +235,7 @@ func TestAFollowingReadEndsWhenTheServerStops(t *testing.T) {
 }
 
 func TestAReadRequestIsPassedOnAsItIs(t *testing.T) {
+	t.Parallel()
 	second := &timestamppb.Timestamp{Seconds: 1}
 	for name, row := range map[string]struct {
 		request *strandlinev1.ReadRequest
@@ -275,6 +284,7 @@ func TestAReadRequestIsPassedOnAsItIs(t *testing.T) {
 }
 
 func TestAReadThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
 	bad := &timestamppb.Timestamp{Nanos: -1}
 	for name, q := range map[string]*strandlinev1.ReadRequest{
 		"negative offset":  {From: &strandlinev1.ReadRequest_Offset{Offset: -1}},
@@ -297,6 +307,7 @@ func TestAReadThatMakesNoSenseIsRefused(t *testing.T) {
 }
 
 func TestALogThatIsNotThereIsNotFound(t *testing.T) {
+	t.Parallel()
 	d := serve(t, newFakeNode(), rpc.Options{})
 	stream, err := strandlinev1.NewLogServiceClient(d.conn).Read(context.Background(), &strandlinev1.ReadRequest{Log: "others"})
 	require.NoError(t, err)

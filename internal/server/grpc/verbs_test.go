@@ -246,6 +246,7 @@ func TestEachCallAsksItsVerb(t *testing.T) {
 }
 
 func TestEachCallReturnsARefusal(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	d := serve(t, &verbNode{fakeNode: newFakeNode(), refusal: record.Refuse(record.Fenced, "fenced")}, rpc.Options{})
 	log := strandlinev1.NewLogServiceClient(d.conn)
@@ -281,6 +282,7 @@ func TestEachCallReturnsARefusal(t *testing.T) {
 }
 
 func TestAWatchSendsTheStateAtOnceAndThenChanges(t *testing.T) {
+	t.Parallel()
 	n := &verbNode{fakeNode: newFakeNode(), changes: make(chan node.Info, 1)}
 	d := serve(t, n, rpc.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -300,6 +302,7 @@ func TestAWatchSendsTheStateAtOnceAndThenChanges(t *testing.T) {
 }
 
 func TestSettingsThatCannotBeSaidAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]*strandlinev1.LogConfig{
 		"unknown durability": {Durability: 77},
 		"bad retention":      {Retention: &durationpb.Duration{Seconds: 1, Nanos: -1}},
@@ -310,6 +313,7 @@ func TestSettingsThatCannotBeSaidAreRefused(t *testing.T) {
 }
 
 func TestEveryResolveStateHasANumber(t *testing.T) {
+	t.Parallel()
 	for s := sequence.Committed; s <= sequence.Forgotten; s++ {
 		require.NotZero(t, resolveStates[s], s)
 	}

@@ -20,6 +20,7 @@ func creation(principal string, kind kmsg.ACLResourceType, name string, pattern 
 }
 
 func TestACLsAreTheGrantsInOtherWords(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.client()
 	ask := func(q kmsg.Request) kmsg.Response {

@@ -40,6 +40,7 @@ func (d *testServer) announce(key, version int16, size int, user, password strin
 // What clients have only announced takes nothing of the memory that finished requests need: neither by
 // those who have not logged in, nor by those who may do nothing, nor by those who may do something of their own.
 func TestWhatIsOnlyAnnouncedKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), Options{Memory: budget.New(256 << 20)})
 	d.create("orders", 1)
 	d.create("mallorys", 1)

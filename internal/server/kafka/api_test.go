@@ -16,6 +16,7 @@ import (
 // Random requests of every kind and version that is announced: the layout walks
 // over each exactly, and over nothing that is cut short.
 func TestLayoutsAreThoseOfEveryVersionThatIsServed(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, a := range apis {
 		for version := a.min; version <= a.max; version++ {
@@ -72,6 +73,7 @@ func fillRandom(random *rand.Rand, v reflect.Value, depth int) {
 }
 
 func TestTheTableOfRequestsIsThatOfTheCode(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../docs/kafka.md")
 	require.NoError(t, err)
 	for _, a := range apis {

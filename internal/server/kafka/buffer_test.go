@@ -13,6 +13,7 @@ import (
 )
 
 func TestMemoryForARequestIsNeverTooSmallNorMuchTooLarge(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{1, smallBuffer - 1, smallBuffer, smallBuffer + 1, 3 * smallBuffer, 512 << 10, 512<<10 + 1, keptBuffer} {
 		class, capacity := bufferClass(size)
 		require.NotNil(t, class, size)
@@ -28,6 +29,7 @@ func TestMemoryForARequestIsNeverTooSmallNorMuchTooLarge(t *testing.T) {
 }
 
 func TestMemoryThatIsUsedAgainIsChargedInFull(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	client, server := net.Pipe()
 	defer client.Close()
@@ -45,6 +47,7 @@ func TestMemoryThatIsUsedAgainIsChargedInFull(t *testing.T) {
 }
 
 func TestAnAnswerThatIsReadyDoesNotWaitForAFetchBehindIt(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()

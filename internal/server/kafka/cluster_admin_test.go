@@ -26,6 +26,7 @@ func ask[R any](d *testServer, q kmsg.Request) R {
 }
 
 func TestATopicIsCreatedWhenAClientAsksForItWhereThatIsWanted(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), Options{AutoCreate: true})
 	c := d.client(kgo.AllowAutoTopicCreation(), kgo.DefaultProduceTopic("orders"))
 	require.NoError(t, c.ProduceSync(d.ctx(), kgo.StringRecord("a")).FirstErr())
@@ -47,6 +48,7 @@ func TestATopicIsCreatedWhenAClientAsksForItWhereThatIsWanted(t *testing.T) {
 }
 
 func TestATopicThatIsCreatedByItselfHasAsManyPartitionsAsTheNodeIsSetTo(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), Options{AutoCreate: true, AutoPartitions: 4})
 	c := d.client(kgo.AllowAutoTopicCreation(), kgo.DefaultProduceTopic("orders"))
 	require.NoError(t, c.ProduceSync(d.ctx(), kgo.StringRecord("a")).FirstErr())
@@ -59,6 +61,7 @@ func TestATopicThatIsCreatedByItselfHasAsManyPartitionsAsTheNodeIsSetTo(t *testi
 }
 
 func TestReplicasAreWhereTheyAreAssignedTo(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	a := all["a"]
 	create := func(name string, assigned ...[]int32) kmsg.CreateTopicsResponseTopic {
@@ -99,6 +102,7 @@ func TestReplicasAreWhereTheyAreAssignedTo(t *testing.T) {
 }
 
 func TestThePreferredLeaderIsElectedByAHandOver(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	a := all["a"]
 	a.createReplicated("orders", 1, 3)
@@ -123,6 +127,7 @@ func TestThePreferredLeaderIsElectedByAHandOver(t *testing.T) {
 }
 
 func TestTheQuorumAndTheProducersAreDescribed(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	q := kmsg.NewPtrDescribeQuorumRequest()
@@ -153,6 +158,7 @@ func TestTheQuorumAndTheProducersAreDescribed(t *testing.T) {
 
 // Tools that name a broker ask it about every partition that it holds.
 func TestEveryReplicaDescribesTheProducersOfAPartition(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
 	leader, _ := all.leader("orders", 3)
@@ -172,6 +178,7 @@ func TestEveryReplicaDescribesTheProducersOfAPartition(t *testing.T) {
 
 // Tools ask about every topic that Metadata shows, and begin again where one is not known.
 func TestTheInternalTopicIsKnownToAllRequestsThatToolsMakeOfIt(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()
@@ -204,6 +211,7 @@ func TestTheInternalTopicIsKnownToAllRequestsThatToolsMakeOfIt(t *testing.T) {
 }
 
 func TestABrokerShowsWhatItIsSetTo(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	q := kmsg.NewPtrDescribeConfigsRequest()
 	r := kmsg.NewDescribeConfigsRequestResource()
@@ -222,6 +230,7 @@ func TestABrokerShowsWhatItIsSetTo(t *testing.T) {
 }
 
 func TestOffsetsOfTopicsThatNobodyReadsCanBeDeleted(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	d.create("old", 1)
@@ -271,6 +280,7 @@ func TestOffsetsOfTopicsThatNobodyReadsCanBeDeleted(t *testing.T) {
 }
 
 func TestTheRecordWithTheLatestTimeIsFound(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	require.EqualValues(t, -1, d.listOffset("orders", topics.TimeNewest).Offset)
@@ -293,6 +303,7 @@ func TestTheRecordWithTheLatestTimeIsFound(t *testing.T) {
 }
 
 func TestTheRecordWithTheLatestTimeIsFoundHoweverFarBack(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	now := time.Now().UnixMilli()

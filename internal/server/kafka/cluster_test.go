@@ -176,6 +176,7 @@ func (d *testServer) fetchFrom(rack string) kmsg.FetchResponseTopicPartition {
 }
 
 func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
 	leader, followers := all.append("orders", 3, "1", "2")
@@ -219,6 +220,7 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 
 // The rack of a consumer is the datacenter of its broker: the label dc.
 func TestAConsumerInTheRackOfAReadReplicaIsSentThereAndServed(t *testing.T) {
+	t.Parallel()
 	all := openClusterIn(t, map[string]cluster.Label{"a": "dc=fra", "b": "dc=fra", "c": "dc=syd"}, func(_ string, n backend.Node) backend.Node { return n })
 	near := all["c"]
 	all["a"].createReplicated("orders", 1, 2)
@@ -288,6 +290,7 @@ func (silenced) Info(ctx context.Context, _ node.Caller, _ string) (node.Info, e
 }
 
 func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
 	_, followers := all.append("orders", 3, "1")
@@ -319,6 +322,7 @@ func (l lagging) StoredBy(ctx context.Context, c node.Caller, log string) (map[u
 }
 
 func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
 	all.append("orders", 3, "1")
@@ -333,6 +337,7 @@ func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
 }
 
 func TestALeaderSendsNobodyToANodeThatDoesNotHoldTheLog(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 1)
 	leader, _ := all.append("orders", 1, "1")
@@ -342,6 +347,7 @@ func TestALeaderSendsNobodyToANodeThatDoesNotHoldTheLog(t *testing.T) {
 }
 
 func TestEveryNodeDescribesThePartitionsThatItHolds(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	const partitions = 6
 	all["a"].createReplicated("orders", partitions, 1)
@@ -380,6 +386,7 @@ func (d *testServer) logDirs() []kmsg.DescribeLogDirsResponseDirTopicPartition {
 }
 
 func TestANodeWithoutAnAddressForKafkaIsNoBrokerForClientsOfOthers(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t, "c")
 	a, c := all["a"], all["c"]
 	require.Len(t, a.metadata().Brokers, 2)
@@ -403,6 +410,7 @@ func TestANodeWithoutAnAddressForKafkaIsNoBrokerForClientsOfOthers(t *testing.T)
 }
 
 func TestACoordinatorThatClientsCannotReachIsNotAvailable(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t, "c")
 	a, c := all["a"], all["c"]
 	a.findCoordinator() // makes the log of offsets

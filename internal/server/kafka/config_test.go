@@ -58,6 +58,7 @@ func (d *testServer) settingsOf(names ...string) map[string]string {
 const setTo = kmsg.IncrementalAlterConfigOpSet
 
 func TestSettingsAreShownAndChanged(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 2)
 	c := d.client(kgo.ProducerBatchCompression(kgo.NoCompression()))
@@ -111,6 +112,7 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 
 // Settings that tools give their topics, and compare with what is shown.
 func TestSettingsOfOthersToolsAreKeptAsTheyWereSet(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	for name, value := range map[string]string{
@@ -149,6 +151,7 @@ func TestSettingsOfOthersToolsAreKeptAsTheyWereSet(t *testing.T) {
 // MirrorMaker sets in one request what differs from Kafka's defaults and deletes all else, by
 // the names of the Kafka that it mirrors from.
 func TestASettingOfKafkaIsTakenAtItsDefaultAndDeletedWhereItIsNotSet(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	const remove = kmsg.IncrementalAlterConfigOpDelete
@@ -176,6 +179,7 @@ func TestASettingOfKafkaIsTakenAtItsDefaultAndDeletedWhereItIsNotSet(t *testing.
 
 // A record without a key can never be replaced by another, so Kafka takes none.
 func TestACompactedTopicRefusesRecordsWithoutAKey(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	batch := func(codec record.Codec, records ...record.Record) []byte {
@@ -205,6 +209,7 @@ func TestACompactedTopicRefusesRecordsWithoutAKey(t *testing.T) {
 }
 
 func TestATopicMayBeginWithAnUnderscoreAndHave249Letters(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	for _, name := range []string{"_schemas", "__connect", strings.Repeat("a", 249)} {
 		d.create(name, 2)
@@ -222,6 +227,7 @@ func TestATopicMayBeginWithAnUnderscoreAndHave249Letters(t *testing.T) {
 }
 
 func TestEverySettingIsInTheDocument(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../docs/kafka.md")
 	require.NoError(t, err)
 	for _, s := range settings.All {
@@ -234,6 +240,7 @@ func TestEverySettingIsInTheDocument(t *testing.T) {
 }
 
 func TestALogWithAppendTimeHasTheTimeAtWhichItTookARecord(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	require.Zero(t, d.alter("message.timestamp.type", new("LogAppendTime"), setTo))
@@ -257,6 +264,7 @@ func TestALogWithAppendTimeHasTheTimeAtWhichItTookARecord(t *testing.T) {
 // With compression.type, batches are stored as the topic wants them, whatever their
 // producer did; an idempotent producer's stay its own.
 func TestATopicMayWantItsBatchesCompressedInOneWay(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	for i, one := range []struct {
@@ -294,6 +302,7 @@ func TestATopicMayWantItsBatchesCompressedInOneWay(t *testing.T) {
 
 // Two clients that change different settings at once both have them.
 func TestChangesOfSettingsAtOnceDoNotUndoEachOther(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 3)
 	for round := range 10 {

@@ -47,6 +47,7 @@ func (c *raw) fetch(q *kmsg.FetchRequest) *kmsg.FetchResponse {
 }
 
 func TestStoredBytesAreFetchedAsTheyAreInEveryVersion(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	for i := range 5 {
@@ -65,6 +66,7 @@ func TestStoredBytesAreFetchedAsTheyAreInEveryVersion(t *testing.T) {
 }
 
 func TestALongLogIsFetchedPieceByPieceWithoutAGap(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("long", 1)
 	for range 300 {
@@ -89,6 +91,7 @@ func TestALongLogIsFetchedPieceByPieceWithoutAGap(t *testing.T) {
 }
 
 func TestAFetchInTheMiddleOfABatchGetsTheWholeBatch(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	d.appendDirectly("orders", batchOf(t, record.None, "a", "b", "c"))
@@ -97,6 +100,7 @@ func TestAFetchInTheMiddleOfABatchGetsTheWholeBatch(t *testing.T) {
 }
 
 func TestAFetchWaitsForAnAppendToAnyOfItsLogs(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	for _, topics := range [][]string{{"one"}, {"two", "three", "four"}} {
 		for _, name := range topics {
@@ -114,6 +118,7 @@ func TestAFetchWaitsForAnAppendToAnyOfItsLogs(t *testing.T) {
 }
 
 func TestAFetchForMoreThanThereIsGathersUntilItsTimeIsUp(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	d.appendDirectly("orders", batchOf(t, record.None, "a"))
@@ -131,6 +136,7 @@ func TestAFetchForMoreThanThereIsGathersUntilItsTimeIsUp(t *testing.T) {
 }
 
 func TestAFetchReportsWhatIsWrongAtOnce(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	for range 3 {
@@ -160,6 +166,7 @@ func TestAFetchReportsWhatIsWrongAtOnce(t *testing.T) {
 }
 
 func TestAConsumerThatWasTrimmedAwayBeginsAtTheNewStart(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	for i := range 5 {
@@ -173,6 +180,7 @@ func TestAConsumerThatWasTrimmedAwayBeginsAtTheNewStart(t *testing.T) {
 }
 
 func TestALookupByTimeFindsTheFirstRecordThatIsNotOlder(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	times := []int64{1000, 2000, 3000, 4000}
@@ -212,6 +220,7 @@ func (d *testServer) listOffset(topic string, at int64) kmsg.ListOffsetsResponse
 }
 
 func TestTheEndOfALeadershipIsWhereTheNextOneBegan(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ends := map[int32]int64{} // by epoch
 	var newest int32
@@ -261,6 +270,7 @@ func (d *testServer) endOfEpoch(epoch int32) kmsg.OffsetForLeaderEpochResponseTo
 }
 
 func TestStoppingAnswersAFetchThatWaits(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()
@@ -275,6 +285,7 @@ func TestStoppingAnswersAFetchThatWaits(t *testing.T) {
 }
 
 func TestReadersThatNobodyComesBackToAreClosed(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("long", 1)
 	for range 100 {
@@ -298,6 +309,7 @@ func TestReadersThatNobodyComesBackToAreClosed(t *testing.T) {
 }
 
 func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("long", 1)
 	for range 200 {
@@ -324,6 +336,7 @@ func TestTheNextAnswerIsReadWhileOneIsSentAndGivenBackIfNobodyComes(t *testing.T
 }
 
 func TestALongLogIsFetchedWithNextToNoBudget(t *testing.T) {
+	t.Parallel()
 	memory := budget.New(DefaultMemory)
 	memory.Fetches = budget.NewPool(2 * readers.ChunkCost)
 	d := open(t, t.TempDir(), Options{Memory: memory})
@@ -342,6 +355,7 @@ func TestALongLogIsFetchedWithNextToNoBudget(t *testing.T) {
 }
 
 func TestWhatWasVerifiedIsSentFromItsFileAndIsTheSame(t *testing.T) {
+	t.Parallel()
 	for name, disk := range map[string]vfs.FS{"the system's files": nil, "files that the system cannot send": faultdisk.New(1)} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -39,6 +39,7 @@ func (d *testServer) fill(partitions int32, n int) {
 }
 
 func TestAGroupGoesOnWhereItHasCommittedAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	d.create("orders", 2)
@@ -58,6 +59,7 @@ func TestAGroupGoesOnWhereItHasCommittedAlsoAfterARestart(t *testing.T) {
 }
 
 func TestMembersShareThePartitionsAndTakeOverFromOneThatLeaves(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 4)
 	got := make(chan map[string][]int32, 16)
@@ -77,6 +79,7 @@ func TestMembersShareThePartitionsAndTakeOverFromOneThatLeaves(t *testing.T) {
 }
 
 func TestMembersThatWaitForARebalanceTakeNothingOfTheBudget(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.raw().coordinated()
 	d.raw().join("billing") // is answered, and then never joins again
@@ -190,6 +193,7 @@ func (c *raw) coordinated() {
 }
 
 func TestOffsetsAreKeptWithWhatWasNotedOfThem(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()
@@ -224,6 +228,7 @@ func TestOffsetsAreKeptWithWhatWasNotedOfThem(t *testing.T) {
 }
 
 func TestAGroupWithMembersIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	d.fill(1, 1)
@@ -237,6 +242,7 @@ func TestAGroupWithMembersIsNotDeleted(t *testing.T) {
 }
 
 func TestThereAreNoTransactionsToCoordinate(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	q := kmsg.NewPtrFindCoordinatorRequest()
 	q.Version, q.CoordinatorType, q.CoordinatorKeys = 4, coordinator.CoordinatesTransactions, []string{"transfers"}
@@ -248,6 +254,7 @@ func TestThereAreNoTransactionsToCoordinate(t *testing.T) {
 
 // A leader of a thousand members shares out more than other requests may hold.
 func TestSharesOfSeveralMegabytesAreTaken(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.raw()
 	c.coordinated()
@@ -274,6 +281,7 @@ func TestSharesOfSeveralMegabytesAreTaken(t *testing.T) {
 
 // Fetches wait; what they hold must not keep a heartbeat waiting.
 func TestHeartbeatsDoNotWaitForFetches(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	require.NoError(t, d.server.polls.Acquire(t.Context(), d.server.polls.Size()))
 	defer d.server.polls.Release(d.server.polls.Size())
@@ -288,6 +296,7 @@ func TestHeartbeatsDoNotWaitForFetches(t *testing.T) {
 // Where the node's memory for groups is used up, existing groups continue and new ones
 // are refused.
 func TestGroupsAreRefusedWhereTheNodesMemoryIsUsedUp(t *testing.T) {
+	t.Parallel()
 	memory := budget.New(budget.Least)
 	d := open(t, t.TempDir(), Options{Memory: memory})
 	d.create("orders", 1)
@@ -319,6 +328,7 @@ func TestGroupsAreRefusedWhereTheNodesMemoryIsUsedUp(t *testing.T) {
 }
 
 func TestAGroupThatFillsItsShareLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
 	memory := budget.New(budget.Least)
 	d := open(t, t.TempDir(), Options{Memory: memory})
 	c := d.raw()
@@ -391,6 +401,7 @@ func openInterrupted(t *testing.T) (all testServers, a *interrupted) {
 }
 
 func TestACoordinatorThatHasBeenReplacedDoesNotAnswerFromThePast(t *testing.T) {
+	t.Parallel()
 	all, a := openInterrupted(t)
 	a.set(&a.beforeInfo, func() {
 		all["a"].toLead(backend.OffsetsLog, all["b"])
@@ -403,6 +414,7 @@ func TestACoordinatorThatHasBeenReplacedDoesNotAnswerFromThePast(t *testing.T) {
 }
 
 func TestACommitThatWaitedWhileAnotherNodeCoordinatedIsNotAppended(t *testing.T) {
+	t.Parallel()
 	all, a := openInterrupted(t)
 	a.set(&a.beforeAppend, func() {
 		all["a"].toLead(backend.OffsetsLog, all["b"])
@@ -428,6 +440,7 @@ func (n created) CreateLog(ctx context.Context, c node.Caller, name string, conf
 // A log that is created without a number of replicas gets them as nodes come; one with a
 // number would for ever have as many as the cluster had nodes when a group first committed.
 func TestTheLogOfOffsetsHasNoNumberOfReplicas(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	n := created{backend.Verbs(guard.New(d.node, guard.Options{})), make(chan node.Config, 1)}
 	d.over(n).raw().coordinated()

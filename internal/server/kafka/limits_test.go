@@ -55,6 +55,7 @@ func TestALengthOfTwoGiBEndsTheConnectionAndCostsNothing(t *testing.T) {
 }
 
 func TestALargeRequestThatIsNoProduceEndsTheConnection(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.raw()
 	_, err := c.Write(append(binary.BigEndian.AppendUint32(nil, MaxCallBytes+1), header(kmsg.Metadata.Int16(), 1)...))
@@ -122,6 +123,7 @@ func TestABatchThatInflatesAThousandTimesIsRefusedInBoundedMemory(t *testing.T) 
 }
 
 func TestABatchBeyondTheLimitIsRefusedWithIt(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	huge := append(batchOf(t, record.None, "x"), make([]byte, record.MaxBatchBytes)...)
@@ -135,6 +137,7 @@ func TestABatchBeyondTheLimitIsRefusedWithIt(t *testing.T) {
 }
 
 func TestConnectionsBeyondTheLimitAreClosedAtOnce(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), Options{MaxConnections: 2})
 	first, second := d.raw(), d.raw()
 	q := kmsg.NewPtrApiVersionsRequest()
@@ -151,6 +154,7 @@ func TestConnectionsBeyondTheLimitAreClosedAtOnce(t *testing.T) {
 }
 
 func TestAClientThatTakesNoAnswersIsNotReadOnFor(t *testing.T) {
+	t.Parallel()
 	memory := budget.New(DefaultMemory)
 	memory.Appends = budget.NewPool(1 << 20)
 	d := open(t, t.TempDir(), Options{Memory: memory})
@@ -168,6 +172,7 @@ func TestAClientThatTakesNoAnswersIsNotReadOnFor(t *testing.T) {
 }
 
 func TestWhatIsNotKafkaEndsTheConnection(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", string(framed(header(9999, 0))), string(framed(header(kmsg.Metadata.Int16(), 99)))} {
 		c := d.raw()

@@ -38,6 +38,7 @@ func (b *behind) Info(ctx context.Context, c node.Caller, log string) (node.Info
 }
 
 func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	d.appendDirectly("orders", batchOf(t, record.None, "a"))
@@ -64,6 +65,7 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 // What comes between the question for the bounds and the read is in the answer, and below
 // its high watermark.
 func TestAFetchHasNoRecordsAboveItsHighWatermark(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	d.appendDirectly("orders", batchOf(t, record.None, "a"))
@@ -95,6 +97,7 @@ func (n *together) Info(ctx context.Context, c node.Caller, log string) (node.In
 }
 
 func TestOffsetsOfManyPartitionsAreLookedUpAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	const partitions = 20
 	d.create("orders", partitions)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestWhatAClientProducesItConsumes(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.client(kgo.DefaultProduceTopic("orders"), kgo.ConsumeTopics("orders"))
@@ -33,6 +34,7 @@ func TestWhatAClientProducesItConsumes(t *testing.T) {
 }
 
 func TestBatchesStayCompressedAsTheirProducerMadeThem(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	for name, codec := range map[string]kgo.CompressionCodec{
 		"gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
@@ -70,6 +72,7 @@ func (c *raw) produce(topic string, acks int16, batch []byte) kmsg.ProduceRespon
 // The requests of one producer, as Kafka's clients see them; the transcripts of
 // internal/sequence cover the rest.
 func TestAnIdempotentProducerIsHeldToItsSequence(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	two := batchOf(t, record.None, "a", "b")
 	story := func(d *testServer, steps [][]int64) {
@@ -108,6 +111,7 @@ func TestAnIdempotentProducerIsHeldToItsSequence(t *testing.T) {
 // Java's producer compares the start with what it sent last, to find out that the
 // log has forgotten it. Without one it sends the same batch until its time is up.
 func TestAnUnknownProducerGetsTheStartOfTheLog(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()
@@ -122,6 +126,7 @@ func TestAnUnknownProducerGetsTheStartOfTheLog(t *testing.T) {
 }
 
 func TestEveryProducerGetsAnIdOfItsOwn(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.client()
 	seen := map[int64]bool{}
@@ -142,6 +147,7 @@ func TestEveryProducerGetsAnIdOfItsOwn(t *testing.T) {
 }
 
 func TestRequestsOnOneConnectionAreAnsweredInOrderWhileManyAreInFlight(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()
@@ -177,6 +183,7 @@ func TestRequestsOnOneConnectionAreAnsweredInOrderWhileManyAreInFlight(t *testin
 }
 
 func TestWithoutAcksThereIsNoAnswerAndARefusalEndsTheConnection(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()
@@ -199,6 +206,7 @@ func countRecords(t *testing.T, run []byte) (n int) {
 }
 
 func TestBadBatchesAreRefusedAndTheConnectionGoesOn(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	good := batchOf(t, record.None, "a", "b")
@@ -229,6 +237,7 @@ func TestBadBatchesAreRefusedAndTheConnectionGoesOn(t *testing.T) {
 }
 
 func TestProduceIsAnnouncedFromVersionZeroAndRefusedBelowThree(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	c := d.raw()
@@ -254,6 +263,7 @@ func TestProduceIsAnnouncedFromVersionZeroAndRefusedBelowThree(t *testing.T) {
 }
 
 func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
+	t.Parallel()
 	disk := &syncdisk.Disk{FS: vfs.OS()}
 	d := openOn(t, t.TempDir(), Options{}, disk)
 	d.create("orders", 1)
@@ -275,6 +285,7 @@ func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
 }
 
 func TestALogInMemoryAnswersTheLeadersAcksToo(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "orders", node.Config{Durability: node.Memory})
 	require.NoError(t, err)

@@ -35,6 +35,7 @@ func (d *testServer) beside() *client.Client {
 }
 
 func TestWhatOneProtocolWritesTheOtherReadsUnderTheSameOffsetsAndBytes(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.beside()
 	_, err := d.node.CreateLog(d.ctx(), node.Caller{}, "orders", node.Config{})

@@ -189,6 +189,7 @@ func (c *raw) login(user, password string) {
 // Every kind of request that is served, by a client of one right each, and by one that has
 // not logged in: a kind that is not in the list above fails the test.
 func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
+	t.Parallel()
 	require.Len(t, needs, len(apis))
 	d := openNew(t)
 	g := guard.New(d.node, guard.Options{})
@@ -236,6 +237,7 @@ func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
 // A batch that the client may not append is not inflated: that would wait for a turn here
 // which never comes.
 func TestABatchThatAClientMayNotAppendIsNotInflated(t *testing.T) {
+	t.Parallel()
 	memory := budget.New(DefaultMemory)
 	d := open(t, t.TempDir(), Options{Memory: memory})
 	d.create("orders", 1)
@@ -262,6 +264,7 @@ func TestABatchThatAClientMayNotAppendIsNotInflated(t *testing.T) {
 
 // Who may not observe a group, or asks for all that there are, creates no log.
 func TestTheLogOfOffsetsIsCreatedForThoseWhoMayUseIt(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	g := guard.New(d.node, guard.Options{})
 	require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{{Principal: "user/bob", On: access.Object{Kind: access.Group, Name: "billing"}, Rights: access.Observe}}))
@@ -307,6 +310,7 @@ func (l *lines) Handle(context.Context, slog.Record) error {
 }
 
 func TestClientsThatProveNothingFillNoLog(t *testing.T) {
+	t.Parallel()
 	logged := &lines{Handler: slog.DiscardHandler}
 	d := open(t, t.TempDir(), Options{Logger: slog.New(logged)})
 	g := guard.New(d.node, guard.Options{})
@@ -325,6 +329,7 @@ func TestClientsThatProveNothingFillNoLog(t *testing.T) {
 // A client that has to log in first has so many bytes for it, and its connection ends when
 // it fails.
 func TestAClientThatMustLogInGetsNothingElse(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	g := guard.New(d.node, guard.Options{})
 	open := d.raw()

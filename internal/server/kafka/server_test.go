@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"flag"
 	"io"
 	"log/slog"
 	"net"
@@ -25,7 +26,11 @@ import (
 	"strandline.dev/test/leaks"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) {
+	// Clients and groups wait for each other in most tests: more of them than processors go side by side.
+	_ = flag.Set("test.parallel", "4")
+	leaks.Main(m)
+}
 
 // testServer is a node with a Kafka port, in this process.
 type testServer struct {

@@ -35,6 +35,7 @@ func (d *testServer) metadata(topics ...string) *kmsg.MetadataResponse {
 }
 
 func TestATopicOfManyPartitionsIsManyLogs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	d.create("orders", 3)
@@ -58,6 +59,7 @@ func TestATopicOfManyPartitionsIsManyLogs(t *testing.T) {
 }
 
 func TestALogOfAnotherProtocolIsATopicWithOnePartition(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "ledger", node.Config{Retention: time.Hour})
 	require.NoError(t, err)
@@ -81,6 +83,7 @@ func TestALogOfAnotherProtocolIsATopicWithOnePartition(t *testing.T) {
 }
 
 func TestNobodyCanTakeTheNameOfAPartitionOrOfTheSystem(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	invalid := &record.Refusal{Reason: record.Invalid}
 	for _, name := range []string{"orders/1", "orders/", "/1", "_offsets", "__consumer_offsets"} {
@@ -101,6 +104,7 @@ func TestNobodyCanTakeTheNameOfAPartitionOrOfTheSystem(t *testing.T) {
 }
 
 func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.client()
 	create := func(partitions int32, replicas int16, validate bool, configs ...string) kmsg.CreateTopicsResponseTopic {
@@ -138,6 +142,7 @@ func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
 }
 
 func TestADeletedTopicIsGoneAndItsNameFree(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	remove := func() int16 {
 		q := kmsg.NewPtrDeleteTopicsRequest()
@@ -161,6 +166,7 @@ func TestADeletedTopicIsGoneAndItsNameFree(t *testing.T) {
 }
 
 func TestDeleteRecordsTrims(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	for range 5 {
@@ -188,6 +194,7 @@ func TestDeleteRecordsTrims(t *testing.T) {
 }
 
 func TestAnUnknownVersionOfApiVersionsIsAnsweredInTheOldest(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.raw()
 	q := kmsg.NewPtrApiVersionsRequest()
@@ -216,6 +223,7 @@ func TestAnUnknownVersionOfApiVersionsIsAnsweredInTheOldest(t *testing.T) {
 }
 
 func TestTheClusterAndItsDisksAreDescribed(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 2)
 	d.appendDirectly("orders", batchOf(t, record.None, "a"))
@@ -236,6 +244,7 @@ func TestTheClusterAndItsDisksAreDescribed(t *testing.T) {
 }
 
 func TestANodeIsShownAtTheAddressThatItAdvertises(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), Options{Advertise: "kafka.example:19092"})
 	brokers := d.metadata().Brokers
 	require.Len(t, brokers, 1)
@@ -244,6 +253,7 @@ func TestANodeIsShownAtTheAddressThatItAdvertises(t *testing.T) {
 }
 
 func TestCommittedOffsetsAreShownAsTheInternalTopicThatToolsExpect(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 1)
 	require.Len(t, d.metadata().Topics, 1)
@@ -280,6 +290,7 @@ func TestCommittedOffsetsAreShownAsTheInternalTopicThatToolsExpect(t *testing.T)
 }
 
 func TestANodeIsShownToItsOwnClientsWhereItIsShownToAllOthers(t *testing.T) {
+	t.Parallel()
 	all := openCluster(t)
 	shown := all["b"].metadata().Brokers
 	// a also listens where only some of its clients find it.
@@ -300,6 +311,7 @@ func (n *counting) Topic(ctx context.Context, c node.Caller, name string) (node.
 }
 
 func TestACommitOfManyPartitionsLooksTheirTopicUpOnce(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 50)
 	n := &counting{Node: backend.Verbs(guard.New(d.node, guard.Options{}))}
@@ -340,6 +352,7 @@ func (d *testServer) withID(name *string, id [16]byte) kmsg.MetadataResponseTopi
 // Clients that have seen a leader epoch believe no lower one of the same topic,
 // and wait for ever: the id shows them that it is another topic.
 func TestATopicThatIsMadeAnewHasAnotherId(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 2)
 	before := d.withID(new("orders"), [16]byte{})

@@ -12,6 +12,7 @@ import (
 
 // A client that does not ask which versions there are would see its connection end.
 func TestWhatIsNotServedIsRefusedWithAnErrorWhereTheAnswerHasAPlaceForOne(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	c := d.raw()
 	versions := ask[*kmsg.ApiVersionsResponse](d, kmsg.NewPtrApiVersionsRequest())
@@ -48,6 +49,7 @@ func TestWhatIsNotServedIsRefusedWithAnErrorWhereTheAnswerHasAPlaceForOne(t *tes
 // Where the newer group protocol is announced and refused, clients that could go back to the
 // classic one die.
 func TestTheNewerGroupProtocolIsNotAnnounced(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	versions := ask[*kmsg.ApiVersionsResponse](d, kmsg.NewPtrApiVersionsRequest())
 	require.NotEmpty(t, versions.ApiKeys)
@@ -61,6 +63,7 @@ func TestTheNewerGroupProtocolIsNotAnnounced(t *testing.T) {
 }
 
 func TestAClientThatSpeaksTLSGetsAnErrorAtOnce(t *testing.T) {
+	t.Parallel()
 	d := openNew(t)
 	_, err := tls.Dial("tcp", d.address, &tls.Config{InsecureSkipVerify: true})
 	require.ErrorContains(t, err, "protocol version")

@@ -270,6 +270,7 @@ func (c *appendClient) end() error {
 }
 
 func TestANewLogIsCreatedOnFirstUseAndStartsAtIndexOne(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, c := serve(t, n)
 	info, err := c.Info(context.Background(), &logspec.InfoRequest{})
@@ -284,6 +285,7 @@ func TestANewLogIsCreatedOnFirstUseAndStartsAtIndexOne(t *testing.T) {
 }
 
 func TestProposalsGetConsecutiveIndexesAndAProbeNone(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	c := open(t, client)
 	c.send("a", "b", "")
@@ -297,6 +299,7 @@ func TestProposalsGetConsecutiveIndexesAndAProbeNone(t *testing.T) {
 }
 
 func TestRepliesComeInTheOrderOfRequestsEvenForAProbe(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	n.held = make(chan func(), 2)
 	_, client := serve(t, n)
@@ -313,6 +316,7 @@ func TestRepliesComeInTheOrderOfRequestsEvenForAProbe(t *testing.T) {
 }
 
 func TestARequestOfEightMebibytesIsOneAppend(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	c := open(t, client)
 	proposals := make([]string, 8<<10)
@@ -328,6 +332,7 @@ func TestARequestOfEightMebibytesIsOneAppend(t *testing.T) {
 }
 
 func TestAFullLogIsReportedBehindEarlierRepliesAndEndsTheStream(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	n.held = make(chan func(), 2)
 	_, client := serve(t, n)
@@ -353,6 +358,7 @@ func TestAFullLogIsReportedBehindEarlierRepliesAndEndsTheStream(t *testing.T) {
 }
 
 func TestAnotherLeaderIsARedirect(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, client := serve(t, n)
 	ctx := context.Background()
@@ -391,6 +397,7 @@ func TestAnotherLeaderIsARedirect(t *testing.T) {
 }
 
 func TestAnOverLimitProposalEndsTheStreamBehindEarlierReplies(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	c := open(t, client)
 	c.send("a")
@@ -405,6 +412,7 @@ func TestAnOverLimitProposalEndsTheStreamBehindEarlierReplies(t *testing.T) {
 }
 
 func TestARequestThatDecodesIntoTooMuchEndsTheStream(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	c := open(t, client)
 	require.NoError(t, c.stream.Send(&logspec.AppendRequest{Sequence: 1, Proposals: make([][]byte, maxProposals+1)}))
@@ -413,6 +421,7 @@ func TestARequestThatDecodesIntoTooMuchEndsTheStream(t *testing.T) {
 }
 
 func TestASequenceOutOfOrderEndsTheStream(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	c := open(t, client)
 	c.next = 2
@@ -421,6 +430,7 @@ func TestASequenceOutOfOrderEndsTheStream(t *testing.T) {
 }
 
 func TestOtherRefusalsAreAStatus(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, client := serve(t, n)
 	n.refuse(record.Refuse(record.OutcomeUnknown, "lost"))
@@ -430,6 +440,7 @@ func TestOtherRefusalsAreAStatus(t *testing.T) {
 }
 
 func TestAReadGetsConsecutiveIndexesAndFollows(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, client := serve(t, n)
 	c := open(t, client)
@@ -475,6 +486,7 @@ func TestAReadGetsConsecutiveIndexesAndFollows(t *testing.T) {
 }
 
 func TestAQuietTailGetsEmptyReplies(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, client := serve(t, n)
 	read, err := client.Read(context.Background(), &logspec.ReadRequest{NextIndex: 1})
@@ -488,6 +500,7 @@ func TestAQuietTailGetsEmptyReplies(t *testing.T) {
 }
 
 func TestALargeBatchIsSentInRepliesOfLimitedSize(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, client := serve(t, n)
 	c := open(t, client)
@@ -511,6 +524,7 @@ func TestALargeBatchIsSentInRepliesOfLimitedSize(t *testing.T) {
 }
 
 func TestAReaderThatStallsHoldsOneChunkAndNothingAhead(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, client := serve(t, n)
 	c := open(t, client)
@@ -530,6 +544,7 @@ func TestAReaderThatStallsHoldsOneChunkAndNothingAhead(t *testing.T) {
 }
 
 func TestDiscardBeyondTheTailMovesTheLogForward(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	ctx := context.Background()
 	for _, nothing := range []uint64{0, 1} {
@@ -555,6 +570,7 @@ func TestDiscardBeyondTheTailMovesTheLogForward(t *testing.T) {
 }
 
 func TestAReadFromNowhereIsRefused(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	for index, want := range map[uint64]codes.Code{
 		0: codes.InvalidArgument, 1<<63 + 1: codes.InvalidArgument,
@@ -568,6 +584,7 @@ func TestAReadFromNowhereIsRefused(t *testing.T) {
 
 // A client that was refused would come back at once, again and again.
 func TestAReadBeyondTheTailWaitsUntilTheLogReachesIt(t *testing.T) {
+	t.Parallel()
 	_, client := serve(t, newFakeNode())
 	read, err := client.Read(t.Context(), &logspec.ReadRequest{NextIndex: 4})
 	require.NoError(t, err)
@@ -593,6 +610,7 @@ func TestAReadBeyondTheTailWaitsUntilTheLogReachesIt(t *testing.T) {
 
 // The end of a stream with OK would mean that every request has been answered.
 func TestAStoppingServerNeverEndsAStreamAsIfAllWereDone(t *testing.T) {
+	t.Parallel()
 	for range 30 {
 		n := newFakeNode()
 		s, client := serve(t, n)
@@ -618,6 +636,7 @@ func TestAStoppingServerNeverEndsAStreamAsIfAllWereDone(t *testing.T) {
 }
 
 func TestInfoStreamSendsTheStateAtOnceAndThenChanges(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	_, client := serve(t, n)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -636,6 +655,7 @@ func TestInfoStreamSendsTheStateAtOnceAndThenChanges(t *testing.T) {
 }
 
 func TestAStoppingServerRepliesToWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode()
 	n.held = make(chan func(), 1)
 	s, client := serve(t, n)

@@ -66,6 +66,7 @@ func says(authorization string) context.Context {
 }
 
 func TestARequestIsDecodedForThoseWhoAreAdmitted(t *testing.T) {
+	t.Parallel()
 	s := New(Options{Callers: fakeCallers{}})
 	defer s.Stop(context.Background())
 	decoded := 0
@@ -101,6 +102,7 @@ func (a admittedFor) Admit(_ context.Context, method string) error {
 // What is refused is audited with the name of its method: of one that is not served, with no text of the
 // client's.
 func TestMethodsThatAreNotServedAreOneToTheCallersRights(t *testing.T) {
+	t.Parallel()
 	var methods []string
 	s := New(Options{Callers: admittedFor{methods: &methods}})
 	defer s.Stop(context.Background())

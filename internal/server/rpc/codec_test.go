@@ -21,6 +21,7 @@ func inPieces(data []byte, size int) (out mem.BufferSlice) {
 }
 
 func TestFieldsAreCountedWithoutDecoding(t *testing.T) {
+	t.Parallel()
 	request := &strandlinev1.AppendRequest{Log: "orders", SessionId: 1 << 40, Atomic: true, ExpectedEnd: proto.Int64(-1)}
 	for i := range 300 {
 		r := &strandlinev1.Record{Value: make([]byte, i), Offset: int64(i)}

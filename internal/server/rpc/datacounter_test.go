@@ -11,6 +11,7 @@ import (
 )
 
 func TestOnlyWhatBelongsToMessagesIsCounted(t *testing.T) {
+	t.Parallel()
 	var sent bytes.Buffer
 	sent.WriteString(http2.ClientPreface)
 	framer := http2.NewFramer(&sent, nil)

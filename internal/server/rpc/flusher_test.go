@@ -10,6 +10,7 @@ import (
 )
 
 func TestAFlusherAndTheSenderTogetherSendEveryAnswerOnceAndInOrder(t *testing.T) {
+	t.Parallel()
 	const lines, requests, limit = 8, 500, 16
 	var flusher Flusher
 	var workers sync.WaitGroup
@@ -58,6 +59,7 @@ func TestAFlusherAndTheSenderTogetherSendEveryAnswerOnceAndInOrder(t *testing.T)
 }
 
 func TestALineThatIsBrokenWhileItIsFlushedKeepsWhatWasNotSent(t *testing.T) {
+	t.Parallel()
 	l := NewLine[int](4)
 	var flusher Flusher
 	trying, tried := make(chan struct{}), make(chan struct{})

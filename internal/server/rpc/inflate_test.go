@@ -10,6 +10,7 @@ import (
 )
 
 func TestABatchIsGivenAsMuchMemoryAsItInflatesTo(t *testing.T) {
+	t.Parallel()
 	m := budget.New(budget.Least)
 	for codec, beyond := range map[record.Codec]bool{record.None: false, record.Zstd: true, record.LZ4: true, record.Gzip: true, record.Snappy: false} {
 		for _, size := range []int{1, 100 << 10, 5 << 20, record.MaxRecordBytes} {
@@ -35,6 +36,7 @@ func TestABatchIsGivenAsMuchMemoryAsItInflatesTo(t *testing.T) {
 }
 
 func TestTheNameInAMessageIsFoundWithoutDecoding(t *testing.T) {
+	t.Parallel()
 	for data, want := range map[string]string{
 		"\x0a\x01a":                 "a",
 		"\x10\x01\x0a\x01a\x52\x00": "a",

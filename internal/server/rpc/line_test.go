@@ -23,6 +23,7 @@ func joined(t *testing.T, l *Line[int], values ...int) []*Place[int] {
 }
 
 func TestAnswersAreTakenInTheOrderOfRequests(t *testing.T) {
+	t.Parallel()
 	const requests, limit = 1000, 16
 	l := NewLine[int](limit)
 	unanswered := make(chan *Place[int])
@@ -65,6 +66,7 @@ func TestAnswersAreTakenInTheOrderOfRequests(t *testing.T) {
 }
 
 func TestAFullLineLetsOneMoreInForEachAnswerThatIsTaken(t *testing.T) {
+	t.Parallel()
 	l := NewLine[int](2)
 	places := joined(t, l, 1, 2)
 	room := make(chan bool)
@@ -81,6 +83,7 @@ func TestAFullLineLetsOneMoreInForEachAnswerThatIsTaken(t *testing.T) {
 }
 
 func TestAClosedLineStillGivesTheAnswersOfThoseInIt(t *testing.T) {
+	t.Parallel()
 	l := NewLine[int](2)
 	places := joined(t, l, 1, 2)
 	l.Close()
@@ -102,6 +105,7 @@ func TestAClosedLineStillGivesTheAnswersOfThoseInIt(t *testing.T) {
 }
 
 func TestABrokenLineEndsAtOnceAndTakesLateAnswers(t *testing.T) {
+	t.Parallel()
 	l := NewLine[int](1)
 	places := joined(t, l, 1)
 	room, next := make(chan bool), make(chan bool)
@@ -116,6 +120,7 @@ func TestABrokenLineEndsAtOnceAndTakesLateAnswers(t *testing.T) {
 }
 
 func TestWhatIsLeftInABrokenLineCanBeTakenOut(t *testing.T) {
+	t.Parallel()
 	l := NewLine[int](4)
 	places := joined(t, l, 1, 2, 3)
 	l.Answer(places[0])
@@ -129,6 +134,7 @@ func TestWhatIsLeftInABrokenLineCanBeTakenOut(t *testing.T) {
 }
 
 func TestALineIsReadyWhenItsFirstHasAnAnswer(t *testing.T) {
+	t.Parallel()
 	l := NewLine[int](4)
 	require.False(t, l.Ready(), "nobody is in it")
 	places := joined(t, l, 1, 2)
@@ -144,6 +150,7 @@ func TestALineIsReadyWhenItsFirstHasAnAnswer(t *testing.T) {
 
 // A line whose client takes no answers keeps its share of the memory, and others may join.
 func TestLinesShareTheMemoryForAnswers(t *testing.T) {
+	t.Parallel()
 	all := budget.NewShares(8 * placesStep * placeBytes)
 	const limit = 1 << 10
 	full := func(l *Line[int]) (joined int) {

@@ -59,6 +59,7 @@ func (s *keepingStream) take(t *testing.T) uint64 {
 }
 
 func TestGRPCIsGivenAFewAnswersAndTheOthersWaitEncoded(t *testing.T) {
+	t.Parallel()
 	answers := budget.NewShares(1 << 20)
 	s := newKeepingStream()
 	o := newOutbox(s, answers, nil)
@@ -77,6 +78,7 @@ func TestGRPCIsGivenAFewAnswersAndTheOthersWaitEncoded(t *testing.T) {
 
 // A stream whose client takes nothing keeps its share, and leaves others theirs.
 func TestAnswersWaitForTheirClientWithinTheMemory(t *testing.T) {
+	t.Parallel()
 	answers := budget.NewShares(64 << 10)
 	s := newKeepingStream()
 	o := newOutbox(s, answers, nil)
@@ -100,6 +102,7 @@ func TestAnswersWaitForTheirClientWithinTheMemory(t *testing.T) {
 }
 
 func TestAStreamThatEndsWakesWhoSendsAndDropsItsAnswers(t *testing.T) {
+	t.Parallel()
 	answers := budget.NewShares(16 << 10)
 	s := newKeepingStream()
 	o := newOutbox(s, answers, nil)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestEveryReasonHasACode(t *testing.T) {
+	t.Parallel()
 	for _, reason := range record.Reasons() {
 		code, ok := statusCodes[reason]
 		require.True(t, ok, "%v has no status code", reason)
@@ -28,6 +29,7 @@ func TestEveryReasonHasACode(t *testing.T) {
 }
 
 func TestARefusalHasTheHoldThatItIsAboutAmongItsDetails(t *testing.T) {
+	t.Parallel()
 	held := record.Refuse(record.Held, "kept")
 	held.Hold = &record.Hold{Name: "backup", Offset: 7, Owner: "ops", Lease: 2000, MaxBytes: 8, MaxAge: 3000, Pointer: []byte{0xff, 0}}
 	trimmed := record.Trimmed(1, 5, []record.Hold{{Name: "bare", Offset: 9}, {Name: "gone", Offset: 4, Pointer: []byte("x")}, *held.Hold, {Name: "low", Offset: 6, Pointer: []byte("y")}})
@@ -52,6 +54,7 @@ func infoOf(t *testing.T, err error) *errdetails.ErrorInfo {
 }
 
 func TestAStatusAndAnAnswerInAStreamSayTheSameFacts(t *testing.T) {
+	t.Parallel()
 	for _, reason := range record.Reasons() {
 		r := &record.Refusal{
 			Reason: reason, Detail: "why", Start: 1, End: 2, Expected: 3, Epoch: 4, WriterTerm: 5, Leader: "six:6", Limit: 7,
@@ -72,6 +75,7 @@ func TestAStatusAndAnAnswerInAStreamSayTheSameFacts(t *testing.T) {
 }
 
 func TestAReasonCarriesWhatItIsAbout(t *testing.T) {
+	t.Parallel()
 	full := record.Refusal{Start: 1, End: 2, Expected: 3, Epoch: 4, WriterTerm: 5, Leader: "six:6", Limit: 7}
 	for reason, want := range map[record.Reason]map[string]string{
 		record.OffsetTrimmed:   {"retryable": "false", "outcome": "not_done", "start_offset": "1"},
@@ -93,12 +97,14 @@ func TestAReasonCarriesWhatItIsAbout(t *testing.T) {
 }
 
 func TestARefusalOfAPartlyAppendedRequestDoesNotClaimThatNothingIsInTheLog(t *testing.T) {
+	t.Parallel()
 	r := record.Refuse(record.Full, "no room")
 	require.Equal(t, "not_done", InStream(r, false).Metadata["outcome"])
 	require.Equal(t, "maybe_done", InStream(r, true).Metadata["outcome"])
 }
 
 func TestTheEndOfAContextIsReportedWithItsCause(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.Equal(t, codes.Canceled, status.Code(StatusOf(ctx, ctx.Err())))
@@ -114,6 +120,7 @@ func TestTheEndOfAContextIsReportedWithItsCause(t *testing.T) {
 
 // Some gRPC clients take 8 KiB of headers by default.
 func TestARefusalWithTheLargestHoldFitsIntoHeaders(t *testing.T) {
+	t.Parallel()
 	hold := record.Hold{
 		Name: strings.Repeat("\x01", record.MaxHoldName), Owner: strings.Repeat("\u00f6", record.MaxHoldOwner/2), Offset: math.MaxInt64,
 		Lease: math.MaxUint32, MaxBytes: math.MaxInt64, MaxAge: math.MaxInt32, Pointer: make([]byte, record.MaxHoldPointer),

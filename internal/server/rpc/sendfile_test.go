@@ -11,6 +11,7 @@ import (
 
 // A client that leaves says nothing of the file that was being sent to it.
 func TestOnlyWhatIsWrongWithAFileIsItsFailure(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "segment")
 	require.NoError(t, os.WriteFile(path, make([]byte, 8<<20), 0o600))
 	file, err := os.Open(path)

@@ -47,6 +47,7 @@ func connect(t *testing.T, address string) *grpc.ClientConn {
 }
 
 func TestWhoWatchesTheHealthDoesNotHoldAStopUp(t *testing.T) {
+	t.Parallel()
 	s, address := serve(t, Options{})
 	watch, err := grpc_health_v1.NewHealthClient(connect(t, address)).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	require.NoError(t, err)
@@ -61,6 +62,7 @@ func TestWhoWatchesTheHealthDoesNotHoldAStopUp(t *testing.T) {
 }
 
 func TestAConnectionBeyondTheLimitIsClosedUntilOneLeaves(t *testing.T) {
+	t.Parallel()
 	s, address := serve(t, Options{MaxConnections: 1})
 	check := func(conn *grpc.ClientConn) error {
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
@@ -80,6 +82,7 @@ func TestAConnectionBeyondTheLimitIsClosedUntilOneLeaves(t *testing.T) {
 
 // Whoever wants to know why nothing works must be able to ask.
 func TestTheLastConnectionsAreForCallsOnly(t *testing.T) {
+	t.Parallel()
 	s, address := serve(t, Options{MaxConnections: 10})
 	check := func(conn *grpc.ClientConn) error {
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
@@ -125,6 +128,7 @@ func TestTheLastConnectionsAreForCallsOnly(t *testing.T) {
 // A client that holds all of the last connections, and connects again as soon as one
 // is closed, keeps nobody else from asking.
 func TestNoHostKeepsTheLastConnectionsFromOthers(t *testing.T) {
+	t.Parallel()
 	s, address := serve(t, Options{MaxConnections: 20})
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
@@ -165,6 +169,7 @@ func TestNoHostKeepsTheLastConnectionsFromOthers(t *testing.T) {
 }
 
 func TestACallWithAnOversizedMessageIsRefused(t *testing.T) {
+	t.Parallel()
 	_, address := serve(t, Options{})
 	request := &grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", MaxCallBytes+1)}
 	_, err := grpc_health_v1.NewHealthClient(connect(t, address)).Check(context.Background(), request)
@@ -173,6 +178,7 @@ func TestACallWithAnOversizedMessageIsRefused(t *testing.T) {
 }
 
 func TestHealthTurnsAndStreamsHearItWhenTheServerStops(t *testing.T) {
+	t.Parallel()
 	s, address := serve(t, Options{})
 	watch, err := grpc_health_v1.NewHealthClient(connect(t, address)).Watch(context.Background(), &grpc_health_v1.HealthCheckRequest{})
 	require.NoError(t, err)
