@@ -24,6 +24,8 @@ import (
 // fill puts records "0" to "n-1" into the log, in batches of random sizes.
 func (f *fakeServer) fill(t *testing.T, n int) {
 	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	random := rand.New(rand.NewPCG(1, 1))
 	for int(f.end) < n {
 		var b record.Builder
