@@ -21,11 +21,10 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// fill puts records "0" to "n-1" into the log, in batches of random sizes.
+// fill puts records "0" to "n-1" into the log, in batches of random sizes. Where clients are
+// connected already, the caller holds mu.
 func (f *fakeServer) fill(t *testing.T, n int) {
 	t.Helper()
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	random := rand.New(rand.NewPCG(1, 1))
 	for int(f.end) < n {
 		var b record.Builder
@@ -199,7 +198,9 @@ func TestAReaderThatFollowsGetsWhatIsAppendedLater(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.EqualValues(t, 10, r.End())
 
+	f.mu.Lock()
 	f.fill(t, 20)
+	f.mu.Unlock()
 	close(more)
 	requireRecords(t, r, 10, 20) // after a wait that was cut short, nothing is lost
 }

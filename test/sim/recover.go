@@ -282,7 +282,11 @@ func (w *faults) recordBefore(kept map[int64]uint64, start, end int64) {
 	}
 	if start > 0 {
 		c := call(history.Event{Verb: history.Trim, Before: start, FastForward: true})
-		c.Return(history.Event{Outcome: history.OK, Start: new(start), End: new(end)})
+		if start <= end {
+			c.Return(history.Event{Outcome: history.OK, Start: new(start), End: new(end)})
+		} else { // a trim is stored that moves the end as well, and it is not known to be committed
+			c.Return(history.Event{Outcome: history.Unknown})
+		}
 	}
 	for _, term := range w.before.granted {
 		call(history.Event{Verb: history.Writer}).Return(history.Event{Outcome: history.OK, Writer: term, End: new(end)})
