@@ -150,6 +150,7 @@ func TestNodesHaveTheLabelsThatTheyAreGiven(t *testing.T) {
 }
 
 func TestWhatIsChangedIsInTheAuditLog(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	file := filepath.Join(directory, "audit.log")
 	c, err := embed.Open(t.Context(), filepath.Join(directory, "nodes"), embed.WithAuditLog(file))
