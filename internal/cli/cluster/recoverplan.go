@@ -192,7 +192,9 @@ func (r *recoverCommand) printPlan(out io.Writer, plan *cluster.RecoveryPlan) {
 	for _, u := range plan.Unused {
 		fmt.Fprintf(out, "not used, and set aside: replica %d of log %d: %s\n", u.ID, u.Log, u.Problem)
 	}
-	if names := damaged(plan); len(names) > 0 {
+	// A survivor that is started with a plan in its directory carries that out.
+	planned := len(r.replaced) > 0 || r.nodes.furthest(plan) > recovery.Untouched
+	if names := damaged(plan); len(names) > 0 && !planned {
 		fmt.Fprintf(out, "\nDamaged replicas of %s may have records that no other has. Before you accept, start the\nsurvivors as they are and wait until \"cluster status\" shows none that is repairing: they repair each other\nas far as one has what another lacks, without a majority too. Then stop them and run this again.\n", strings.Join(names, ", "))
 	}
 }

@@ -16,6 +16,9 @@ const (
 	// refusedWait is how long one waits at most. Then it is refused all the same: a caller that would wait for
 	// longer has as many refusals in a second as it has connections, or streams where it has proved who it is.
 	refusedWait = time.Second
+	// unprovedWait is how long what everybody may ask waits at most: less than the second that Kubernetes gives a
+	// probe, which may come from the address of one who asks without end.
+	unprovedWait = refusedWait / 4
 
 	refusedBurst = time.Second
 	// maxRefused bounds the callers that are told apart by it. All others share one place.
@@ -137,20 +140,25 @@ func (g *callers) SlowHolder(ctx context.Context, h *Holder) {
 	}
 }
 
-// Unproved counts a request that everybody may make as if it were refused, where its caller has not proved who
-// it is, and waits as Slow does.
+// Unproved counts a request that everybody may make, where its caller has not proved who it is, and waits if there
+// were too many of these from its address. What was refused there does not count: a probe of the node's health
+// is not held up by whoever else is at its address.
 func (g *callers) Unproved(ctx context.Context, h *Holder) {
 	if h.Principal == "" {
-		g.refusals.add(payer(h), time.Now())
-		g.slow(ctx, h)
+		who := "asks for what everybody may: " + payer(h)
+		g.refusals.add(who, time.Now())
+		g.wait(ctx, who, unprovedWait)
 	}
 }
 
-func (g *core) slow(ctx context.Context, h *Holder) {
+func (g *core) slow(ctx context.Context, h *Holder) { g.wait(ctx, payer(h), refusedWait) }
+
+// wait waits for as long as a caller has to, or for most.
+func (g *core) wait(ctx context.Context, who string, most time.Duration) {
 	if g.refusals.known.Load() == 0 {
 		return
 	}
-	wait := g.refusals.owes(payer(h), time.Now())
+	wait := min(most, g.refusals.owes(who, time.Now()))
 	if wait == 0 {
 		return
 	}

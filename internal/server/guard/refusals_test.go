@@ -85,6 +85,26 @@ func TestWhoIsNotKnownIsHeldUpByAddress(t *testing.T) {
 	})
 }
 
+// A probe of a node's health gives up after a second, and may come from the address of one who asks without end.
+func TestAProbeIsHeldUpForLessThanASecondByOthersAtItsAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := refusing(t)
+		probe := newHolder("", at("10.0.0.1"))
+		for range 3 * refusedRate {
+			g.wasRefused(newHolder("", at("10.0.0.1")))
+		}
+		began := time.Now()
+		g.Unproved(t.Context(), probe)
+		require.Zero(t, time.Since(began), "what was refused does not count")
+		for range 3 * refusedRate {
+			go g.Unproved(t.Context(), newHolder("", at("10.0.0.1")))
+		}
+		synctest.Wait()
+		g.Unproved(t.Context(), probe)
+		require.Equal(t, unprovedWait, time.Since(began))
+	})
+}
+
 // As many callers as there may be take little memory, and nobody hides among them.
 func TestRefusedCallersThatAreTooManyShareAPlace(t *testing.T) {
 	r, now := newRefusals(refusedRate), time.Now()

@@ -67,7 +67,7 @@ const (
 	// firstTurn is what a turn takes until requests have been seen.
 	firstTurn = 1 << 20
 	// stuckTurn is what a turn takes where answers are stuck: behind what the kernel has
-	// received, often 6 MiB, is the permission to send them.
+	// received, often 6 MiB, is the permission to send them. Where memory is short it comes in several.
 	stuckTurn = 8 << 20
 
 	// What HTTP/2 and gRPC add to a message.
@@ -200,11 +200,12 @@ func (f *inflow) awaitTurn() {
 	f.turnAwaited = cancel
 	// What is more than a quarter of all turns has no share of them: whoever began it and sent nothing more would keep
 	// out all others with as much.
-	turn := max(min(int64(f.largest), f.all.Turns.Size()/4), firstTurn)
-	holder := f.holder
+	turn, most := int64(f.largest), f.all.Turns.Size()/4
 	if f.stuck() {
 		turn = max(turn, stuckTurn)
 	}
+	turn = max(min(turn, most), firstTurn)
+	holder := f.holder
 	var again *time.Timer
 	again = time.AfterFunc(lookAgain, func() {
 		f.mu.Lock()
