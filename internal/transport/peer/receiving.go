@@ -30,13 +30,14 @@ type receiving struct {
 	}
 }
 
-// begin counts a message. False: it has to be dropped, since its connection has more than its share. The only
-// one of a connection has room always, unless it is large: that fits into the room, or is the one that need not.
+// begin counts a message. False: it has to be dropped, since its connection has more than its share. The only one
+// of a connection that is not large has room always. A large one fits into the room, or is the one that need not;
+// it takes minutes to arrive, and the entries of all other logs do not wait for it.
 func (r *receiving) begin(l lane, bytes int64) bool {
 	beyond := false
 	switch {
 	case l != large:
-		if r.held > 0 && r.held+bytes > r.room.Share(2*MaxMessage) {
+		if others := r.held - r.lanes[large].bytes; others > 0 && others+bytes > r.room.Share(2*MaxMessage) {
 			return false
 		}
 	case bytes > r.room.Size()-r.room.Used():
