@@ -147,15 +147,17 @@ func (a *Arriving) give(holder string, bytes int64) {
 
 // grant lets those in whose turn has come, one of each holder and then again. The caller holds mu.
 func (a *Arriving) grant() {
-	for again := true; again; {
+	first := a.first()
+	for again := len(a.next) > 0; again; {
 		again = false
 		for _, holder := range slices.Clone(a.next) {
 			w := a.waiting[holder][0]
-			if first := a.first(); first != nil && first != w && !a.isLarge(w.bytes) || !a.fits(holder, w.bytes) {
+			if first != nil && first != w && !a.isLarge(w.bytes) || !a.fits(holder, w.bytes) {
 				continue
 			}
 			a.take(holder, w.bytes)
 			a.leave(holder, w)
+			first = a.first() // only what was let in changes it: a thousand may wait
 			if i := slices.Index(a.next, holder); i >= 0 { // more of it waits, behind the others
 				a.next = append(slices.Delete(a.next, i, i+1), holder)
 			}

@@ -3,6 +3,8 @@ package budget
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -136,6 +138,23 @@ func TestAHolderThatHasSomethingKeepsNobodyWaitingForMore(t *testing.T) {
 			a.Release("bob", 100)
 			require.True(t, isIn(enter(t, a, "alice", 100)), i)
 			a.Release("alice", 100)
+		}
+	})
+}
+
+// BenchmarkArriving is a request that waits for its turn among a thousand holders of which each always has one.
+func BenchmarkArriving(b *testing.B) {
+	a := NewArriving(16 << 20)
+	var holders atomic.Int64
+	b.SetParallelism(1000 / runtime.GOMAXPROCS(0))
+	b.RunParallel(func(pb *testing.PB) {
+		holder := fmt.Sprint(holders.Add(1))
+		for pb.Next() {
+			if err := a.Acquire(b.Context(), holder, 4<<20); err != nil {
+				b.Error(err)
+			}
+			runtime.Gosched() // it is being received
+			a.Release(holder, 4<<20)
 		}
 	})
 }
