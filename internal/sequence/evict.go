@@ -18,6 +18,8 @@ import (
 type eviction struct {
 	due  []*lease // found and not returned yet, longest silent first
 	next int64    // elapsed at which to look again
+	// forget is elapsed at which to look again for ended sessions of principals that crowd the node.
+	forget int64
 }
 
 // silent returns sessions to end though their leases have not run out, most at the
@@ -28,7 +30,7 @@ func (s expiry) silent(most int) []record.SessionID {
 		s.owners.crowding = 0
 	}
 	if !s.short() && s.owners.crowding == 0 {
-		*e = eviction{next: e.next}
+		e.due = nil
 		return nil
 	}
 	if len(e.due) == 0 && l.elapsed >= e.next {
@@ -79,20 +81,34 @@ func (s expiry) inTheWay(l *lease) bool {
 }
 
 // Forgettable returns sessions for each of which ForgetSession is due at unixMs, some
-// hundreds at most, in the order of their ends.
+// hundreds at most, in the order of their ends: all, where the node has little memory left, else those of
+// principals that take more of it than is left to others. These would get no session for as long as
+// EndedRetentionMs, with none that they could close.
 func (s expiry) Forgettable(unixMs int64) []record.SessionID {
-	if !s.leading || s.left == MemoryAmple {
+	tight := s.left != MemoryAmple
+	l := &s.leases
+	if !s.leading || !tight && l.elapsed < l.forget {
 		return nil
+	}
+	var crowds map[uint32]bool
+	if !tight {
+		if crowds = s.owners.crowds(); crowds == nil {
+			l.forget = l.elapsed + evictEveryMs
+			return nil
+		}
 	}
 	var due []record.SessionID
 	s.table.sessions.ended.Scan(func(_ uint64, id record.SessionID) bool {
 		if s.table.sessions.get(id).endedAt > unixMs-EvictSilentMs {
 			return false
 		}
-		if s.views[id] == nil {
+		if s.views[id] == nil && (tight || crowds[id.Owner()]) {
 			due = append(due, id)
 		}
 		return len(due) < maxExpiredAtOnce
 	})
+	if len(due) < maxExpiredAtOnce {
+		l.forget = l.elapsed + evictEveryMs // up to MaxEndedSessions of others were looked through
+	}
 	return due
 }

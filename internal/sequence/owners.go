@@ -2,12 +2,12 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// owners counts the open sessions of principals, those in flight too, and what their sessions remember, so that
-// none takes the places of all others. It is the leader's own, as leases are, and not in any entry.
+// owners counts the open sessions of principals, those in flight too, and the memory of all that the log knows of
+// them, so that none takes the places of all others. It is the leader's own, as leases are, and not in any entry.
 type owners struct {
 	table *Table           // nil while the sequencer does not lead
 	open  map[uint32]int   // by record.SessionID.Owner
-	bytes map[uint32]int64 // of open sessions, and of what all remember
+	bytes map[uint32]int64 // of sessions that are open, in flight or have ended, with what they remember
 	node  NodeOwners       // nil: other logs do not count
 	// crowding is the owner that was refused its share last: its silent producers make room, see eviction.
 	crowding uint32
@@ -34,7 +34,6 @@ func (o *owners) changed(id record.SessionID, by int) {
 	if o.open[owner] += by; o.open[owner] == 0 {
 		delete(o.open, owner)
 	}
-	o.takes(id, by*bytesOfSession)
 	if owner == o.crowding && o.open[owner] == 0 {
 		o.crowding = 0
 	}
@@ -43,7 +42,7 @@ func (o *owners) changed(id record.SessionID, by int) {
 // takes counts bytes that a session takes more.
 func (o *owners) takes(id record.SessionID, bytes int) {
 	owner := id.Owner()
-	if owner == 0 || bytes == 0 {
+	if owner == 0 || bytes == 0 || o.table == nil {
 		return
 	}
 	if o.bytes[owner] += int64(bytes); o.bytes[owner] == 0 {
@@ -62,7 +61,7 @@ func (o *owners) start(t *Table) {
 		if s.open {
 			o.changed(id, 1)
 		}
-		o.takes(id, bytesRemembered(s.remember, len(s.past)))
+		o.takes(id, bytesOfSession+bytesRemembered(s.remember, len(s.past)))
 		return true
 	})
 	t.sessions.takes = o.takes
@@ -111,9 +110,26 @@ func (s *pipeline) refuseOpening(id record.SessionID) *record.Refusal {
 	case s.owners.node != nil && s.owners.node.Crowds(owner, bytesOfSession):
 		s.owners.crowding = owner
 		return record.Refuse(record.Busy,
-			"the caller's sessions, %d of them open in this log, take more of the node's memory for sessions than is left to others: close sessions that are not used, or try again when some have ended", own)
+			"the caller's sessions, %d of them open in this log, take more of the node's memory for sessions than is left to others: close sessions that are not used, and try again; one that has ended counts for 5 minutes more", own)
 	}
 	return nil
+}
+
+// crowds returns the principals whose sessions take more of the node's memory than is left to others.
+func (o *owners) crowds() map[uint32]bool {
+	if o.node == nil {
+		return nil
+	}
+	var all map[uint32]bool
+	for owner := range o.bytes {
+		if o.node.Crowds(owner, bytesOfSession) {
+			if all == nil {
+				all = map[uint32]bool{}
+			}
+			all[owner] = true
+		}
+	}
+	return all
 }
 
 // crowded reports whether the principal that was refused its share last could still not open so many sessions.
@@ -122,11 +138,14 @@ func (s *pipeline) crowded(more int) bool {
 	return o.open[o.crowding]+more > MaxOpenSessions-s.log.sessions || o.node != nil && o.node.Crowds(o.crowding, bytesOfSession)
 }
 
-// turn opens or ends the session of a change.
+// turn opens or ends the session of a change. One that opens takes its bytes here until the table has it, and
+// one that has ended until it is forgotten.
 func (s *pipeline) turn(c *change, open bool) {
 	c.view.open, c.turns = open, true
 	by := 1
-	if !open {
+	if open {
+		s.owners.takes(c.view.id, bytesOfSession)
+	} else {
 		by = -1
 	}
 	s.log.sessions += by
@@ -141,6 +160,7 @@ func (s *pipeline) turnBack(c *change) {
 	by := 1
 	if !c.before.open {
 		by = -1
+		s.owners.takes(c.view.id, -bytesOfSession)
 	}
 	s.owners.changed(c.view.id, by)
 }

@@ -60,7 +60,8 @@ func TestOnePrincipalLeavesHalfOfTheSessionsOfALogToOthers(t *testing.T) {
 	require.Nil(t, refusal)
 }
 
-// What is counted is what is open, whatever became of proposals and of leadership.
+// What is counted is what is open, and what memory the log has for it until it is forgotten, whatever became of
+// proposals and of leadership.
 func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 	node := fakeOwners{}
 	s := newAsked(NewTable(), node)
@@ -70,8 +71,10 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node)
 	_, _ = s.open(bob)
 	s.Command(record.Command{Kind: record.CloseSession, Session: first})
-	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "one more and one less, in flight")
+	require.Equal(t, fakeOwners{bob: 2 * bytesOfSession, carol: bytesOfSession}, node, "one more, and one that ends, in flight")
+	require.Equal(t, map[uint32]int{bob: 1, carol: 1}, s.owners.open)
 	s.Drop(s.newest())
+	require.Equal(t, map[uint32]int{bob: 2, carol: 1}, s.owners.open)
 	require.Equal(t, fakeOwners{bob: 2 * bytesOfSession, carol: bytesOfSession}, node)
 	s.StopLeading()
 	require.Empty(t, node)
@@ -85,8 +88,24 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 		require.Nil(t, s.Expire(id).Refusal)
 	}
 	commitAll(t, s.Sequencer)
-	require.Empty(t, node)
 	require.Empty(t, s.owners.open)
+	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "they can still be asked for")
+
+	s.ids++
+	producer := s.ids.Owned(bob)
+	for epoch := range record.Epoch(2) {
+		require.Nil(t, s.Append(request(t, Append{Session: producer, Epoch: epoch, Implicit: true})).Refusal)
+		commitAll(t, s.Sequencer)
+		require.Nil(t, s.Command(record.Command{Kind: record.ExpireSession, Session: producer}).Refusal)
+		commitAll(t, s.Sequencer)
+	}
+	require.Equal(t, s.table.Bytes(), node[bob]+node[carol], "one that begins again is no second one")
+	s.table.sessions.byID.Scan(func(id record.SessionID, _ *session) bool {
+		s.Command(record.Command{Kind: record.ForgetSession, Session: id})
+		return true
+	})
+	commitAll(t, s.Sequencer)
+	require.Empty(t, node)
 }
 
 // What sessions remember is counted by whose they are: a user whose sessions remember more than its share appends on to
@@ -156,6 +175,49 @@ func TestOnePrincipalIsRefusedWhatTheNodeLeavesToOthers(t *testing.T) {
 	require.Equal(t, record.Busy, refusal.Reason)
 	require.Contains(t, refusal.Detail, "the node's memory for sessions")
 	_, refusal = s.open(carol)
+	require.Nil(t, refusal)
+}
+
+// A user whose sessions have all ended gets new ones: where it takes more than others have left, what it can still be
+// asked for is forgotten after minutes, and not after a day, at nobody else's cost.
+func TestEndedSessionsMakeRoomForOthersOfTheirUser(t *testing.T) {
+	node := fakeOwners{}
+	s := newAsked(NewTable(), node)
+	var ended []record.SessionID
+	for range 3 {
+		for _, owner := range []uint32{bob, carol} {
+			id, refusal := s.open(owner)
+			require.Nil(t, refusal)
+			commitAll(t, s.Sequencer)
+			require.Nil(t, s.Command(record.Command{Kind: record.CloseSession, Session: id}).Refusal)
+			if owner == bob {
+				ended = append(ended, id)
+			}
+		}
+	}
+	commitAll(t, s.Sequencer)
+	require.Empty(t, s.Forgettable(EndedRetentionMs), "there is room")
+	const others = (crowds - 2) * bytesOfSession
+	node[bob] += others
+	_, refusal := s.open(bob)
+	require.NotNil(t, refusal)
+	require.Contains(t, refusal.Detail, "0 of them open in this log")
+
+	s.Tick(2 * TickMs)
+	require.Empty(t, s.Forgettable(EvictSilentMs), "it is looked for now and then")
+	for now := int64(0); now <= evictEveryMs+4*TickMs; now += TickMs {
+		s.Tick(now)
+	}
+	require.Empty(t, s.Forgettable(EvictSilentMs-1), "what ended a moment ago can still be asked for")
+	for now := int64(0); now <= 2*evictEveryMs+8*TickMs; now += TickMs {
+		s.Tick(now)
+	}
+	require.Equal(t, ended, s.Forgettable(EvictSilentMs))
+	for _, id := range ended {
+		require.Nil(t, s.Command(record.Command{Kind: record.ForgetSession, Session: id}).Refusal)
+	}
+	commitAll(t, s.Sequencer)
+	_, refusal = s.open(bob)
 	require.Nil(t, refusal)
 }
 

@@ -162,6 +162,9 @@ func (s *pipeline) retire(d *proposal) {
 		}
 		if c.turns {
 			s.leases.follow(s.table, c.view.id)
+			if !c.before.open {
+				s.owners.takes(c.view.id, -bytesOfSession) // the table has it
+			}
 		}
 		s.release(c.view)
 	}

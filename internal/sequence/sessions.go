@@ -16,7 +16,7 @@ type sessionSet struct {
 	ends  uint64 // so far
 	spans int    // remembered by all sessions
 	lives int    // past epochs of all sessions
-	// takes is told what sessions remember more, in bytes, while the sequencer leads. Copies have none.
+	// takes is told what sessions take more, in bytes, while the sequencer leads. Copies have none.
 	takes func(id record.SessionID, bytes int)
 	// owner marks the sessions that no copy shares.
 	owner *owner
@@ -54,6 +54,9 @@ func (x *sessionSet) change(id record.SessionID) *session {
 func (x *sessionSet) add(s *session) {
 	s.owner = x.owner
 	x.byID.Set(s.id, s)
+	if x.takes != nil {
+		x.takes(s.id, bytesOfSession)
+	}
 }
 
 // end notes that a session is not open any more; the caller may change it.
@@ -83,6 +86,9 @@ func (x *sessionSet) forget(s *session) {
 	x.ended.Delete(s.endOrder)
 	x.byID.Delete(s.id)
 	x.remembers(s, -s.remember, -len(s.past))
+	if x.takes != nil {
+		x.takes(s.id, -bytesOfSession)
+	}
 }
 
 // remembers counts so many spans and past epochs more of a session.

@@ -33,8 +33,10 @@ without a sign of life, how long ago the newest was, and what memory of the node
 takes with what it remembers of its appends. It needs the right to administer the
 cluster; who has it may close any of them.
 
-Where rights are enforced, a principal holds no more sessions of a log than there
-is room for besides, and a third of the node's memory for sessions at most.`,
+Where rights are enforced, a principal opens no more sessions of a log than there
+is room for besides, and none while its sessions, with those that have ended and are
+not forgotten, take a third of the node's memory for sessions. Those that are open
+may still remember 64 separate runs of records each.`,
 		Example: `  strandline session list orders
   strandline session list orders --json | jq -r 'select(.principal == "user/bob") | .session_id' |
     xargs -n 1 strandline session close orders`,
