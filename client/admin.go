@@ -142,12 +142,25 @@ func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) 
 			return nil, err
 		}
 		for _, info := range answer.GetLogs() {
-			logs = append(logs, fromLogInfo(info))
+			if info.GetName() > after { // a node of before lists came in parts answers with all
+				logs = append(logs, fromLogInfo(info))
+			}
 		}
-		if after = answer.GetNext(); after == "" {
+		if after, err = nextPage(after, answer.GetNext()); err != nil {
+			return nil, err
+		} else if after == "" {
 			return logs, nil
 		}
 	}
+}
+
+// nextPage is behind what the next part of a list begins; empty: there is none. Of a list that does
+// not advance there would be parts without end.
+func nextPage(after, next string) (string, error) {
+	if next != "" && next <= after {
+		return "", &Error{Reason: ErrCorrupt.Reason, Message: "the server answered with a list that does not advance"}
+	}
+	return next, nil
 }
 
 // pageLimit is how many logs of a list a call takes at once: the server divides it by bytes.

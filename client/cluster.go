@@ -144,9 +144,15 @@ func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 		if whole == nil {
 			whole = answer
 		} else {
-			whole.Logs = append(whole.Logs, answer.GetLogs()...)
+			for _, log := range answer.GetLogs() {
+				if log.GetName() > after {
+					whole.Logs = append(whole.Logs, log)
+				}
+			}
 		}
-		if after = answer.GetNext(); after == "" {
+		if after, err = nextPage(after, answer.GetNext()); err != nil {
+			return ClusterStatus{}, err
+		} else if after == "" {
 			return fromClusterStatus(whole), nil
 		}
 	}

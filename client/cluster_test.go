@@ -37,6 +37,28 @@ func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterS
 	}, nil
 }
 
+func TestAListInPartsAdvancesAndNamesEachLogOnce(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	f.list = func(q *strandlinev1.ListLogsRequest) *strandlinev1.ListLogsResponse {
+		a, b := &strandlinev1.LogInfo{Name: "a"}, &strandlinev1.LogInfo{Name: "b"}
+		if q.After == "" {
+			return &strandlinev1.ListLogsResponse{Logs: []*strandlinev1.LogInfo{a}, Next: "a"}
+		}
+		return &strandlinev1.ListLogsResponse{Logs: []*strandlinev1.LogInfo{a, b}} // a node that does not divide it
+	}
+	admin := f.client(t).Admin()
+	logs, err := admin.ListLogs(t.Context(), false)
+	require.NoError(t, err)
+	require.Len(t, logs, 2)
+	require.Equal(t, "b", logs[1].Name)
+	f.list = func(*strandlinev1.ListLogsRequest) *strandlinev1.ListLogsResponse {
+		return &strandlinev1.ListLogsResponse{Next: "a"}
+	}
+	_, err = admin.ListLogs(t.Context(), false)
+	require.ErrorIs(t, err, client.ErrCorrupt)
+}
+
 func (f *fakeServer) AddNode(_ context.Context, q *strandlinev1.AddNodeRequest) (*strandlinev1.AddNodeResponse, error) {
 	err := f.changeCluster("add", q.Name, q.Address)
 	return &strandlinev1.AddNodeResponse{Existed: f.existed}, err

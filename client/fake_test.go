@@ -57,7 +57,8 @@ type fakeServer struct {
 	// Set before the first request, or under mu. n counts the requests that
 	// came, over all streams.
 	decide  func(n int, m *wire.AppendRequest) fate
-	answer  func() // called before each answer leaves
+	answer  func()                                                             // called before each answer leaves
+	list    func(*strandlinev1.ListLogsRequest) *strandlinev1.ListLogsResponse // may be nil
 	stages  *strandlinev1.AppendStages
 	reading func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error
 	keep    func(context.Context) error // without mu

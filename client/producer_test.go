@@ -388,6 +388,54 @@ func TestWithoutASessionARefusalStandsAlone(t *testing.T) {
 	require.Equal(t, []string{"0", "2"}, f.values(t))
 }
 
+func TestWithoutASessionEachRequestHasItsOwnAnswerWhenATokenIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	const together = 3
+	came := make(chan struct{})
+	f.decide = func(n int, m *wire.AppendRequest) fate {
+		if n == together-1 {
+			close(came)
+		}
+		// The last of them is answered as if the token was good for it.
+		return fate{refuse: map[bool]record.Reason{true: record.Unauthenticated}[n < together-1]}
+	}
+	f.answer = func() { <-came }
+	c, err := client.Dial([]string{f.address}, client.WithTokenFunc(func() (string, error) {
+		select {
+		case <-came:
+			return "two", nil
+		default:
+			return "one", nil
+		}
+	}))
+	require.NoError(t, err)
+	defer c.Close()
+	p, err := c.Producer(t.Context(), "orders", client.WithoutSession(), client.WithMaxRequestBytes(1))
+	require.NoError(t, err)
+	defer p.Close(t.Context())
+	var futures []*client.Future
+	for i := range together {
+		future, err := p.Send(t.Context(), client.Record{Value: []byte(fmt.Sprint(i))})
+		require.NoError(t, err)
+		futures = append(futures, future)
+	}
+	for _, future := range futures[:together-1] {
+		_, err := future.Offset(t.Context())
+		var e *client.Error
+		require.ErrorAs(t, err, &e)
+		require.ErrorIs(t, e, client.ErrUnauthenticated)
+		require.True(t, e.Retryable)
+		require.Equal(t, client.NotDone, e.Outcome)
+	}
+	_, err = futures[together-1].Offset(t.Context())
+	require.NoError(t, err)
+	_, err = p.Append(t.Context(), []byte("next"))
+	require.NoError(t, err)
+	require.Equal(t, []string{fmt.Sprint(together - 1), "next"}, f.values(t))
+	require.EqualValues(t, 2, p.Stats().Streams, "the next one goes on a stream that shows the other token")
+}
+
 func TestALostAnswerWithoutASessionIsInDoubt(t *testing.T) {
 	t.Parallel()
 	f := newFakeServer(t)

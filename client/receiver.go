@@ -23,9 +23,12 @@ type receiver struct {
 // takes requests out of the window.
 func (in *receiver) run(stream grpc.ClientStream) interruption {
 	var answer wire.AppendResponse
+	var last interruption // which waits for the answers to what was sent
 	progress := false
 	for {
-		if err := stream.RecvMsg(&answer); err == io.EOF {
+		if err := stream.RecvMsg(&answer); err != nil && last.err != nil {
+			return last
+		} else if err == io.EOF {
 			return interruption{err: unreachable(MaybeDone, "the server ended the stream")}
 		} else if err != nil {
 			return interruption{err: in.renewal.once(in.client.failure(err))}
@@ -38,10 +41,14 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 			return interruption{err: unreachable(MaybeDone, "an answer without a request")}
 		case r.state == failed:
 			in.leave()
+		case answer.Refused != nil && last.err != nil:
+			in.settle(r, 0, sentAlike(fromRefusal(answer.Refused)))
 		case answer.Refused != nil:
-			if i := in.refused(r, in.renewal.once(refusal(stream, answer.Refused))); i.err != nil {
+			i := in.refused(r, in.renewal.once(refusal(stream, answer.Refused)))
+			if i.err != nil && !(in.options.withoutSession && i.err.renewed()) {
 				return i
 			}
+			last = i
 		case answer.EndOffset-answer.FirstOffset != int64(r.count):
 			in.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: Done})
 		default:
@@ -53,7 +60,24 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 				in.round.progressed()
 			}
 		}
+		if last.err != nil && in.answered() {
+			return last
+		}
 	}
+}
+
+// answered reports whether all that was put on the stream has its answer.
+func (in *receiver) answered() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.backlog.window.sent == 0
+}
+
+// hold lets nothing more be put on the stream.
+func (in *receiver) hold() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.backlog.window.held = true
 }
 
 // settle gives the oldest request in flight its result and takes it out of the
@@ -87,6 +111,11 @@ func (in *receiver) leave() {
 func (in *receiver) refused(r *request, err *Error) interruption {
 	switch {
 	case in.options.withoutSession:
+		if err.renewed() {
+			// Those behind it have answers of their own: without a session nothing else says what
+			// became of them.
+			in.hold()
+		}
 		in.settle(r, 0, err)
 		if err.elsewhere() || err.renewed() {
 			return interruption{err: err, refused: r}

@@ -137,7 +137,7 @@ const largestDirect = 32 << 10
 // gathered. The mutex is held.
 func (s *sender) goDirect(r *request) (stream grpc.ClientStream) {
 	b := s.backlog
-	if s.turns.now != resting || len(b.window.flight) > 0 || len(b.queue) > 0 ||
+	if s.turns.now != resting || b.window.held || len(b.window.flight) > 0 || len(b.queue) > 0 ||
 		b.expected() > r.count || s.options.linger > 0 || r.size > largestDirect {
 		return nil
 	}

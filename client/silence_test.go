@@ -18,7 +18,10 @@ func (f *fakeServer) AcquireWriter(context.Context, *strandlinev1.AcquireWriterR
 	return &strandlinev1.AcquireWriterResponse{WriterTerm: 1}, nil
 }
 
-func (f *fakeServer) ListLogs(context.Context, *strandlinev1.ListLogsRequest) (*strandlinev1.ListLogsResponse, error) {
+func (f *fakeServer) ListLogs(_ context.Context, q *strandlinev1.ListLogsRequest) (*strandlinev1.ListLogsResponse, error) {
+	if f.list != nil {
+		return f.list(q), nil
+	}
 	return &strandlinev1.ListLogsResponse{}, nil
 }
 

@@ -32,10 +32,13 @@ func WithToken(token string) Option {
 // any goroutine; it must return soon. Where it fails with an error that is no *Error, nothing is
 // sent, and the call is tried again as if no node could be reached. When a node refuses a token,
 // which may have expired while a stream was open, give is called again: if it returns another one,
-// the call is made once more, and a Producer or Reader continues.
+// the call is made once more, and a Producer or Reader continues. With nil no token is shown.
 func WithTokenFunc(give func() (string, error)) Option {
 	return func(o *clientOptions) {
-		o.wrongToken, o.token = nil, &bearer{func(bool) (string, error) { return give() }}
+		o.wrongToken, o.token = nil, nil
+		if give != nil {
+			o.token = &bearer{func(bool) (string, error) { return give() }}
+		}
 	}
 }
 
@@ -236,17 +239,31 @@ func refusal(stream grpc.ClientStream, r *strandlinev1.Refusal) *Error {
 // renewed reports whether a token was refused and there is another one.
 func (e *Error) renewed() bool { return e.Retryable && e.Is(ErrUnauthenticated) }
 
-// renewal is whether a stream was opened again for another token, and nothing has come on it yet: a
-// function that gives a wrong token after the other is not asked for ever.
+// sentAlike is the refusal of what was sent with the same token as something that was refused for it:
+// there is another one.
+func sentAlike(failure *Error) *Error {
+	if failure.Is(ErrUnauthenticated) {
+		failure.Retryable = true
+	}
+	return failure
+}
+
+// renewal is whether a stream was opened again for another token, and no node has said since that it
+// knows that one: a function that gives a wrong token after the other is not asked for ever.
 type renewal bool
 
-// once returns a failure as one that ends the tries if it is the second renewal in a row.
+// once returns a failure as one that ends the tries if it is the second renewal in a row. What ends
+// them is told to the application, and what it does next may be tried with another token again. Any
+// other refusal is of a node that knows the token.
 func (r *renewal) once(failure *Error) *Error {
 	if !failure.renewed() {
+		if failure.Reason != ErrUnreachable.Reason {
+			*r = false
+		}
 		return failure
 	}
 	again := *failure
 	again.Retryable = !bool(*r)
-	*r = true
+	*r = !*r
 	return &again
 }

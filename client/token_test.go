@@ -92,7 +92,21 @@ func TestASecondRenewalInARowEndsTheTries(t *testing.T) {
 	require.False(t, r.once(another).again())
 	require.True(t, another.Retryable)
 	require.False(t, another.elsewhere(), "no other node is asked for the sake of a token")
+	require.True(t, r.once(another).again(), "the application knows of the other, and has gone on")
 	require.True(t, r.once(unreachable(NotDone, "")).again())
+	require.False(t, r.once(another).again(), "no node has said that it knows the token")
+	require.True(t, r.once(another).again())
+	full := &Error{Reason: ErrFull.Reason}
+	require.Same(t, full, r.once(full))
+	require.True(t, r.once(another).again(), "it was the new one's log that was full")
+}
+
+func TestNoFunctionGivesNoToken(t *testing.T) {
+	t.Parallel()
+	o := defaultClientOptions()
+	WithToken("secret")(&o)
+	WithTokenFunc(nil)(&o)
+	require.Nil(t, o.token)
 }
 
 func TestATokenInAFileIsShownWithoutItsLineBreakAndOutlivesTheFile(t *testing.T) {

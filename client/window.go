@@ -29,6 +29,7 @@ type window struct {
 
 	flight []*request // oldest first
 	sent   int        // of flight, on the stream that is open now
+	held   bool       // nothing more is put on that stream
 	bytes  int
 }
 
@@ -59,6 +60,8 @@ func (w *window) answered(took time.Duration, now time.Time) {
 func (w *window) admits(size int) bool {
 	n := len(w.flight)
 	switch {
+	case w.held:
+		return false
 	case n == 0:
 		return true
 	case n >= w.maxRequests || w.bytes+size > w.maxBytes:
@@ -74,7 +77,7 @@ func (w *window) push(r *request) {
 
 // unsent is the next request that has to be sent on this stream, or nil.
 func (w *window) unsent() *request {
-	if w.sent == len(w.flight) {
+	if w.sent == len(w.flight) || w.held {
 		return nil
 	}
 	return w.flight[w.sent]
@@ -111,7 +114,7 @@ func (w *window) reset() {
 		}
 	}
 	clear(w.flight[len(kept):])
-	w.flight, w.sent = kept, 0
+	w.flight, w.sent, w.held = kept, 0, false
 }
 
 // fail takes out what is not on the stream, marks the rest, and returns all that

@@ -35,7 +35,12 @@ func (c *Terminal) Connect(more ...client.Option) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection, err := client.Dial(c.Servers, append(append(c.clientOptions(), client.WithToken(token)), more...)...)
+	shown := client.WithToken(token)
+	if c.TokenFile != "" && token != "" {
+		// A command that runs for long continues when the file is replaced.
+		shown = client.WithTokenFile(c.TokenFile)
+	}
+	connection, err := client.Dial(c.Servers, append(append(c.clientOptions(), shown), more...)...)
 	return connection, c.explainDial(err)
 }
 
