@@ -104,10 +104,10 @@ def test_a_token_that_is_refused_is_replaced_once() -> None:
             first = stream.failure(refused)  # another one is b
             assert first.again and first.renewed and not first.elsewhere
             stream.metadata()  # c
+            assert not stream.failure(Error("UNREACHABLE", "")).again
             assert not stream.failure(refused).again, "nothing has come since"
-            stream.progressed()
             assert stream.failure(refused).again  # another one is d
-            stream.progressed()
+            stream.failure(Error("FULL", ""))
             stream.metadata()  # e
             stream._shown = client._calls.metadata()  # f
             assert not stream.failure(refused).again, "there is no other token"

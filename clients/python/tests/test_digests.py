@@ -62,6 +62,15 @@ def test_the_record_of_a_batch_is_read() -> None:
         record_of(BATCHES[3][:63], 8)
 
 
+def test_the_records_of_a_batch_with_the_time_of_its_append_have_that_one() -> None:
+    batch = bytearray(BATCHES[3])
+    batch[22] |= 8
+    batch[35:43] = (1_700_000_009_000).to_bytes(8, "big")
+    for offset in (6, 8):
+        record = record_of(bytes(batch), offset)
+        assert record.timestamp is not None and record.timestamp.timestamp() == 1_700_000_009
+
+
 def test_a_digest_is_written_and_read() -> None:
     digest = strandline.Digest.parse(str(strandline.Digest(ROOT, 15)), 15)
     assert digest == strandline.Digest(ROOT, 15)

@@ -47,6 +47,8 @@ def leader() -> Iterator[Silent]:
         "WatchInfo": log_pb2.WatchInfoResponse(),
         "ListLogs": catalog_pb2.ListLogsResponse(),
         "CreateLog": catalog_pb2.CreateLogResponse(),
+        "Digest": log_pb2.DigestResponse(digest=bytes(32)),
+        "Prove": log_pb2.ProveResponse(),
     }
     server = Silent(answers)
     known.info.leader = server.address
@@ -58,6 +60,11 @@ def leader() -> Iterator[Silent]:
 async def watch(client: strandline.Client) -> strandline.LogInfo:
     async with contextlib.aclosing(client.admin.watch_info("orders")) as infos:
         return await anext(infos)
+
+
+async def prove(client: strandline.Client) -> None:
+    with pytest.raises(strandline.Unproven):  # what the other node answers
+        await client.prove("orders", 0, strandline.Digest(bytes(32), 1))
 
 
 CALLS: dict[str, Callable[[strandline.Client], Coroutine[Any, Any, Any]]] = {
@@ -72,6 +79,9 @@ CALLS: dict[str, Callable[[strandline.Client], Coroutine[Any, Any, Any]]] = {
     "list": lambda c: c.admin.list_logs(),
     "create": lambda c: c.admin.create_log("orders"),
     "watch": watch,
+    "digest": lambda c: c.digest("orders"),
+    "digest-known": lambda c: c.digest("orders", known=True),
+    "prove": prove,
     "read": lambda c: c.read("orders", offset=0).next(),
     "read-following": lambda c: c.read("orders", offset=0, follow=True).next(),
     "read-any-replica": lambda c: c.read("orders", offset=0, any_replica=True).next(),

@@ -80,13 +80,18 @@ impl Admin {
         Call::new(move |deadline| async move {
             let (mut logs, mut after) = (Vec::new(), String::new());
             loop {
+                let begins = after.clone();
                 let request = wire::ListLogsRequest { include_internal, after, limit: PAGE_LIMIT };
                 let page = calls.to_leader(CATALOG, &calls::LIST_LOGS, request, deadline).await?;
-                logs.extend(page.logs.into_iter().map(LogInfo::from));
-                after = page.next;
-                if after.is_empty() {
+                // A node of before lists came in parts answers with all.
+                logs.extend(page.logs.into_iter().filter(|info| info.name > begins).map(LogInfo::from));
+                if page.next.is_empty() {
                     return Ok(logs);
                 }
+                if page.next <= begins {
+                    return Err(Error::new(Reason::Corrupt, "the server answered with a list that does not advance"));
+                }
+                after = page.next;
             }
         })
     }

@@ -150,6 +150,9 @@ impl Backlog {
 
     /// The next request for this stream, if the window has room for it and it does not linger.
     pub fn send_next(&mut self) -> Sendable {
+        if self.window.held {
+            return Sendable::Nothing;
+        }
         if self.window.sent == self.window.flight.len() {
             let Some(candidate) = self.candidate().filter(|r| self.window.admits(r.size)) else {
                 return Sendable::Nothing;

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::{Buf, Bytes};
 use prost_types::Timestamp;
@@ -17,6 +18,7 @@ use crate::wire;
 const HEADER: usize = 61; // of a batch
 const CONTENT: usize = 21; // where the content of a batch begins
 const MAGIC: u8 = 2;
+const LOG_APPEND_TIME: u16 = 8; // in its attributes: its records have the time when it was appended, its newest
 const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
 
 /// The hash of a [`Digest`]. It is written and parsed in hexadecimal digits.
@@ -196,13 +198,15 @@ fn record_of(batch: Bytes, offset: i64) -> Result<Record, Error> {
         let message = format!("the batch is proved, and compressed with {name}, which this client does not read");
         return Err(Error::new(Reason::Unsupported, message));
     }
+    let appended = (at(CONTENT).get_u16() & LOG_APPEND_TIME != 0).then(|| at(35).get_i64());
     let mut records = batch.slice(HEADER..);
     let mut read = || {
         for _ in 0..index {
             let size = varint(&mut records)?;
             take(&mut records, size)?;
         }
-        record(&mut records, offset, base_time)
+        let record = record(&mut records, offset, base_time)?;
+        Some(Record { timestamp: appended.map_or(record.timestamp, moment), ..record })
     };
     read().ok_or_else(|| unproven("the records of the batch cannot be read"))
 }
@@ -243,9 +247,12 @@ fn record(data: &mut Bytes, offset: i64, base_time: i64) -> Option<Record> {
         let key = nullable(data)?.unwrap_or_default();
         headers.push(Header { key: String::from_utf8_lossy(&key).into_owned(), value: nullable(data)? });
     }
+    Some(Record { offset, timestamp: moment(millis), key, value, headers })
+}
+
+fn moment(millis: i64) -> SystemTime {
     let nanos = (millis.rem_euclid(1000) * 1_000_000) as i32;
-    let timestamp = wire::moment(Timestamp { seconds: millis.div_euclid(1000), nanos });
-    Some(Record { offset, timestamp, key, value, headers })
+    wire::moment(Timestamp { seconds: millis.div_euclid(1000), nanos })
 }
 
 #[cfg(test)]
@@ -327,6 +334,11 @@ mod tests {
         for (batch, offset) in [(batch(), 2), (batch(), 6), (batch()[..64].to_vec(), 5)] {
             assert_eq!(record_of(batch.into(), offset).unwrap_err().reason(), &Reason::Unproven);
         }
+        let mut appended = batch();
+        appended[22] |= 8;
+        appended[35..43].copy_from_slice(&1_700_000_009_000i64.to_be_bytes());
+        let record = record_of(appended.into(), 5).unwrap();
+        assert_eq!(record.timestamp, UNIX_EPOCH + Duration::from_millis(1_700_000_009_000));
         let mut compressed = batch();
         compressed[22] = 4;
         let error = record_of(compressed.into(), 4).unwrap_err();

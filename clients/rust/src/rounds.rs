@@ -117,19 +117,34 @@ impl Rounds {
     async fn exchange(&mut self, mut stream: AppendStream) -> Interruption {
         let calls = self.calls.clone();
         let mut closed = pin!(calls.peers.until_closed());
+        let mut last: Option<Interruption> = None; // waits for the answers to what was sent
         loop {
             let due = self.send(&mut stream);
             tokio::select! {
                 answer = stream.next() => match answer {
                     Ok(Some(answer)) => {
-                        if let Some(interruption) = self.take(answer) {
+                        if let Some(interruption) = self.take(answer, last.is_some()) {
+                            if !self.shared.backlog().window.held {
+                                return interruption;
+                            }
+                            last.get_or_insert(interruption);
+                        }
+                        if self.shared.backlog().window.sent == 0
+                            && let Some(interruption) = last.take()
+                        {
                             return interruption;
                         }
                     }
-                    Ok(None) => return Error::unreachable(Outcome::MaybeDone, "the server ended the stream").into(),
+                    Ok(None) => {
+                        return last.unwrap_or_else(|| {
+                            Error::unreachable(Outcome::MaybeDone, "the server ended the stream").into()
+                        });
+                    }
                     Err(status) => {
-                        let failure = self.calls.failure(Error::from_status(&status));
-                        return self.shown.failure(failure).into();
+                        return last.unwrap_or_else(|| {
+                            let failure = self.calls.failure(Error::from_status(&status));
+                            self.shown.failure(failure).into()
+                        });
                     }
                 },
                 // Records of all who run now meet in one request.
@@ -159,14 +174,21 @@ impl Rounds {
         }
     }
 
-    /// Takes an answer. What takes more than settling requests ends the round.
-    fn take(&mut self, answer: wire::AppendResponse) -> Option<Interruption> {
-        // Not under the lock: the application may be asked for another token.
+    /// Takes an answer. What takes more than settling requests ends the round. alike: it is to what
+    /// was sent with a token that was refused, and there is another.
+    fn take(&mut self, answer: wire::AppendResponse, alike: bool) -> Option<Interruption> {
         let answer = match answer.result {
             Some(Answer::Appended(appended)) => Ok(appended),
-            Some(Answer::Refused(refusal)) => Err(self.shown.failure(Error::from_refusal(refusal))),
+            Some(Answer::Refused(refusal)) => Err(Error::from_refusal(refusal)),
             None => Err(Error::from_refusal(wire::Refusal::default())),
         };
+        let waits = self.shared.backlog().window.oldest().is_some_and(|r| r.state != State::Failed);
+        let answer = answer.map_err(|refused| match (waits, alike, refused.reason()) {
+            (true, true, Reason::Unauthenticated) => refused.with_retry(),
+            // Not under the lock: the application may be asked for another token.
+            (true, false, _) => self.shown.failure(refused),
+            _ => refused, // of what has failed already, it says nothing
+        });
         let mut backlog = self.shared.backlog();
         let Some(request) = backlog.window.oldest() else {
             return Some(Error::unreachable(Outcome::MaybeDone, "an answer without a request").into());
@@ -188,6 +210,9 @@ impl Rounds {
         };
         let interruption = Interruption { error: error.clone(), refused: Some(id) };
         if !self.shared.options.in_session() {
+            // Those behind it have answers of their own: without a session nothing else says what
+            // became of them.
+            backlog.window.held |= error.renewed();
             backlog.settle_error(&error);
             return (error.elsewhere() || error.renewed()).then_some(interruption);
         }

@@ -91,7 +91,8 @@ pub(crate) type Header = MetadataValue<Ascii>;
 pub(crate) struct Shown {
     token: Option<Token>,
     header: Mutex<Option<Header>>,
-    renewed: AtomicBool, // it was opened again for another token, and nothing has come since
+    // It was opened again for another token, and no node has said since that it knows that one.
+    renewed: AtomicBool,
 }
 
 impl Shown {
@@ -112,9 +113,14 @@ impl Shown {
     }
 
     /// What the failure of the stream means: a token that was refused is one to try again after if
-    /// there is another, but not twice in a row.
+    /// there is another, but not twice in a row. What is final is told to the application, and what
+    /// it does next may be tried with another token again.
     pub fn failure(&self, failure: Error) -> Error {
-        if *failure.reason() != Reason::Unauthenticated || self.renewed.load(Ordering::Relaxed) {
+        if *failure.reason() == Reason::Unreachable {
+            return failure;
+        }
+        let renewed = self.renewed.swap(false, Ordering::Relaxed);
+        if *failure.reason() != Reason::Unauthenticated || renewed {
             return failure;
         }
         let shown = self.header.lock().expect("not poisoned").clone();
@@ -205,10 +211,10 @@ mod tests {
         let renewed = stream.failure(refused()); // another one is b
         assert!(renewed.again() && renewed.renewed() && !renewed.elsewhere());
         assert_eq!(stream.header().unwrap().unwrap(), "Bearer c");
+        assert!(!stream.failure(Error::new(Reason::Unreachable, "")).again());
         assert!(!stream.failure(refused()).again(), "nothing has come since");
-        stream.progressed();
         assert!(stream.failure(refused()).again()); // another one is d
-        stream.progressed();
+        assert!(!stream.failure(Error::new(Reason::Full, "")).again());
         assert_eq!(stream.header().unwrap().unwrap(), "Bearer d");
         assert!(!stream.failure(refused()).again(), "there is no other token");
         assert!(!Shown::new(None).failure(refused()).again(), "no token is shown");

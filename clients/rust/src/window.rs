@@ -15,6 +15,8 @@ pub(crate) struct Window {
     pub flight: VecDeque<Request>,
     /// How many of them are on the stream that is open now.
     pub sent: usize,
+    /// Nothing more is put on that stream.
+    pub held: bool,
     bytes: usize,
     requests: Option<usize>,
     most: usize,
@@ -23,13 +25,16 @@ pub(crate) struct Window {
 impl Window {
     /// None: the automatic window. The second limit is in bytes.
     pub fn new(requests: Option<usize>, most: usize) -> Window {
-        Window { flight: VecDeque::new(), sent: 0, bytes: 0, requests, most }
+        Window { flight: VecDeque::new(), sent: 0, held: false, bytes: 0, requests, most }
     }
 
     /// Reports whether a request of that size may be sent now. One that is larger than the
     /// window goes alone.
     pub fn admits(&self, size: usize) -> bool {
         let n = self.flight.len();
+        if self.held {
+            return false;
+        }
         if n == 0 {
             return true;
         }
@@ -60,6 +65,7 @@ impl Window {
     pub fn reset(&mut self) {
         self.flight.retain(|r| r.state != State::Failed);
         self.sent = 0;
+        self.held = false;
         self.bytes = self.flight.iter().map(|r| r.size).sum();
     }
 
@@ -110,6 +116,15 @@ mod tests {
         assert!(!window.admits(100));
         assert!(window.admits(64 << 10));
         assert!(!window.admits(16 << 20));
+    }
+
+    #[test]
+    fn nothing_is_put_on_a_stream_that_is_held() {
+        let mut window = Window::new(None, 100);
+        window.held = true;
+        assert!(!window.admits(1));
+        window.reset();
+        assert!(window.admits(1));
     }
 
     #[test]

@@ -64,7 +64,12 @@ export class Admin {
     do {
       const request = ListLogsRequest.fromPartial({ includeInternal: internal, after, limit: pageLimit });
       const page = await this.calls.toLeader(catalog, methods.listLogs, request, signal);
-      for (const info of page.logs) logs.push(infoFromWire(info));
+      for (const info of page.logs) {
+        if (info.name > after) logs.push(infoFromWire(info)); // a node of before lists came in parts answers with all
+      }
+      if (page.next !== "" && page.next <= after) {
+        throw new StrandlineError("CORRUPT", "the server answered with a list that does not advance");
+      }
       after = page.next;
     } while (after !== "");
     return logs;

@@ -36,6 +36,7 @@ const hashBytes = 32;
 const headerBytes = 61; // of a batch
 const contentBegins = 21;
 const magic = 2;
+const logAppendTime = 8; // in its attributes: its records have the time when it was appended, its newest
 const codecs = ["none", "gzip", "snappy", "lz4", "zstd"];
 
 function unproven(message: string): StrandlineError {
@@ -140,7 +141,9 @@ export function recordOf(batch: Buffer, offset: number): Record {
   }
   const encoded = new Encoded(batch);
   for (let n = 0n; n < index; n++) encoded.skip(encoded.number());
-  return encoded.record(offset, batch.readBigInt64BE(27));
+  const record = encoded.record(offset, batch.readBigInt64BE(27));
+  const appended = (batch.readInt16BE(contentBegins) & logAppendTime) !== 0;
+  return appended ? { ...record, timestamp: new Date(Number(batch.readBigInt64BE(35))) } : record;
 }
 
 /** Reads the records of a batch. */

@@ -30,6 +30,7 @@ export class Rounds {
   #over = new AbortController(); // of the round
   #interruption: Interruption | undefined;
   #stream: Stream | undefined;
+  #last: Interruption | undefined; // waits for the answers to what was sent
   #named = false; // the stream has named its log
   #appended = 0; // requests
   #troubled = false; // the application was told so
@@ -152,7 +153,8 @@ export class Rounds {
     const { path, write, read } = methods.append;
     const stream: Stream = peer.client.makeBidiStreamRequest(path, write, read, this.#shown.metadata);
     const broken = (error: unknown) => {
-      if (this.#stream === stream) this.#interrupt({ error: this.#shown.failure(this.calls.failure(error)) });
+      if (this.#stream !== stream) return;
+      this.#interrupt(this.#last ?? { error: this.#shown.failure(this.calls.failure(error)) });
     };
     stream.on("error", broken);
     stream.on("end", () => broken(unreachable("maybe_done", "the server ended the stream")));
@@ -160,6 +162,7 @@ export class Rounds {
       if (this.#stream === stream && !this.#over.signal.aborted) this.#take(answer);
     });
     this.#stream = stream;
+    this.#last = undefined;
     this.backlog.counts.streams++;
     this.#named = false;
     this.#wake();
@@ -210,17 +213,24 @@ export class Rounds {
 
   /** Takes an answer. They come in the order of the requests. */
   #take({ appended, refused }: AppendResponse): void {
-    const r = this.backlog.window.oldest();
+    const { window } = this.backlog;
+    const r = window.oldest();
     if (!r) {
       this.#interrupt({ error: unreachable("maybe_done", "an answer without a request") });
     } else if (r.state === "failed") {
       this.backlog.leave();
     } else if (appended) {
       this.#takeOffsets(r, appended);
+    } else if (this.#last) {
+      const error = fromRefusal(refused ?? unexplained);
+      // It was sent with the same token, and there is another.
+      this.#settleError(r, error.reason === "UNAUTHENTICATED" ? error.but({ retryable: true }) : error);
     } else {
       const i = this.#refused(r, this.#shown.failure(fromRefusal(refused ?? unexplained)));
-      if (i) this.#interrupt(i);
+      if (window.held) this.#last = i;
+      else if (i) this.#interrupt(i);
     }
+    if (this.#last && window.sent === 0) this.#interrupt(this.#last);
   }
 
   #takeOffsets(
@@ -257,6 +267,8 @@ export class Rounds {
   /** Deals with a refusal of the oldest request. What takes more than failing requests ends the round. */
   #refused(r: Request, error: StrandlineError): Interruption | undefined {
     if (!this.backlog.options.session) {
+      // Those behind it have answers of their own: without a session nothing else says what became of them.
+      this.backlog.window.held = error.renewed;
       this.#settleError(r, error);
       return error.elsewhere || error.renewed ? { error, refused: r } : undefined;
     }

@@ -71,7 +71,8 @@ export function showing(token: string | undefined): Metadata {
 /** The token with which a stream was opened that is opened again when it ends. */
 export class Shown {
   #shown: string | undefined;
-  #renewed = false; // the stream was opened again for another token, and nothing has come since
+  // The stream was opened again for another token, and no node has said since that it knows that one.
+  #renewed = false;
 
   constructor(private readonly token: Token) {}
 
@@ -88,10 +89,14 @@ export class Shown {
 
   /**
    * What the failure of the stream means: a token that was refused is one to try again after if there is another,
-   * but not twice in a row.
+   * but not twice in a row. What is final is told to the application, and what it does next may be tried with
+   * another token again.
    */
   failure(failure: StrandlineError): StrandlineError {
-    if (failure.reason !== "UNAUTHENTICATED" || this.#renewed || !this.token.another(this.#shown)) return failure;
+    if (failure.reason === "UNREACHABLE") return failure;
+    const renewed = this.#renewed;
+    this.#renewed = false;
+    if (failure.reason !== "UNAUTHENTICATED" || renewed || !this.token.another(this.#shown)) return failure;
     this.#renewed = true;
     return failure.but({ retryable: true });
   }

@@ -54,6 +54,8 @@ export class Window {
   flight: Request[] = [];
   /** How many of them are on the stream that is open now. */
   sent = 0;
+  /** Nothing more is put on that stream. */
+  held = false;
   #bytes = 0;
 
   constructor(
@@ -64,6 +66,7 @@ export class Window {
   /** Whether a request of that size may be sent now. One that is larger than the window goes alone. */
   admits(size: number): boolean {
     const n = this.flight.length;
+    if (this.held) return false;
     if (n === 0) return true;
     if (n >= (this.requests ?? manyRequests) || this.#bytes + size > this.most) return false;
     return n < (this.requests ?? fewRequests) || size >= largeRequest;
@@ -76,7 +79,7 @@ export class Window {
 
   /** The next request that has to be sent on this stream. */
   unsent(): Request | undefined {
-    return this.flight[this.sent];
+    return this.held ? undefined : this.flight[this.sent];
   }
 
   /** The request that the next answer is for. */
@@ -95,6 +98,7 @@ export class Window {
   reset(): void {
     this.#keep(this.waiting());
     this.sent = 0;
+    this.held = false;
   }
 
   /** Takes out what is not on the stream, marks the rest, and returns all that had not failed. */

@@ -46,6 +46,7 @@ import { Client, Histogram, StrandlineError, tokenFile } from "../src/index.js";
 import { Pauses } from "../src/peers.js";
 import { Queue } from "../src/queue.js";
 import { toWire } from "../src/records.js";
+import { Shown, Token } from "../src/token.js";
 import { sleep, within } from "../src/wait.js";
 import { Request, Window } from "../src/window.js";
 
@@ -661,6 +662,63 @@ test("numbers that are larger than a number holds exactly keep nobody from the r
   });
 });
 
+test("without a session each request has its own answer when a token is refused", async () => {
+  let token = "a";
+  const why = { reason: "UNAUTHENTICATED", metadata: { outcome: "not_done" } };
+  const refused = bytes(AppendResponse, AppendResponse.fromPartial({ refused: why }));
+  const appended = { firstOffset: 0, endOffset: 1, ranges: [] };
+  let count = 0;
+  const append: Stream = (call) => {
+    call.on("data", () => {
+      if (call.metadata.get("authorization")[0] === "Bearer b") {
+        call.write(bytes(AppendResponse, AppendResponse.fromPartial({ appended })));
+      } else if (++count === 2) {
+        token = "b";
+        for (const answer of [refused, refused]) call.write(answer);
+      }
+    });
+  };
+  using server = await serving({ "LogService/GetInfo": known }, { "LogService/Append": append });
+  using client = new Client(server.address, { token: () => token });
+  await using producer = await client.producer("orders", { session: false, maxRequestBytes: 1, maxInFlight: 2 });
+  const made = ["a", "b", "c"].map((value) => producer.append(value));
+  const results = await Promise.allSettled(made);
+  for (const result of results.slice(0, 2)) {
+    const error = (result as PromiseRejectedResult).reason as StrandlineError;
+    assert.deepEqual([error.reason, error.outcome, error.retryable], ["UNAUTHENTICATED", "not_done", true]);
+  }
+  assert.deepEqual(results[2], { status: "fulfilled", value: 0 });
+});
+
+test("a refusal that is final lets a token be replaced again", () => {
+  let count = 0;
+  const shown = new Shown(new Token(() => `token-${count++}`));
+  const refused = new StrandlineError("UNAUTHENTICATED", "");
+  const again = (error = refused) => shown.failure(error).again;
+  void shown.metadata;
+  assert.deepEqual([again(), again(), again()], [true, false, true]);
+  assert.equal(again(new StrandlineError("UNREACHABLE", "")), false);
+  assert.equal(again(), false, "no node has said that it knows the token");
+  assert.equal(again(), true);
+  assert.equal(again(new StrandlineError("FULL", "")), false);
+  assert.equal(again(), true);
+});
+
+test("a list in parts advances and names each log once", async () => {
+  const part = (next: string, ...names: string[]) => {
+    const logs = names.map((name) => LogInfo.fromPartial({ name }));
+    return bytes(ListLogsResponse, ListLogsResponse.fromPartial({ logs, next }));
+  };
+  const parts = [part("a", "a"), part("", "a", "b"), part("a"), part("a")]; // the second node does not divide it
+  using server = await serving({ "CatalogService/ListLogs": (_, answer) => answer(null, parts.shift()) });
+  using client = new Client(server.address);
+  assert.deepEqual(
+    (await client.admin.listLogs()).map(({ name }) => name),
+    ["a", "b"],
+  );
+  await assert.rejects(client.admin.listLogs(), reason("CORRUPT"));
+});
+
 test("a record that times out while the log is asked for it fails no other", async () => {
   using server = await losing(sleep(800));
   using client = new Client(server.address);
@@ -855,6 +913,10 @@ test("a batch is proved at its place and nowhere else", () => {
   for (const offset of [5, 10]) assert.throws(() => recordOf(fourth, offset), reason("UNPROVEN"));
   assert.throws(() => recordOf(fourth.subarray(0, 63), 8), reason("UNPROVEN"));
   assert.throws(() => recordOf(batches[2] as Buffer, 3), reason("UNSUPPORTED"));
+  const appended = Buffer.from(fourth);
+  appended[22] = (appended[22] as number) | 8;
+  appended.writeBigInt64BE(1_700_000_009_000n, 35);
+  assert.equal(recordOf(appended, 8).timestamp.getTime(), 1_700_000_009_000);
 });
 
 test("a quantile is at most an eighth too high, and a copy stays as it is", () => {

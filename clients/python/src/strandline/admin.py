@@ -70,10 +70,13 @@ class Admin:
         while True:
             request = catalog_pb2.ListLogsRequest(include_internal=internal, after=after, limit=_PAGE_LIMIT)
             page = await self._calls.to_leader(CATALOG, "ListLogs", request, catalog_pb2.ListLogsResponse)
-            logs += [LogInfo._read(info) for info in page.logs]
-            after = page.next
-            if not after:
+            # A node of before lists came in parts answers with all.
+            logs += [LogInfo._read(info) for info in page.logs if info.name > after]
+            if not page.next:
                 return logs
+            if page.next <= after:
+                raise Error("CORRUPT", "the server answered with a list that does not advance")
+            after = page.next
 
     async def configure_log(self, name: str, config: LogConfig, *, timeout: float | None = None) -> LogInfo:
         """Gives a log a whole new configuration. To change a part of it, replace that in what info

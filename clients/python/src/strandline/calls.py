@@ -483,7 +483,8 @@ class Shown:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._shown: Metadata = ()
-        self._renewed = False  # the stream was opened again for another token, and nothing has come since
+        # The stream was opened again for another token, and no node has said since that it knows that one.
+        self._renewed = False
 
     def metadata(self) -> Metadata:
         """What goes with the stream that is opened now."""
@@ -496,8 +497,12 @@ class Shown:
 
     def failure(self, failure: Error) -> Error:
         """What the failure of the stream means: a token that was refused is one to try again after if
-        there is another, but not twice in a row."""
-        if failure.reason != "UNAUTHENTICATED" or self._renewed or self._calls.another(self._shown) is None:
+        there is another, but not twice in a row. What is final is told to the application, and what it
+        does next may be tried with another token again."""
+        if failure.reason == "UNREACHABLE":
+            return failure
+        renewed, self._renewed = self._renewed, False
+        if failure.reason != "UNAUTHENTICATED" or renewed or self._calls.another(self._shown) is None:
             return failure
         self._renewed = True
         return failure.but(retryable=True)

@@ -6,7 +6,8 @@ import hashlib
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from strandline.calls import Calls, Route, ToDialled, ToLeader
 from strandline.errors import Error, Unproven, invalid, whole
@@ -17,6 +18,7 @@ _HASH = 32
 _HEADER = 61  # of a batch
 _CONTENT = 21  # where the content of a batch begins
 _MAGIC = 2
+_LOG_APPEND_TIME = 8  # in its attributes: its records have the time when it was appended, its newest
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -59,7 +61,10 @@ async def digest(calls: Calls, log: str, at: int | None, known: bool) -> Digest:
         whole("at", at)
         request.at = at
     answer = await calls.by(
-        _route(calls, log, known), lambda peer: calls.on(peer, "Digest", request, log_pb2.DigestResponse)
+        _route(calls, log, known),
+        lambda peer: calls.answered(
+            peer, log, calls.on(peer, "Digest", request, log_pb2.DigestResponse), leads=not known
+        ),
     )
     if len(answer.digest) != _HASH:
         raise Error("CORRUPT", "the server answered with a digest of another length")
@@ -79,7 +84,10 @@ async def prove(calls: Calls, log: str, offset: int, trusted: Digest, known: boo
     whole("at", trusted.at)
     request = log_pb2.ProveRequest(log=log, offset=offset, at=trusted.at, allow_stale=known)
     answer = await calls.by(
-        _route(calls, log, known), lambda peer: calls.on(peer, "Prove", request, log_pb2.ProveResponse)
+        _route(calls, log, known),
+        lambda peer: calls.answered(
+            peer, log, calls.on(peer, "Prove", request, log_pb2.ProveResponse), leads=not known
+        ),
     )
     check(answer.batch, answer.number, answer.digest.batches, answer.path, trusted.hash)
     return record_of(answer.batch, offset)
@@ -130,9 +138,16 @@ def record_of(batch: bytes, offset: int) -> Record:
         encoded = _Encoded(batch, _HEADER)
         for _ in range(offset - base):
             encoded.skip(encoded.number())
-        return encoded.record(offset, base_time)
+        record = encoded.record(offset, base_time)
     except (IndexError, ValueError) as error:
         raise Unproven("UNPROVEN", f"the records of the batch cannot be read: {error}") from error
+    if attributes & _LOG_APPEND_TIME:
+        return replace(record, timestamp=_moment(struct.unpack_from(">q", batch, 35)[0]))
+    return record
+
+
+def _moment(millis: int) -> datetime:
+    return moment(millis // 1000, millis % 1000 * 1_000_000)
 
 
 class _Encoded:
@@ -173,4 +188,4 @@ class _Encoded:
         for _ in range(self.number()):
             name = self._bytes() or b""
             headers.append((name.decode("utf-8", "replace"), self._bytes()))
-        return Record(value, key, tuple(headers), moment(time // 1000, time % 1000 * 1_000_000), offset)
+        return Record(value, key, tuple(headers), _moment(time), offset)

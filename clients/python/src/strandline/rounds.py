@@ -182,8 +182,9 @@ class Rounds:
 
     async def _receive(self, call: Any) -> None:
         """Takes the answers of one stream, which come in the order of the requests."""
+        last: Interruption | None = None  # which waits for the answers to what was sent
         try:
-            while True:
+            while last is None or self._window.sent > 0:
                 answer = await call.read()
                 if answer is grpc.aio.EOF:
                     raise unreachable(Outcome.MAYBE_DONE, "the server ended the stream")
@@ -194,13 +195,20 @@ class Rounds:
                     self._backlog.leave()
                 elif answer.WhichOneof("result") == "appended":
                     self._take_offsets(r, answer.appended)
+                elif last is not None:
+                    refused = from_refusal(answer.refused)
+                    # It was sent with the same token, and there is another.
+                    alike = refused.reason == "UNAUTHENTICATED"
+                    self._settle_error(r, refused.but(retryable=True) if alike else refused)
                 else:
                     i = self._refused(r, self._shown.failure(from_refusal(answer.refused)))
-                    if i is not None:
+                    if i is not None and not self._window.held:
                         self._interrupt(i)
                         return
+                    last = i
+            self._interrupt(last)
         except (Exception, asyncio.CancelledError) as error:  # a client that is closed cancels the call
-            self._interrupt(Interruption(self._shown.failure(self._calls.failure(error))))
+            self._interrupt(last or Interruption(self._shown.failure(self._calls.failure(error))))
 
     def _take_offsets(self, r: Request, a: log_pb2.Appended) -> None:
         offsets: list[int] = []
@@ -231,6 +239,9 @@ class Rounds:
         """Deals with a refusal of the oldest request. What takes more than failing requests ends the
         round."""
         if not self._options.session:
+            # Those behind it have answers of their own: without a session nothing else says what became
+            # of them.
+            self._window.held = error.renewed
             self._settle_error(r, error)
             return Interruption(error, r) if error.elsewhere or error.renewed else None
         if error.outcome == Outcome.DONE:

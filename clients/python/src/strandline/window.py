@@ -54,11 +54,14 @@ class Window:
         self._most = size or _BYTES
         self.flight: list[Request] = []
         self.sent = 0  # of them, on the stream that is open now
+        self.held = False  # nothing more is put on that stream
         self._bytes = 0
 
     def admits(self, size: int) -> bool:
         """Whether a request of that size may be sent now. One that is larger than the window goes alone."""
         n = len(self.flight)
+        if self.held:
+            return False
         if n == 0:
             return True
         if n >= self._requests or self._bytes + size > self._most:
@@ -71,7 +74,7 @@ class Window:
 
     def unsent(self) -> Request | None:
         """The next request that has to be sent on this stream."""
-        return self.flight[self.sent] if self.sent < len(self.flight) else None
+        return self.flight[self.sent] if self.sent < len(self.flight) and not self.held else None
 
     def oldest(self) -> Request | None:
         """The request that the next answer is for."""
@@ -87,7 +90,7 @@ class Window:
         """For a stream that has ended: all has to be sent again, but for what has failed already."""
         self.flight = [r for r in self.flight if r.state is not State.FAILED]
         self._bytes = sum(r.size for r in self.flight)
-        self.sent = 0
+        self.sent, self.held = 0, False
 
     def fail(self) -> list[Request]:
         """Takes out what is not on the stream, marks the rest, and returns all that had not failed."""
