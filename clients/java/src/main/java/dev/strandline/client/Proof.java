@@ -16,6 +16,8 @@ final class Proof {
   private static final int HEADER = 61; // of a batch
   private static final int CONTENT = 21; // where the content of a batch begins
   private static final int MAGIC = 2;
+  // In its attributes: its records have the time when it was appended, its newest.
+  private static final int LOG_APPEND_TIME = 8;
   private static final List<String> CODECS = List.of("none", "gzip", "snappy", "lz4", "zstd");
 
   private Proof() {}
@@ -110,29 +112,36 @@ final class Proof {
           Outcome.NOT_DONE);
     }
     try {
+      boolean appended = (data.getShort(CONTENT) & LOG_APPEND_TIME) != 0;
       long baseTime = data.getLong(27);
+      long newest = data.getLong(35);
       data.position(HEADER);
       for (long n = 0; n < index; n++) {
         bytes(data, varint(data));
       }
-      return new LogRecord(record(data, offset, baseTime));
+      Record.Builder record = record(data, offset, baseTime);
+      if (appended) {
+        record.setTimestamp(moment(newest));
+      }
+      return new LogRecord(record.build());
     } catch (BufferUnderflowException e) {
       throw unproven("the records of the batch cannot be read");
     }
   }
 
-  private static Record record(ByteBuffer data, long offset, long baseTime) {
+  private static Timestamp moment(long millis) {
+    return Timestamp.newBuilder()
+        .setSeconds(Math.floorDiv(millis, 1000))
+        .setNanos((int) Math.floorMod(millis, 1000L) * 1_000_000)
+        .build();
+  }
+
+  private static Record.Builder record(ByteBuffer data, long offset, long baseTime) {
     varint(data); // the length
     data.get(); // attributes
     long time = baseTime + varint(data);
     varint(data); // the offset, from that of the batch
-    Record.Builder record =
-        Record.newBuilder()
-            .setOffset(offset)
-            .setTimestamp(
-                Timestamp.newBuilder()
-                    .setSeconds(Math.floorDiv(time, 1000))
-                    .setNanos((int) Math.floorMod(time, 1000L) * 1_000_000));
+    Record.Builder record = Record.newBuilder().setOffset(offset).setTimestamp(moment(time));
     long key = varint(data);
     if (key >= 0) {
       record.setKey(bytes(data, key));
@@ -149,7 +158,7 @@ final class Proof {
         header.setValue(bytes(data, size));
       }
     }
-    return record.build();
+    return record;
   }
 
   private static ByteString bytes(ByteBuffer data, long size) {

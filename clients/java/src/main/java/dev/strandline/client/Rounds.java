@@ -28,6 +28,7 @@ final class Rounds {
   private boolean underWay; // a round
   private Interruption interruption;
   private AppendStream stream;
+  private Interruption last; // of the stream; waits for the answers to what was sent
   private long appended; // requests
   private boolean scheduled; // a look at what can be sent
   private boolean troubled; // the application has heard of it
@@ -210,7 +211,10 @@ final class Rounds {
               shown,
               this::take,
               (of, error) -> {
-                Interruption i = new Interruption(shown.failure(calls.failure(error)));
+                Interruption i = lastOf(of);
+                if (i == null) {
+                  i = new Interruption(shown.failure(calls.failure(error)));
+                }
                 synchronized (backlog) {
                   if (stream == of) {
                     interrupt(i);
@@ -226,6 +230,7 @@ final class Rounds {
     synchronized (backlog) {
       late = round != over || round.over();
       stream = late ? null : opened;
+      last = null;
     }
     if (late) {
       opened.close();
@@ -317,7 +322,7 @@ final class Rounds {
     StrandlineException refused =
         answer.hasAppended() || !reads(from)
             ? null
-            : shown.failure(StrandlineException.of(answer.getRefused()));
+            : refused(from, StrandlineException.of(answer.getRefused()));
     synchronized (backlog) {
       if (stream != from || interruption != null) {
         return;
@@ -335,16 +340,36 @@ final class Rounds {
       } else {
         takeRefusal(r, refused);
       }
+      if (last != null && backlog.window.oldest() == null) {
+        interrupt(last);
+      }
     }
     tellOfEnd();
     backlog.deliver();
     send();
   }
 
+  /** Whether the next answer of the stream is taken, and is to what waits for one. */
   private boolean reads(AppendStream from) {
     synchronized (backlog) {
-      return stream == from && interruption == null;
+      Request r = backlog.window.oldest();
+      return stream == from && interruption == null && r != null && r.waits();
     }
+  }
+
+  private Interruption lastOf(AppendStream of) {
+    synchronized (backlog) {
+      return stream == of ? last : null;
+    }
+  }
+
+  /** What a refusal means. */
+  private StrandlineException refused(AppendStream by, StrandlineException refused) {
+    if (lastOf(by) == null) {
+      return shown.failure(refused);
+    }
+    // It was sent with the same token, and there is another.
+    return refused.is(Reason.UNAUTHENTICATED) ? refused.withRetry() : refused;
   }
 
   private void takeOffsets(Request r, Appended a) {
@@ -379,9 +404,15 @@ final class Rounds {
   /** Deals with a refusal. What takes more than failing requests ends the round. */
   private void takeRefusal(Request r, StrandlineException error) {
     if (!backlog.options.session) {
+      if (error.renewed() && last == null) {
+        // Those behind it have answers of their own: without a session nothing else says what
+        // became of them.
+        backlog.window.hold();
+        last = new Interruption(error, r);
+      }
       backlog.settleError(r, error);
       backlog.leave();
-      if (error.elsewhere() || error.renewed()) {
+      if (error.elsewhere()) {
         interrupt(new Interruption(error, r));
       }
       return;

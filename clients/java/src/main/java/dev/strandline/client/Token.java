@@ -79,8 +79,8 @@ final class Token implements ClientInterceptor {
   static final class Shown {
     private Token by; // null: no token is shown
     private String token;
-    private volatile boolean
-        renewed; // it was made again for another token, and nothing has come since
+    // It was made again for another token, and no node has said since that it knows that one.
+    private volatile boolean renewed;
 
     /** Has a call that is made with them note its token here. */
     CallOptions options() {
@@ -99,10 +99,16 @@ final class Token implements ClientInterceptor {
 
     /**
      * What a failure means: a token that was refused is one to try again after if there is another,
-     * but not twice in a row.
+     * but not twice in a row. What is final is told to the application, and what it does next may
+     * be tried with another token again.
      */
     synchronized StrandlineException failure(StrandlineException failure) {
-      if (!failure.is(Reason.UNAUTHENTICATED) || by == null || renewed || !by.another(token)) {
+      if (failure.is(Reason.UNREACHABLE)) {
+        return failure;
+      }
+      boolean twice = renewed;
+      renewed = false;
+      if (!failure.is(Reason.UNAUTHENTICATED) || by == null || twice || !by.another(token)) {
         return failure;
       }
       renewed = true;

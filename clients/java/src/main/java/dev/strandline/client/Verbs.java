@@ -108,7 +108,16 @@ final class Verbs {
         ListLogsRequest.newBuilder().setIncludeInternal(internal).setLimit(PAGE_LIMIT);
     do {
       ListLogsResponse page = calls.toLeader(CATALOG, Methods.LIST_LOGS, request.build(), bound);
-      page.getLogsList().forEach(info -> logs.add(Wire.info(info)));
+      String after = request.getAfter();
+      page.getLogsList().stream()
+          .filter(info -> info.getName().compareTo(after) > 0) // an old node answers with all
+          .forEach(info -> logs.add(Wire.info(info)));
+      if (!page.getNext().isEmpty() && page.getNext().compareTo(after) <= 0) {
+        throw new StrandlineException(
+            Reason.CORRUPT,
+            "the server answered with a list that does not advance",
+            Outcome.NOT_DONE);
+      }
       request.setAfter(page.getNext());
     } while (!request.getAfter().isEmpty());
     return List.copyOf(logs);

@@ -21,6 +21,7 @@ final class Window {
   private final long most; // bytes
   private List<Request> flight = new ArrayList<>();
   private int sent; // of them, on the stream that is open now
+  private boolean held; // nothing more is put on that stream
   private long bytes;
 
   /** 0 stands for the automatic bound. */
@@ -33,6 +34,9 @@ final class Window {
   /** Whether a request of that size may be sent now. One larger than the window goes alone. */
   boolean admits(long size) {
     int n = flight.size();
+    if (held) {
+      return false;
+    }
     if (n == 0) {
       return true;
     }
@@ -46,7 +50,12 @@ final class Window {
 
   /** Takes the next request that has to be sent on this stream; null: there is none. */
   Request send() {
-    return sent < flight.size() ? flight.get(sent++) : null;
+    return sent < flight.size() && !held ? flight.get(sent++) : null;
+  }
+
+  /** Lets nothing more be put on the stream that is open now. */
+  void hold() {
+    held = true;
   }
 
   /** The request that the next answer is for; null: none is on the stream. */
@@ -75,6 +84,7 @@ final class Window {
   void reset() {
     keep(waiting());
     sent = 0;
+    held = false;
   }
 
   /** Takes out what is not on the stream, marks the rest, and returns all that had not failed. */

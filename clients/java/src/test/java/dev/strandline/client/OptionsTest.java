@@ -126,10 +126,10 @@ class OptionsTest {
     StrandlineException renewed = shown.failure(refused); // another one is b
     assertTrue(renewed.again() && renewed.renewed() && !renewed.elsewhere());
     assertEquals("Bearer c", shown(token, shown.options()));
+    shown.failure(new StrandlineException(Reason.UNREACHABLE, "", Outcome.NOT_DONE));
     assertFalse(shown.failure(refused).again(), "nothing has come since");
-    shown.progressed();
     assertTrue(shown.failure(refused).again()); // another one is d
-    shown.progressed();
+    shown.failure(new StrandlineException(Reason.FULL, "", Outcome.NOT_DONE));
     assertEquals("Bearer d", shown(token, shown.options()));
     assertFalse(shown.failure(refused).again(), "there is no other token");
   }

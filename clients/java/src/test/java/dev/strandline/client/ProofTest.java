@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
@@ -113,6 +114,11 @@ class ProofTest {
           assertThrows(StrandlineException.class, () -> Proof.record(batches.get(3), offset));
       assertEquals(Reason.UNPROVEN, e.reason());
     }
+    byte[] appended = batches.get(3).toByteArray();
+    appended[22] |= 8;
+    ByteBuffer.wrap(appended).putLong(35, 1_700_000_009_000L);
+    LogRecord late = Proof.record(ByteString.copyFrom(appended), 8);
+    assertEquals(1_700_000_009_000L, late.timestamp().toEpochMilli());
     ByteString cut = batches.get(3).substring(0, 63);
     assertEquals(
         Reason.UNPROVEN,

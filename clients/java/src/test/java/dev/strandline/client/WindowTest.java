@@ -140,4 +140,13 @@ class WindowTest {
     }
     assertTrue(asked < 150);
   }
+
+  @Test
+  void nothingIsPutOnAStreamThatIsHeld() {
+    Window window = new Window(0, 0);
+    window.hold();
+    assertFalse(window.admits(1));
+    window.reset();
+    assertTrue(window.admits(1));
+  }
 }
