@@ -48,13 +48,21 @@ func (c *Caller) Call(ctx context.Context, node uint64, kind string, request, an
 	} else {
 		reply, err = c.mesh.Call(ctx, node, kind, body)
 	}
-	switch {
-	case errors.Is(err, peer.ErrNotConnected), errors.Is(err, peer.ErrBusy):
-		return record.Refuse(record.Busy, "node %d cannot be reached now: %v", node, err)
-	case err != nil:
-		return record.Refuse(record.OutcomeUnknown, "node %d did not answer: %v", node, err)
+	if err != nil {
+		return refusalOf(node, err)
 	}
 	return Unwrap(reply, answer)
+}
+
+// refusalOf is the refusal of a call that another node has not answered.
+func refusalOf(node uint64, err error) *record.Refusal {
+	switch {
+	case errors.Is(err, peer.ErrNotConnected):
+		return record.Refuse(record.Busy, "node %d cannot be reached now: %v", node, err)
+	case errors.Is(err, peer.ErrBusy):
+		return record.Refuse(record.Busy, "node %d takes no more calls now: %v", node, err)
+	}
+	return record.Refuse(record.OutcomeUnknown, "node %d did not answer: %v", node, err)
 }
 
 // AskAddress asks whoever is at an address.

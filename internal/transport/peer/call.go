@@ -11,7 +11,8 @@ import (
 var (
 	// ErrNotConnected: the node cannot be reached now. Nothing was sent.
 	ErrNotConnected = errors.New("peer: no connection to the node now; try again")
-	// ErrBusy: too much is queued for the node. Nothing was sent.
+	// ErrBusy: too much is queued for the node. Nothing was sent. A *RemoteError is ErrBusy if the node has
+	// no room for the call, of which it has done nothing.
 	ErrBusy = errors.New("peer: too much is queued for the node; try again")
 	// ErrConnectionLost: the connection ended before the answer came. The node
 	// may have done what it was asked, or may still.
@@ -22,6 +23,12 @@ var (
 type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return e.Text }
+
+// Is reports whether target is ErrBusy and the call was refused before anything was done. The texts are all that
+// a node sends of it, those of earlier releases too.
+func (e *RemoteError) Is(target error) bool {
+	return target == ErrBusy && (e.Text == errNoMemory.Error() || e.Text == errTooMuch.Error())
+}
 
 func (c *connection) call(ctx context.Context, kind string, request []byte) ([]byte, error) {
 	if len(kind) > maxKind {

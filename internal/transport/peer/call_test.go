@@ -25,6 +25,7 @@ func TestACallIsAnsweredAndItsErrorComesBack(t *testing.T) {
 	require.True(t, bytes.Equal(append([]byte("echo"), large...), got))
 	_, err = a.Call(t.Context(), 2, "fail", nil)
 	require.Equal(t, &RemoteError{"no such log"}, err)
+	require.NotErrorIs(t, err, ErrBusy)
 	_, err = a.Call(t.Context(), 3, "echo", nil)
 	require.ErrorIs(t, err, ErrNotConnected)
 }
@@ -144,6 +145,7 @@ func TestACallBeyondTheBoundIsAnsweredWithAnError(t *testing.T) {
 	}
 	_, err := a.Call(t.Context(), 2, "one more", nil)
 	require.Equal(t, &RemoteError{errTooMuch.Error()}, err)
+	require.ErrorIs(t, err, ErrBusy)
 	cancel()
 	for range maxAnswering {
 		require.ErrorIs(t, next(t, ended), context.Canceled)

@@ -117,15 +117,18 @@ func (c *connection) read() error {
 }
 
 // drop says that a message is not received for want of room. Who waits for it is told: what is for a replica
-// is sent again.
-func (c *connection) drop(h header) {
+// is sent again. An error ends the connection, as that of answer does: the caller would wait in vain.
+func (c *connection) drop(h header) error {
 	c.mesh.log.Debug("there is no memory to receive a message of another node, which is dropped", "node", c.from, "log", h.log, "bytes", uint64(h.length)+uint64(h.rest))
 	switch h.kind {
 	case callFrame:
-		c.queue.put(header{kind: failureFrame, lane: urgent, log: h.log}, net.Buffers{[]byte(errNoMemory.Error())})
+		if !c.queue.put(header{kind: failureFrame, lane: urgent, log: h.log}, net.Buffers{[]byte(errNoMemory.Error())}) {
+			return errNoMemory
+		}
 	case answerFrame, failureFrame:
 		c.calls.resolve(h.log, reply{err: fmt.Errorf("receive the answer: %w", errNoMemory)})
 	}
+	return nil
 }
 
 // errNoMemory is the error of a call of which the request or the answer had no room.

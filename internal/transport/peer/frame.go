@@ -148,8 +148,8 @@ type frameReader struct {
 	visitor   bool // so is what is longer than a node that only asks has to say
 	partial   [lanes]partial
 	receiving receiving
-	// dropped is called when a message begins for which there is no room.
-	dropped func(header)
+	// dropped is called when a message begins for which there is no room. Its error ends the connection.
+	dropped func(header) error
 	decompressor
 }
 
@@ -218,7 +218,9 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 		p.payload, p.dropped = nil, false
 		if h.rest > 0 && !r.receiving.begin(h.lane, int64(h.length)+int64(h.rest)) {
 			p.dropped = true
-			r.dropped(h)
+			if err := r.dropped(h); err != nil {
+				return nil, false, err
+			}
 		}
 	}
 	if p.dropped {

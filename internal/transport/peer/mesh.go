@@ -274,7 +274,7 @@ func (c *connection) send(l *link, h header, message net.Buffers) bool {
 
 // Call asks a connected node and waits for its answer. An error of its Answer
 // comes as a *RemoteError. ErrNotConnected and ErrBusy mean that nothing was
-// sent; after ErrConnectionLost, or when ctx ends, the other side may have
+// done; after ErrConnectionLost, or when ctx ends, the other side may have
 // answered, or may still.
 func (m *Mesh) Call(ctx context.Context, to NodeID, kind string, request []byte) ([]byte, error) {
 	l := m.link(to)

@@ -49,7 +49,10 @@ func TestAMessageForWhichThereIsNoRoomIsReadPast(t *testing.T) {
 	w.part(messageFrame, bulk, 5, maxPart, maxPart, false) // and the connection ends
 	c := newConnection(New(Options{Receiving: memory}), &timedReader{}, bufio.NewReader(&w), 2, "", false, false)
 	var dropped []uint64
-	c.frames.dropped = func(h header) { dropped = append(dropped, h.log) }
+	c.frames.dropped = func(h header) error {
+		dropped = append(dropped, h.log)
+		return nil
+	}
 	arrived := map[uint64]int{}
 	c.mesh.options.Deliver = func(_ NodeID, log, _ uint64, message []byte) {
 		if arrived[log] = len(message); log == 3 {
@@ -102,6 +105,16 @@ func TestACallForWhichThereIsNoRoomFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, header{kind: failureFrame, lane: urgent, log: 7, length: uint32(len(text))}, h)
 	require.Equal(t, errNoMemory.Error(), string(text))
+	require.ErrorIs(t, &RemoteError{string(text)}, ErrBusy, "nothing was done")
+
+	w.part(messageFrame, bulk, 1, maxPart, 3<<20, false)
+	w.part(callFrame, urgent, 7, maxPart, 1, false)
+	w.part(callFrame, urgent, 7, 1, 0, false)
+	c = newConnection(m, &timedReader{}, bufio.NewReader(&w), 2, "", false, false)
+	for range laneMessages {
+		require.True(t, c.queue.put(header{kind: failureFrame, lane: urgent}, nil))
+	}
+	require.ErrorIs(t, c.read(), errNoMemory, "the caller learns by the end of the connection that nobody answers")
 
 	w.Reset()
 	w.part(messageFrame, bulk, 1, maxPart, 3<<20, false)
@@ -110,7 +123,9 @@ func TestACallForWhichThereIsNoRoomFails(t *testing.T) {
 	number, answered := c.calls.begin()
 	require.EqualValues(t, 1, number)
 	require.ErrorIs(t, c.read(), io.EOF)
-	require.ErrorIs(t, (<-answered).err, errNoMemory)
+	err = (<-answered).err
+	require.ErrorIs(t, err, errNoMemory)
+	require.NotErrorIs(t, err, ErrBusy, "it was answered")
 }
 
 // Anybody may ask: 256 of them at once, each with what it says before it is known who it is.
