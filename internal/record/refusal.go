@@ -134,6 +134,7 @@ type Refusal struct {
 	At         Offset // FilterFailed
 	Line       int    // FilterInvalid: the place in the expression, both from 1, in characters
 	Column     int
+	OwnShare   bool  `json:",omitempty"` // Busy: it is the caller's own share that is used up
 	Hold       *Hold // Held: the lowest; OffsetTrimmed: the highest that has a pointer, if any has
 }
 

@@ -104,15 +104,21 @@ func (s *pipeline) refuseOpening(id record.SessionID) *record.Refusal {
 	case owner == 0:
 		return nil
 	case own >= left:
-		s.owners.crowding = owner
-		return record.Refuse(record.Busy,
+		return s.owners.refuse(owner,
 			"the caller has %d open sessions in this log, and there is room for %d more, which is left to others: close sessions that are not used, or try again when some have ended", own, left)
 	case s.owners.node != nil && s.owners.node.Crowds(owner, bytesOfSession):
-		s.owners.crowding = owner
-		return record.Refuse(record.Busy,
+		return s.owners.refuse(owner,
 			"the caller's sessions, %d of them open in this log, take more of the node's memory for sessions than is left to others: close sessions that are not used, and try again; one that has ended counts for 5 minutes more", own)
 	}
 	return nil
+}
+
+// refuse refuses a session to an owner that has its share.
+func (o *owners) refuse(owner uint32, format string, args ...any) *record.Refusal {
+	o.crowding = owner
+	refusal := record.Refuse(record.Busy, format, args...)
+	refusal.OwnShare = true
+	return refusal
 }
 
 // crowds returns the principals whose sessions take more of the node's memory than is left to others.

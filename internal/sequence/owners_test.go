@@ -42,6 +42,7 @@ func TestOnePrincipalLeavesHalfOfTheSessionsOfALogToOthers(t *testing.T) {
 	_, refusal = s.open(bob)
 	require.NotNil(t, refusal)
 	require.Equal(t, record.Busy, refusal.Reason)
+	require.True(t, refusal.OwnShare)
 	require.Equal(t, "the caller has 50000 open sessions in this log, and there is room for 50000 more, which is left to others: close sessions that are not used, or try again when some have ended", refusal.Detail)
 	s.ids++
 	refusal = s.Append(request(t, Append{Session: s.ids.Owned(bob), Implicit: true})).Refusal
@@ -173,9 +174,14 @@ func TestOnePrincipalIsRefusedWhatTheNodeLeavesToOthers(t *testing.T) {
 	s := newAsked(NewTable(), node)
 	_, refusal := s.open(bob)
 	require.Equal(t, record.Busy, refusal.Reason)
+	require.True(t, refusal.OwnShare)
 	require.Contains(t, refusal.Detail, "the node's memory for sessions")
 	_, refusal = s.open(carol)
 	require.Nil(t, refusal)
+	s.SetMemoryLeft(MemoryUsedUp)
+	_, refusal = s.open(carol)
+	require.Equal(t, record.Busy, refusal.Reason)
+	require.False(t, refusal.OwnShare, "others have used it up")
 }
 
 // A user whose sessions have all ended gets new ones: where it takes more than others have left, what it can still be

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -33,6 +34,9 @@ type Caller struct {
 	Creator string
 	// Trace is the caller's span, which the spans of its appends continue; nil: none.
 	Trace *trace.SpanContext
+	// Refused is set when something that a request asks for is refused for want of a right, where it may ask for
+	// many things and counts once among those refused; nil: each counts.
+	Refused *atomic.Bool
 	// Request names the call among all calls of all callers, and is the same in
 	// every try of it; empty: nobody would try again.
 	Request string

@@ -1,9 +1,14 @@
 package guard
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
 )
 
 // Who has proved nothing may ask once at a time: a stream that stays costs memory, and thousands of them little to begin.
@@ -16,4 +21,35 @@ func TestWhoHasProvedNothingMayAskTwoThingsAndWatchNothing(t *testing.T) {
 	} {
 		require.Equal(t, let, g.Admit(t.Context(), method) == nil, method)
 	}
+}
+
+// What slows a caller down is what it does itself: a request of many partitions is one, and neither what the server
+// asks for itself nor what others have used up is the caller's.
+func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
+	g := enforcing(t)
+	bob := userOf(t, g, "bob")
+	counted := func() bool { return bob.By.(*Holder).refused.Swap(false) }
+	deny := func(c node.Caller) bool {
+		require.Error(t, g.May(c, "read", access.Read, access.OfLog("orders")))
+		return counted()
+	}
+	require.True(t, deny(bob))
+	require.True(t, deny(bob), "each is a request")
+	for range 2 {
+		request := bob
+		request.Refused = new(atomic.Bool)
+		require.True(t, deny(request))
+		require.False(t, deny(request), "another partition of it")
+	}
+
+	busy := record.Refuse(record.Busy, "the queue is full")
+	g.mayHaveCrowded(bob, busy)
+	require.False(t, counted())
+	busy.OwnShare = true
+	g.mayHaveCrowded(bob, busy)
+	require.True(t, counted())
+
+	known := g.refusals.known.Load()
+	g.Audit(node.Caller{System: true}, "trim", access.OfLog("orders"), record.Refuse(record.Denied, "no"))
+	require.Equal(t, known, g.refusals.known.Load())
 }

@@ -132,7 +132,7 @@ func (g *core) endLost() {
 	defer g.mu.Unlock()
 	for s := range g.streams {
 		if o, lost := s.holder.lost(rules, access.Read|access.Observe, now); lost {
-			s.cancel(g.refused(s.holder, "continue", access.Read, o, rules))
+			s.cancel(g.refused(&node.Caller{}, s.holder, "continue", access.Read, o, rules))
 			delete(g.streams, s)
 		}
 	}
@@ -214,7 +214,7 @@ func (g *core) mayBy(rules *access.Rules, known bool, c *node.Caller, verb strin
 	}
 	d := h.on(rules, o, now)
 	if !d.holds() || d.rights&need != need {
-		return g.refused(h, verb, need, o, rules)
+		return g.refused(c, h, verb, need, o, rules)
 	}
 	if used := d.used.Load(); used&uint32(need) != uint32(need) {
 		d.used.Or(uint32(need))
@@ -244,7 +244,7 @@ func (g *core) mayUse(c *node.Caller, verb, log string, session record.SessionID
 }
 
 // refused is the refusal of a call, which is audited.
-func (g *core) refused(h *Holder, verb string, need access.Rights, o access.Object, rules *access.Rules) *record.Refusal {
+func (g *core) refused(c *node.Caller, h *Holder, verb string, need access.Rights, o access.Object, rules *access.Rules) *record.Refusal {
 	_, expires, valid := h.shown(rules, now)
 	if valid && expires != 0 && now() >= expires {
 		valid = false
@@ -262,7 +262,7 @@ func (g *core) refused(h *Holder, verb string, need access.Rights, o access.Obje
 	default:
 		refusal = record.Refuse(record.Denied, "%s may not %s %s: it needs the right to %s", h, verb, o, need)
 	}
-	g.record(&node.Caller{By: h}, verb, o, refusal)
+	g.record(&node.Caller{By: h, Refused: c.Refused}, verb, o, refusal)
 	return refusal
 }
 
@@ -293,12 +293,15 @@ func (g *core) change(c *node.Caller, verb string, need access.Rights, o access.
 
 // record writes a line of the audit log, and notes whom something was refused.
 func (g *core) record(c *node.Caller, verb string, o access.Object, err error) {
+	if c.System {
+		return
+	}
 	h, _ := c.By.(*Holder)
 	var r *record.Refusal
-	if errors.As(err, &r) && (r.Reason == record.Denied || r.Reason == record.Unauthenticated) {
+	if errors.As(err, &r) && (r.Reason == record.Denied || r.Reason == record.Unauthenticated) && (c.Refused == nil || !c.Refused.Swap(true)) {
 		g.wasRefused(h)
 	}
-	if g.o.Audit == nil || c.System {
+	if g.o.Audit == nil {
 		return
 	}
 	e := audit.Entry{Principal: "anonymous", Verb: verb, Object: o.String(), Outcome: audit.Done}

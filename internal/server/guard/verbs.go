@@ -19,11 +19,17 @@ func (g *sessionVerbs) OpenSession(ctx context.Context, c node.Caller, log strin
 		return node.Session{}, refusal
 	}
 	s, err := g.node.OpenSession(ctx, c, log, lease)
-	var r *record.Refusal
-	if h, _ := c.By.(*Holder); c.Owner != 0 && errors.As(err, &r) && r.Reason == record.Busy {
-		g.wasRefused(h) // it may be tried again, and there is no end to that
-	}
+	g.mayHaveCrowded(c, err)
 	return s, err
+}
+
+// mayHaveCrowded counts a refusal for the caller's own share, which may be tried again, and there is no end to
+// that. It is not to blame where others have used up the memory, or the log cannot be reached.
+func (g *core) mayHaveCrowded(c node.Caller, err error) {
+	var r *record.Refusal
+	if h, _ := c.By.(*Holder); errors.As(err, &r) && r.OwnShare {
+		g.wasRefused(h)
+	}
 }
 
 func (g *sessionVerbs) KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {

@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/rpc"
@@ -27,6 +29,14 @@ type call struct {
 	buffer  buffer       // what the request was decoded from and may alias
 	// produced is set for Produce alone, which a log works on beside us.
 	produced *produced
+	refused  atomic.Bool // see node.Caller.Refused
+}
+
+// caller is the connection's, for what this request asks for.
+func (q *call) caller() node.Caller {
+	caller := q.connection.caller()
+	caller.Refused = &q.refused
+	return caller
 }
 
 // find finds what serves a request of this kind and version.
@@ -211,7 +221,7 @@ func (q *call) beginResponse(out []byte, flexible bool) []byte {
 func (q *call) asked() *backend.Call {
 	c := q.connection
 	return &backend.Call{
-		Node: c.server.node, Ctx: c.ctx, Caller: c.caller(), Client: protocol.Text(q.clientID),
+		Node: c.server.node, Ctx: c.ctx, Caller: q.caller(), Client: protocol.Text(q.clientID),
 		Local: c.conn.LocalAddr(), Remote: c.conn.RemoteAddr(), Nodes: c.server.nodes,
 		Release: func() {
 			q.request = nil

@@ -102,7 +102,7 @@ func (f *fetch) inTouch() bool {
 		if part.internal || part.bounds.Leading {
 			continue
 		}
-		caller := f.call.connection.caller()
+		caller := f.call.caller()
 		if known, err := f.call.connection.server.node.KnownInfo(caller, part.log); err == nil && known.Age < touchTime {
 			continue // it would cost a round trip for nothing, which may be a long one
 		}
@@ -153,7 +153,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if !ok {
 		return kerr.UnknownTopicOrPartition
 	}
-	if err := s.node.May(f.call.connection.caller(), "read", access.Read, access.OfLog(log)); err != nil {
+	if err := s.node.May(f.call.caller(), "read", access.Read, access.OfLog(log)); err != nil {
 		return err
 	}
 	part.log = log

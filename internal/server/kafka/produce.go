@@ -93,7 +93,7 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 		part.code = kerr.InvalidTopicException.Code
 	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
-	} else if err := s.node.May(p.call.connection.caller(), "append", access.Append, access.OfLog(log)); err != nil {
+	} else if err := s.node.May(p.call.caller(), "append", access.Append, access.OfLog(log)); err != nil {
 		// Before anything is looked into: what a client may not append costs nothing else.
 		part.answer.Refusal = record.RefusalOf(err)
 		part.code = protocol.ProduceCode(part.answer.Refusal)
