@@ -160,7 +160,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	if s.left == MemoryUsedUp && s.remembers(a) > s.table.limits.LeastSpans {
 		return noMemoryForSessions()
 	}
-	if refusal := s.refuseRemembering(a); refusal != nil {
+	if refusal := s.refuseRemembering(a, p.standing); refusal != nil {
 		return refusal
 	}
 	if a.Atomic && entryHeaderBytes+encodedBytes(a) > record.MaxEntryBytes {

@@ -109,6 +109,9 @@ func (s commands) endEpoch(c record.Command) Answer {
 	case !s.mayEndEpoch(st):
 		return s.refuse(s.noRoomForCommands())
 	}
+	if s.crowdsByEpochs(c.Session, st, c.Epoch+1) {
+		return s.refuse(s.remembersTooMuch(c.Session))
+	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session, Epoch: c.Epoch})
 	s.change(d, c.Session, st).beginEpoch(c.Epoch + 1)
 	return Answer{RestsOn: d.number, Epoch: c.Epoch + 1}

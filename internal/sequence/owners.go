@@ -82,13 +82,36 @@ func (o *owners) stop() {
 
 // refuseRemembering refuses an append to a session that remembers much, of a principal whose sessions remember more
 // than its share.
-func (s *pipeline) refuseRemembering(a *Append) *record.Refusal {
+func (s *pipeline) refuseRemembering(a *Append, st standing) *record.Refusal {
 	owner := a.Session.Owner()
-	if owner == 0 || s.owners.node == nil || s.remembers(a) <= s.table.limits.LeastSpans || !s.owners.node.Crowds(owner, bytesOfSpan) {
+	runs := owner != 0 && s.owners.node != nil && s.remembers(a) > s.table.limits.LeastSpans && s.owners.node.Crowds(owner, bytesOfSpan)
+	if !runs && !s.crowdsByEpochs(a.Session, st, a.Epoch) {
 		return nil
 	}
+	return s.remembersTooMuch(a.Session)
+}
+
+// crowdsByEpochs reports whether a session at st that begins an epoch would remember one more of those before, of a
+// principal whose sessions remember more than its share. Each may remember as many as take what it may for runs.
+func (s *pipeline) crowdsByEpochs(id record.SessionID, st standing, epoch record.Epoch) bool {
+	owner := id.Owner()
+	if owner == 0 || s.owners.node == nil || epoch <= st.epoch || st.next == 0 {
+		return false
+	}
+	lives := 0
+	if c := s.table.sessions.get(id); c != nil {
+		lives = len(c.past)
+	}
+	if v := s.views[id]; v != nil {
+		lives += v.past.len()
+	}
+	// At the limit the oldest is forgotten instead.
+	return lives < s.table.limits.PastEpochs && (lives+1)*bytesOfLife > s.table.limits.LeastSpans*bytesOfSpan && s.owners.node.Crowds(owner, bytesOfLife)
+}
+
+func (s *pipeline) remembersTooMuch(id record.SessionID) *record.Refusal {
 	return record.Refuse(record.Busy,
-		"what the caller's sessions remember, %d bytes of it in this log, takes more of the node's memory for sessions than is left to others: let the low-water mark of its appends follow their answers, close sessions that are not used, or try again when some have ended", s.owners.bytes[owner])
+		"what the caller's sessions remember, %d bytes of it in this log, takes more of the node's memory for sessions than is left to others: let the low-water mark of its appends follow their answers, close sessions that are not used, or try again when some have ended", s.owners.bytes[id.Owner()])
 }
 
 // refuseOpening refuses a new session that the log, the node or the share of its principal has no room for.

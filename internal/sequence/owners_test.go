@@ -168,6 +168,42 @@ func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
 	require.NotContains(t, node, uint32(bob))
 }
 
+// So are the epochs that its sessions have ended, of which each takes as much as eight runs.
+func TestOnePrincipalIsRefusedTheEpochsThatItsSessionsRemember(t *testing.T) {
+	const few = MinSpansPerSession * bytesOfSpan / bytesOfLife
+	node := fakeOwners{}
+	s := newAsked(NewTable(), node)
+	id, refusal := s.open(bob)
+	require.Nil(t, refusal)
+	s.ids++
+	producer := s.ids.Owned(bob)
+	appendIn := func(epoch record.Epoch) {
+		require.Nil(t, s.Append(request(t, Append{Session: id, Epoch: epoch})).Refusal)
+		require.Nil(t, s.Append(request(t, Append{Session: producer, Epoch: epoch, Implicit: true})).Refusal)
+	}
+	end := func(epoch record.Epoch) *record.Refusal {
+		return s.Command(record.Command{Kind: record.EndEpoch, Session: id, Epoch: epoch}).Refusal
+	}
+	appendIn(0)
+	node[bob] += crowds * bytesOfSession
+	for epoch := range record.Epoch(few) {
+		require.Nil(t, end(epoch), "it does not take much")
+		appendIn(epoch + 1)
+		if epoch%2 == 0 {
+			commitAll(t, s.Sequencer)
+		}
+	}
+	refusal = end(few)
+	require.NotNil(t, refusal)
+	require.Equal(t, record.Busy, refusal.Reason)
+	require.NotNil(t, s.Append(request(t, Append{Session: producer, Epoch: few + 1, Implicit: true})).Refusal)
+	require.Nil(t, s.Command(record.Command{Kind: record.EndEpoch, Session: id, Epoch: few - 1}).Refusal, "it has ended")
+	node[bob] -= crowds * bytesOfSession
+	require.Nil(t, end(few))
+	node[bob] += crowds * bytesOfSession
+	require.Nil(t, end(few+1), "it has no records, and is not remembered")
+}
+
 // A user that takes what the node has for sessions, in whichever logs, takes no more than others have left.
 func TestOnePrincipalIsRefusedWhatTheNodeLeavesToOthers(t *testing.T) {
 	node := fakeOwners{bob: crowds * bytesOfSession}

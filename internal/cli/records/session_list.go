@@ -36,7 +36,7 @@ cluster; who has it may close any of them.
 Where rights are enforced, a principal opens no more sessions of a log than there
 is room for besides, and none while its sessions, with those that have ended and are
 not forgotten, take a third of the node's memory for sessions. Those that are open
-may still remember 64 separate runs of records each.`,
+may still remember 64 separate runs of records and 7 ended epochs each.`,
 		Example: `  strandline session list orders
   strandline session list orders --json | jq -r 'select(.principal == "user/bob") | .session_id' |
     xargs -n 1 strandline session close orders`,
