@@ -157,7 +157,7 @@ func (a *Arriving) grant() {
 			}
 			a.take(holder, w.bytes)
 			a.leave(holder, w)
-			first = a.first() // only what was let in changes it: a thousand may wait
+			first = a.first()                              // only what was let in changes it: a thousand may wait
 			if i := slices.Index(a.next, holder); i >= 0 { // more of it waits, behind the others
 				a.next = append(slices.Delete(a.next, i, i+1), holder)
 			}
