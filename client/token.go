@@ -253,7 +253,7 @@ func sentAlike(failure *Error) *Error {
 type renewal bool
 
 // once returns a failure as one that ends the tries if it is the second renewal in a row. What ends
-// them is told to the application, and what it does next may be tried with another token again. Any
+// them reaches the application, and what it does next may be tried with another token again. Any
 // other refusal is of a node that knows the token.
 func (r *renewal) once(failure *Error) *Error {
 	if !failure.renewed() {

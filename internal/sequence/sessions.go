@@ -16,7 +16,7 @@ type sessionSet struct {
 	ends  uint64 // so far
 	spans int    // remembered by all sessions
 	lives int    // past epochs of all sessions
-	// takes is told what sessions take more, in bytes, while the sequencer leads. Copies have none.
+	// takes is called with what sessions take more, in bytes, while the sequencer leads. Copies have none.
 	takes func(id record.SessionID, bytes int)
 	// owner marks the sessions that no copy shares.
 	owner *owner

@@ -113,7 +113,7 @@ impl Shown {
     }
 
     /// What the failure of the stream means: a token that was refused is one to try again after if
-    /// there is another, but not twice in a row. What is final is told to the application, and what
+    /// there is another, but not twice in a row. What is final reaches the application, and what
     /// it does next may be tried with another token again.
     pub fn failure(&self, failure: Error) -> Error {
         if *failure.reason() == Reason::Unreachable {

@@ -89,7 +89,7 @@ export class Shown {
 
   /**
    * What the failure of the stream means: a token that was refused is one to try again after if there is another,
-   * but not twice in a row. What is final is told to the application, and what it does next may be tried with
+   * but not twice in a row. What is final reaches the application, and what it does next may be tried with
    * another token again.
    */
   failure(failure: StrandlineError): StrandlineError {

@@ -21,7 +21,7 @@ const (
 	unprovedWait = refusedWait / 4
 
 	refusedBurst = time.Second
-	// maxRefused bounds the callers that are told apart by it. All others share one place.
+	// maxRefused bounds the callers that are counted each on its own. All others share one place.
 	maxRefused = 4096
 )
 

@@ -116,7 +116,7 @@ func (c *connection) read() error {
 	}
 }
 
-// drop says that a message is not received for want of room. Who waits for it is told: what is for a replica
+// drop says that a message is not received for want of room. A call fails by that, and what is for a replica
 // is sent again. An error ends the connection, as that of answer does: the caller would wait in vain.
 func (c *connection) drop(h header) error {
 	c.mesh.log.Debug("there is no memory to receive a message of another node, which is dropped", "node", c.from, "log", h.log, "bytes", uint64(h.length)+uint64(h.rest))

@@ -497,7 +497,7 @@ class Shown:
 
     def failure(self, failure: Error) -> Error:
         """What the failure of the stream means: a token that was refused is one to try again after if
-        there is another, but not twice in a row. What is final is told to the application, and what it
+        there is another, but not twice in a row. What is final reaches the application, and what it
         does next may be tried with another token again."""
         if failure.reason == "UNREACHABLE":
             return failure

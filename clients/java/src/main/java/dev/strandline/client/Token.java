@@ -99,8 +99,8 @@ final class Token implements ClientInterceptor {
 
     /**
      * What a failure means: a token that was refused is one to try again after if there is another,
-     * but not twice in a row. What is final is told to the application, and what it does next may
-     * be tried with another token again.
+     * but not twice in a row. What is final reaches the application, and what it does next may be
+     * tried with another token again.
      */
     synchronized StrandlineException failure(StrandlineException failure) {
       if (failure.is(Reason.UNREACHABLE)) {
