@@ -200,7 +200,8 @@ func TestARequestInTheNameOfAnotherNodeIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newWaiting(t, func(o *settings.Options) {
 		o.FormAlone = o.Name == "a"
-		o.Prove = func(net.Conn, string) (string, error) { return "d", nil }
+		other := map[string]string{"a": "d", "d": "a"}[o.Name]
+		o.Prove = func(net.Conn, string) (string, error) { return other, nil }
 	}, "a", "d")
 	c.eventually("a forms its cluster", func() bool { return c.nodes["a"].catalog.Load() != nil })
 	ask := func(kind string, request any) error {
