@@ -19,8 +19,8 @@ type dataCounter struct {
 	data bool                // it is a DATA frame
 }
 
-// count counts those of b, which has been received next.
-func (c *dataCounter) count(b []byte) (n int) {
+// count counts those of b, which has been received next, and the DATA frames that begin there.
+func (c *dataCounter) count(b []byte) (n, frames int) {
 	for ; !c.other && c.matched < len(http2.ClientPreface) && len(b) > 0; b = b[1:] {
 		if b[0] != http2.ClientPreface[c.matched] {
 			c.other = true
@@ -30,7 +30,7 @@ func (c *dataCounter) count(b []byte) (n int) {
 		c.matched++
 	}
 	if c.other {
-		return n + len(b)
+		return n + len(b), 0
 	}
 	for len(b) > 0 {
 		if c.left == 0 {
@@ -39,6 +39,9 @@ func (c *dataCounter) count(b []byte) (n int) {
 			if c.got == len(c.head) {
 				c.got, c.left = 0, int(binary.BigEndian.Uint32(c.head[:4])>>8)
 				c.data = http2.FrameType(c.head[3]) == http2.FrameData
+				if c.data {
+					frames++
+				}
 			}
 			continue
 		}
@@ -48,5 +51,5 @@ func (c *dataCounter) count(b []byte) (n int) {
 		}
 		c.left, b = c.left-taken, b[taken:]
 	}
-	return n
+	return n, frames
 }

@@ -23,17 +23,28 @@ func TestOnlyWhatBelongsToMessagesIsCounted(t *testing.T) {
 	require.NoError(t, framer.WritePing(false, [8]byte{}))
 	for _, size := range []int{1, 2, 7, 64, 1000, sent.Len()} {
 		var c dataCounter
-		counted := 0
+		counted, frames := 0, 0
 		for rest := sent.Bytes(); len(rest) > 0; {
 			piece := rest[:min(size, len(rest))]
-			counted, rest = counted+c.count(piece), rest[len(piece):]
+			n, begun := c.count(piece)
+			counted, frames, rest = counted+n, frames+begun, rest[len(piece):]
 		}
 		require.Equal(t, 10_070, counted, size)
+		require.Equal(t, 2, frames, size)
 	}
 
 	other := append([]byte("PRI"), lean.Magic...)
 	var c dataCounter
-	require.Zero(t, c.count(other[:2]), "it may become HTTP/2")
-	require.Equal(t, len(other), c.count(other[2:]))
-	require.Equal(t, 5, c.count(other[:5]))
+	for _, piece := range []struct {
+		bytes   []byte
+		counted int
+	}{
+		{other[:2], 0}, // it may become HTTP/2
+		{other[2:], len(other)},
+		{other[:5], 5},
+	} {
+		counted, frames := c.count(piece.bytes)
+		require.Equal(t, piece.counted, counted)
+		require.Zero(t, frames)
+	}
 }

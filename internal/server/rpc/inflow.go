@@ -36,6 +36,7 @@ type inflow struct {
 	mu      sync.Mutex
 	appends int    // streams of requests to append, which are handed over
 	ahead   int64  // received and not handed over; at least 0
+	beside  int64  // what gRPC keeps of the frames of requests to append beside these bytes; at least 0
 	added   int64  // what HTTP/2 has added before there was a stream to append, and is not in ahead
 	stalled int    // streams whose receiver waits for room
 	holder  string // whose share of turns those of the connection are; who sent the first request of its newest stream
@@ -74,6 +75,11 @@ const (
 	frameBytes    = 16 << 10
 	frameOverhead = 9
 	messageHeader = 5
+
+	// frameKept is what gRPC holds of a DATA frame until a handler receives it, beside its bytes: its place in the list of what the stream
+	// has received (56 bytes, and as many that the list has grown ahead), the head of its buffer, and what the buffer is
+	// rounded up by.
+	frameKept = 160
 )
 
 func newInflow(all *budget.Inflow) *inflow {
@@ -154,7 +160,7 @@ func (f *inflow) share() int64 {
 
 // decide also ends a turn that is needed no more. The caller holds mu.
 func (f *inflow) decide() decision {
-	over := f.ahead - f.share()
+	over := f.kept() - f.share()
 	switch {
 	case f.closed, over <= 0:
 		if f.turn > 0 {
@@ -228,16 +234,17 @@ func (f *inflow) awaitTurn() {
 	}
 }
 
-// received counts what has come: so many bytes, of which data belong to messages. A connection that appends
+// received counts what has come: so many bytes, of which data belong to messages, and the DATA frames that began there.
+// What gRPC keeps beside a frame's bytes is counted where a connection appends: it is more than a small request. Such a connection
 // has what HTTP/2 adds counted as well, which nobody takes out: so where there is no room at all it is not read
 // before it has a turn, and a thousand of them do not bring one read each. One that makes calls would be held up by it.
-func (f *inflow) received(bytes, data int) {
+func (f *inflow) received(bytes, data, frames int) {
 	f.mu.Lock()
 	if f.appends > 0 {
-		f.add(int64(bytes))
+		f.add(int64(bytes), int64(frames))
 	} else {
 		f.added = min(f.added+int64(bytes-data), readBuffer)
-		f.add(int64(data))
+		f.add(int64(data), 0)
 	}
 	f.mu.Unlock()
 }
@@ -250,7 +257,7 @@ func (f *inflow) handOver(bytes int) {
 	f.mu.Lock()
 	f.largest = max(f.largest, bytes)
 	f.handed += onTheWire(bytes)
-	f.add(-onTheWire(bytes))
+	f.remove(onTheWire(bytes))
 	f.wake()
 	f.mu.Unlock()
 }
@@ -262,7 +269,7 @@ func (f *inflow) handOverCall(bytes int) {
 	}
 	f.mu.Lock()
 	f.handed += onTheWire(bytes)
-	f.add(-onTheWire(bytes))
+	f.remove(onTheWire(bytes))
 	f.wake()
 	f.mu.Unlock()
 }
@@ -316,12 +323,12 @@ func (f *inflow) check() {
 	case !f.calm || f.stalled > 0:
 	case f.appends == 0:
 		f.largest = 0
-		f.add(-f.lowest)
+		f.remove(f.lowest)
 	case quiet && f.ahead <= readBuffer:
 		f.largest = 0
-		f.add(-f.ahead)
+		f.remove(f.ahead)
 	case f.handed >= f.lowest:
-		f.add(-f.lowest)
+		f.remove(f.lowest)
 	}
 	f.calm = f.stalled == 0
 	if f.ahead > 0 {
@@ -344,7 +351,7 @@ func (f *inflow) send(change int) {
 
 func (f *inflow) close() {
 	f.mu.Lock()
-	f.add(-f.ahead)
+	f.remove(f.ahead)
 	f.closed = true
 	if f.forget != nil {
 		f.forget.Stop()
@@ -374,7 +381,7 @@ func (f *inflow) serve(change int) {
 	if f.appends > 0 {
 		added := f.added
 		f.added = 0
-		f.add(added)
+		f.add(added, 0)
 	}
 	if f.armed && f.forget.Stop() { // it is another time now
 		f.armed = false
@@ -384,15 +391,31 @@ func (f *inflow) serve(change int) {
 	f.mu.Unlock()
 }
 
-// add changes the count. The caller holds mu.
-func (f *inflow) add(bytes int64) {
+// kept is what gRPC holds of what has come. The caller holds mu.
+func (f *inflow) kept() int64 { return f.ahead + f.beside }
+
+// add counts bytes that have come, and the frames that began there. The caller holds mu.
+func (f *inflow) add(bytes, frames int64) { f.set(f.ahead+bytes, f.beside+frames*frameKept) }
+
+// remove takes bytes out of the count that are there no more, and as large a part of what is kept beside them: a client
+// may send several requests in one frame, or one in several. The caller holds mu.
+func (f *inflow) remove(bytes int64) {
+	ahead, beside := f.ahead-bytes, int64(0)
+	if ahead > 0 {
+		beside = int64(float64(f.beside) * float64(ahead) / float64(f.ahead))
+	}
+	f.set(max(ahead, 0), beside)
+}
+
+// set changes the count. The caller holds mu.
+func (f *inflow) set(ahead, beside int64) {
 	if f.closed {
 		return
 	}
-	before := f.ahead
-	f.ahead = max(before+bytes, 0)
+	before := f.kept()
+	f.ahead, f.beside = ahead, beside
 	f.lowest = min(f.lowest, f.ahead)
-	f.all.Changed(before, f.ahead)
+	f.all.Changed(before, f.kept())
 	if f.ahead > 0 {
 		f.arm()
 	}

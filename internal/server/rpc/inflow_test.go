@@ -37,19 +37,41 @@ func reads(f *inflow) bool {
 }
 
 // come counts bytes of messages that have come by a connection.
-func come(f *inflow, bytes int) { f.received(bytes, bytes) }
+func come(f *inflow, bytes int) { f.received(bytes, bytes, 0) }
 
 func TestWhatHTTP2AddsCountsWhereAConnectionAppends(t *testing.T) {
 	all := budget.NewInflow(2 << 20)
 	f := newInflow(all)
 	defer f.close()
-	f.received(300, 0)
-	f.received(100, 70)
+	f.received(300, 0, 0)
+	f.received(100, 70, 1)
 	require.EqualValues(t, 70, all.Used(), "calls would be held up by it")
 	f.serve(1)
 	require.EqualValues(t, 400, all.Used())
-	f.received(100, 70)
+	f.received(100, 70, 0)
 	require.EqualValues(t, 500, all.Used())
+}
+
+// gRPC keeps more of a small frame than its bytes.
+func TestSmallFramesCountByWhatIsKeptOfThem(t *testing.T) {
+	t.Parallel()
+	const frames, request, frame = 1000, 165, 165 + messageHeader + frameOverhead
+	for _, each := range []int{1, 10} { // requests in a frame: a client may gather some
+		all := budget.NewInflow(2 << 20)
+		f := newInflow(all)
+		f.serve(1)
+		f.received(frames*frame, frames*(frame-frameOverhead), frames/each)
+		require.EqualValues(t, frames*frame+frames/each*frameKept, all.Used())
+		for range frames / 2 {
+			f.handOver(request)
+		}
+		require.InDelta(t, (frames*frame+frames/each*frameKept)/2, all.Used(), frames, "half of it")
+		for range frames / 2 {
+			f.handOver(request)
+		}
+		require.Zero(t, all.Used())
+		f.close()
+	}
 }
 
 func TestAConnectionThatStallsWithMoreThanItsShareIsNotReadOn(t *testing.T) {

@@ -170,7 +170,8 @@ func (c *countedConn) awaitProof() {
 func (c *countedConn) Read(into []byte) (int, error) {
 	c.inflow.await()
 	n, err := c.Conn.Read(into)
-	c.inflow.received(n, c.data.count(into[:n]))
+	data, frames := c.data.count(into[:n])
+	c.inflow.received(n, data, frames)
 	return n, err
 }
 

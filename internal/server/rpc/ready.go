@@ -27,7 +27,8 @@ func (c *countedConn) ReadOnReady(size int, pool mem.BufferPool) (buffer *[]byte
 		buffer, n, err = c.ready.read(size, pool)
 	}
 	if n > 0 {
-		c.inflow.received(n, c.data.count((*buffer)[:n]))
+		data, frames := c.data.count((*buffer)[:n])
+		c.inflow.received(n, data, frames)
 	}
 	return buffer, n, err
 }
