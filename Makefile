@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race clients sim fuzz bench vulncheck fix attacks deployment
+.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients sim fuzz bench vulncheck fix attacks deployment
 
 HELM    := go run helm.sh/helm/v3/cmd/helm@v3.18.4
 BUF     := npx --yes @bufbuild/buf@1.71.0
@@ -11,9 +11,19 @@ MODULES := $(shell git ls-files '*go.mod' | xargs -n1 dirname)
 # Rooms that decide and do nothing else: one goroutine, see test/tidy/pure_test.go.
 PURE := cluster cluster/access digest filter replica/core replica/core/lagging segment/format sequence
 
-# What the race detector has nothing to say of, or is too slow for: rooms with one goroutine, and
-# tests of processes. test/chaos runs nodes that are built with the detector.
-UNRACED := $(PURE:%=internal/%) clients/scenarios examples examples/% test/cluster test/cluster/% test/history/% test/flaws test/sim test/tidy
+# Rooms with one goroutine. The race detector sees those of their tests that start others: Beside is in their names.
+ALONE := $(PURE:%=internal/%) internal/record internal/segment internal/segment/repair test/history/judge
+
+# Tests of processes and of this tree, which it says nothing of. test/chaos runs nodes that are built with it.
+PROCESSES := clients/scenarios examples examples/% test/cluster test/cluster/% test/flaws test/sim test/tidy
+
+# Tests that do less under the race detector run without it too.
+LESS := -run 'Costs|StayWithin' ./internal/server ./internal/server/kafka
+
+UNRACED = $(filter $(patsubst %,strandline.dev/%,$(ALONE) $(PROCESSES)),$(ALL))
+RACED   = $(filter-out $(UNRACED),$(ALL))
+BESIDE  = $(patsubst %,./%,$(sort $(dir $(shell git grep -lE 'func Test[A-Za-z0-9]*Beside' -- $(ALONE:%='%/*_test.go')))))
+ALL     = $(shell go list ./...)
 
 # How much: `make sim COUNT=10000 FROM=500`, `make fuzz TIME=5m`, `make bench OUT=results`.
 FROM  ?= 0
@@ -30,11 +40,21 @@ quick: ## vet everything and test what decides: half a minute
 	go vet ./...
 	go test $(PURE:%=./internal/%) ./internal/record ./internal/replica/... ./internal/transport/wire ./test/tidy
 
-test: ## run the tests; PKG=./client RUN=Hold for some of them
-	go test $(or $(PKG),./...) $(if $(RUN),-run '$(RUN)')
+# What follows is the README's: all tests, each where it shows most. `go test ./...` runs all of them, too, but without
+# the race detector.
+ifeq ($(PKG)$(RUN),)
+test: race unraced
+endif
+test: ## run all tests, under the race detector where there are goroutines; PKG=./client RUN=Hold for some, without it
+	$(if $(PKG)$(RUN),go test $(or $(PKG),./...) $(if $(RUN),-run '$(RUN)'))
 
 race: ## run the tests of what has goroutines under the race detector; PKG and RUN as above
-	go test -race $(or $(PKG),$(filter-out $(UNRACED:%=strandline.dev/%),$(shell go list ./...))) $(if $(RUN),-run '$(RUN)')
+	go test -race $(or $(PKG),$(RACED)) $(if $(RUN),-run '$(RUN)')
+	$(if $(PKG)$(RUN),,go test -race -run Beside $(BESIDE))
+
+unraced: ## run the tests of all else
+	go test $(UNRACED) ./internal/cli
+	go test $(LESS)
 
 clients: ## build and test the clients in other languages whose tools are here
 	@clients/check

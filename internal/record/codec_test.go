@@ -251,7 +251,7 @@ func TestAnLZ4FrameDoesNotSeeTheFrameBefore(t *testing.T) {
 	require.Error(t, err, "got %q", got)
 }
 
-func TestCodecsMayBeUsedByManyAtOnce(t *testing.T) {
+func TestCodecsAreUsedByManyBesideEachOther(t *testing.T) {
 	var workers sync.WaitGroup
 	for w := range 8 {
 		workers.Go(func() {

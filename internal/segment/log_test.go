@@ -16,9 +16,9 @@ import (
 	"strandline.dev/test/disk/faultdisk"
 )
 
-// TestLog is what every Log does, on the real disk, on the one of the tests,
+// TestLogBesideReaders is what every Log does, on the real disk, on the one of the tests,
 // and in memory.
-func TestLog(t *testing.T) {
+func TestLogBesideReaders(t *testing.T) {
 	logs := map[string]func(t *testing.T) segment.Log{
 		"disk": func(t *testing.T) segment.Log {
 			s, err := store.Create(vfs.OS(), t.TempDir()+"/log", store.Options{SegmentBytes: 16 << 10}, bootstrap())

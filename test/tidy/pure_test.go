@@ -4,9 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,11 +85,7 @@ func sources(t *testing.T, room string) map[string]*ast.File {
 
 // The race detector looks at every package but those that the Makefile leaves out.
 func TestOnlyPureRoomsAreLeftOutAsPureByTheMakefile(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	require.NoError(t, err)
-	line := regexp.MustCompile(`(?m)^PURE := (.*)$`).FindSubmatch(makefile)
-	require.NotNil(t, line)
-	for _, room := range strings.Fields(string(line[1])) {
+	for _, room := range makefile(t, "PURE") {
 		require.Contains(t, pureRooms, "internal/"+room)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"strandline.dev/test/history"
 )
 
-func TestARecorderOfManyClientsWritesAHistoryThatCanBeChecked(t *testing.T) {
+func TestClientsBesideEachOtherWriteAHistoryThatCanBeChecked(t *testing.T) {
 	var out bytes.Buffer
 	r := history.NewRecorder(&out)
 	var log struct {
