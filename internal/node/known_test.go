@@ -218,7 +218,7 @@ func TestALogThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 	ask := func(id uint64) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		return n.Verbs.Awaiter.AwaitConfigured(ctx, peers.ConfiguredRequest{Log: "orders", ID: id, Revision: 1})
+		return n.awaiter.AwaitConfigured(ctx, peers.ConfiguredRequest{Log: "orders", ID: id, Revision: 1})
 	}
 	require.NoError(t, ask(gone.ID))
 	require.ErrorIs(t, ask(gone.ID+1), context.DeadlineExceeded)

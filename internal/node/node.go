@@ -34,7 +34,16 @@ import (
 type Node struct {
 	*peers.Self
 	*peers.Peers
-	*verbs.Verbs
+	*verbs.Appends
+	*verbs.Reads
+	*verbs.Sessions
+	*verbs.Holds
+	*verbs.Describer
+	*verbs.LogAdmin
+	*verbs.TopicAdmin
+	*verbs.Statuses
+	*verbs.Transfers
+	*verbs.Rights
 	*membership.Membership
 	*series
 
@@ -43,8 +52,8 @@ type Node struct {
 	logger       *slog.Logger
 	metrics      *metrics.Metrics
 	memory       *budget.Memory
-	me           *atomic.Pointer[datadir.Identity]
-	catalog      *atomic.Pointer[catalog.Catalog] // nil until the node is a member
+	me           *datadir.Me
+	catalog      *catalog.Shared // nil until the node is a member
 	logs         *hosted.Logs
 	created      *datadir.ReplicaList
 	incarnations *datadir.Incarnations
@@ -57,6 +66,9 @@ type Node struct {
 	others *peers.Others
 	owners *replicas.Owners
 	opener *replicas.Opener // of owners
+
+	finder  *verbs.Finder
+	awaiter *verbs.Awaiter
 
 	lock io.Closer
 	// beginning is held by who lets this member take part, which is done once.
@@ -106,7 +118,7 @@ func load(o settings.Options, lock io.Closer) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	me := new(atomic.Pointer[datadir.Identity])
+	me := new(datadir.Me)
 	me.Store(&id)
 	created, err := datadir.LoadReplicaList(o.Disk, o.DataDir, me)
 	if err != nil {

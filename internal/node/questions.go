@@ -51,18 +51,18 @@ func (n *Node) register(a *peers.Answers) {
 			return nil, n.catalog.Load().AppendAt(ctx, q.End, q.Values)
 		}),
 		peers.AskTransfer: peers.AnswerTo(func(ctx context.Context, q peers.TransferRequest) (any, error) {
-			return nil, n.Verbs.Leadership.TransferHere(ctx, q)
+			return nil, n.Transfers.TransferHere(ctx, q)
 		}),
 		peers.AskReady: peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
-			return nil, n.Verbs.Awaiter.AwaitLog(ctx, log, false)
+			return nil, n.awaiter.AwaitLog(ctx, log, false)
 		}),
 		peers.AskLed: peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
-			return nil, n.Verbs.Awaiter.AwaitLog(ctx, log, true)
+			return nil, n.awaiter.AwaitLog(ctx, log, true)
 		}),
 		peers.AskConfigured: peers.AnswerTo(func(ctx context.Context, q peers.ConfiguredRequest) (any, error) {
-			return nil, n.Verbs.Awaiter.AwaitConfigured(ctx, q)
+			return nil, n.awaiter.AwaitConfigured(ctx, q)
 		}),
-		peers.AskStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Verbs.Status.OwnStatus(), nil },
+		peers.AskStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Statuses.OwnStatus(), nil },
 		peers.AskKept: peers.AnswerTo(func(ctx context.Context, q replicas.KeptRequest) (any, error) {
 			return n.owners.Renewer.KeptHere(ctx, q)
 		}),

@@ -2,7 +2,6 @@ package node
 
 import (
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,7 +65,7 @@ func (c *testCluster) allVote(name string, states map[string]verbs.ReplicaState)
 func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 	t.Parallel()
 	said := &lines{}
-	n := newNode(settings.Options{Logger: said.logger()}, nil, new(atomic.Pointer[datadir.Identity]), nil, nil)
+	n := newNode(settings.Options{Logger: said.logger()}, nil, new(datadir.Me), nil, nil)
 	a, b := peer.Node{ID: 1, Name: "a"}, peer.Node{ID: 2, Name: "b"}
 	n.me.Store(&datadir.Identity{NodeID: 3, Seeds: []cluster.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
 	n.catalog.Store(n.opener.NewCatalog(nil))

@@ -157,7 +157,7 @@ func TestATrimIsAnsweredOnceItsNodeShowsIt(t *testing.T) {
 		c.append("orders", "v")
 	}
 	start := func(name string) record.Offset {
-		h, refusal := c.nodes[name].Appends.Finder.LogFor(anyone, "orders")
+		h, refusal := c.nodes[name].finder.LogFor(anyone, "orders")
 		if refusal != nil {
 			return 0
 		}

@@ -21,9 +21,9 @@ import (
 )
 
 // newNode builds the parts of a node, each with the parts that it uses.
-func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Identity], created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
+func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
 	logger, disk, counts, memory := o.Logger, o.Disk, metrics.New(o.Version), budget.New(o.Memory)
-	catalogs, damaged := new(atomic.Pointer[catalog.Catalog]), new(atomic.Pointer[hosted.Log])
+	catalogs, damaged := new(catalog.Shared), new(atomic.Pointer[hosted.Log])
 	logs, tasks := hosted.NewLogs(), background.NewTasks()
 	deciding, stopDeciding := context.WithCancel(context.Background())
 	waiting, stopWaiting := context.WithCancel(context.Background())
@@ -50,12 +50,23 @@ func newNode(o settings.Options, lock io.Closer, me *atomic.Pointer[datadir.Iden
 		Others: n.others, Owners: n.owners, Options: &o, Logger: logger, Disk: disk, Me: me, Catalog: catalogs, Logs: logs, Files: n.files,
 		Due: due, Begin: n.begin,
 	})
-	n.Verbs = verbs.New(verbs.Parts{
-		Others: n.others, Owners: n.owners, Options: &o, Logger: logger, Metrics: counts, Tracer: tracing.New(o.Tracing, tasks), Memory: memory, Me: me, Catalog: catalogs, Logs: logs,
-	})
+	self, caller, router, space := n.Self, n.others.Caller, n.others.Router, n.others.Space
+	finder := verbs.NewFinder(me, catalogs, logs, self, router, n.Peers)
+	n.finder = finder
+	n.Appends = verbs.NewAppends(counts, tracing.New(o.Tracing, tasks), finder, n.owners.Retention)
+	n.Reads = verbs.NewReads(counts, memory, finder)
+	n.Sessions = verbs.NewSessions(catalogs, self, finder)
+	n.Holds = verbs.NewHolds(finder)
+	n.Describer = verbs.NewDescriber(&o, me, catalogs, logs, self, router, space, finder, n.Holds)
+	n.Statuses = verbs.NewStatuses(&o, logger, memory, catalogs, logs, self, caller, router, space)
+	n.Transfers = verbs.NewTransfers(me, catalogs, logs, self, caller, router, finder)
+	n.Rights = verbs.NewRights(catalogs, self)
+	n.awaiter = verbs.NewAwaiter(logger, me, catalogs, logs, caller, n.opener, finder, n.Describer)
+	n.LogAdmin = verbs.NewLogAdmin(logger, catalogs, logs, self, caller, n.Peers, n.opener, n.Describer, n.awaiter)
+	n.TopicAdmin = verbs.NewTopicAdmin(catalogs, logs, self, n.Peers, n.opener, n.Describer, n.awaiter, n.LogAdmin)
 	n.series = &series{
-		metrics: counts, memory: memory, logs: logs, members: n.Membership.Roll.Members, space: n.others.Space, statuses: n.Verbs.Status,
-		describer: n.Verbs.Description, holds: n.Verbs.Holds,
+		metrics: counts, memory: memory, logs: logs, members: n.Membership.Roll.Members, space: n.others.Space, statuses: n.Statuses,
+		describer: n.Describer, holds: n.Holds,
 	}
 	n.register(n.others.Answers)
 	return n

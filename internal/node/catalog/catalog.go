@@ -63,6 +63,10 @@ type Catalog struct {
 	missed bool
 }
 
+// Shared is the catalog as all parts of a node share it: nil until the node is a member
+// of a cluster.
+type Shared struct{ atomic.Pointer[Catalog] }
+
 // Host has a replica that was started; it may have ended.
 func (c *Catalog) Host() *hosted.Log { return c.Hosting.Load() }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"sync/atomic"
 
 	"strandline.dev/internal/vfs"
 )
@@ -36,7 +35,7 @@ func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, er
 		}
 		return "", damage, nil
 	}
-	me := new(atomic.Pointer[Identity])
+	me := new(Me)
 	me.Store(&id)
 	list, err := LoadReplicaList(disk, dir, me)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/unknown"
@@ -59,6 +60,10 @@ func (id *Identity) UnmarshalJSON(data []byte) (err error) {
 	id.Unknown, err = unknown.Unmarshal(data, (*known)(id))
 	return err
 }
+
+// Me is the Identity of this node, which all parts of the node share. It has no
+// cluster until the node becomes a member, once.
+type Me struct{ atomic.Pointer[Identity] }
 
 // FilesOf is the id of the cluster that the files in the directory name.
 func (id *Identity) FilesOf() string {

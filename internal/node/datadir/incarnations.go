@@ -29,7 +29,7 @@ type Incarnations struct {
 	disk vfs.FS
 	dir  string // the data directory
 	path string
-	me   *atomic.Pointer[Identity]
+	me   *Me
 
 	Damaged error // why the file could not be used
 	// Older is why the durable watermarks, and with them perhaps the logs, are older than the
@@ -75,7 +75,7 @@ func (f *incarnationsFile) UnmarshalJSON(data []byte) (err error) {
 
 // LoadIncarnations reads the file of the node that me is; a member always has one. That of
 // another node is damaged.
-func LoadIncarnations(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*Incarnations, error) {
+func LoadIncarnations(disk vfs.FS, dir string, me *Me) (*Incarnations, error) {
 	l := &Incarnations{disk: disk, dir: dir, path: filepath.Join(dir, "lives.json"), me: me, known: map[uint64]peer.Incarnation{}, unknown: true}
 	data, err := disk.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -3,7 +3,6 @@ package datadir
 import (
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -107,8 +106,8 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
-func pointer(me Identity) *atomic.Pointer[Identity] {
-	p := new(atomic.Pointer[Identity])
+func pointer(me Identity) *Me {
+	p := new(Me)
 	p.Store(&me)
 	return p
 }

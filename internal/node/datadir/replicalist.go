@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"strandline.dev/internal/unknown"
 	"strandline.dev/internal/vfs"
@@ -28,7 +27,7 @@ import (
 type ReplicaList struct {
 	disk vfs.FS
 	path string
-	me   *atomic.Pointer[Identity]
+	me   *Me
 
 	// damaged is why the file could not be used.
 	Damaged error
@@ -66,7 +65,7 @@ const unsettled = math.MaxUint64
 
 // LoadReplicaList reads the list of the node that me is; a member always has one. That of
 // another node is damaged.
-func LoadReplicaList(disk vfs.FS, dir string, me *atomic.Pointer[Identity]) (*ReplicaList, error) {
+func LoadReplicaList(disk vfs.FS, dir string, me *Me) (*ReplicaList, error) {
 	l := &ReplicaList{disk: disk, path: filepath.Join(dir, "replicas.json"), me: me}
 	data, err := disk.ReadFile(l.path)
 	switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
@@ -16,7 +15,7 @@ import (
 // catalog. What that is, cluster.Due decides.
 type controller struct {
 	logger  *slog.Logger
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	peers   *peers.Peers
 	due     *background.Bell
 	// quiet is what nothing was due for. It belongs to run.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -17,7 +16,7 @@ import (
 // follower folds changes of the catalog as they become known.
 type follower struct {
 	logger  *slog.Logger
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	peers   *peers.Peers
 	opener  *replicas.Opener
 	cleaner *replicas.Cleaner

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -26,8 +25,8 @@ import (
 type former struct {
 	logger  *slog.Logger
 	options *settings.Options
-	me      *atomic.Pointer[datadir.Identity]
-	catalog *atomic.Pointer[catalog.Catalog]
+	me      *datadir.Me
+	catalog *catalog.Shared
 	self    *peers.Self
 	peers   *peers.Peers
 	caller  *peers.Caller

@@ -35,7 +35,7 @@ type joiner struct {
 	options *settings.Options
 	disk    vfs.FS
 	logger  *slog.Logger
-	me      *atomic.Pointer[datadir.Identity]
+	me      *datadir.Me
 	files   *datadir.Files
 	Caller  *peers.Caller
 	opener  *replicas.Opener

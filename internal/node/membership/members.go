@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -23,8 +22,8 @@ import (
 // members decides, for operators and for nodes that ask, who is in the cluster.
 type members struct {
 	options *settings.Options
-	me      *atomic.Pointer[datadir.Identity]
-	catalog *atomic.Pointer[catalog.Catalog]
+	me      *datadir.Me
+	catalog *catalog.Shared
 	self    *peers.Self
 	peers   *peers.Peers
 	caller  *peers.Caller

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
@@ -18,7 +17,7 @@ import (
 // wants.
 type reshaper struct {
 	logger    *slog.Logger
-	catalog   *atomic.Pointer[catalog.Catalog]
+	catalog   *catalog.Shared
 	logs      *hosted.Logs
 	members   *members
 	handovers *Handovers

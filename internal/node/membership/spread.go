@@ -30,7 +30,7 @@ const (
 // node has one; that of the catalog's leader decides.
 type leaderSpread struct {
 	logger  *slog.Logger
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	logs    *hosted.Logs
 	caller  *peers.Caller
 	space   *peers.Space

@@ -3,7 +3,6 @@ package membership
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -16,7 +15,7 @@ import (
 // node has one; that of the catalog's leader decides.
 type stretching struct {
 	logger  *slog.Logger
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	trips   *peers.Trips
 }
 

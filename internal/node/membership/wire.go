@@ -2,7 +2,6 @@ package membership
 
 import (
 	"log/slog"
-	"sync/atomic"
 
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
@@ -21,8 +20,8 @@ type Parts struct {
 	Options *settings.Options
 	Logger  *slog.Logger
 	Disk    vfs.FS
-	Me      *atomic.Pointer[datadir.Identity]
-	Catalog *atomic.Pointer[catalog.Catalog]
+	Me      *datadir.Me
+	Catalog *catalog.Shared
 	Logs    *hosted.Logs
 	Files   *datadir.Files
 	Due     *background.Bell

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/record"
@@ -16,7 +15,7 @@ import (
 // Answers are those that this node has to the questions of others.
 type Answers struct {
 	self    *Self
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	// By kind of question. toMembers are given by a member to another one.
 	ToAnybody, ToMembers map[string]Answer
 }

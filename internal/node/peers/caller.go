@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
@@ -17,7 +16,7 @@ import (
 // Caller asks other nodes, and this one.
 type Caller struct {
 	Logger  *slog.Logger
-	me      *atomic.Pointer[datadir.Identity]
+	me      *datadir.Me
 	mesh    *peer.Mesh
 	Answers *Answers
 }

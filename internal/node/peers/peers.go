@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -24,8 +23,8 @@ import (
 type Peers struct {
 	options *settings.Options
 	logger  *slog.Logger
-	me      *atomic.Pointer[datadir.Identity]
-	catalog *atomic.Pointer[catalog.Catalog]
+	me      *datadir.Me
+	catalog *catalog.Shared
 	self    *Self
 	mesh    *peer.Mesh
 	caller  *Caller

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
@@ -19,7 +18,7 @@ import (
 type Router struct {
 	logger  *slog.Logger
 	metrics *metrics.Metrics
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	logs    *hosted.Logs
 	mesh    *peer.Mesh
 	peers   *Peers

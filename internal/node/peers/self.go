@@ -18,7 +18,7 @@ import (
 type Self struct {
 	options *settings.Options
 	// me is never nil; it becomes that of a member once.
-	me *atomic.Pointer[datadir.Identity]
+	me *datadir.Me
 	// damagedCatalog is a replica of the catalog with which this node cannot begin and
 	// which is being repaired; else nil.
 	damagedCatalog *atomic.Pointer[hosted.Log]

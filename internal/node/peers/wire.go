@@ -23,8 +23,8 @@ type Parts struct {
 	Metrics      *metrics.Metrics
 	Sending      peer.Memory // for what waits to be sent
 	Receiving    peer.Room   // for what is being received
-	Me           *atomic.Pointer[datadir.Identity]
-	Catalog      *atomic.Pointer[catalog.Catalog]
+	Me           *datadir.Me
+	Catalog      *catalog.Shared
 	Damaged      *atomic.Pointer[hosted.Log]
 	Logs         *hosted.Logs
 	Incarnations *datadir.Incarnations

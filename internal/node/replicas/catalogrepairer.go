@@ -32,8 +32,8 @@ type catalogRepairer struct {
 	options  *settings.Options
 	disk     vfs.FS
 	logger   *slog.Logger
-	me       *atomic.Pointer[datadir.Identity]
-	catalog  *atomic.Pointer[catalog.Catalog]
+	me       *datadir.Me
+	catalog  *catalog.Shared
 	damaged  *atomic.Pointer[hosted.Log] // Self.damagedCatalog
 	self     *peers.Self
 	caller   *peers.Caller

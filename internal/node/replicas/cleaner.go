@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -22,8 +21,8 @@ type Cleaner struct {
 	options *settings.Options
 	disk    vfs.FS
 	logger  *slog.Logger
-	me      *atomic.Pointer[datadir.Identity]
-	catalog *atomic.Pointer[catalog.Catalog]
+	me      *datadir.Me
+	catalog *catalog.Shared
 	files   *datadir.Files
 	opener  *Opener
 	tasks   *background.Tasks

@@ -27,8 +27,8 @@ import (
 type Opener struct {
 	logger   *slog.Logger
 	metrics  *metrics.Metrics
-	me       *atomic.Pointer[datadir.Identity]
-	catalog  *atomic.Pointer[catalog.Catalog]
+	me       *datadir.Me
+	catalog  *catalog.Shared
 	logs     *hosted.Logs
 	files    *datadir.Files
 	peers    *peers.Peers

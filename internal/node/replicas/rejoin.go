@@ -23,8 +23,8 @@ import (
 // one or another, until its replicas are replaced.
 type rejoin struct {
 	logger       *slog.Logger
-	me           *atomic.Pointer[datadir.Identity]
-	catalog      *atomic.Pointer[catalog.Catalog]
+	me           *datadir.Me
+	catalog      *catalog.Shared
 	logs         *hosted.Logs
 	self         *peers.Self
 	files        *datadir.Files

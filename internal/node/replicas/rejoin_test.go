@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -35,7 +34,7 @@ func (d *blindDisk) List(dir string) ([]vfs.FileInfo, error) {
 // replicas it has: one that is not marked could vote again in a term in which it has voted.
 func TestANodeForgetsNoReplicaThatItCouldNotLookFor(t *testing.T) {
 	dir := t.TempDir()
-	me := new(atomic.Pointer[datadir.Identity])
+	me := new(datadir.Me)
 	me.Store(&datadir.Identity{NodeID: 1, CatalogReplica: 1})
 	disk := &blindDisk{FS: vfs.OS()}
 	created, err := datadir.LoadReplicaList(disk, dir, me)
@@ -55,7 +54,7 @@ func TestANodeForgetsNoReplicaThatItCouldNotLookFor(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(own, "1.seg"), nil, 0o600))
 		}
 	}
-	c := new(atomic.Pointer[catalog.Catalog])
+	c := new(catalog.Shared)
 	c.Store(&catalog.Catalog{})
 	c.Load().Shown.Store(&cluster.State{Logs: logs})
 	j := &rejoin{me: me, catalog: c, files: files, created: created, opener: &Opener{}}

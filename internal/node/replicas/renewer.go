@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -38,8 +37,8 @@ import (
 // renewer replaces the replicas that this node has lost.
 type renewer struct {
 	logger   *slog.Logger
-	me       *atomic.Pointer[datadir.Identity]
-	catalog  *atomic.Pointer[catalog.Catalog]
+	me       *datadir.Me
+	catalog  *catalog.Shared
 	logs     *hosted.Logs
 	files    *datadir.Files
 	created  *datadir.ReplicaList

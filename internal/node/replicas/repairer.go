@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -30,8 +29,8 @@ type repairer struct {
 	starter         *starter
 	logger          *slog.Logger
 	metrics         *metrics.Metrics
-	me              *atomic.Pointer[datadir.Identity]
-	catalog         *atomic.Pointer[catalog.Catalog]
+	me              *datadir.Me
+	catalog         *catalog.Shared
 	logs            *hosted.Logs
 	files           *datadir.Files
 	opener          *Opener

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -22,7 +21,7 @@ import (
 // logs need.
 type Retention struct {
 	logger  *slog.Logger
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	logs    *hosted.Logs
 	self    *peers.Self
 	tasks   *background.Tasks

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/node/background"
@@ -30,7 +29,7 @@ type scrubber struct {
 	disk         vfs.FS
 	logger       *slog.Logger
 	metrics      *metrics.Metrics
-	me           *atomic.Pointer[datadir.Identity]
+	me           *datadir.Me
 	logs         *hosted.Logs
 	created      *datadir.ReplicaList
 	incarnations *datadir.Incarnations

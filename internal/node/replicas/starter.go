@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/budget"
@@ -33,7 +32,7 @@ type starter struct {
 	logger    *slog.Logger
 	metrics   *metrics.Metrics
 	memory    *budget.Memory
-	me        *atomic.Pointer[datadir.Identity]
+	me        *datadir.Me
 	files     *datadir.Files
 	created   *datadir.ReplicaList
 	router    *peers.Router

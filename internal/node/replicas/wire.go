@@ -26,8 +26,8 @@ type Parts struct {
 	Disk         vfs.FS
 	Metrics      *metrics.Metrics
 	Memory       *budget.Memory
-	Me           *atomic.Pointer[datadir.Identity]
-	Catalog      *atomic.Pointer[catalog.Catalog]
+	Me           *datadir.Me
+	Catalog      *catalog.Shared
 	Damaged      *atomic.Pointer[hosted.Log]
 	Logs         *hosted.Logs
 	Files        *datadir.Files

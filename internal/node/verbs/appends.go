@@ -17,8 +17,13 @@ import (
 type Appends struct {
 	metrics   *metrics.Metrics
 	tracer    *tracing.Tracer // nil: nothing is traced
-	Finder    *finder
+	finder    *Finder
 	retention *replicas.Retention
+}
+
+// NewAppends returns the verbs that append and trim. Without a tracer nothing is traced.
+func NewAppends(metrics *metrics.Metrics, tracer *tracing.Tracer, finder *Finder, retention *replicas.Retention) *Appends {
+	return &Appends{metrics: metrics, tracer: tracer, finder: finder, retention: retention}
 }
 
 // awaitStart waits until a trim shows on this node, so that whoever heard of
@@ -61,7 +66,7 @@ func (ap *Appends) Append(c Caller, log string, a *sequence.Append, done func(se
 // unless fastForward lets it move the log on. Trimming below the start changes
 // nothing and is no error.
 func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
-	h, refusal := ap.Finder.LogFor(caller, log)
+	h, refusal := ap.finder.LogFor(caller, log)
 	limit := maxOffset
 	switch {
 	case refusal != nil:
@@ -102,7 +107,7 @@ func (ap *Appends) AppendEarly(c Caller, log string, a *sequence.Append, written
 	if ap.tracer != nil {
 		done = ap.tracer.Append(c.Trace, log, a, done)
 	}
-	h, refusal := ap.Finder.LogFor(c, log)
+	h, refusal := ap.finder.LogFor(c, log)
 	if refusal == nil {
 		refusal = h.Admit(a)
 	}
@@ -111,7 +116,7 @@ func (ap *Appends) AppendEarly(c Caller, log string, a *sequence.Append, written
 		return
 	}
 	if a.Stages != nil {
-		done = ap.Finder.named(h, a.Stages, done)
+		done = ap.finder.named(h, a.Stages, done)
 	}
 	a.Digested = h.Digests()
 	h.Replica.Append(&core.Request{Append: a, Written: written, Done: done})

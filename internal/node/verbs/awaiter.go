@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -18,16 +17,24 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// awaiter waits until the nodes that hold a log do what the catalog says of it.
-type awaiter struct {
+// Awaiter waits until the nodes that hold a log do what the catalog says of it.
+type Awaiter struct {
 	logger    *slog.Logger
-	me        *atomic.Pointer[datadir.Identity]
-	catalog   *atomic.Pointer[catalog.Catalog]
+	me        *datadir.Me
+	catalog   *catalog.Shared
 	logs      *hosted.Logs
 	caller    *peers.Caller
-	finder    *finder
+	finder    *Finder
 	opener    *replicas.Opener
 	describer *Describer
+}
+
+// NewAwaiter returns what the verbs below wait with.
+func NewAwaiter(
+	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, caller *peers.Caller, opener *replicas.Opener,
+	finder *Finder, describer *Describer,
+) *Awaiter {
+	return &Awaiter{logger: logger, me: me, catalog: catalog, logs: logs, caller: caller, opener: opener, finder: finder, describer: describer}
 }
 
 const (
@@ -44,17 +51,17 @@ const (
 // created waits until a new log has a leader, wherever it is, and describes it.
 // The log has been created, so that nothing that goes wrong here is an error of
 // the call: the description says what it is.
-func (a *awaiter) created(ctx context.Context, name string) Info {
+func (a *Awaiter) created(ctx context.Context, name string) Info {
 	return a.await(ctx, name, "the log has been created, but takes no appends yet", true, peers.AskLed)
 }
 
 // ready waits until a log takes appends under its settings, wherever it is, and
 // describes it, with not as the problem if that takes too long.
-func (a *awaiter) ready(ctx context.Context, name, not string) Info {
+func (a *Awaiter) ready(ctx context.Context, name, not string) Info {
 	return a.await(ctx, name, not, false, peers.AskReady)
 }
 
-func (a *awaiter) await(ctx context.Context, name, not string, begins bool, ask string) Info {
+func (a *Awaiter) await(ctx context.Context, name, not string, begins bool, ask string) Info {
 	ctx, cancel := context.WithTimeout(ctx, createTime)
 	defer cancel()
 	var info Info
@@ -78,7 +85,7 @@ func (a *awaiter) await(ctx context.Context, name, not string, begins bool, ask 
 }
 
 // ask asks all nodes with a voter of a log, and returns the first good answer, or one of the others.
-func (a *awaiter) ask(ctx context.Context, l *cluster.Log, ask string) (err error) {
+func (a *Awaiter) ask(ctx context.Context, l *cluster.Log, ask string) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan error, len(l.Replicas))
@@ -101,7 +108,7 @@ func (a *awaiter) ask(ctx context.Context, l *cluster.Log, ask string) (err erro
 
 // AwaitLog answers another node once a log takes appends, or has a leader if it begins. The change that
 // created it may be on its way here.
-func (a *awaiter) AwaitLog(ctx context.Context, name string, begins bool) error {
+func (a *Awaiter) AwaitLog(ctx context.Context, name string, begins bool) error {
 	if begins && a.logs.Named(name) == nil {
 		if err := a.arrived(ctx, name); err != nil {
 			return err
@@ -121,7 +128,7 @@ func (a *awaiter) AwaitLog(ctx context.Context, name string, begins bool) error 
 
 // arrived waits until a log is hosted here, or the newest state of the catalog is known, which
 // takes a round trip more.
-func (a *awaiter) arrived(ctx context.Context, name string) error {
+func (a *Awaiter) arrived(ctx context.Context, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	refreshed := make(chan error, 1)
 	var asking sync.WaitGroup
@@ -145,17 +152,17 @@ func (a *awaiter) arrived(ctx context.Context, name string) error {
 
 // configured waits until all nodes that hold logs, which one change has configured, know that: whichever leads
 // one, who asks it next is shown it.
-func (a *awaiter) configured(ctx context.Context, logs ...cluster.Log) {
+func (a *Awaiter) configured(ctx context.Context, logs ...cluster.Log) {
 	a.known(ctx, logs[0].Config.Revision, logs)
 }
 
 // deleted waits until all nodes that held logs, which one change has deleted, know that they are gone.
-func (a *awaiter) deleted(ctx context.Context, logs ...cluster.Log) {
+func (a *Awaiter) deleted(ctx context.Context, logs ...cluster.Log) {
 	a.known(ctx, math.MaxUint64, logs)
 }
 
 // known asks of the first log only: who knows what has become of that knows the change.
-func (a *awaiter) known(ctx context.Context, revision uint64, logs []cluster.Log) {
+func (a *Awaiter) known(ctx context.Context, revision uint64, logs []cluster.Log) {
 	ctx, cancel := context.WithTimeout(ctx, knownTime)
 	defer cancel()
 	q := peers.ConfiguredRequest{Log: logs[0].Name, ID: logs[0].ID, Revision: revision}
@@ -178,7 +185,7 @@ func (a *awaiter) known(ctx context.Context, revision uint64, logs []cluster.Log
 }
 
 // AwaitConfigured answers another node once this one knows a configuration of a log, or that the log is gone.
-func (a *awaiter) AwaitConfigured(ctx context.Context, q peers.ConfiguredRequest) error {
+func (a *Awaiter) AwaitConfigured(ctx context.Context, q peers.ConfiguredRequest) error {
 	look := time.NewTicker(arrivedEvery)
 	defer look.Stop()
 	for {

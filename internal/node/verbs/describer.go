@@ -3,7 +3,6 @@ package verbs
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
@@ -19,14 +18,22 @@ import (
 // Describer says what this node knows of a log.
 type Describer struct {
 	options *settings.Options
-	me      *atomic.Pointer[datadir.Identity]
-	catalog *atomic.Pointer[catalog.Catalog]
+	me      *datadir.Me
+	catalog *catalog.Shared
 	logs    *hosted.Logs
 	self    *peers.Self
-	finder  *finder
+	finder  *Finder
 	holds   *Holds
 	router  *peers.Router
 	space   *peers.Space
+}
+
+// NewDescriber returns the verbs that describe single logs.
+func NewDescriber(
+	options *settings.Options, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self, router *peers.Router, space *peers.Space,
+	finder *Finder, holds *Holds,
+) *Describer {
+	return &Describer{options: options, me: me, catalog: catalog, logs: logs, self: self, router: router, space: space, finder: finder, holds: holds}
 }
 
 // CatalogLog is the name of the log that holds the cluster's catalog.

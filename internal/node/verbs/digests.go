@@ -31,7 +31,7 @@ type Digest struct {
 }
 
 // Digest returns the digest of a log, which is the same on every replica.
-func (rd *reads) Digest(ctx context.Context, c Caller, log string, q DigestRequest) (Digest, error) {
+func (rd *Reads) Digest(ctx context.Context, c Caller, log string, q DigestRequest) (Digest, error) {
 	h, d, err := rd.digestPlace(ctx, c, log, q)
 	if err != nil {
 		return Digest{}, err
@@ -42,7 +42,7 @@ func (rd *reads) Digest(ctx context.Context, c Caller, log string, q DigestReque
 
 // Prove returns a proof that the record at an offset is in a log, under the digest that it
 // returns too.
-func (rd *reads) Prove(ctx context.Context, c Caller, log string, offset record.Offset, q DigestRequest) (digest.Proof, Digest, error) {
+func (rd *Reads) Prove(ctx context.Context, c Caller, log string, offset record.Offset, q DigestRequest) (digest.Proof, Digest, error) {
 	h, d, err := rd.digestPlace(ctx, c, log, q)
 	if err != nil {
 		return digest.Proof{}, Digest{}, err
@@ -56,7 +56,7 @@ func (rd *reads) Prove(ctx context.Context, c Caller, log string, offset record.
 }
 
 // digestPlace finds the log, and the offset as of which a digest is wanted.
-func (rd *reads) digestPlace(ctx context.Context, c Caller, log string, q DigestRequest) (h *hosted.Log, d Digest, err error) {
+func (rd *Reads) digestPlace(ctx context.Context, c Caller, log string, q DigestRequest) (h *hosted.Log, d Digest, err error) {
 	h, refusal := rd.finder.serving(c, log)
 	if refusal != nil {
 		return nil, d, refusal

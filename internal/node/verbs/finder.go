@@ -1,8 +1,6 @@
 package verbs
 
 import (
-	"sync/atomic"
-
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
@@ -12,19 +10,24 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// finder finds the log that a verb is for, or refuses.
-type finder struct {
-	me      *atomic.Pointer[datadir.Identity]
-	catalog *atomic.Pointer[catalog.Catalog]
+// Finder finds the log that a verb is for, or refuses.
+type Finder struct {
+	me      *datadir.Me
+	catalog *catalog.Shared
 	logs    *hosted.Logs
 	self    *peers.Self
 	router  *peers.Router
 	peers   *peers.Peers
 }
 
+// NewFinder returns what finds logs among those of this node and of the catalog.
+func NewFinder(me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self, router *peers.Router, peers *peers.Peers) *Finder {
+	return &Finder{me: me, catalog: catalog, logs: logs, self: self, router: router, peers: peers}
+}
+
 // leading is nil if this node leads a log, as far as it knows now, or has just been elected: what it is asked
 // waits for its first entry.
-func (f *finder) leading(h *hosted.Log) *record.Refusal {
+func (f *Finder) leading(h *hosted.Log) *record.Refusal {
 	s := h.Replica.Status()
 	switch {
 	case s.Leading, s.Leader == h.ReplicaID:
@@ -38,7 +41,7 @@ func (f *finder) leading(h *hosted.Log) *record.Refusal {
 }
 
 // LogFor finds a log that the caller may change.
-func (f *finder) LogFor(c Caller, log string) (*hosted.Log, *record.Refusal) {
+func (f *Finder) LogFor(c Caller, log string) (*hosted.Log, *record.Refusal) {
 	if c.System && log != cluster.CatalogName {
 		return f.serving(c, log)
 	}
@@ -46,7 +49,7 @@ func (f *finder) LogFor(c Caller, log string) (*hosted.Log, *record.Refusal) {
 }
 
 // serving finds a log that this node can serve.
-func (f *finder) serving(c Caller, name string) (*hosted.Log, *record.Refusal) {
+func (f *Finder) serving(c Caller, name string) (*hosted.Log, *record.Refusal) {
 	h := f.logs.Named(name)
 	if h == nil {
 		return nil, f.notHere(c, name)
@@ -64,7 +67,7 @@ func (f *finder) serving(c Caller, name string) (*hosted.Log, *record.Refusal) {
 }
 
 // userLog finds a log that is not the system's own.
-func (f *finder) userLog(c Caller, name string) (*hosted.Log, *record.Refusal) {
+func (f *Finder) userLog(c Caller, name string) (*hosted.Log, *record.Refusal) {
 	h, refusal := f.serving(c, name)
 	if refusal == nil && IsSystem(name) {
 		return nil, record.Refuse(record.Invalid, "log %q belongs to the system", name)
@@ -74,7 +77,7 @@ func (f *finder) userLog(c Caller, name string) (*hosted.Log, *record.Refusal) {
 
 // notHere refuses what only a node with a replica of the log can do, and names
 // one.
-func (f *finder) notHere(caller Caller, name string) *record.Refusal {
+func (f *Finder) notHere(caller Caller, name string) *record.Refusal {
 	c := f.catalog.Load()
 	if c == nil {
 		return f.self.NotMember()
@@ -104,7 +107,7 @@ func (f *finder) notHere(caller Caller, name string) *record.Refusal {
 
 // named gives the replicas in the stages of an append the names of their nodes, before done
 // is called.
-func (f *finder) named(h *hosted.Log, s *sequence.Stages, done func(sequence.Answer)) func(sequence.Answer) {
+func (f *Finder) named(h *hosted.Log, s *sequence.Stages, done func(sequence.Answer)) func(sequence.Answer) {
 	return func(answer sequence.Answer) {
 		for i := range s.Acks {
 			s.Acks[i].Node = f.router.NodeName(h, s.Acks[i].Replica)

@@ -31,7 +31,7 @@ func TestAMemoryLogIsNotFoundBeforeItHasMovedOnBehindWhatItLost(t *testing.T) {
 	require.NoError(t, h.Replica.AwaitLeaderReady(t.Context()))
 	logs := hosted.NewLogs()
 	logs.Add(h)
-	f := &finder{logs: logs}
+	f := &Finder{logs: logs}
 
 	_, refusal := f.serving(Caller{}, "cache")
 	require.NotNil(t, refusal)

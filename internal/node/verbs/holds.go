@@ -12,7 +12,10 @@ import (
 )
 
 // Holds sets, keeps and releases the holds of logs.
-type Holds struct{ finder *finder }
+type Holds struct{ finder *Finder }
+
+// NewHolds returns the verbs of holds.
+func NewHolds(finder *Finder) *Holds { return &Holds{finder: finder} }
 
 // Hold is a hold of a log as this node knows it.
 type Hold struct {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -18,17 +17,27 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// logAdmin creates, lists, configures and deletes logs.
-type logAdmin struct {
+// LogAdmin creates, lists, configures and deletes logs.
+type LogAdmin struct {
 	logger    *slog.Logger
-	catalog   *atomic.Pointer[catalog.Catalog]
+	catalog   *catalog.Shared
 	logs      *hosted.Logs
 	self      *peers.Self
 	peers     *peers.Peers
 	caller    *peers.Caller
 	opener    *replicas.Opener
 	describer *Describer
-	awaiter   *awaiter
+	awaiter   *Awaiter
+}
+
+// NewLogAdmin returns the verbs that create, list, configure and delete logs.
+func NewLogAdmin(
+	logger *slog.Logger, catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self, caller *peers.Caller, peers *peers.Peers, opener *replicas.Opener,
+	describer *Describer, awaiter *Awaiter,
+) *LogAdmin {
+	return &LogAdmin{
+		logger: logger, catalog: catalog, logs: logs, self: self, caller: caller, peers: peers, opener: opener, describer: describer, awaiter: awaiter,
+	}
 }
 
 // validName is what a log may be called, as Kafka's topics may.
@@ -68,7 +77,7 @@ func settingsBytes(settings map[string]string) (n int) {
 // taken createTime, with an Info whose Problem says why it does not yet: the log
 // is there all the same. A call that is made again with the same caller.Request
 // returns the log that it created before.
-func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
+func (a *LogAdmin) CreateLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
 	if r := checkName(caller, name); r != nil {
 		return Info{}, r
 	}
@@ -103,7 +112,7 @@ func (a *logAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 // ListLogs describes the logs of the cluster, by name; with internal the
 // system's too. Unless shown is nil it reports which of them are wanted. A log without a leader has that as its Problem, and so has one of
 // which no node that holds it answers.
-func (a *logAdmin) ListLogs(ctx context.Context, _ Caller, internal bool, shown func(log string) bool) ([]Info, error) {
+func (a *LogAdmin) ListLogs(ctx context.Context, _ Caller, internal bool, shown func(log string) bool) ([]Info, error) {
 	infos, confirmed, err := a.listLogs(ctx, internal, shown)
 	if err != nil {
 		return nil, err
@@ -128,7 +137,7 @@ func (a *logAdmin) ListLogs(ctx context.Context, _ Caller, internal bool, shown 
 
 // listLogs describes the logs that are shown as far as this node knows. Confirmed is nil if it
 // knows all that there are, or why not.
-func (a *logAdmin) listLogs(ctx context.Context, internal bool, shown func(log string) bool) (infos []Info, confirmed, err error) {
+func (a *LogAdmin) listLogs(ctx context.Context, internal bool, shown func(log string) bool) (infos []Info, confirmed, err error) {
 	c := a.catalog.Load()
 	if c == nil {
 		return nil, nil, a.self.NotMember()
@@ -158,7 +167,7 @@ func (a *logAdmin) listLogs(ctx context.Context, internal bool, shown func(log s
 }
 
 // askForUnknown asks the other nodes about logs that this one does not hold.
-func (a *logAdmin) askForUnknown(ctx context.Context, infos []Info) {
+func (a *LogAdmin) askForUnknown(ctx context.Context, infos []Info) {
 	if !slices.ContainsFunc(infos, func(i Info) bool { return i.Unknown }) {
 		return
 	}
@@ -186,7 +195,7 @@ func (a *logAdmin) askForUnknown(ctx context.Context, infos []Info) {
 }
 
 // leads reports whether this node leads a log.
-func (a *logAdmin) leads(log string) bool {
+func (a *LogAdmin) leads(log string) bool {
 	h := a.logs.Named(log)
 	return h != nil && h.Replica != nil && h.Replica.Status().Leading
 }
@@ -196,7 +205,7 @@ func (a *logAdmin) leads(log string) bool {
 // other than 0 it says how many replicas the log is to have: they come and go
 // afterwards, as far as there are nodes. Durability stays as created. It returns when those that hold
 // the log show it, as far as they can be reached.
-func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
+func (a *LogAdmin) ConfigureLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
 	c := a.catalog.Load()
 	if c == nil {
 		return Info{}, a.self.NotMember()
@@ -226,7 +235,7 @@ func (a *logAdmin) ConfigureLog(ctx context.Context, caller Caller, name string,
 // DeleteLog removes a log with all its records. Each node removes its files when
 // it hears of that, and it returns when those that hold the log have, as far as they can be reached. A call that names the log's id may be made again: that the
 // log is not found, or replaced, then means that it is gone.
-func (a *logAdmin) DeleteLog(ctx context.Context, caller Caller, name string) error {
+func (a *LogAdmin) DeleteLog(ctx context.Context, caller Caller, name string) error {
 	c := a.catalog.Load()
 	if c == nil {
 		return a.self.NotMember()

@@ -12,18 +12,23 @@ import (
 	"strandline.dev/internal/replica/tail"
 )
 
-// reads begins reads.
-type reads struct {
+// Reads begins reads.
+type Reads struct {
 	metrics *metrics.Metrics
 	memory  *budget.Memory
-	finder  *finder
+	finder  *Finder
 	pace    reading.Pace
 	turns   *reading.Turns
 }
 
+// NewReads returns the verbs that read, within memory.
+func NewReads(metrics *metrics.Metrics, memory *budget.Memory, finder *Finder) *Reads {
+	return &Reads{metrics: metrics, memory: memory, finder: finder, turns: reading.NewTurns()}
+}
+
 // Read begins a read. ctx bounds finding the place to begin; the Reader's own
 // calls take theirs.
-func (rd *reads) Read(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
+func (rd *Reads) Read(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
 	r, err := rd.beginRead(ctx, c, log, q)
 	if refusal := (*record.Refusal)(nil); errors.As(err, &refusal) {
 		rd.metrics.Refused("read", refusal.Reason)
@@ -31,7 +36,7 @@ func (rd *reads) Read(ctx context.Context, c Caller, log string, q reading.Reque
 	return r, err
 }
 
-func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
+func (rd *Reads) beginRead(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
 	h, refusal := rd.finder.serving(c, log)
 	if refusal != nil {
 		return nil, refusal
@@ -53,7 +58,7 @@ func (rd *reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 }
 
 // makeSure waits until this replica knows what the read asks for.
-func (rd *reads) makeSure(ctx context.Context, h *hosted.Log, q *reading.Request) error {
+func (rd *Reads) makeSure(ctx context.Context, h *hosted.Log, q *reading.Request) error {
 	switch q.Consistency {
 	case reading.ConsistencyLinearizable:
 		return h.Confirm(ctx)
@@ -77,7 +82,7 @@ func (rd *reads) makeSure(ctx context.Context, h *hosted.Log, q *reading.Request
 }
 
 // awaitEnd waits until the end known here has reached an offset.
-func (rd *reads) awaitEnd(ctx context.Context, h *hosted.Log, offset record.Offset) error {
+func (rd *Reads) awaitEnd(ctx context.Context, h *hosted.Log, offset record.Offset) error {
 	for {
 		start, end, err := h.Replica.Tail().Bounds()
 		if err != nil || end >= offset {
@@ -99,7 +104,7 @@ func (rd *reads) awaitEnd(ctx context.Context, h *hosted.Log, offset record.Offs
 }
 
 // locate turns the beginning of a read into an offset.
-func (rd *reads) locate(ctx context.Context, h *hosted.Log, from reading.From) (record.Offset, error) {
+func (rd *Reads) locate(ctx context.Context, h *hosted.Log, from reading.From) (record.Offset, error) {
 	start, end, err := h.Replica.Tail().Bounds()
 	if err != nil {
 		return 0, err
@@ -124,7 +129,7 @@ func (rd *reads) locate(ctx context.Context, h *hosted.Log, from reading.From) (
 }
 
 // checkBegin refuses an offset that cannot be read, now or by waiting.
-func (rd *reads) checkBegin(ctx context.Context, h *hosted.Log, o record.Offset) (record.Offset, error) {
+func (rd *Reads) checkBegin(ctx context.Context, h *hosted.Log, o record.Offset) (record.Offset, error) {
 	start, end, err := h.Replica.Tail().Bounds()
 	if err != nil {
 		return 0, err

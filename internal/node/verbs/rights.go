@@ -3,7 +3,6 @@ package verbs
 import (
 	"context"
 	"crypto/rand"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
@@ -12,11 +11,16 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// rights are what the catalog knows of who may do what. They are enforced before the
+// Rights are what the catalog knows of who may do what. They are enforced before the
 // node's verbs are called, see Caller.
-type rights struct {
-	catalog *atomic.Pointer[catalog.Catalog]
+type Rights struct {
+	catalog *catalog.Shared
 	self    *peers.Self
+}
+
+// NewRights returns the verbs that show and change who may do what.
+func NewRights(catalog *catalog.Shared, self *peers.Self) *Rights {
+	return &Rights{catalog: catalog, self: self}
 }
 
 // nothingYet are the rules of a node that is in no cluster.
@@ -25,7 +29,7 @@ var nothingYet = access.Compile(access.List{})
 // Rules are the newest rules that this node has heard of. known: they have been the
 // newest ones there were since this process began, or are those of a cluster that has
 // changed them; otherwise nothing at all may have been heard yet.
-func (r *rights) Rules() (rules *access.Rules, known bool) {
+func (r *Rights) Rules() (rules *access.Rules, known bool) {
 	c := r.catalog.Load()
 	if c == nil {
 		return nothingYet, true
@@ -37,7 +41,7 @@ func (r *rights) Rules() (rules *access.Rules, known bool) {
 
 // ChangeAccess changes who may do what. decide gets the newest list and the time in unix
 // ms, and may be called several times.
-func (r *rights) ChangeAccess(ctx context.Context, decide func(l access.List, now int64) (access.Change, *record.Refusal)) error {
+func (r *Rights) ChangeAccess(ctx context.Context, decide func(l access.List, now int64) (access.Change, *record.Refusal)) error {
 	c := r.catalog.Load()
 	if c == nil {
 		return r.self.NotMember()
@@ -55,7 +59,7 @@ func (r *rights) ChangeAccess(ctx context.Context, decide func(l access.List, no
 }
 
 // AccessList is who may do what, as it is now.
-func (r *rights) AccessList(ctx context.Context) (access.List, error) {
+func (r *Rights) AccessList(ctx context.Context) (access.List, error) {
 	c := r.catalog.Load()
 	if c == nil {
 		return access.List{}, r.self.NotMember()

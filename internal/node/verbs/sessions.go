@@ -3,7 +3,6 @@ package verbs
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/node/catalog"
@@ -15,10 +14,15 @@ import (
 
 // Sessions opens, keeps, closes and resolves append sessions, and grants writer terms.
 type Sessions struct {
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	self    *peers.Self
-	finder  *finder
+	finder  *Finder
 	IDs     SessionIDs
+}
+
+// NewSessions returns the verbs of sessions and writers. No id of a session is reserved yet.
+func NewSessions(catalog *catalog.Shared, self *peers.Self, finder *Finder) *Sessions {
+	return &Sessions{catalog: catalog, self: self, finder: finder, IDs: SessionIDs{Turn: make(chan struct{}, 1)}}
 }
 
 // maxProducers bounds what Producers returns, maxListedSessions what ListSessions does at a time.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/budget"
@@ -24,13 +23,23 @@ import (
 type Statuses struct {
 	options *settings.Options
 	logger  *slog.Logger
-	catalog *atomic.Pointer[catalog.Catalog]
+	catalog *catalog.Shared
 	logs    *hosted.Logs
 	self    *peers.Self
 	caller  *peers.Caller
 	router  *peers.Router
 	space   *peers.Space
 	memory  *budget.Memory
+}
+
+// NewStatuses returns the verbs that describe the cluster.
+func NewStatuses(
+	options *settings.Options, logger *slog.Logger, memory *budget.Memory, catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self,
+	caller *peers.Caller, router *peers.Router, space *peers.Space,
+) *Statuses {
+	return &Statuses{
+		options: options, logger: logger, memory: memory, catalog: catalog, logs: logs, self: self, caller: caller, router: router, space: space,
+	}
 }
 
 // StatusTime is how long a node may take to report before it counts as

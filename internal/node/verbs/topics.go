@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
@@ -16,16 +15,26 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// topics are Kafka's view of the logs.
-type topics struct {
-	catalog   *atomic.Pointer[catalog.Catalog]
+// TopicAdmin is Kafka's view of the logs.
+type TopicAdmin struct {
+	catalog   *catalog.Shared
 	logs      *hosted.Logs
 	self      *peers.Self
 	peers     *peers.Peers
 	opener    *replicas.Opener
-	admin     *logAdmin
-	awaiter   *awaiter
+	logAdmin  *LogAdmin
+	awaiter   *Awaiter
 	describer *Describer
+}
+
+// NewTopicAdmin returns the verbs of Kafka's topics.
+func NewTopicAdmin(
+	catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self, peers *peers.Peers, opener *replicas.Opener,
+	describer *Describer, awaiter *Awaiter, logAdmin *LogAdmin,
+) *TopicAdmin {
+	return &TopicAdmin{
+		catalog: catalog, logs: logs, self: self, peers: peers, opener: opener, describer: describer, awaiter: awaiter, logAdmin: logAdmin,
+	}
 }
 
 // Topic is one or several logs as Kafka's clients see them.
@@ -52,7 +61,7 @@ func IsSystem(log string) bool { return record.IsSystemLog(log) }
 // CreateTopic makes a topic of so many partitions, each with the config, and
 // returns when they take appends. on has the nodes that are to hold each, and to
 // lead it the first of them; nil: they are chosen.
-func (tp *topics) CreateTopic(ctx context.Context, c Caller, name string, partitions int32, config settings.Config, on [][]uint64) (Topic, error) {
+func (tp *TopicAdmin) CreateTopic(ctx context.Context, c Caller, name string, partitions int32, config settings.Config, on [][]uint64) (Topic, error) {
 	if r := checkName(Caller{}, name); r != nil {
 		return Topic{}, r
 	}
@@ -61,7 +70,7 @@ func (tp *topics) CreateTopic(ctx context.Context, c Caller, name string, partit
 
 // AddPartitions makes a topic have more partitions, which are configured like
 // its first. on is as for CreateTopic, of the new ones.
-func (tp *topics) AddPartitions(ctx context.Context, c Caller, name string, partitions int32, on [][]uint64) error {
+func (tp *TopicAdmin) AddPartitions(ctx context.Context, c Caller, name string, partitions int32, on [][]uint64) error {
 	t, err := tp.Topic(ctx, c, name)
 	if err != nil {
 		return err
@@ -71,7 +80,7 @@ func (tp *topics) AddPartitions(ctx context.Context, c Caller, name string, part
 	return err
 }
 
-func (tp *topics) createPartitions(ctx context.Context, caller Caller, topic string, from, until int32, config settings.Config, on [][]uint64) (Topic, error) {
+func (tp *TopicAdmin) createPartitions(ctx context.Context, caller Caller, topic string, from, until int32, config settings.Config, on [][]uint64) (Topic, error) {
 	t := Topic{Name: topic}
 	if on != nil && len(on) != int(until-from) {
 		return t, record.Refuse(record.Invalid, "nodes are given for %d partitions, and there are %d to make", len(on), until-from)
@@ -100,7 +109,7 @@ func (tp *topics) createPartitions(ctx context.Context, caller Caller, topic str
 }
 
 // DeleteTopic removes a topic with all its records.
-func (tp *topics) DeleteTopic(ctx context.Context, _ Caller, name string) error {
+func (tp *TopicAdmin) DeleteTopic(ctx context.Context, _ Caller, name string) error {
 	c := tp.catalog.Load()
 	if c == nil {
 		return tp.self.NotMember()
@@ -121,7 +130,7 @@ func (tp *topics) DeleteTopic(ctx context.Context, _ Caller, name string) error 
 
 // ConfigureTopic changes the settings of all partitions of a topic in one step. The
 // revision is that of partition 0.
-func (tp *topics) ConfigureTopic(ctx context.Context, _ Caller, name string, config settings.Config) error {
+func (tp *TopicAdmin) ConfigureTopic(ctx context.Context, _ Caller, name string, config settings.Config) error {
 	c := tp.catalog.Load()
 	if c == nil {
 		return tp.self.NotMember()
@@ -141,7 +150,7 @@ func (tp *topics) ConfigureTopic(ctx context.Context, _ Caller, name string, con
 // Topic describes a topic as far as this node knows; that there is none, it
 // makes sure of. Of a partition that this node does not hold it returns what the
 // catalog knows.
-func (tp *topics) Topic(ctx context.Context, _ Caller, name string) (Topic, error) {
+func (tp *TopicAdmin) Topic(ctx context.Context, _ Caller, name string) (Topic, error) {
 	c := tp.catalog.Load()
 	if c == nil {
 		return Topic{}, tp.self.NotMember()
@@ -173,8 +182,8 @@ func (tp *topics) Topic(ctx context.Context, _ Caller, name string) (Topic, erro
 }
 
 // Topics describes all topics, by name.
-func (tp *topics) Topics(ctx context.Context, _ Caller, shown func(log string) bool) ([]Topic, error) {
-	logs, _, err := tp.admin.listLogs(ctx, false, shown)
+func (tp *TopicAdmin) Topics(ctx context.Context, _ Caller, shown func(log string) bool) ([]Topic, error) {
+	logs, _, err := tp.logAdmin.listLogs(ctx, false, shown)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"context"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
@@ -13,20 +12,27 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// transfers moves the leadership of a log to a node that an operator names.
-type transfers struct {
-	me      *atomic.Pointer[datadir.Identity]
-	catalog *atomic.Pointer[catalog.Catalog]
+// Transfers moves the leadership of a log to a node that an operator names.
+type Transfers struct {
+	me      *datadir.Me
+	catalog *catalog.Shared
 	logs    *hosted.Logs
 	self    *peers.Self
 	caller  *peers.Caller
-	finder  *finder
+	finder  *Finder
 	router  *peers.Router
+}
+
+// NewTransfers returns the verb that moves leadership.
+func NewTransfers(
+	me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self, caller *peers.Caller, router *peers.Router, finder *Finder,
+) *Transfers {
+	return &Transfers{me: me, catalog: catalog, logs: logs, self: self, caller: caller, router: router, finder: finder}
 }
 
 // TransferLeader hands the leadership of a log to the replica on a node, and
 // returns when it leads.
-func (tr *transfers) TransferLeader(ctx context.Context, _ Caller, log, to string) error {
+func (tr *Transfers) TransferLeader(ctx context.Context, _ Caller, log, to string) error {
 	c := tr.catalog.Load()
 	if c == nil {
 		return tr.self.NotMember()
@@ -67,7 +73,7 @@ func (tr *transfers) TransferLeader(ctx context.Context, _ Caller, log, to strin
 }
 
 // leaderNode finds the node that leads a log, or 0.
-func (tr *transfers) leaderNode(ctx context.Context, log string) uint64 {
+func (tr *Transfers) leaderNode(ctx context.Context, log string) uint64 {
 	if h := tr.logs.Named(log); h != nil && h.Replica != nil {
 		s := h.Replica.Status()
 		if s.Leading {
@@ -85,7 +91,7 @@ func (tr *transfers) leaderNode(ctx context.Context, log string) uint64 {
 }
 
 // TransferHere lets another replica lead a log that this node leads.
-func (tr *transfers) TransferHere(ctx context.Context, q peers.TransferRequest) error {
+func (tr *Transfers) TransferHere(ctx context.Context, q peers.TransferRequest) error {
 	h, refusal := tr.finder.serving(Caller{}, q.Log)
 	if refusal != nil {
 		return refusal
