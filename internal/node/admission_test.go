@@ -48,7 +48,7 @@ func TestNodesThatNobodyExpectsAreRefused(t *testing.T) {
 		name := fmt.Sprint("pod-", i)
 		c.start(name, []string{c.addresses["a"]})
 		var answer cluster.JoinAnswer
-		err := c.nodes[name].Joiner.Caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin,
+		err := c.nodes[name].caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin,
 			cluster.JoinRequest{Name: name, Address: c.addresses[name], Nonce: "n", Levels: cluster.Understood}, &answer)
 		requireReason(t, record.Precondition, err)
 		require.ErrorContains(t, err, "add-node "+name)
@@ -93,7 +93,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 	c.start("x", []string{c.addresses["a"]})
 	c.eventually("x is a member", func() bool { return c.nodes["x"].catalog.Load() != nil })
 	c.start("y", []string{c.addresses["a"]})
-	err = c.nodes["y"].Joiner.Caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin,
+	err = c.nodes["y"].caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin,
 		cluster.JoinRequest{Name: "y", Address: c.addresses["y"], Nonce: "n", Token: token, Levels: cluster.Understood}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "was used by another node")
@@ -107,7 +107,7 @@ func TestATokenLetsNodesJoin(t *testing.T) {
 func TestAnAnnouncementIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	c := strictly(t, "a")
-	require.NoError(t, c.nodes["a"].Membership.Roll.Announce(t.Context(), "d"))
+	require.NoError(t, c.nodes["a"].roll.Announce(t.Context(), "d"))
 	require.Contains(t, c.nodes["a"].catalog.Load().Shown.Load().Announced, "d")
 	require.NoError(t, c.nodes["a"].RemoveNode(t.Context(), anyone, "d"))
 	require.Empty(t, c.nodes["a"].catalog.Load().Shown.Load().Announced)

@@ -149,7 +149,7 @@ func BenchmarkRepair(b *testing.B) {
 		require.Error(b, damage)
 		gap = longestGap(c, leader, func() {
 			begin := time.Now()
-			c.nodes[leader].owners.Repairer.FoundDamage(h, damage)
+			h.Found(damage)
 			for h.Repairs.Underway() {
 				time.Sleep(time.Millisecond)
 			}

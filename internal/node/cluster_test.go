@@ -152,7 +152,7 @@ func (c *testCluster) announce(name string) {
 		if c.strict || n.catalog.Load() == nil {
 			continue
 		}
-		if err := n.Membership.Roll.Announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
+		if err := n.roll.Announce(c.t.Context(), name); err == nil || errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
 			return
 		}
 	}
@@ -548,7 +548,7 @@ func TestALostNodeIsReplacedAndIsRefusedWhenItComesBack(t *testing.T) {
 
 	c.start("c", nil)
 	c.eventually("c hears that it was removed", func() bool {
-		return c.nodes["c"].Peers.Status.Refusal() != ""
+		return c.nodes["c"].peers.Status.Refusal() != ""
 	})
 	require.ErrorContains(t, c.nodes["c"].Ready(), "was removed from the cluster")
 }
@@ -575,7 +575,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	err = c.nodes["a"].Joiner.Caller.AskAddress(t.Context(), c.addresses["b"], peers.AskJoin, cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Nonce: "another"}, nil)
+	err = c.nodes["a"].caller.AskAddress(t.Context(), c.addresses["b"], peers.AskJoin, cluster.JoinRequest{Name: "b", Address: "127.0.0.1:1", Nonce: "another"}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "replace-node b")
 	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "b", "127.0.0.1:1")
@@ -587,7 +587,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	c.stop("b")
 	c.dirs["b"], c.addresses["b"] = "", ""
 	c.start("b", []string{c.addresses["a"]})
-	err = c.nodes["b"].Joiner.Caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin, cluster.JoinRequest{Name: "b", Address: c.addresses["b"], Nonce: "new"}, nil)
+	err = c.nodes["b"].caller.AskAddress(t.Context(), c.addresses["a"], peers.AskJoin, cluster.JoinRequest{Name: "b", Address: c.addresses["b"], Nonce: "new"}, nil)
 	requireReason(t, record.Precondition, err)
 	require.ErrorContains(t, err, "choose another --node-name")
 }
@@ -694,7 +694,7 @@ func TestAMemoryLogIsNotBegunAnewWhileAReplicaMayKnowMore(t *testing.T) {
 		return len(l.Leaving) == 2 && l.Leaving[0].Lost && l.Leaving[1].Lost
 	})
 	for range 3 {
-		waiting, err := c.nodes["a"].owners.Renewer.Renew(t.Context())
+		waiting, err := c.nodes["a"].renewer.Renew(t.Context())
 		require.NoError(t, err)
 		require.True(t, waiting)
 	}
@@ -720,7 +720,7 @@ func TestAReplicaOfAMemoryLogEndsOnlyIfNothingHasHappenedToIt(t *testing.T) {
 	}
 	h := follower.logs.Named("orders")
 	kept := func(end *cluster.Kept) cluster.Kept {
-		answer, err := follower.owners.Renewer.KeptHere(t.Context(), replicas.KeptRequest{Replicas: []replicas.KeptReplica{{Log: h.ID, Replica: h.ReplicaID, End: end}}})
+		answer, err := follower.renewer.KeptHere(t.Context(), replicas.KeptRequest{Replicas: []replicas.KeptReplica{{Log: h.ID, Replica: h.ReplicaID, End: end}}})
 		require.NoError(t, err)
 		return answer[0]
 	}
@@ -750,14 +750,14 @@ func TestANodeThatLeavesIsGoneOnlyWhenItIsLost(t *testing.T) {
 	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	a, leaving := c.nodes["a"], c.nodes["c"].me.Load().NodeID
-	isGone := func(node uint64) bool { return cluster.IsGone(a.catalog.Load().Shown.Load(), node, a.Peers.Lost) }
+	isGone := func(node uint64) bool { return cluster.IsGone(a.catalog.Load().Shown.Load(), node, a.peers.Lost) }
 	require.False(t, isGone(leaving))
 	require.NoError(t, a.catalog.Load().Change(t.Context(), func(s *cluster.State) (cluster.Change, error) {
 		node := s.Nodes[leaving]
 		node.Leaving = true
 		return cluster.Change{Node: []cluster.Node{node}}, nil
 	}))
-	c.eventually("they are connected", func() bool { return a.Reaches(leaving) })
+	c.eventually("they are connected", func() bool { return a.peers.Reaches(leaving) })
 	require.True(t, a.catalog.Load().Shown.Load().Nodes[leaving].Leaving)
 	require.False(t, isGone(leaving))
 	stopped := time.Now()

@@ -77,7 +77,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descLag, float64(lag))
 	gauge(descUsed, float64(used))
 	gauge(descSessions, float64(sessions))
-	members, _ := c.members()
+	members, _ := c.clusterAdmin.Members()
 	down := 0
 	for _, m := range members {
 		if !m.Up {

@@ -307,7 +307,7 @@ func TestDigestsAndWhoSetsAHoldBeginWithTheLevelOfTheCluster(t *testing.T) {
 	require.NoError(t, err)
 	c.eventually("all nodes know the level", func() bool {
 		for _, n := range c.nodes {
-			if n.others.Router.FeatureLevel() < cluster.DigestLevel {
+			if n.router.FeatureLevel() < cluster.DigestLevel {
 				return false
 			}
 		}

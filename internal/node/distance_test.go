@@ -321,6 +321,6 @@ func TestAppendsDoNotWaitForASlowFollower(t *testing.T) {
 		_, end, err := c.nodes["c"].logs.Named("orders").Replica.Tail().Bounds()
 		require.NoError(t, err)
 		require.Less(t, end, record.Offset(30), "the slow one is far behind")
-		require.True(t, leader.Reaches(c.nodes["c"].me.Load().NodeID), "and there")
+		require.True(t, leader.peers.Reaches(c.nodes["c"].me.Load().NodeID), "and there")
 	}, "a", "b", "c")
 }

@@ -45,11 +45,11 @@ func FuzzQuestion(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
-		reply, err := n.Joiner.Caller.Answers.Answer(ctx, from, kind, body)
+		reply, err := n.Answers.Answer(ctx, from, kind, body)
 		if err == nil {
 			require.True(t, json.Valid(reply))
 		}
-		n.Peers.Hear(from, body)
+		n.receiver.Hear(from, body)
 		var answer cluster.JoinAnswer
 		_ = peers.Unwrap(body, &answer)
 	})

@@ -79,7 +79,7 @@ func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
 	c.install(older)
 	c.start("d", []string{c.addresses["a"]})
 	c.eventually("a node that is too old to be refused", func() bool {
-		return strings.Contains(c.nodes["d"].Joiner.SeekOnce(t.Context()), "its program is too old")
+		return strings.Contains(c.nodes["d"].joiner.SeekOnce(t.Context()), "its program is too old")
 	})
 	require.False(t, c.nodes["d"].me.Load().Member())
 }
@@ -123,13 +123,13 @@ func TestANodeThatIsTooOldIsRefusedByTheOthers(t *testing.T) {
 	require.Equal(t, cluster.Understood.Max, c.healthy().Level, "a new cluster begins at the newest level")
 	a := c.nodes["a"]
 	b := c.nodes["b"]
-	hello := peer.Hello{Cluster: b.ClusterID(), Node: b.Self.PeerNode(), Levels: peer.Levels(b.options.Levels)}
+	hello := peer.Hello{Cluster: b.ClusterID(), Node: b.self.PeerNode(), Levels: peer.Levels(b.options.Levels)}
 	hello.Incarnation, hello.Known = b.incarnations.Greeting()
-	require.NoError(t, a.Peers.Admit(hello))
+	require.NoError(t, a.admission.Admit(hello))
 	hello.Levels.Min, hello.Levels.Max = 0, 0
-	require.ErrorContains(t, a.Peers.Admit(hello), "too old")
+	require.ErrorContains(t, a.admission.Admit(hello), "too old")
 	hello.Levels.Min, hello.Levels.Max = 8, 9
-	require.ErrorContains(t, a.Peers.Admit(hello), "too new")
+	require.ErrorContains(t, a.admission.Admit(hello), "too new")
 }
 
 func TestAClusterWithANodeThatIsOlderBeginsAtItsLevel(t *testing.T) {

@@ -187,9 +187,9 @@ func TestANewLeaderIsLoggedInPlainWords(t *testing.T) {
 	n.ticking.Stop() // it would log a part of them
 	for i := range replicas.NewsLines + 5 {
 		h := &hosted.Log{Calls: hosted.Calls{Name: fmt.Sprint("many-", i)}, ID: uint64(100 + i), ReplicaID: 1}
-		n.owners.News.LeaderChanged(h, core.Status{}, core.Status{Leader: 1, Leading: true, Term: 3})
+		n.leaderNews.LeaderChanged(h, core.Status{}, core.Status{Leader: 1, Leading: true, Term: 3})
 	}
-	n.owners.News.Log()
+	n.leaderNews.Log()
 	require.Equal(t, 1, said.count("the leaders of many logs have changed"))
 	require.Zero(t, said.count("log=many-"))
 	require.Zero(t, said.count("raft:"), "what Raft says is for those who debug it")
@@ -205,7 +205,7 @@ func TestARequestInTheNameOfAnotherNodeIsRefused(t *testing.T) {
 	}, "a", "d")
 	c.eventually("a forms its cluster", func() bool { return c.nodes["a"].catalog.Load() != nil })
 	ask := func(kind string, request any) error {
-		return c.nodes["d"].Joiner.Caller.AskAddress(t.Context(), c.addresses["a"], kind, request, nil)
+		return c.nodes["d"].caller.AskAddress(t.Context(), c.addresses["a"], kind, request, nil)
 	}
 	forged := func() float64 { return testutil.ToFloat64(c.nodes["a"].metrics.Forged) }
 	require.ErrorContains(t, ask(peers.AskJoin, cluster.JoinRequest{Name: "e", Address: "127.0.0.1:1", Nonce: "n"}), "that of node/d, and it asks as node/e")
@@ -223,7 +223,7 @@ func TestANodeWithANewIDAndAnOldNameIsRefused(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	a := c.nodes["a"]
 	hello := peer.Hello{Cluster: a.ClusterID(), Levels: peer.Levels(cluster.Understood), Node: peer.Node{ID: 99, Name: "b", Address: "127.0.0.1:1"}}
-	require.ErrorContains(t, a.Peers.Admit(hello), "is the name of another node")
+	require.ErrorContains(t, a.admission.Admit(hello), "is the name of another node")
 	hello.Node.Name = "e"
-	require.NoError(t, a.Peers.Admit(hello), "it may be newer than what is known here")
+	require.NoError(t, a.admission.Admit(hello), "it may be newer than what is known here")
 }

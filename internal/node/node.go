@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"net"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
@@ -29,11 +27,9 @@ import (
 )
 
 // Node hosts replicas of logs in one data directory, and is a member of a
-// cluster, or waits to become one. It puts its parts together, and starts and stops
-// them; each verb is one part's.
+// cluster, or waits to become one. It starts and stops its parts, which newNode makes; each
+// verb is a method of one part.
 type Node struct {
-	*peers.Self
-	*peers.Peers
 	*verbs.Appends
 	*verbs.Reads
 	*verbs.Sessions
@@ -44,44 +40,72 @@ type Node struct {
 	*verbs.Statuses
 	*verbs.Transfers
 	*verbs.Rights
-	*membership.Membership
+	*membership.ClusterAdmin
+	*membership.Former
+	*membership.Handovers
 	*series
+	// Answers are those to the questions of other nodes.
+	Answers *peers.Answers
 
 	options      *settings.Options
+	lock         io.Closer
 	disk         vfs.FS
-	logger       *slog.Logger
 	metrics      *metrics.Metrics
 	memory       *budget.Memory
 	me           *datadir.Me
-	catalog      *catalog.Shared // nil until the node is a member
+	catalog      *catalog.Shared
 	logs         *hosted.Logs
-	created      *datadir.ReplicaList
+	files        *datadir.Files
 	incarnations *datadir.Incarnations
-	tasks        *background.Tasks
+
+	tasks *background.Tasks
 	// ticking ends after the logs are closed: a leader that waits for a majority tells it again
 	// what was lost on the way, and resigns where there is none.
 	ticking *background.Tasks
-	files   *datadir.Files
-
-	others *peers.Others
-	owners *replicas.Owners
-	opener *replicas.Opener // of owners
-
-	finder  *verbs.Finder
-	awaiter *verbs.Awaiter
-
-	lock io.Closer
-	// beginning is held by who lets this member take part, which is done once.
-	beginning sync.Mutex
-	begun     atomic.Bool
+	slow    *background.SlowWork
 	// stopWaiting ends all waits for slow work of the disk.
 	stopWaiting  context.CancelFunc
 	stopDeciding context.CancelFunc
+
+	self      *peers.Self
+	admission *peers.Admission
+	receiver  *peers.Receiver
+	router    *peers.Router
+	mesh      *peer.Mesh
+	caller    *peers.Caller
+	space     *peers.Space
+	peers     *peers.Peers
+
+	retention       *replicas.Retention
+	leaderNews      *replicas.LeaderNews
+	opener          *replicas.Opener
+	catalogRepairer *replicas.CatalogRepairer
+	entryGiver      *replicas.EntryGiver
+	renewer         *replicas.Renewer
+	rejoin          *replicas.Rejoin
+
+	roll      *membership.Roll
+	spread    *membership.Spread
+	clock     *membership.Clock
+	joiner    *membership.Joiner
+	finder    *verbs.Finder
+	awaiter   *verbs.Awaiter
+	beginning *beginning
+
 	// ended is closed when Close is done, with endError.
 	ending   sync.Once
 	ended    chan struct{}
 	endError error
 }
+
+// Name is what the cluster calls this node, or will.
+func (n *Node) Name() string { return n.self.Name() }
+
+// ClusterID names the cluster that the node is a member of; empty: it waits.
+func (n *Node) ClusterID() string { return n.self.ClusterID() }
+
+// ServePeers takes the connections of other nodes until l is closed.
+func (n *Node) ServePeers(l net.Listener) error { return n.peers.ServePeers(l) }
 
 // Open recovers the logs of a data directory, or makes a new one, and serves
 // them. A directory that another process has open is refused.
@@ -141,126 +165,32 @@ func load(o settings.Options, lock io.Closer) (*Node, error) {
 		return nil, fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", o.DataDir, id.Name, o.Name)
 	}
 	n := newNode(o, lock, me, created, incarnations)
-	n.others.Mesh.Identify("", peer.Node{Name: n.Self.Name()})
+	n.mesh.Identify("", peer.Node{Name: n.self.Name()})
 	return n, nil
 }
 
 func (n *Node) start() error {
-	n.others.Space.Observe()
-	n.ticking.Run(n.Membership.Clock.Run)
-	n.tasks.Run(n.owners.Retention.Run)
+	n.space.Observe()
+	n.ticking.Run(n.clock.Run)
+	n.tasks.Run(n.retention.Run)
+	n.tasks.Run(n.rejoin.Watch)
 	switch {
 	case n.me.Load().Member():
 	case n.options.FormAlone:
-		if err := n.Membership.Forming.FormAlone(); err != nil {
+		if err := n.FormAlone(); err != nil {
 			return err
 		}
 	default:
-		n.tasks.Run(n.Membership.Joiner.Run)
+		n.tasks.Run(n.joiner.Run)
 		return nil
 	}
-	err := n.begin()
+	err := n.beginning.Begin()
 	var damaged *replicas.CatalogDamage
-	if errors.As(err, &damaged) && len(n.owners.CatalogRepairer.Holders()) > 0 {
-		n.tasks.Run(func(ctx context.Context) { n.owners.CatalogRepairer.Run(ctx, damaged, n.begin) })
+	if errors.As(err, &damaged) && len(n.catalogRepairer.Holders()) > 0 {
+		n.tasks.Run(func(ctx context.Context) { n.catalogRepairer.Run(ctx, damaged, n.beginning.Begin) })
 		return nil
 	}
 	return err
-}
-
-// openTimeout bounds how long a node that is alone may take to be ready.
-const openTimeout = time.Minute
-
-// begin lets a member take part. A node that is alone serves its logs when
-// begin returns; one among others does so as soon as it finds them. It may be
-// called again: until it has succeeded it continues from where it failed.
-func (n *Node) begin() (err error) {
-	n.beginning.Lock()
-	defer n.beginning.Unlock()
-	if n.begun.Load() {
-		return nil
-	}
-	me, c := n.me.Load(), n.catalog.Load()
-	if c == nil {
-		if c, err = n.opener.HostCatalog(); err != nil {
-			return err
-		}
-	}
-	host := c.Host()
-	if err := n.incarnations.Begin(); err != nil {
-		n.logger.Warn("the start of this node could not be noted", "error", err)
-	}
-	n.others.Mesh.Identify(me.ClusterID, n.Self.PeerNode())
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	err = host.Replica.AwaitReplay(ctx)
-	switch {
-	case err != nil:
-	case host.Replica.Status().SoleVoter:
-		if err := n.beginAlone(ctx); err != nil {
-			return err
-		}
-	default:
-		err = c.Learn(ctx)
-	}
-	// What is damaged is being brought back, see attendCatalog; the rest of what
-	// the catalog says follows then.
-	if err != nil && !host.Leaving.Load() && !host.Repairs.Begun.Load() {
-		return fmt.Errorf("open catalog: %w", err)
-	}
-	n.opener.Rehost()
-	n.tasks.Run(n.Membership.Follower.Run)
-	n.tasks.Run(n.owners.Renewer.Run)
-	n.tasks.Run(n.Membership.Reshaper.Run)
-	n.tasks.Run(n.Membership.Controller.Run)
-	n.tasks.Run(n.Membership.Stretching.Run)
-	n.tasks.Run(n.Peers.Query)
-	n.tasks.Run(n.others.Trips.Run)
-	n.tasks.Run(n.opener.Run)
-	if !n.options.KeepLeaders {
-		n.tasks.Run(n.Membership.Spread.Run)
-	}
-	n.tasks.Run(n.owners.Scrubber.Run)
-	n.tasks.Run(n.owners.Rejoin.Run)
-	n.begun.Store(true)
-	return nil
-}
-
-func (n *Node) beginAlone(ctx context.Context) error {
-	c := n.catalog.Load()
-	if err := c.Host().Replica.AwaitLeaderReady(ctx); err != nil {
-		return fmt.Errorf("open catalog: %w", err)
-	}
-	if err := c.Refresh(ctx); err != nil {
-		return fmt.Errorf("open catalog: %w", err)
-	}
-	if err := n.Membership.Roll.Introduce(ctx); err != nil {
-		return err
-	}
-	if refusal := n.Self.RefuseLevel(c.Shown.Load()); refusal != nil {
-		return refusal
-	}
-	if err := n.owners.Cleaner.RemoveOrphans(c.Shown.Load()); err != nil {
-		return err
-	}
-	n.opener.Rehost()
-	if _, err := n.owners.Renewer.Renew(ctx); err != nil {
-		return err
-	}
-	for _, h := range n.logs.All() {
-		if h.Unavailable.Load() != nil || h.Replica.AwaitReplay(ctx) != nil || !h.Replica.Status().SoleVoter {
-			continue
-		}
-		// A log that cannot be served is reported by Ready; the others continue.
-		err := h.Replica.AwaitLeaderReady(ctx)
-		if err == nil {
-			err = n.Membership.Reshaper.ContinueBehind(ctx, h)
-		}
-		if err != nil {
-			n.logger.Error("a log cannot be served", "log", h.Name, "error", err)
-		}
-	}
-	return nil
 }
 
 // StopDeciding ends every change of the catalog that waits for a majority of
@@ -287,16 +217,16 @@ func (n *Node) Close(ctx context.Context) error {
 }
 
 func (n *Node) close(ctx context.Context) error {
-	n.opener.Closing.Store(true)
+	n.logs.Closing.Store(true)
 	n.StopDeciding()
 	n.stopWaiting()
-	n.opener.Changing.Lock()
-	n.opener.Closed = true
-	n.opener.Changing.Unlock()
+	n.logs.Changing.Lock()
+	n.logs.Closed = true
+	n.logs.Changing.Unlock()
 	// From here nobody hosts or unhosts any more, and those who answer other
 	// nodes are not waited for with the lock held.
 	n.tasks.Stop()
-	n.opener.AwaitCatalogShown()
+	n.logs.AwaitCatalogShown()
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
@@ -318,8 +248,8 @@ func (n *Node) close(ctx context.Context) error {
 		failures = append(failures, h.Close(ctx))
 	}
 	n.ticking.Stop()
-	n.others.Mesh.Close()
-	n.owners.Slow.Running.Wait() // what hangs still uses the files
+	n.mesh.Close()
+	n.slow.Running.Wait() // what hangs still uses the files
 	failures = append(failures, n.lock.Close())
 	return errors.Join(failures...)
 }
@@ -327,9 +257,9 @@ func (n *Node) close(ctx context.Context) error {
 // Ready is nil when the node serves all its logs, or says which it does not.
 func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
-		return n.Self.NotMember()
+		return n.self.NotMember()
 	}
-	if reason := n.Peers.Status.Refusal(); reason != "" {
+	if reason := n.peers.Status.Refusal(); reason != "" {
 		return fmt.Errorf("another node refuses this one: %s", reason)
 	}
 	for _, h := range n.logs.All() {
@@ -348,7 +278,7 @@ func (n *Node) Ready() error {
 
 // Warnings are what an operator should know of a node that serves all its logs.
 func (n *Node) Warnings() (all []string) {
-	if full := n.others.Space.Problem(); full != "" {
+	if full := n.space.Problem(); full != "" {
 		all = append(all, "this node: "+full)
 	}
 	return all

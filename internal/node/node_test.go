@@ -424,7 +424,7 @@ func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	c := n.catalog.Load()
-	require.NoError(t, n.created.Lose())
+	require.NoError(t, n.files.Created.Lose())
 	disk.broken.Store(true)
 	c.Current.Store(false)
 	require.ErrorIs(t, c.Refresh(t.Context()), errBroken)
@@ -432,7 +432,7 @@ func TestAListOfReplicasThatCouldNotBeSettledIsSettledByTheNextLook(t *testing.T
 	disk.broken.Store(false)
 	require.NoError(t, c.Refresh(t.Context()))
 	require.True(t, c.Current.Load())
-	require.False(t, n.created.Has(1000))
+	require.False(t, n.files.Created.Has(1000))
 }
 
 // listDisk does not write replicas.json while it is broken.

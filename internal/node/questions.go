@@ -13,61 +13,57 @@ import (
 )
 
 // register names for each question of another node the part that answers.
-func (n *Node) register(a *peers.Answers) {
-	a.ToAnybody = map[string]peers.Answer{
-		peers.AskWho: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Self.Candidate(), nil },
-		peers.AskForm: peers.AnswerTo(func(ctx context.Context, q membership.FormRequest) (any, error) {
-			return n.Membership.Forming.FormFor(ctx, q)
-		}),
-		peers.AskJoin: peers.AnswerTo(func(ctx context.Context, q cluster.JoinRequest) (any, error) {
-			if err := n.provedToBe(ctx, q.Name); err != nil {
-				return nil, err
-			}
-			return n.Membership.Roll.TakeIn(ctx, q)
-		}),
-		peers.AskInvite: peers.AnswerTo(func(_ context.Context, q membership.Invitation) (any, error) {
-			return nil, n.Membership.Joiner.Invited(q)
-		}),
-		peers.AskRenewCatalog: peers.AnswerTo(func(ctx context.Context, q replicas.RenewCatalogRequest) (any, error) {
-			if err := n.provedToBe(ctx, q.Name); err != nil {
-				return nil, err
-			}
-			return n.owners.CatalogRepairer.Give(ctx, q)
-		}),
-		peers.AskEntries: func(ctx context.Context, from peer.NodeID, request []byte) (any, error) {
-			if from == 0 && !n.owners.CatalogRepairer.Allows(request) {
-				return nil, n.Self.NotMember()
-			}
-			if refusal := a.RefuseNonMember(ctx, from); refusal != nil {
-				return nil, refusal
-			}
-			return peers.AnswerTo(func(ctx context.Context, q replicas.EntriesRequest) (any, error) {
-				return n.owners.Entries.Give(ctx, q)
-			})(ctx, from, request)
-		},
-	}
-	a.ToMembers = map[string]peers.Answer{
-		peers.AskCatalogAppend: peers.AnswerTo(func(ctx context.Context, q catalog.CatalogAppend) (any, error) {
-			return nil, n.catalog.Load().AppendAt(ctx, q.End, q.Values)
-		}),
-		peers.AskTransfer: peers.AnswerTo(func(ctx context.Context, q peers.TransferRequest) (any, error) {
-			return nil, n.Transfers.TransferHere(ctx, q)
-		}),
-		peers.AskReady: peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
-			return nil, n.awaiter.AwaitLog(ctx, log, false)
-		}),
-		peers.AskLed: peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
-			return nil, n.awaiter.AwaitLog(ctx, log, true)
-		}),
-		peers.AskConfigured: peers.AnswerTo(func(ctx context.Context, q peers.ConfiguredRequest) (any, error) {
-			return nil, n.awaiter.AwaitConfigured(ctx, q)
-		}),
-		peers.AskStatus: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Statuses.OwnStatus(), nil },
-		peers.AskKept: peers.AnswerTo(func(ctx context.Context, q replicas.KeptRequest) (any, error) {
-			return n.owners.Renewer.KeptHere(ctx, q)
-		}),
-		peers.AskLeads: func(context.Context, peer.NodeID, []byte) (any, error) { return n.Membership.Spread.Own(), nil },
-	}
+func (n *Node) register() {
+	n.Answers.ToAnybody(peers.AskWho, func(context.Context, peer.NodeID, []byte) (any, error) { return n.self.Candidate(), nil })
+	n.Answers.ToAnybody(peers.AskForm, peers.AnswerTo(func(ctx context.Context, q membership.FormRequest) (any, error) {
+		return n.FormFor(ctx, q)
+	}))
+	n.Answers.ToAnybody(peers.AskJoin, peers.AnswerTo(func(ctx context.Context, q cluster.JoinRequest) (any, error) {
+		if err := n.provedToBe(ctx, q.Name); err != nil {
+			return nil, err
+		}
+		return n.roll.TakeIn(ctx, q)
+	}))
+	n.Answers.ToAnybody(peers.AskInvite, peers.AnswerTo(func(_ context.Context, q membership.Invitation) (any, error) {
+		return nil, n.joiner.Invited(q)
+	}))
+	n.Answers.ToAnybody(peers.AskRenewCatalog, peers.AnswerTo(func(ctx context.Context, q replicas.RenewCatalogRequest) (any, error) {
+		if err := n.provedToBe(ctx, q.Name); err != nil {
+			return nil, err
+		}
+		return n.catalogRepairer.Give(ctx, q)
+	}))
+	n.Answers.ToAnybody(peers.AskEntries, func(ctx context.Context, from peer.NodeID, request []byte) (any, error) {
+		if from == 0 && !n.catalogRepairer.Allows(request) {
+			return nil, n.self.NotMember()
+		}
+		if refusal := n.Answers.RefuseNonMember(ctx, from); refusal != nil {
+			return nil, refusal
+		}
+		return peers.AnswerTo(func(ctx context.Context, q replicas.EntriesRequest) (any, error) {
+			return n.entryGiver.Give(ctx, q)
+		})(ctx, from, request)
+	})
+	n.Answers.ToMembers(peers.AskCatalogAppend, peers.AnswerTo(func(ctx context.Context, q catalog.CatalogAppend) (any, error) {
+		return nil, n.catalog.Load().AppendAt(ctx, q.End, q.Values)
+	}))
+	n.Answers.ToMembers(peers.AskTransfer, peers.AnswerTo(func(ctx context.Context, q peers.TransferRequest) (any, error) {
+		return nil, n.TransferHere(ctx, q)
+	}))
+	n.Answers.ToMembers(peers.AskReady, peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
+		return nil, n.awaiter.AwaitLog(ctx, log, false)
+	}))
+	n.Answers.ToMembers(peers.AskLed, peers.AnswerTo(func(ctx context.Context, log string) (any, error) {
+		return nil, n.awaiter.AwaitLog(ctx, log, true)
+	}))
+	n.Answers.ToMembers(peers.AskConfigured, peers.AnswerTo(func(ctx context.Context, q peers.ConfiguredRequest) (any, error) {
+		return nil, n.awaiter.AwaitConfigured(ctx, q)
+	}))
+	n.Answers.ToMembers(peers.AskStatus, func(context.Context, peer.NodeID, []byte) (any, error) { return n.OwnStatus(), nil })
+	n.Answers.ToMembers(peers.AskKept, peers.AnswerTo(func(ctx context.Context, q replicas.KeptRequest) (any, error) {
+		return n.renewer.KeptHere(ctx, q)
+	}))
+	n.Answers.ToMembers(peers.AskLeads, func(context.Context, peer.NodeID, []byte) (any, error) { return n.spread.Own(), nil })
 }
 
 // provedToBe refuses a request in the name of a node whose connection proves another

@@ -88,7 +88,7 @@ func TestAReplicaWhoseFilesAreGoneComesBackUnderANewId(t *testing.T) {
 	c.start("c", nil)
 	c.renewed("c", "orders", before)
 	c.sameOn("orders", numbered(0, 10))
-	c.eventually("the list of replicas does not grow for ever", func() bool { return !c.nodes["c"].created.Has(before) })
+	c.eventually("the list of replicas does not grow for ever", func() bool { return !c.nodes["c"].files.Created.Has(before) })
 }
 
 func TestARenewalGoesOnWhereACrashInterruptedIt(t *testing.T) {
@@ -151,7 +151,7 @@ func TestNothingIsMadeFromNothingByAnOldStateOfTheCatalog(t *testing.T) {
 	})
 	n.opener.Rehost()
 	require.Nil(t, n.logs.Named("orders"), "nobody has said yet that this is the newest state")
-	require.False(t, n.created.Has(id))
+	require.False(t, n.files.Created.Has(id))
 	for _, name := range []string{"a", "b"} {
 		c.start(name, nil)
 	}
@@ -395,7 +395,7 @@ func TestALogThatIsThereIsNotMadeAnewBecauseAListDoesNotNameIt(t *testing.T) {
 		n = open(t, dir)
 		require.Equal(t, []string{"0:one"}, read(t, n, "orders", everything))
 		h := n.logs.Named("orders")
-		require.True(t, n.created.Has(h.ReplicaID))
+		require.True(t, n.files.Created.Has(h.ReplicaID))
 		require.NoError(t, n.Close(t.Context()))
 	}
 }
@@ -485,7 +485,7 @@ func TestARunningReplicaWhoseNewestSegmentCannotBeReadIsRepaired(t *testing.T) {
 	disk.file(slices.Max(files)).Store(4096 + 200)
 	damage := firstDamage(h)
 	require.Error(t, damage)
-	c.nodes[leader].owners.Repairer.FoundDamage(h, damage)
+	h.Found(damage)
 	c.eventually("it is repaired", func() bool {
 		c.append("orders", "more")
 		return len(kept(t, dir)) > 0

@@ -135,7 +135,7 @@ func TestReplicasAreSpreadOntoNewNodes(t *testing.T) {
 	c.eventually("a reaches the new ones", func() bool {
 		left, err := c.nodes["a"].Rebalance(t.Context(), anyone)
 		require.NoError(t, err)
-		return left > 0 && c.nodes["a"].Reaches(4) && c.nodes["a"].Reaches(5)
+		return left > 0 && c.nodes["a"].peers.Reaches(4) && c.nodes["a"].peers.Reaches(5)
 	})
 	c.eventually("nothing is left to move", func() bool {
 		left, err := c.nodes["a"].Rebalance(t.Context(), anyone)
@@ -211,9 +211,9 @@ func TestANodeCannotSpeakForTheReplicaOfAnother(t *testing.T) {
 	dropped := func() float64 { return testutil.ToFloat64(a.metrics.Forged) }
 
 	before := dropped()
-	a.others.Router.Deliver(b, l.ID, here, message)
+	a.receiver.Deliver(b, l.ID, here, message)
 	require.Equal(t, before, dropped(), "it is b's")
-	a.others.Router.Deliver(other, l.ID, here, message)
+	a.receiver.Deliver(other, l.ID, here, message)
 	require.Equal(t, before+1, dropped(), "c asks for a vote for b's replica")
 }
 

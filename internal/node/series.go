@@ -16,14 +16,23 @@ import (
 
 // series gives the metrics of a node.
 type series struct {
-	metrics   *metrics.Metrics
-	memory    *budget.Memory
-	logs      *hosted.Logs
-	members   func() (members []membership.Member, self uint64)
-	space     *peers.Space
-	statuses  *verbs.Statuses
-	describer *verbs.Describer
-	holds     *verbs.Holds
+	metrics      *metrics.Metrics
+	memory       *budget.Memory
+	logs         *hosted.Logs
+	space        *peers.Space
+	clusterAdmin *membership.ClusterAdmin
+	statuses     *verbs.Statuses
+	describer    *verbs.Describer
+	holds        *verbs.Holds
+}
+
+func newSeries(
+	metrics *metrics.Metrics, memory *budget.Memory, logs *hosted.Logs, space *peers.Space, clusterAdmin *membership.ClusterAdmin,
+	statuses *verbs.Statuses, describer *verbs.Describer, holds *verbs.Holds,
+) *series {
+	return &series{
+		metrics: metrics, memory: memory, logs: logs, space: space, clusterAdmin: clusterAdmin, statuses: statuses, describer: describer, holds: holds,
+	}
 }
 
 // Metrics of the node, for a Prometheus registry.

@@ -109,13 +109,12 @@ func throughSegment(t *testing.T, e segment.Entry) []byte {
 }
 
 func throughRepair(t *testing.T, e segment.Entry) []byte {
-	answers := peers.Answers{ToAnybody: map[string]peers.Answer{
-		peers.AskEntries: peers.AnswerTo(func(_ context.Context, q replicas.EntriesRequest) (any, error) {
-			a := replicas.EntriesAnswer{Entries: []replicas.StoredEntry{{Index: e.Index, Term: e.Term, CRC: e.CRC, Payload: e.Payload}}}
-			a.Detach()
-			return a, nil
-		}),
-	}}
+	answers := peers.NewAnswers(nil, nil)
+	answers.ToAnybody(peers.AskEntries, peers.AnswerTo(func(_ context.Context, q replicas.EntriesRequest) (any, error) {
+		a := replicas.EntriesAnswer{Entries: []replicas.StoredEntry{{Index: e.Index, Term: e.Term, CRC: e.CRC, Payload: e.Payload}}}
+		a.Detach()
+		return a, nil
+	}))
 	request, err := json.Marshal(replicas.EntriesRequest{Bytes: true})
 	require.NoError(t, err)
 	answered, err := answers.Answer(t.Context(), 2, peers.AskEntries, request)

@@ -98,7 +98,7 @@ func TestALogWhoseFilesTakeForEverToOpenHoldsNothingElseUp(t *testing.T) {
 		err := c.nodes["c"].Ready()
 		return err != nil && contains(err, "the disk has not answered")
 	})
-	require.True(t, c.nodes["c"].Spread.Own().Unfit)
+	require.True(t, c.nodes["c"].spread.Own().Unfit)
 	_, err := c.createLog("a", "more", settings.Config{})
 	require.NoError(t, err)
 	c.eventually("a new log runs", func() bool { return c.runsOn("c", "more") })
@@ -186,7 +186,7 @@ func TestACatalogThatTakesForEverToOpenHoldsNothingElseUp(t *testing.T) {
 	t.Parallel()
 	c, disk := hangingCluster(t, time.Hour)
 	n := c.nodes["c"]
-	require.True(t, n.owners.Repairer.Shut(n.catalog.Load().Host()))
+	require.NoError(t, n.catalog.Load().Host().Close(t.Context()))
 	disk.hangs.Store(new("/logs/0/"))
 	disk.hang.Lock()
 	works := sync.OnceFunc(disk.hang.Unlock)
@@ -195,9 +195,9 @@ func TestACatalogThatTakesForEverToOpenHoldsNothingElseUp(t *testing.T) {
 	go func() { restarted <- n.opener.RestartCatalog() }()
 	c.eventually("the disk hangs", func() bool { return disk.waiting.Load() > 0 })
 	c.eventually("logs can be opened and closed", func() bool {
-		free := n.opener.Changing.TryLock()
+		free := n.logs.Changing.TryLock()
 		if free {
-			n.opener.Changing.Unlock()
+			n.logs.Changing.Unlock()
 		}
 		return free
 	})

@@ -41,7 +41,7 @@ func TestANodeWhoseDiskHangsHandsOverSaysSoAndCloses(t *testing.T) {
 		err := n.Ready()
 		return err != nil && contains(err, "has not finished a write")
 	})
-	require.True(t, n.Spread.Own().Unfit, "it is given no logs to lead")
+	require.True(t, n.spread.Own().Unfit, "it is given no logs to lead")
 	c.eventually("the status says so", func() bool {
 		status, err := c.nodes[c.leader("orders", stalled)].ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)

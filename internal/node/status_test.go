@@ -70,24 +70,24 @@ func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 	n.me.Store(&datadir.Identity{NodeID: 3, Seeds: []cluster.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}})
 	n.catalog.Store(n.opener.NewCatalog(nil))
 	for range 3 {
-		n.Peers.RefusedBy(a, "node 3 was removed")
-		n.Peers.RefusedBy(b, "no node with id 3 is known here")
+		n.admission.RefusedBy(a, "node 3 was removed")
+		n.admission.RefusedBy(b, "no node with id 3 is known here")
 	}
 	require.Equal(t, 2, said.count("another node refuses this one"))
-	n.Peers.RefusedBy(b, "node 3 was removed")
+	n.admission.RefusedBy(b, "node 3 was removed")
 	require.Equal(t, 3, said.count("another node refuses this one"))
 	require.ErrorContains(t, n.Ready(), "was removed")
 
-	n.Peers.Status.Changed(a.ID, true)
-	require.Empty(t, n.Peers.Status.Refusal())
-	n.Peers.Status.Changed(a.ID, false)
-	n.Peers.RefusedBy(a, "node 3 was removed")
+	n.peers.Status.Changed(a.ID, true)
+	require.Empty(t, n.peers.Status.Refusal())
+	n.peers.Status.Changed(a.ID, false)
+	n.admission.RefusedBy(a, "node 3 was removed")
 	require.Equal(t, 4, said.count("another node refuses this one"), "there was a connection in between")
 
 	for id := range uint64(1000) {
-		n.Peers.RefusedBy(peer.Node{ID: 100 + id}, "another cluster")
+		n.admission.RefusedBy(peer.Node{ID: 100 + id}, "another cluster")
 	}
-	require.Len(t, n.Peers.Status.ByID, 3, "what unknown peers say is remembered once")
+	require.Len(t, n.peers.Status.ByID, 3, "what unknown peers say is remembered once")
 }
 
 // A node without a replica said "0 0 0" and that nothing is wrong.

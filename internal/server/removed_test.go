@@ -95,7 +95,7 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 	}
 	ask, err := json.Marshal("orders")
 	require.NoError(t, err)
-	answers := stays.node.Joiner.Caller.Answers
+	answers := stays.node.Answers
 	_, err = answers.Answer(t.Context(), id, peers.AskStatus, ask)
 	require.NoError(t, err)
 	entries := []byte(`{"log":0}`)

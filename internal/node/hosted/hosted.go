@@ -36,7 +36,7 @@ type Log struct {
 	// Unavailable is why the log has not been served since it was opened or its
 	// files turned out to be damaged; nil for one that is.
 	Unavailable atomic.Pointer[record.Refusal]
-	// Forgot: the replica must not speak any more, see renewal.go.
+	// Forgot: the replica must not speak any more, see package replicas, Renewer.
 	Forgot bool
 	// Unopened is why the files could not be opened, though nothing says that they
 	// are damaged; nil for a log that was.

@@ -2,14 +2,24 @@ package hosted
 
 import (
 	"maps"
+	"sync"
 	"sync/atomic"
 )
 
 // Logs are the logs that this node hosts. The maps are replaced as a whole when
-// one comes or goes, so that the append path takes no lock; Opener.Changing is held then.
+// one comes or goes, so that the append path takes no lock; Changing is held then.
 type Logs struct {
 	names   atomic.Pointer[map[string]*Log]
 	numbers atomic.Pointer[map[uint64]*Log] // by id
+
+	// Changing is held by whoever hosts, unhosts or closes logs.
+	Changing sync.Mutex
+	Closed   bool // nothing is hosted any more; Changing guards it
+	// CatalogOpening is held while the catalog is opened and until it is shown. Who
+	// holds it may take Changing.
+	CatalogOpening sync.Mutex
+	// Closing is set before Changing could be had.
+	Closing atomic.Bool
 }
 
 // NewLogs returns an empty list.
@@ -17,6 +27,19 @@ func NewLogs() *Logs {
 	l := &Logs{}
 	l.show(map[string]*Log{})
 	return l
+}
+
+// AwaitShown returns when a log that is being opened, which may prove damaged
+// while it is, has been shown to others.
+func (l *Logs) AwaitShown() {
+	l.Changing.Lock()
+	defer l.Changing.Unlock()
+}
+
+// AwaitCatalogShown is AwaitShown for the catalog.
+func (l *Logs) AwaitCatalogShown() {
+	l.CatalogOpening.Lock()
+	defer l.CatalogOpening.Unlock()
 }
 
 // All must not be changed.

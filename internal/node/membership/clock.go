@@ -10,15 +10,21 @@ import (
 	"strandline.dev/internal/replica/core"
 )
 
-// clock ticks the replicas of a node, and looks at the disk once a second.
-type clock struct {
-	logs  *hosted.Logs
-	peers *peers.Peers
-	space *peers.Space
-	news  *replicas.LeaderNews
+// Clock ticks the replicas of a node, and looks at the disk once a second.
+type Clock struct {
+	logs       *hosted.Logs
+	peers      *peers.Peers
+	space      *peers.Space
+	leaderNews *replicas.LeaderNews
 }
 
-func (c *clock) Run(ctx context.Context) {
+// NewClock returns a clock that does not tick yet.
+func NewClock(logs *hosted.Logs, peers *peers.Peers, space *peers.Space, leaderNews *replicas.LeaderNews) *Clock {
+	return &Clock{logs: logs, peers: peers, space: space, leaderNews: leaderNews}
+}
+
+// Run ticks until ctx ends.
+func (c *Clock) Run(ctx context.Context) {
 	tick := time.NewTicker(core.TickMillis * time.Millisecond)
 	defer tick.Stop()
 	for ticks := 0; ; {
@@ -37,7 +43,7 @@ func (c *clock) Run(ctx context.Context) {
 			c.space.Watch()
 			c.peers.Gossip()
 			c.space.SetRooms()
-			c.news.Log()
+			c.leaderNews.Log()
 		}
 	}
 }

@@ -11,15 +11,20 @@ import (
 	"strandline.dev/internal/node/peers"
 )
 
-// controller carries out what is due in the cluster, on the node that leads the
+// Controller carries out what is due in the cluster, on the node that leads the
 // catalog. What that is, cluster.Due decides.
-type controller struct {
+type Controller struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
-	peers   *peers.Peers
 	due     *background.Bell
+	peers   *peers.Peers
 	// quiet is what nothing was due for. It belongs to run.
 	quiet sight
+}
+
+// NewController returns a Controller that looks whenever due rings, and at intervals.
+func NewController(logger *slog.Logger, catalog *catalog.Shared, due *background.Bell, peers *peers.Peers) *Controller {
+	return &Controller{logger: logger, catalog: catalog, due: due, peers: peers}
 }
 
 // sight is what the controller sees at one moment: all that a decision rests on.
@@ -29,7 +34,7 @@ type sight struct {
 }
 
 // Run looks for what is due until ctx ends.
-func (c *controller) Run(ctx context.Context) {
+func (c *Controller) Run(ctx context.Context) {
 	for looks := c.due.Looks(); looks.Next(ctx); {
 		catalog := c.catalog.Load()
 		if host := catalog.Host(); host.Ended() != nil || !host.Replica.Status().Leading {
@@ -59,7 +64,7 @@ func (c *controller) Run(ctx context.Context) {
 }
 
 // look sees which nodes can be reached.
-func (c *controller) look(state *cluster.State) sight {
+func (c *Controller) look(state *cluster.State) sight {
 	now := sight{state: state}
 	for _, n := range state.Members() {
 		switch {

@@ -13,8 +13,8 @@ import (
 	"strandline.dev/internal/node/replicas"
 )
 
-// follower folds changes of the catalog as they become known.
-type follower struct {
+// Follower folds changes of the catalog as they become known.
+type Follower struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
 	peers   *peers.Peers
@@ -22,8 +22,16 @@ type follower struct {
 	cleaner *replicas.Cleaner
 }
 
-// followCatalog folds changes as they become known and hosts what they say.
-func (f *follower) Run(ctx context.Context) {
+// NewFollower returns a Follower that calls opener after each change, and cleaner once the newest
+// state is known.
+func NewFollower(
+	logger *slog.Logger, catalog *catalog.Shared, peers *peers.Peers, opener *replicas.Opener, cleaner *replicas.Cleaner,
+) *Follower {
+	return &Follower{logger: logger, catalog: catalog, peers: peers, opener: opener, cleaner: cleaner}
+}
+
+// Run folds changes as they become known and hosts what they say.
+func (f *Follower) Run(ctx context.Context) {
 	c := f.catalog.Load()
 	clean := false
 	for {

@@ -5,49 +5,42 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/node/background"
-	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/peers"
-	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
 )
 
-// former forms a new cluster.
-type former struct {
+// Former forms a new cluster.
+type Former struct {
 	logger  *slog.Logger
 	options *settings.Options
 	me      *datadir.Me
-	catalog *catalog.Shared
+	logs    *hosted.Logs
 	self    *peers.Self
-	peers   *peers.Peers
 	caller  *peers.Caller
-	opener  *replicas.Opener
-	joiner  *joiner
-	begin   func() error
+	roll    *Roll
+	joiner  *Joiner
+	member  beginner
 	forming chan struct{} // full: a cluster is being formed here
-	// understood are the levels of the peers that this node has formed a cluster with.
-	understood []cluster.Levels
 }
 
-// firstLevel is the feature level at which the cluster of this node begins: the lowest if
-// the process that has formed it is gone.
-func (f *former) firstLevel() int {
-	switch {
-	case len(f.options.Peers) == 0:
-		return f.options.Levels.Max
-	case f.understood == nil:
-		return f.options.Levels.Min
+// NewFormer returns a Former that makes this node a member with joiner, and then calls member.Begin.
+func NewFormer(
+	options *settings.Options, logger *slog.Logger, me *datadir.Me, logs *hosted.Logs, self *peers.Self, caller *peers.Caller,
+	roll *Roll, joiner *Joiner, member beginner,
+) *Former {
+	return &Former{
+		options: options, logger: logger, me: me, logs: logs, self: self, caller: caller, roll: roll, joiner: joiner, member: member,
+		forming: make(chan struct{}, 1),
 	}
-	return cluster.FirstLevel(f.understood)
 }
 
 // Formation is the outcome of InitCluster.
@@ -72,7 +65,7 @@ const formTime = 15 * time.Second
 // may be asked of any of them, of several at once, and again: there is one
 // cluster at the end. Only the peer with the lowest name forms it, see
 // cluster.FormerOf; the others pass the call on.
-func (f *former) InitCluster(ctx context.Context, _ verbs.Caller) (Formation, error) {
+func (f *Former) InitCluster(ctx context.Context, _ verbs.Caller) (Formation, error) {
 	if me := f.me.Load(); me.Member() {
 		return Formation{ClusterID: me.ClusterID, Existed: true}, nil
 	}
@@ -106,7 +99,7 @@ func passed(err error, former, address string) error {
 }
 
 // FormFor is form for another peer.
-func (f *former) FormFor(ctx context.Context, q FormRequest) (Formation, error) {
+func (f *Former) FormFor(ctx context.Context, q FormRequest) (Formation, error) {
 	me := f.self.Candidate()
 	if me.Cluster != "" {
 		return Formation{ClusterID: me.Cluster, Existed: true}, nil
@@ -123,7 +116,7 @@ func (f *former) FormFor(ctx context.Context, q FormRequest) (Formation, error) 
 }
 
 // form forms the cluster unless it is there, and waits for the others.
-func (f *former) form(ctx context.Context) (Formation, error) {
+func (f *Former) form(ctx context.Context) (Formation, error) {
 	// One at a time: what the others say of themselves must hold until then.
 	select {
 	case f.forming <- struct{}{}:
@@ -133,38 +126,39 @@ func (f *former) form(ctx context.Context) (Formation, error) {
 	defer func() { <-f.forming }()
 	existed := f.me.Load().Member()
 	if !existed {
-		var err error
-		if f.understood, err = f.askPeers(ctx); err != nil {
+		understood, err := f.askPeers(ctx)
+		if err != nil {
 			return Formation{}, err
 		}
+		f.roll.formedWith(understood)
 		if err := f.formHere(); err != nil {
 			return Formation{}, err
 		}
 		f.askPeersToJoin(ctx)
 	}
 	formed := Formation{ClusterID: f.me.Load().ClusterID, Existed: existed}
-	formed.Missing = f.awaitMembers(ctx, f.self.Candidate().Peers)
+	formed.Missing = f.roll.awaitMembers(ctx, f.self.Candidate().Peers)
 	return formed, nil
 }
 
 // formHere makes this node the first of a new cluster.
-func (f *former) formHere() error {
-	f.opener.Changing.Lock()
-	if f.opener.Closed || f.me.Load().Member() {
-		f.opener.Changing.Unlock()
+func (f *Former) formHere() error {
+	f.logs.Changing.Lock()
+	if f.logs.Closed || f.me.Load().Member() {
+		f.logs.Changing.Unlock()
 		return record.Refuse(record.Busy, "this node has joined a cluster meanwhile, or is shutting down")
 	}
 	err := f.FormAlone()
-	f.opener.Changing.Unlock()
+	f.logs.Changing.Unlock()
 	if err != nil {
 		return err
 	}
-	return f.begin()
+	return f.member.Begin()
 }
 
 // askPeers asks all peers whether they agree to be in a cluster with this one, and returns
 // the feature levels that they understand, and this one.
-func (f *former) askPeers(ctx context.Context) ([]cluster.Levels, error) {
+func (f *Former) askPeers(ctx context.Context) ([]cluster.Levels, error) {
 	me := f.self.Candidate()
 	understood := []cluster.Levels{me.Levels}
 	for name, address := range f.options.Peers {
@@ -187,7 +181,7 @@ func (f *former) askPeers(ctx context.Context) ([]cluster.Levels, error) {
 }
 
 // FormAlone makes a new data directory the first node of a new cluster.
-func (f *former) FormAlone() error {
+func (f *Former) FormAlone() error {
 	id := datadir.Identity{
 		Format: datadir.FormatVersion, ClusterID: rand.Text(), NodeID: 1, Name: f.options.Name,
 		CatalogReplica: 1, CatalogVoters: []uint64{1},
@@ -195,35 +189,8 @@ func (f *former) FormAlone() error {
 	return f.joiner.becomeMember(id)
 }
 
-// awaitMembers waits until nodes are members and the catalog has the voters that
-// it should have. It returns the names of those that have not come in time.
-func (f *former) awaitMembers(ctx context.Context, names []string) (missing []string) {
-	ctx, cancel := context.WithTimeout(ctx, formTime)
-	defer cancel()
-	c := f.catalog.Load()
-	view := cluster.View{Alive: f.peers.Reaches, Lost: func(uint64) bool { return false }}
-	for {
-		state := c.Shown.Load()
-		connected := true
-		missing = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			node, member := state.Named(name)
-			connected = connected && f.peers.Reaches(node.ID)
-			return member
-		})
-		voters, _ := cluster.CatalogMembers(state)
-		now := c.Host().Replica.Status()
-		settled := connected && len(cluster.Due(state, view)) == 0 && len(now.Voters) == len(voters) && len(now.Outgoing) == 0
-		if len(missing) == 0 && settled {
-			return nil
-		}
-		if background.Pause(ctx, background.LookSoon); ctx.Err() != nil {
-			return missing
-		}
-	}
-}
-
 // askPeersToJoin has those that wait ask at once whether they are members.
-func (f *former) askPeersToJoin(ctx context.Context) {
+func (f *Former) askPeersToJoin(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var asking sync.WaitGroup

@@ -16,9 +16,14 @@ import (
 type Handovers struct {
 	logger *slog.Logger
 	logs   *hosted.Logs
-	spread *leaderSpread
+	spread *Spread
 	// drained paces the handovers of each log while this node is drained; the reshaper's own.
 	drained map[uint64]*background.Backoff
+}
+
+// NewHandovers returns a Handovers that tells spread when this node is to lead nothing any more.
+func NewHandovers(logger *slog.Logger, logs *hosted.Logs, spread *Spread) *Handovers {
+	return &Handovers{logger: logger, logs: logs, spread: spread}
 }
 
 // longestPause lies at most between two handovers of a log that keeps coming back.
@@ -57,11 +62,11 @@ func (ho *Handovers) handOver(ctx context.Context, led []*hosted.Log, level slog
 	handing.Wait()
 }
 
-// Drain lets other nodes lead the logs that this one leads, if it is drained. It is called
+// drain lets other nodes lead the logs that this one leads, if it is drained. It is called
 // again as long as this node runs, which may be elected again. Pauses after handovers of a log
 // double until the drain ends, because the other node may have a reason not to lead either,
 // such as a slow disk, and the log would go to and fro.
-func (ho *Handovers) Drain(ctx context.Context, state *cluster.State, me uint64) {
+func (ho *Handovers) drain(ctx context.Context, state *cluster.State, me uint64) {
 	if !state.Nodes[me].Drained {
 		ho.drained = nil
 		return

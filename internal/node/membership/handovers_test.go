@@ -13,9 +13,9 @@ import (
 func TestTheEndOfADrainForgetsItsPauses(t *testing.T) {
 	ho := &Handovers{logs: hosted.NewLogs(), drained: map[uint64]*background.Backoff{7: {}}}
 	state := &cluster.State{Nodes: map[uint64]cluster.Node{1: {ID: 1, Drained: true}}}
-	ho.Drain(t.Context(), state, 1)
+	ho.drain(t.Context(), state, 1)
 	require.Len(t, ho.drained, 1)
 	state.Nodes[1] = cluster.Node{ID: 1}
-	ho.Drain(t.Context(), state, 1)
+	ho.drain(t.Context(), state, 1)
 	require.Empty(t, ho.drained)
 }

@@ -17,8 +17,8 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/peers"
-	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
@@ -30,19 +30,32 @@ import (
 // been given whom to ask by its options or by AddNode. The catalog gives it an
 // id and a replica of log 0, with which it begins.
 
-// joiner makes this node a member of a cluster.
-type joiner struct {
+// Joiner makes this node a member of a cluster.
+type Joiner struct {
 	options *settings.Options
 	disk    vfs.FS
 	logger  *slog.Logger
 	me      *datadir.Me
+	logs    *hosted.Logs
 	files   *datadir.Files
-	Caller  *peers.Caller
-	opener  *replicas.Opener
-	begin   func() error
+	caller  *peers.Caller
+	member  beginner
 	// invitation is that of an operator, see AddNode; nil: there is none.
 	invitation atomic.Pointer[Invitation]
 	asked      chan struct{} // full: to ask now whether this node may join
+}
+
+// beginner starts what runs on a member. It is an interface so that the Joiner and the Former,
+// which make the node a member, need not know all of that.
+type beginner interface{ Begin() error }
+
+// NewJoiner returns a Joiner that asks other nodes to admit this one, and then calls member.Begin.
+func NewJoiner(
+	options *settings.Options, disk vfs.FS, logger *slog.Logger, me *datadir.Me, logs *hosted.Logs, files *datadir.Files, caller *peers.Caller, member beginner,
+) *Joiner {
+	return &Joiner{
+		options: options, disk: disk, logger: logger, me: me, logs: logs, files: files, caller: caller, member: member, asked: make(chan struct{}, 1),
+	}
 }
 
 // Times of joining.
@@ -60,7 +73,7 @@ type Invitation struct {
 
 // becomeMember makes what a member begins with. node.json comes last: a crash
 // before it leaves a node that is no member, and an empty catalog.
-func (j *joiner) becomeMember(id datadir.Identity) error {
+func (j *Joiner) becomeMember(id datadir.Identity) error {
 	if err := j.refuseLeftovers(); err != nil {
 		return err
 	}
@@ -81,7 +94,7 @@ func (j *joiner) becomeMember(id datadir.Identity) error {
 
 // refuseLeftovers keeps a data directory that has lost its node.json from being
 // taken for a new one.
-func (j *joiner) refuseLeftovers() error {
+func (j *Joiner) refuseLeftovers() error {
 	logs, err := j.disk.ListDirs(j.files.LogsDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -98,7 +111,7 @@ func (j *joiner) refuseLeftovers() error {
 // nonce distinguishes this node from others of its name until it is a member. It
 // outlives the process, so that a node which was admitted and has not heard so is
 // not taken for another one.
-func (j *joiner) nonce() (string, error) {
+func (j *Joiner) nonce() (string, error) {
 	path := filepath.Join(j.options.DataDir, "nonce")
 	data, err := j.disk.ReadFile(path)
 	switch {
@@ -111,8 +124,8 @@ func (j *joiner) nonce() (string, error) {
 	return nonce, datadir.SaveJSON(j.disk, path, nonce)
 }
 
-// seek asks to be taken in until this node is a member.
-func (j *joiner) Run(ctx context.Context) {
+// Run asks to be taken in until this node is a member.
+func (j *Joiner) Run(ctx context.Context) {
 	logged := ""
 	for ctx.Err() == nil {
 		reason := j.SeekOnce(ctx)
@@ -135,9 +148,9 @@ func (j *joiner) Run(ctx context.Context) {
 }
 
 // beginLate begins once this node has been taken in.
-func (j *joiner) beginLate(ctx context.Context) {
+func (j *Joiner) beginLate(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := j.begin()
+		err := j.member.Begin()
 		if err == nil {
 			return
 		}
@@ -147,7 +160,7 @@ func (j *joiner) beginLate(ctx context.Context) {
 }
 
 // SeekOnce asks every address that is known, and returns what the last one said.
-func (j *joiner) SeekOnce(ctx context.Context) (reason string) {
+func (j *Joiner) SeekOnce(ctx context.Context) (reason string) {
 	nonce, err := j.nonce()
 	if err != nil {
 		return err.Error()
@@ -156,7 +169,7 @@ func (j *joiner) SeekOnce(ctx context.Context) (reason string) {
 	for _, address := range j.seekAt() {
 		ask, cancel := context.WithTimeout(ctx, askTime)
 		var a cluster.JoinAnswer
-		err := j.Caller.AskAddress(ask, address, peers.AskJoin, q, &a)
+		err := j.caller.AskAddress(ask, address, peers.AskJoin, q, &a)
 		cancel()
 		if err != nil {
 			if !errors.Is(err, &record.Refusal{Reason: record.NotMember}) {
@@ -168,12 +181,12 @@ func (j *joiner) SeekOnce(ctx context.Context) (reason string) {
 			Format: datadir.FormatVersion, ClusterID: a.ClusterID, NodeID: a.NodeID, Name: j.options.Name,
 			CatalogReplica: a.CatalogReplica, CatalogVoters: a.CatalogVoters, Seeds: a.Nodes,
 		}
-		j.opener.Changing.Lock()
+		j.logs.Changing.Lock()
 		formed := j.me.Load().Member()
-		if !formed && !j.opener.Closed {
+		if !formed && !j.logs.Closed {
 			err = j.becomeMember(id)
 		}
-		j.opener.Changing.Unlock()
+		j.logs.Changing.Unlock()
 		if err != nil {
 			return err.Error()
 		}
@@ -183,7 +196,7 @@ func (j *joiner) SeekOnce(ctx context.Context) (reason string) {
 }
 
 // seekAt lists the addresses of nodes that may be members.
-func (j *joiner) seekAt() []string {
+func (j *Joiner) seekAt() []string {
 	addresses := slices.Clone(j.options.Join)
 	for _, name := range slices.Sorted(maps.Keys(j.options.Peers)) {
 		if name != j.options.Name {
@@ -196,7 +209,7 @@ func (j *joiner) seekAt() []string {
 	return addresses
 }
 
-func (j *joiner) Invited(q Invitation) error {
+func (j *Joiner) Invited(q Invitation) error {
 	switch {
 	case j.me.Load().Member():
 		return record.Refuse(record.Precondition, "node %q belongs to cluster %s already", j.options.Name, j.me.Load().ClusterID)

@@ -9,24 +9,34 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/record"
 )
 
-// reshaper brings the replicas of the logs that this node leads to what the catalog
+// Reshaper brings the replicas of the logs that this node leads to what the catalog
 // wants.
-type reshaper struct {
+type Reshaper struct {
 	logger    *slog.Logger
+	me        *datadir.Me
 	catalog   *catalog.Shared
 	logs      *hosted.Logs
-	members   *members
-	handovers *Handovers
 	due       *background.Bell
+	roll      *Roll
+	handovers *Handovers
 }
 
-// shapeLogs brings the replicas of the logs that this node leads to what the
+// NewReshaper returns a Reshaper that looks at the logs whenever due rings, and at intervals. It
+// also enters this node in the catalog with roll, and hands leadership over with handovers.
+func NewReshaper(
+	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, due *background.Bell, roll *Roll, handovers *Handovers,
+) *Reshaper {
+	return &Reshaper{logger: logger, me: me, catalog: catalog, logs: logs, due: due, roll: roll, handovers: handovers}
+}
+
+// Run brings the replicas of the logs that this node leads to what the
 // catalog wants.
-func (rs *reshaper) Run(ctx context.Context) {
+func (rs *Reshaper) Run(ctx context.Context) {
 	for looks := rs.due.Looks(); looks.Next(ctx); {
 		c := rs.catalog.Load()
 		if host := c.Host(); host.Ended() != nil {
@@ -34,9 +44,9 @@ func (rs *reshaper) Run(ctx context.Context) {
 			continue
 		}
 		state := c.Shown.Load()
-		rs.handovers.Drain(ctx, state, rs.members.me.Load().NodeID)
+		rs.handovers.drain(ctx, state, rs.me.Load().NodeID)
 		rs.look(ctx, c, state)
-		if err := rs.members.Introduce(ctx); err != nil && ctx.Err() == nil {
+		if err := rs.roll.Introduce(ctx); err != nil && ctx.Err() == nil {
 			rs.logger.Warn("could not enter this node's address in the catalog", "error", err)
 		}
 	}
@@ -44,7 +54,7 @@ func (rs *reshaper) Run(ctx context.Context) {
 
 // look takes a step with each log that was not shaped as the state wants it. However many there are,
 // it asks once for the newest state, and records once what is settled.
-func (rs *reshaper) look(ctx context.Context, c *catalog.Catalog, state *cluster.State) {
+func (rs *Reshaper) look(ctx context.Context, c *catalog.Catalog, state *cluster.State) {
 	due := rs.unshaped(state)
 	if len(due) == 0 || c.Refresh(ctx) != nil {
 		return // what is known here may be old
@@ -83,7 +93,7 @@ func (rs *reshaper) look(ctx context.Context, c *catalog.Catalog, state *cluster
 
 // unshaped are the logs led here that were not shaped as a state wants it. The catalog is the last:
 // what is done with it changes the state.
-func (rs *reshaper) unshaped(state *cluster.State) (due []*hosted.Log) {
+func (rs *Reshaper) unshaped(state *cluster.State) (due []*hosted.Log) {
 	for _, h := range rs.logs.All() {
 		if h.Replica == nil {
 			continue
@@ -98,7 +108,7 @@ func (rs *reshaper) unshaped(state *cluster.State) (due []*hosted.Log) {
 
 // continueBehind lets those of the logs that began anew continue, and returns all that are where they
 // should be, and whether that took a while.
-func (rs *reshaper) continueBehind(ctx context.Context, logs []*hosted.Log) (there []*hosted.Log, waited bool) {
+func (rs *Reshaper) continueBehind(ctx context.Context, logs []*hosted.Log) (there []*hosted.Log, waited bool) {
 	for _, h := range logs {
 		_, end, err := h.Replica.Tail().Bounds()
 		if h.ID != cluster.CatalogID && (err != nil || end < h.Reserved.Load().Lost) {
@@ -113,7 +123,7 @@ func (rs *reshaper) continueBehind(ctx context.Context, logs []*hosted.Log) (the
 	return there, waited
 }
 
-func (rs *reshaper) warn(ctx context.Context, h *hosted.Log, err error) {
+func (rs *Reshaper) warn(ctx context.Context, h *hosted.Log, err error) {
 	if ctx.Err() == nil {
 		rs.logger.Warn("could not bring a log to the replicas that it should have", "log", h.Name, "error", err)
 	}
@@ -121,7 +131,7 @@ func (rs *reshaper) warn(ctx context.Context, h *hosted.Log, err error) {
 
 // shape takes one step with one log. It reports true when there is no other, or returns the log if
 // there is none but to record that.
-func (rs *reshaper) shape(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, settle *cluster.Log, err error) {
+func (rs *Reshaper) shape(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, settle *cluster.Log, err error) {
 	if h.ID == cluster.CatalogID {
 		done, err = rs.shapeCatalog(ctx, h, state)
 		return done, nil, err
@@ -137,7 +147,7 @@ func (rs *reshaper) shape(ctx context.Context, h *hosted.Log, state *cluster.Sta
 	return false, &l, nil
 }
 
-func (rs *reshaper) shapeCatalog(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, err error) {
+func (rs *Reshaper) shapeCatalog(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, err error) {
 	voters, learners := cluster.CatalogMembers(state)
 	if len(voters) == 0 {
 		return false, nil // this node has not been entered yet
@@ -154,7 +164,7 @@ func (rs *reshaper) shapeCatalog(ctx context.Context, h *hosted.Log, state *clus
 // ContinueBehind lets a log that began anew continue above what it has lost, if it
 // does not already. The writer term goes first: that the end has moved shows that
 // both have.
-func (rs *reshaper) ContinueBehind(ctx context.Context, h *hosted.Log) error {
+func (rs *Reshaper) ContinueBehind(ctx context.Context, h *hosted.Log) error {
 	lost := h.Reserved.Load()
 	if _, end, err := h.Replica.Tail().Bounds(); err != nil || end >= lost.Lost {
 		return err

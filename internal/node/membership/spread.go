@@ -26,9 +26,9 @@ const (
 	spreadAtOnce = 4
 )
 
-// leaderSpread keeps the leaders of the cluster's logs spread over its nodes. Every
+// Spread keeps the leaders of the cluster's logs spread over its nodes. Every
 // node has one; that of the catalog's leader decides.
-type leaderSpread struct {
+type Spread struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
 	logs    *hosted.Logs
@@ -42,6 +42,11 @@ type leaderSpread struct {
 	term     uint64
 }
 
+// NewSpread returns a Spread that has planned nothing.
+func NewSpread(logger *slog.Logger, catalog *catalog.Shared, logs *hosted.Logs, caller *peers.Caller, space *peers.Space) *Spread {
+	return &Spread{logger: logger, catalog: catalog, logs: logs, caller: caller, space: space}
+}
+
 // ledLogs is what a node says of what it leads and follows.
 type ledLogs struct {
 	UpMillis int64               `json:"up_ms"`
@@ -53,7 +58,7 @@ type ledLogs struct {
 }
 
 // Run spreads leaders until the node stops.
-func (l *leaderSpread) Run(ctx context.Context) {
+func (l *Spread) Run(ctx context.Context) {
 	tick := time.NewTicker(spreadEvery)
 	defer tick.Stop()
 	began := time.Now()
@@ -76,7 +81,7 @@ func (l *leaderSpread) Run(ctx context.Context) {
 }
 
 // survey asks all nodes what they lead.
-func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
+func (l *Spread) survey(ctx context.Context) cluster.Survey {
 	state := l.catalog.Load().Shown.Load()
 	ctx, cancel := context.WithTimeout(ctx, verbs.StatusTime)
 	defer cancel()
@@ -108,7 +113,7 @@ func (l *leaderSpread) survey(ctx context.Context) cluster.Survey {
 }
 
 // carryOut asks the leaders to hand over.
-func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v cluster.Survey) {
+func (l *Spread) carryOut(ctx context.Context, plan []cluster.Handover, v cluster.Survey) {
 	if len(plan) == 0 {
 		return
 	}
@@ -147,7 +152,7 @@ func (l *leaderSpread) carryOut(ctx context.Context, plan []cluster.Handover, v 
 }
 
 // Own is what this node leads and follows.
-func (l *leaderSpread) Own() ledLogs {
+func (l *Spread) Own() ledLogs {
 	c := l.catalog.Load().Host()
 	out := ledLogs{
 		UpMillis: time.Since(c.Opened).Milliseconds(),

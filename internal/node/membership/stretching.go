@@ -11,19 +11,24 @@ import (
 	"strandline.dev/internal/node/peers"
 )
 
-// stretching keeps the times of elections in keeping with the distance of the voters. Every
+// Stretching keeps the times of elections in keeping with the distance of the voters. Every
 // node has one; that of the catalog's leader decides.
-type stretching struct {
+type Stretching struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
 	trips   *peers.Trips
+}
+
+// NewStretching returns a Stretching that uses the round trips measured by trips.
+func NewStretching(logger *slog.Logger, catalog *catalog.Shared, trips *peers.Trips) *Stretching {
+	return &Stretching{logger: logger, catalog: catalog, trips: trips}
 }
 
 // stretchEvery lies between two looks at the round trips.
 const stretchEvery = 2 * time.Second
 
 // Run looks until ctx ends.
-func (s *stretching) Run(ctx context.Context) {
+func (s *Stretching) Run(ctx context.Context) {
 	began, planner, term := time.Now(), cluster.Stretcher{}, uint64(0)
 	for background.Pause(ctx, stretchEvery); ctx.Err() == nil; background.Pause(ctx, stretchEvery) {
 		c := s.catalog.Load()

@@ -16,9 +16,21 @@ import (
 type Answers struct {
 	self    *Self
 	catalog *catalog.Shared
-	// By kind of question. toMembers are given by a member to another one.
-	ToAnybody, ToMembers map[string]Answer
+	// By kind of question.
+	toAnybody, toMembers map[string]Answer
 }
+
+// NewAnswers returns an Answers without any. They are entered with ToAnybody and ToMembers before
+// the node accepts connections.
+func NewAnswers(self *Self, catalog *catalog.Shared) *Answers {
+	return &Answers{self: self, catalog: catalog, toAnybody: map[string]Answer{}, toMembers: map[string]Answer{}}
+}
+
+// ToAnybody enters the answer to a kind of question that any node may ask.
+func (a *Answers) ToAnybody(kind string, answer Answer) { a.toAnybody[kind] = answer }
+
+// ToMembers enters the answer to a kind of question that only members may ask, of a member.
+func (a *Answers) ToMembers(kind string, answer Answer) { a.toMembers[kind] = answer }
 
 // What nodes ask each other. Requests and answers are JSON, and bytes may follow an answer.
 const (
@@ -72,13 +84,13 @@ func (a *Answers) Answer(ctx context.Context, from peer.NodeID, kind string, req
 }
 
 func (a *Answers) decide(ctx context.Context, from peer.NodeID, kind string, request []byte) (any, error) {
-	if answer := a.ToAnybody[kind]; answer != nil {
+	if answer := a.toAnybody[kind]; answer != nil {
 		return answer(ctx, from, request)
 	}
 	if from == 0 || a.catalog.Load() == nil {
 		return nil, a.self.NotMember()
 	}
-	if answer := a.ToMembers[kind]; answer != nil {
+	if answer := a.toMembers[kind]; answer != nil {
 		if refusal := a.refuseFormer(ctx, from); refusal != nil {
 			return nil, refusal
 		}

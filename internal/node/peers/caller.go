@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/peer"
@@ -18,7 +19,12 @@ type Caller struct {
 	Logger  *slog.Logger
 	me      *datadir.Me
 	mesh    *peer.Mesh
-	Answers *Answers
+	answers *Answers
+}
+
+// NewCaller returns a Caller that asks other nodes over mesh, and this node directly.
+func NewCaller(logger *slog.Logger, me *datadir.Me, mesh *peer.Mesh, answers *Answers) *Caller {
+	return &Caller{Logger: logger, me: me, mesh: mesh, answers: answers}
 }
 
 // Envelope is how answers travel: a refusal stays one. Bytes that would be a third longer as JSON
@@ -43,7 +49,7 @@ func (c *Caller) Call(ctx context.Context, node uint64, kind string, request, an
 	}
 	var reply []byte
 	if node == c.me.Load().NodeID {
-		reply, err = c.Answers.Answer(ctx, node, kind, body)
+		reply, err = c.answers.Answer(ctx, node, kind, body)
 	} else {
 		reply, err = c.mesh.Call(ctx, node, kind, body)
 	}
@@ -51,6 +57,11 @@ func (c *Caller) Call(ctx context.Context, node uint64, kind string, request, an
 		return refusalOf(node, err)
 	}
 	return Unwrap(reply, answer)
+}
+
+// AppendCatalog asks a node that leads the catalog to append changes.
+func (c *Caller) AppendCatalog(ctx context.Context, node uint64, q catalog.CatalogAppend) error {
+	return c.Call(ctx, node, AskCatalogAppend, q, nil)
 }
 
 // refusalOf is the refusal of a call that another node has not answered.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"time"
@@ -14,28 +13,39 @@ import (
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/transport/peer"
 )
 
-// Peers is what this node has to do with the other nodes as such: whom it talks to,
-// what they say of themselves, and who refuses whom.
+// Peers is what this node has to do with the other nodes as such: whom it talks to, what it
+// says of itself, and which of them it reaches.
 type Peers struct {
-	options *settings.Options
-	logger  *slog.Logger
-	me      *datadir.Me
-	catalog *catalog.Shared
-	self    *Self
-	mesh    *peer.Mesh
-	caller  *Caller
-	space   *Space
-	// judge refuses nodes that have come back with an older copy of their data.
-	judge        func(peer.Hello) error
+	options      *settings.Options
+	me           *datadir.Me
+	catalog      *catalog.Shared
 	incarnations *datadir.Incarnations
-	Status       peerStatus
-	Unknown      unknownPeers
+	self         *Self
+	router       *Router
+	admission    *Admission
+	mesh         *peer.Mesh
+	caller       *Caller
+	space        *Space
 	trips        *Trips
-	connected    []peer.Node // as the mesh knows them; Opener.Changing guards it
+	Status       *Status
+	Unknown      *Unknown
+	connected    []peer.Node // as the mesh knows them; hosted.Logs.Changing guards it
+}
+
+// NewPeers returns the other nodes as status and unknown know them, reached over mesh.
+func NewPeers(
+	options *settings.Options, me *datadir.Me, catalog *catalog.Shared, incarnations *datadir.Incarnations, self *Self, router *Router,
+	status *Status, unknown *Unknown, admission *Admission, mesh *peer.Mesh, caller *Caller, space *Space, trips *Trips,
+) *Peers {
+	return &Peers{
+		options: options, me: me, catalog: catalog, incarnations: incarnations, self: self, router: router, admission: admission,
+		mesh: mesh, caller: caller, space: space, trips: trips, Status: status, Unknown: unknown,
+	}
 }
 
 // GossipTicks lie between two tellings: a second.
@@ -60,19 +70,6 @@ func (p *Peers) Gossip() {
 	}
 }
 
-// Hear takes another node's news. Some that cannot be read are of a newer
-// version, and say nothing to this one.
-func (p *Peers) Hear(from uint64, message []byte) {
-	var what news
-	if json.Unmarshal(message, &what) == nil {
-		p.Status.heard(from, what)
-		p.incarnations.Heard(from, what.Incarnation)
-	}
-}
-
-// gossipLog is the log that a node's own news are addressed to.
-const gossipLog = 1<<64 - 1
-
 // ServePeers takes the connections of other nodes until l is closed.
 func (p *Peers) ServePeers(l net.Listener) error {
 	for {
@@ -84,72 +81,6 @@ func (p *Peers) ServePeers(l net.Listener) error {
 			return fmt.Errorf("accept a connection of another node: %w", err)
 		}
 		p.mesh.Accept(conn)
-	}
-}
-
-// Admit judges a node that wants to talk to this one.
-func (p *Peers) Admit(hello peer.Hello) error {
-	me := p.me.Load()
-	c := p.catalog.Load()
-	if me.Member() && c != nil && hello.Proved != "" {
-		if c.Shown.Load().WasRemoved(hello.Proved) {
-			return errRemoved(hello.Proved)
-		}
-		if hello.Node.ID != 0 && hello.Node.Name != hello.Proved {
-			return fmt.Errorf("node %d calls itself %q, and its certificate is that of node/%s", hello.Node.ID, hello.Node.Name, hello.Proved)
-		}
-	}
-	if hello.Node.ID == 0 || !me.Member() {
-		return nil // it can ask, and will hear
-	}
-	if err := refuseRecovered(me, hello); err != nil {
-		return err
-	}
-	if hello.Cluster != me.ClusterID {
-		return fmt.Errorf("node %q belongs to cluster %s, this is %s: look at the addresses in --peers and --join, and at --data",
-			hello.Node.Name, hello.Cluster, me.ClusterID)
-	}
-	if c == nil {
-		return nil // it cannot read its catalog, and has no connections: this one only asks or is asked
-	}
-	state := c.Shown.Load()
-	if refusal := cluster.RefuseLevels(hello.Node.Name, cluster.Levels(hello.Levels), state.FeatureLevel()); refusal != nil {
-		return errors.New(refusal.Detail)
-	}
-	if name, gone := state.Gone[hello.Node.ID]; gone {
-		return errRemoved(name)
-	}
-	known, ok := state.Nodes[hello.Node.ID]
-	if !ok && hello.Node.ID >= state.NextNode {
-		if state.NameUsed(hello.Node.Name) {
-			return fmt.Errorf("node %d calls itself %q, which is the name of another node", hello.Node.ID, hello.Node.Name)
-		}
-		p.Unknown.meet(hello.Node)
-		return nil
-	}
-	if !ok {
-		return fmt.Errorf("no node with id %d is known here", hello.Node.ID)
-	}
-	if known.Name != hello.Node.Name {
-		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
-	}
-	return p.judge(hello)
-}
-
-func errRemoved(name string) error {
-	return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
-}
-
-// RefusedBy reports why another node refuses this one, once for each node as long
-// as the reason is the same. Those that the catalog does not know can call
-// themselves what they like, and count as one.
-func (p *Peers) RefusedBy(other peer.Node, reason string) {
-	id := other.ID
-	if c := p.catalog.Load(); c == nil || c.Shown.Load().Nodes[id].ID == 0 {
-		id = 0
-	}
-	if p.Status.refused(id, reason) {
-		p.logger.Error("another node refuses this one", "node", other.Name, "address", other.Address, "reason", reason)
 	}
 }
 
@@ -167,16 +98,6 @@ func (p *Peers) Connect(state *cluster.State) {
 	}
 }
 
-// apart reports whether what is sent to a node is to be compressed.
-func (p *Peers) apart(id uint64) bool {
-	c := p.catalog.Load()
-	if c == nil {
-		return false
-	}
-	other := c.Shown.Load().Nodes[id]
-	return cluster.Apart(&cluster.Node{Labels: p.options.Labels}, &other, p.options.CompressBetween)
-}
-
 // Lost reports whether a node cannot be reached for so long that it counts as gone
 // for good.
 func (p *Peers) Lost(id uint64) bool {
@@ -186,10 +107,28 @@ func (p *Peers) Lost(id uint64) bool {
 // Reaches reports whether a node is connected, or is this one.
 func (p *Peers) Reaches(id uint64) bool { return id == p.me.Load().NodeID || p.Status.Up(id) }
 
+// ReachesMajority reports whether there are connections with the nodes of a majority of a
+// log's voters.
+func (p *Peers) ReachesMajority(h *hosted.Log) bool {
+	s := h.Replica.Status()
+	for _, voters := range [][]uint64{s.Voters, s.Outgoing} {
+		reached := 0
+		for _, id := range voters {
+			if id == h.ReplicaID || p.Reaches(p.router.NodeOf(h, id)) {
+				reached++
+			}
+		}
+		if len(voters) > 0 && 2*reached <= len(voters) {
+			return false
+		}
+	}
+	return true
+}
+
 // queryEvery lies between two rounds of questions.
 const queryEvery = time.Second
 
-// askAround asks nodes that are not connected who they are. Of two nodes the one
+// Query asks nodes that are not connected who they are. Of two nodes the one
 // with the lower id dials. One that was away while the others changed does not
 // know whom to dial: it hears of this node by the question. And one that was
 // removed is dialled by nobody: it hears so by the answer.
@@ -206,7 +145,7 @@ func (p *Peers) Query(ctx context.Context) {
 			cancel()
 			var refused *peer.RefusedError
 			if errors.As(err, &refused) && !refused.ByUs {
-				p.RefusedBy(peer.Node{ID: id, Name: node.Name, Address: node.Address}, refused.Reason)
+				p.admission.RefusedBy(peer.Node{ID: id, Name: node.Name, Address: node.Address}, refused.Reason)
 			}
 		}
 	}

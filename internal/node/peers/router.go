@@ -1,30 +1,16 @@
 package peers
 
 import (
-	"errors"
-	"log/slog"
-	"net"
-
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/hosted"
-	"strandline.dev/internal/node/metrics"
-	"strandline.dev/internal/replica/runtime"
-	"strandline.dev/internal/transport/peer"
 )
 
-// Router takes messages from replica to replica, and knows on which node each is.
-type Router struct {
-	logger  *slog.Logger
-	metrics *metrics.Metrics
-	catalog *catalog.Shared
-	logs    *hosted.Logs
-	mesh    *peer.Mesh
-	peers   *Peers
-	due     *background.Bell
-	early   early
-}
+// Router knows on which node each replica is, as far as this node's catalog says.
+type Router struct{ catalog *catalog.Shared }
+
+// NewRouter returns a Router that reads the catalog.
+func NewRouter(catalog *catalog.Shared) *Router { return &Router{catalog: catalog} }
 
 // NodeName is the name of a replica's node; "unknown" if the catalog has none.
 func (rt *Router) NodeName(h *hosted.Log, replica uint64) string {
@@ -34,41 +20,6 @@ func (rt *Router) NodeName(h *hosted.Log, replica uint64) string {
 		}
 	}
 	return "unknown"
-}
-
-// Deliver gives a message to the replica that it is for, if its sender is a
-// replica of the node that it came from.
-func (rt *Router) Deliver(from peer.NodeID, log, to uint64, message []byte) {
-	if log == gossipLog {
-		rt.peers.Hear(from, message)
-		return
-	}
-	h := rt.logs.ByID(log)
-	if h == nil {
-		rt.early.hold(earlyMessage{from: from, log: log, to: to, message: message})
-		if h = rt.logs.ByID(log); h != nil { // since then
-			rt.Hosted(log)
-		}
-		return
-	}
-	if h.Replica == nil || h.ReplicaID != to {
-		return // deleted, moved, or not known here yet: Raft tries again
-	}
-	err := h.Replica.Step(message, func(sender uint64) bool { return rt.isOn(h, sender, from) })
-	switch {
-	case errors.Is(err, runtime.ErrForged):
-		rt.metrics.Forged.Inc()
-		rt.logger.Debug("dropped a message for a replica that is not its sender's", "log", h.Name, "from", from)
-	case err != nil:
-		rt.logger.Error("a message of another node cannot be used", "log", h.Name, "from", from, "error", err)
-	}
-}
-
-// Hosted delivers what has come for a log before it was hosted here.
-func (rt *Router) Hosted(log uint64) {
-	for _, m := range rt.early.take(log) {
-		rt.Deliver(m.from, m.log, m.to, m.message)
-	}
 }
 
 // isOn reports whether a replica of a log is on a node, as far as can be known
@@ -92,27 +43,14 @@ func (rt *Router) isOn(h *hosted.Log, replica, node uint64) bool {
 	return false
 }
 
-// peerChanged gives the replicas the state of the connection to a node.
-func (rt *Router) peerChanged(other peer.NodeID, up, refused bool) {
-	rt.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
-	rt.peers.Status.Changed(other, up)
-	rt.due.Ring()
-	for _, h := range rt.logs.All() {
-		r := rt.ReplicaOn(h, other)
-		switch {
-		case r == 0 || h.Replica == nil:
-		case up:
-			h.Replica.PeerBack(r)
-		default:
-			h.Replica.PeerLost(r, refused)
-		}
+// apart reports whether the nodes of some labels and of an id differ in the label of a key.
+func (rt *Router) apart(labels []cluster.Label, id uint64, key string) bool {
+	c := rt.catalog.Load()
+	if c == nil {
+		return false
 	}
-}
-
-// Send hands a message of a replica to the node of another one.
-func (rt *Router) Send(h *hosted.Log, to uint64, urgent bool, message net.Buffers) bool {
-	node := rt.NodeOf(h, to)
-	return node != 0 && rt.mesh.Send(node, h.ID, to, urgent, message)
+	other := c.Shown.Load().Nodes[id]
+	return cluster.Apart(&cluster.Node{Labels: labels}, &other, key)
 }
 
 // NodeOf returns the node of a replica of a log, or 0.

@@ -17,15 +17,17 @@ import (
 // Self is who this node is.
 type Self struct {
 	options *settings.Options
-	// me is never nil; it becomes that of a member once.
-	me *datadir.Me
-	// damagedCatalog is a replica of the catalog with which this node cannot begin and
+	me      *datadir.Me
+	// DamagedCatalog is a replica of the catalog with which this node cannot begin and
 	// which is being repaired; else nil.
-	damagedCatalog *atomic.Pointer[hosted.Log]
+	DamagedCatalog atomic.Pointer[hosted.Log]
 }
 
+// NewSelf returns the node of an identity, as its options describe it.
+func NewSelf(options *settings.Options, me *datadir.Me) *Self { return &Self{options: options, me: me} }
+
 func (s *Self) NotMember() *record.Refusal {
-	if h := s.damagedCatalog.Load(); h != nil {
+	if h := s.DamagedCatalog.Load(); h != nil {
 		return record.Refuse(record.NotMember, "node %q cannot take part: %s", s.Name(), h.Unavailable.Load().Detail)
 	}
 	return record.Refuse(record.NotMember,

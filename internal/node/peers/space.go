@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/settings"
@@ -21,15 +22,27 @@ type Space struct {
 	options      *settings.Options
 	disk         vfs.FS
 	logger       *slog.Logger
+	me           *datadir.Me
+	catalog      *catalog.Shared
 	logs         *hosted.Logs
 	incarnations *datadir.Incarnations
-	peers        *Peers
 	router       *Router
+	status       *Status
 
 	free, total atomic.Int64
 	room        atomic.Uint32 // sequence.Room
 	// written counts bytes since the last look.
 	written atomic.Int64
+}
+
+// NewSpace returns a Space; Observe looks at the disk first.
+func NewSpace(
+	options *settings.Options, disk vfs.FS, logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs,
+	incarnations *datadir.Incarnations, router *Router, status *Status,
+) *Space {
+	return &Space{
+		options: options, disk: disk, logger: logger, me: me, catalog: catalog, logs: logs, incarnations: incarnations, router: router, status: status,
+	}
 }
 
 // Observe looks at the disk and reports whether what it has room for changed. A
@@ -100,9 +113,9 @@ const goneAfter = 2 * time.Second
 // SetRooms sets for every log on disk, except the catalog, what there is room for. Followers
 // learn of the others' disks too: one that is elected knows at once.
 func (s *Space) SetRooms() {
-	own, me := s.own(), s.peers.me.Load().NodeID
+	own, me := s.own(), s.me.Load().NodeID
 	var state *cluster.State
-	if c := s.peers.catalog.Load(); c != nil {
+	if c := s.catalog.Load(); c != nil {
 		state = c.Shown.Load()
 	}
 	for _, h := range s.logs.All() {
@@ -123,8 +136,8 @@ func (s *Space) SetRooms() {
 			id := s.router.NodeOf(h, r)
 			node := state.Nodes[id]
 			rooms = append(rooms, cluster.VoterRoom{
-				Voter: r, Room: s.peers.Status.room(id), Shy: node.Drained || node.Leaving,
-				Gone: id != 0 && id != me && s.peers.Status.downFor(id) >= goneAfter,
+				Voter: r, Room: s.status.room(id), Shy: node.Drained || node.Leaving,
+				Gone: id != 0 && id != me && s.status.downFor(id) >= goneAfter,
 			})
 		}
 		majority, heirs := cluster.MajorityRoom(h.ReplicaID, rooms)

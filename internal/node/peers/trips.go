@@ -8,16 +8,25 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
 )
 
 // Trips measures the round trips to the nodes that are connected, by questions that any node
 // answers at once.
 type Trips struct {
-	peers  *Peers
-	caller *Caller
+	me      *datadir.Me
+	catalog *catalog.Shared
+	status  *Status
+	caller  *Caller
 
 	mu   sync.Mutex
 	last map[uint64][]time.Duration // by node; the newest last
+}
+
+// NewTrips returns a Trips that measures round trips to the nodes that status shows as connected.
+func NewTrips(me *datadir.Me, catalog *catalog.Shared, status *Status, caller *Caller) *Trips {
+	return &Trips{me: me, catalog: catalog, status: status, caller: caller, last: map[uint64][]time.Duration{}}
 }
 
 const (
@@ -32,11 +41,11 @@ const (
 func (t *Trips) Run(ctx context.Context) {
 	for ; ctx.Err() == nil; background.Pause(ctx, tripEvery) {
 		var asking sync.WaitGroup
-		for id := range t.peers.catalog.Load().Shown.Load().Nodes {
-			if id == t.peers.me.Load().NodeID {
+		for id := range t.catalog.Load().Shown.Load().Nodes {
+			if id == t.me.Load().NodeID {
 				continue
 			}
-			if !t.peers.Status.Up(id) {
+			if !t.status.Up(id) {
 				t.forget(id)
 				continue
 			}
@@ -79,7 +88,7 @@ func (t *Trips) own() map[uint64]int {
 
 // All are the round trips that this node has measured, and those that others have told of.
 func (t *Trips) All() cluster.RoundTrips {
-	out := t.peers.Status.trips()
-	out[t.peers.me.Load().NodeID] = t.own()
+	out := t.status.trips()
+	out[t.me.Load().NodeID] = t.own()
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
@@ -27,19 +26,29 @@ import (
 // its catalog as it would any other log, or is given a new replica of it; and
 // only then it begins.
 
-// catalogRepairer repairs or replaces this node's replica of the catalog.
-type catalogRepairer struct {
-	options  *settings.Options
-	disk     vfs.FS
-	logger   *slog.Logger
-	me       *datadir.Me
-	catalog  *catalog.Shared
-	damaged  *atomic.Pointer[hosted.Log] // Self.damagedCatalog
-	self     *peers.Self
-	caller   *peers.Caller
-	files    *datadir.Files
-	opener   *Opener
-	repairer *repairer
+// CatalogRepairer repairs or replaces this node's replica of the catalog.
+type CatalogRepairer struct {
+	options *settings.Options
+	disk    vfs.FS
+	logger  *slog.Logger
+	me      *datadir.Me
+	catalog *catalog.Shared
+	logs    *hosted.Logs
+	files   *datadir.Files
+	self    *peers.Self
+	caller  *peers.Caller
+	repairs *Repairs
+}
+
+// NewCatalogRepairer returns a CatalogRepairer that repairs with repairs, or asks another node for
+// a new replica. Until the node can begin, it sets self.DamagedCatalog.
+func NewCatalogRepairer(
+	options *settings.Options, disk vfs.FS, logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, files *datadir.Files,
+	self *peers.Self, caller *peers.Caller, repairs *Repairs,
+) *CatalogRepairer {
+	return &CatalogRepairer{
+		options: options, disk: disk, logger: logger, me: me, catalog: catalog, logs: logs, files: files, self: self, caller: caller, repairs: repairs,
+	}
 }
 
 func (d *CatalogDamage) Unwrap() error { return d.error }
@@ -58,7 +67,7 @@ type RenewCatalogRequest struct {
 
 // Holders are the other nodes of the cluster; while none is known, the addresses at which
 // they may be.
-func (cr *catalogRepairer) Holders() []other {
+func (cr *CatalogRepairer) Holders() []other {
 	var addresses []string
 	if c := cr.catalog.Load(); c != nil {
 		addresses = cr.reach(c.Shown.Load().Members())
@@ -81,7 +90,7 @@ func (cr *catalogRepairer) Holders() []other {
 }
 
 // reach returns the addresses of nodes other than this one.
-func (cr *catalogRepairer) reach(nodes []cluster.Node) (addresses []string) {
+func (cr *CatalogRepairer) reach(nodes []cluster.Node) (addresses []string) {
 	for _, node := range nodes {
 		if node.ID != cr.me.Load().NodeID {
 			addresses = append(addresses, cr.self.Reach(node))
@@ -90,9 +99,9 @@ func (cr *catalogRepairer) reach(nodes []cluster.Node) (addresses []string) {
 	return addresses
 }
 
-// bringBackCatalog repairs or replaces this node's replica of the catalog, until
+// Run repairs or replaces this node's replica of the catalog, until
 // begin can start it.
-func (cr *catalogRepairer) Run(ctx context.Context, damage error, begin func() error) {
+func (cr *CatalogRepairer) Run(ctx context.Context, damage error, begin func() error) {
 	cr.logger.Error("the catalog of this node is damaged; it asks the other nodes", "error", damage)
 	var m *replicaRepair
 	// Files that are whole may be open from then on, and are not touched again.
@@ -100,7 +109,7 @@ func (cr *catalogRepairer) Run(ctx context.Context, damage error, begin func() e
 		var err error
 		if !whole {
 			m = cr.stopped(damage)
-			cr.damaged.Store(m.host)
+			cr.self.DamagedCatalog.Store(m.host)
 			err = cr.repairOrRenew(ctx, m, damage)
 			whole = err == nil
 		}
@@ -110,7 +119,7 @@ func (cr *catalogRepairer) Run(ctx context.Context, damage error, begin func() e
 		var again *CatalogDamage
 		switch {
 		case err == nil:
-			cr.damaged.Store(nil)
+			cr.self.DamagedCatalog.Store(nil)
 			cr.logger.Info("the catalog of this node is whole again")
 			return
 		case errors.As(err, &again):
@@ -121,7 +130,7 @@ func (cr *catalogRepairer) Run(ctx context.Context, damage error, begin func() e
 	}
 }
 
-func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, damage error) error {
+func (cr *CatalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, damage error) error {
 	err := damage
 	if !errors.Is(err, errLost) && !errors.Is(err, core.ErrEndMissing) {
 		_, err = m.repair(ctx)
@@ -133,31 +142,32 @@ func (cr *catalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, 
 	return err
 }
 
-// attendCatalog is attend for the catalog. What this node knows of it stays; the
-// replica that has ended stays too, until another takes its place.
-func (cr *catalogRepairer) attend(ctx context.Context, h *hosted.Log, cause error) {
-	cr.repairer.rememberForgetful(h, cause)
-	cr.opener.AwaitCatalogShown()
-	cr.repairer.stepDown(ctx, h)
+// attend is Repairer.attend for the catalog. What this node knows of it stays; the
+// replica that has ended stays too, until restart lets another take its place.
+func (cr *CatalogRepairer) attend(ctx context.Context, h *hosted.Log, cause error, restart func() error) {
+	cr.repairs.rememberForgetful(h, cause)
+	cr.logs.AwaitCatalogShown()
+	stepDown(ctx, h)
 	if h.Forgetful.Load() {
 		cause = fmt.Errorf("%w: %w", core.ErrEndMissing, cause)
 	}
-	cr.opener.Changing.Lock()
-	if cr.opener.Closed || cr.catalog.Load().Host() != h {
-		cr.opener.Changing.Unlock()
+	cr.logs.Changing.Lock()
+	if cr.logs.Closed || cr.catalog.Load().Host() != h {
+		cr.logs.Changing.Unlock()
 		return
 	}
 	h.Unavailable.Store(record.Refuse(record.NotLeader, "the catalog is being repaired on this node: %v", cause))
-	shut := cr.repairer.Shut(h)
-	cr.opener.Changing.Unlock()
+	shut := shut(cr.logger, h)
+	cr.logs.Changing.Unlock()
 	if !shut {
 		return // its files are in use for as long as the disk hangs
 	}
-	cr.Run(ctx, cause, cr.opener.RestartCatalog)
+	cr.Run(ctx, cause, restart)
 }
 
-func (cr *catalogRepairer) stopped(damage error) *replicaRepair {
-	h := hosted.New(cr.repairer.starter.ownCatalog(), cr.me.Load().CatalogReplica)
+func (cr *CatalogRepairer) stopped(damage error) *replicaRepair {
+	me := cr.me.Load()
+	h := hosted.New(ownCatalog(me), me.CatalogReplica)
 	m := cr.from(h, damage)
 	m.begin, m.say = m.openFiles, m.sayUnavailable
 	h.Rebuilding = m
@@ -165,9 +175,10 @@ func (cr *catalogRepairer) stopped(damage error) *replicaRepair {
 	return m
 }
 
-// askForCatalog asks the other nodes for entries of the catalog.
-func (cr *catalogRepairer) from(h *hosted.Log, damage error) *replicaRepair {
-	m := &replicaRepair{fetcher: fetcher{repairer: cr.repairer, host: h, cause: damage}, cancel: func() {}, done: make(chan struct{})}
+// from asks the other nodes for entries of the catalog.
+func (cr *CatalogRepairer) from(h *hosted.Log, damage error) *replicaRepair {
+	m := cr.repairs.of(h, damage)
+	m.cancel, m.done = func() {}, make(chan struct{})
 	m.others = func(*answered) []other { return cr.Holders() }
 	m.ask = func(ctx context.Context, o other, q EntriesRequest) (a EntriesAnswer, err error) {
 		q.Cluster = cr.self.ClusterID()
@@ -176,18 +187,18 @@ func (cr *catalogRepairer) from(h *hosted.Log, damage error) *replicaRepair {
 	return m
 }
 
-// asksForCatalog reports whether a question for entries, by a node that is not
+// Allows reports whether a question for entries, by a node that is not
 // connected, is one for the catalog of this cluster.
-func (cr *catalogRepairer) Allows(request []byte) bool {
+func (cr *CatalogRepairer) Allows(request []byte) bool {
 	var q EntriesRequest
 	return json.Unmarshal(request, &q) == nil && q.Log == cluster.CatalogID && cr.me.Load().Member() && q.Cluster == cr.self.ClusterID()
 }
 
-// renewCatalog replaces this node's replica of the catalog. The steps are those
-// of renewal.go, with node.json for the catalog: it names the new replica last,
+// renew replaces this node's replica of the catalog. The steps are those
+// of renewer.go, with node.json for the catalog: it names the new replica last,
 // after its files are there, so a crash before is as if nothing had happened. An
 // older copy of node.json names a replica that is known to be lost.
-func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
+func (cr *CatalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
 	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
 	me := *cr.me.Load()
 	if err := cr.files.SetAside(cluster.CatalogID, me.CatalogReplica, reason.Error()); err != nil {
@@ -229,9 +240,9 @@ func (cr *catalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 	return nil
 }
 
-// giveCatalog gives a node a new replica of the catalog for one that is lost;
+// Give gives a node a new replica of the catalog for one that is lost;
 // asked again, it gives the same.
-func (cr *catalogRepairer) Give(ctx context.Context, q RenewCatalogRequest) (cluster.JoinAnswer, error) {
+func (cr *CatalogRepairer) Give(ctx context.Context, q RenewCatalogRequest) (cluster.JoinAnswer, error) {
 	c := cr.catalog.Load()
 	if c == nil {
 		return cluster.JoinAnswer{}, cr.self.NotMember()

@@ -24,8 +24,16 @@ type Cleaner struct {
 	me      *datadir.Me
 	catalog *catalog.Shared
 	files   *datadir.Files
-	opener  *Opener
 	tasks   *background.Tasks
+	opener  *Opener
+}
+
+// NewCleaner returns a Cleaner of the data directory.
+func NewCleaner(
+	options *settings.Options, disk vfs.FS, logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, files *datadir.Files, tasks *background.Tasks,
+	opener *Opener,
+) *Cleaner {
+	return &Cleaner{options: options, disk: disk, logger: logger, me: me, catalog: catalog, files: files, tasks: tasks, opener: opener}
 }
 
 // CleanUp removes what crashes have left, once the newest state is known.

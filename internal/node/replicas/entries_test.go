@@ -16,15 +16,14 @@ import (
 // reply is what a node sends that is asked for these entries.
 func reply(t *testing.T, q EntriesRequest, entries ...StoredEntry) []byte {
 	t.Helper()
-	answers := peers.Answers{ToAnybody: map[string]peers.Answer{
-		peers.AskEntries: peers.AnswerTo(func(_ context.Context, q EntriesRequest) (any, error) {
-			a := EntriesAnswer{Entries: entries, Settled: 9}
-			if q.Bytes {
-				a.Detach()
-			}
-			return a, nil
-		}),
-	}}
+	answers := peers.NewAnswers(nil, nil)
+	answers.ToAnybody(peers.AskEntries, peers.AnswerTo(func(_ context.Context, q EntriesRequest) (any, error) {
+		a := EntriesAnswer{Entries: entries, Settled: 9}
+		if q.Bytes {
+			a.Detach()
+		}
+		return a, nil
+	}))
 	request, err := json.Marshal(q)
 	require.NoError(t, err)
 	reply, err := answers.Answer(t.Context(), 2, peers.AskEntries, request)

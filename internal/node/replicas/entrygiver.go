@@ -3,25 +3,29 @@ package replicas
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
 
-// entryGiver gives entries to other nodes whose files are damaged.
-type entryGiver struct {
-	logs           *hosted.Logs
-	repairer       *repairer
-	damagedCatalog *atomic.Pointer[hosted.Log]
+// EntryGiver gives entries to other nodes whose files are damaged.
+type EntryGiver struct {
+	logs *hosted.Logs
+	self *peers.Self
+}
+
+// NewEntryGiver returns an EntryGiver for logs, and for the catalog of self that is under repair.
+func NewEntryGiver(logs *hosted.Logs, self *peers.Self) *EntryGiver {
+	return &EntryGiver{logs: logs, self: self}
 }
 
 // Give answers askEntries from a replica that runs, or is being repaired.
-func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswer, err error) {
+func (g *EntryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswer, err error) {
 	h := g.logs.ByID(q.Log)
-	if damaged := g.damagedCatalog.Load(); damaged != nil && q.Log == cluster.CatalogID {
+	if damaged := g.self.DamagedCatalog.Load(); damaged != nil && q.Log == cluster.CatalogID {
 		h = damaged
 	}
 	if h == nil || q.First == 0 || q.Last < q.First {
@@ -37,7 +41,7 @@ func (g *entryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 	var corrupt *segment.CorruptError
 	switch {
 	case errors.As(err, &corrupt) && h.Rebuilding == nil:
-		g.repairer.FoundDamage(h, err)
+		h.Found(err)
 		a.Lacks = corrupt.FirstIndex <= q.First
 		return a, nil
 	case errors.Is(err, segment.ErrTrimmed), errors.Is(err, segment.ErrUnavailable), errors.As(err, &corrupt):

@@ -19,9 +19,9 @@ import (
 // fetcher fetches the entries that cannot be read here from the nodes that hold the
 // log too. What is believed of their answers is decided by repair.Repairer.
 type fetcher struct {
-	repairer *repairer
-	host     *hosted.Log
-	cause    error
+	repairs *Repairs
+	host    *hosted.Log
+	cause   error
 	// others are the nodes to ask, and ask asks one of them.
 	others func(*answered) []other
 	ask    func(context.Context, other, EntriesRequest) (EntriesAnswer, error)
@@ -117,17 +117,17 @@ func (f *fetcher) askFor(ctx context.Context, o other, first, last uint64) (Entr
 }
 
 func (f *fetcher) askNode(ctx context.Context, o other, q EntriesRequest) (a EntriesAnswer, err error) {
-	return a, f.repairer.caller.Call(ctx, o.node, peers.AskEntries, q, &a)
+	return a, f.repairs.caller.Call(ctx, o.node, peers.AskEntries, q, &a)
 }
 
 // holders are the nodes that hold the log, the one that gave last first.
 func (f *fetcher) holders(heard *answered) []other {
-	state := f.repairer.catalog.Load().Shown.Load()
+	state := f.repairs.catalog.Load().Shown.Load()
 	l := state.Logs[f.host.Name]
 	var all []other
 	for _, r := range l.All() {
 		o := other{r.Node, state.Nodes[r.Node].Name}
-		if r.Node != f.repairer.me.Load().NodeID && !slices.Contains(all, o) {
+		if r.Node != f.repairs.me.Load().NodeID && !slices.Contains(all, o) {
 			all = append(all, o)
 		}
 	}
@@ -136,7 +136,7 @@ func (f *fetcher) holders(heard *answered) []other {
 			switch {
 			case o == heard.last:
 				return 0
-			case f.repairer.peers.Status.Up(o.node):
+			case f.repairs.peers.Status.Up(o.node):
 				return 1
 			}
 			return 2
@@ -174,7 +174,7 @@ func (f *fetcher) close() {
 		return
 	}
 	if err := rebuild.Close(); err != nil {
-		f.repairer.logger.Warn("a damaged log did not close cleanly", "log", f.host.Name, "error", err)
+		f.repairs.logger.Warn("a damaged log did not close cleanly", "log", f.host.Name, "error", err)
 	}
 }
 

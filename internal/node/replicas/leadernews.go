@@ -27,6 +27,11 @@ type LeaderNews struct {
 	changed map[*hosted.Log]core.Status
 }
 
+// NewLeaderNews returns a LeaderNews that takes the names of nodes from router.
+func NewLeaderNews(logger *slog.Logger, metrics *metrics.Metrics, router *peers.Router) *LeaderNews {
+	return &LeaderNews{logger: logger, metrics: metrics, router: router}
+}
+
 // LeaderChanged is called on the log's loop.
 func (ln *LeaderNews) LeaderChanged(h *hosted.Log, before, now core.Status) {
 	h.Peers.Store(nil) // those of another leadership

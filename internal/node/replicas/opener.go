@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -31,25 +30,27 @@ type Opener struct {
 	catalog  *catalog.Shared
 	logs     *hosted.Logs
 	files    *datadir.Files
+	slow     *background.SlowWork
+	receiver *peers.Receiver
 	peers    *peers.Peers
 	space    *peers.Space
-	router   *peers.Router
-	starter  *starter
-	renewals *renewals
-	repairer *repairer
-	slow     *background.SlowWork
+	starter  *Starter
+	renewals *Renewals
+	repairer *Repairer
 
-	NewCatalog func(*hosted.Log) *catalog.Catalog
+	catalogMaker *CatalogMaker
+}
 
-	// Changing is held by whoever hosts, unhosts or closes logs.
-	Changing sync.Mutex
-	Closed   bool
-	// catalogOpening is held while the catalog is opened and until it is shown. Who
-	// holds it may take changing.
-	catalogOpening sync.Mutex
-
-	// Closing is set before changing could be had.
-	Closing atomic.Bool
+// NewOpener returns an Opener that starts replicas with starter, and passes damaged ones to
+// repairer.
+func NewOpener(
+	logger *slog.Logger, metrics *metrics.Metrics, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, files *datadir.Files, slow *background.SlowWork,
+	receiver *peers.Receiver, peers *peers.Peers, space *peers.Space, starter *Starter, renewals *Renewals, repairer *Repairer, catalogMaker *CatalogMaker,
+) *Opener {
+	return &Opener{
+		logger: logger, metrics: metrics, me: me, catalog: catalog, logs: logs, files: files, slow: slow, receiver: receiver, peers: peers, space: space,
+		starter: starter, renewals: renewals, repairer: repairer, catalogMaker: catalogMaker,
+	}
 }
 
 // Pauses between two tries to open logs that could not be opened.
@@ -91,19 +92,19 @@ func (op *Opener) openedLater(h *hosted.Log, l cluster.Log, opened <-chan struct
 // bringIn puts a log that was opened in the place of the one that stood for it. It
 // reports false if the node has been closed.
 func (op *Opener) bringIn(waiting, h *hosted.Log, l cluster.Log, err error) bool {
-	op.Changing.Lock()
-	defer op.Changing.Unlock()
-	if op.Closed {
+	op.logs.Changing.Lock()
+	defer op.logs.Changing.Unlock()
+	if op.logs.Closed {
 		if err == nil {
-			op.repairer.Shut(h)
+			shut(op.logger, h)
 		}
 		return false
 	}
 	if err == nil && h.Leaving.Load() { // found before the log was shown, so that nobody attends to it
-		op.repairer.Shut(h)
+		shut(op.logger, h)
 		h = op.host(l, h.ReplicaID)
 	} else {
-		op.judge(h, l, err)
+		op.repairer.judge(h, l, err, op)
 	}
 	op.logs.Add(h)
 	return true
@@ -112,10 +113,10 @@ func (op *Opener) bringIn(waiting, h *hosted.Log, l cluster.Log, err error) bool
 // Rehost brings what this node hosts to what the catalog says. It is called
 // after every change that has been folded.
 func (op *Opener) Rehost() {
-	op.Changing.Lock()
-	defer op.Changing.Unlock()
+	op.logs.Changing.Lock()
+	defer op.logs.Changing.Unlock()
 	c := op.catalog.Load()
-	if c == nil || op.Closed || op.Closing.Load() {
+	if c == nil || op.logs.Closed || op.logs.Closing.Load() {
 		return
 	}
 	state, me := c.Shown.Load(), op.me.Load().NodeID
@@ -146,7 +147,7 @@ func (op *Opener) Rehost() {
 		}
 	}
 	for some := range slices.Chunk(opening, openTogether) {
-		if op.Closing.Load() {
+		if op.logs.Closing.Load() {
 			return // opening many logs takes a while
 		}
 		op.openLogs(some)
@@ -170,7 +171,7 @@ func (op *Opener) openLogs(all []toOpen) {
 	running.Wait()
 	op.logs.Add(hosts...)
 	for _, h := range hosts {
-		op.router.Hosted(h.ID)
+		op.receiver.Hosted(h.ID)
 	}
 }
 
@@ -229,35 +230,15 @@ func (op *Opener) leftFiles(h *hosted.Log, err error) {
 func (op *Opener) host(l cluster.Log, id uint64) *hosted.Log {
 	h := hosted.New(l, id)
 	var err error
-	if opened := op.slow.Await(func() { err = op.starter.start(h, l) }); opened != nil {
+	if opened := op.slow.Await(func() { err = op.starter.start(h, l, op.found) }); opened != nil {
 		return op.openedLater(h, l, opened, &err)
 	}
-	op.judge(h, l, err)
+	op.repairer.judge(h, l, err, op)
 	return h
 }
 
-// judge decides what becomes of a log that could not be opened, was taken out of service
-// or could not be repaired.
-func (op *Opener) judge(h *hosted.Log, l cluster.Log, err error) {
-	if err == nil {
-		return
-	}
-	switch damageOf(err, len(l.All()) > 1).StoppedRemedy() {
-	case cluster.Renew:
-		op.repairer.lose(h, err)
-	case cluster.Repair:
-		op.repairer.startRepair(h, l, err)
-	case cluster.Refuse:
-		op.logger.Error("a log cannot be served", "log", l.Name, "error", err)
-		h.Unavailable.Store(record.Refuse(record.Corrupt,
-			"log %q cannot be served here: %v; no other node has it: stop this one and bring the files back from a copy", h.Name, err))
-	default:
-		// It says nothing of what is stored: others may serve the log, and this
-		// node does when the cause is gone, see reopen.go.
-		h.Unopened = err
-		h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.Name, err))
-	}
-}
+// found is called when stored bytes of a log that runs are not what was written.
+func (op *Opener) found(h *hosted.Log, cause error) { op.repairer.foundDamage(h, cause, op) }
 
 // HostCatalog opens the catalog and shows it.
 func (op *Opener) HostCatalog() (c *catalog.Catalog, err error) {
@@ -266,6 +247,11 @@ func (op *Opener) HostCatalog() (c *catalog.Catalog, err error) {
 		op.logs.Add(h)
 		op.catalog.Store(c)
 	})
+}
+
+// NewCatalog returns the catalog that a replica of log 0 has.
+func (op *Opener) NewCatalog(h *hosted.Log) *catalog.Catalog {
+	return op.catalogMaker.Make(h, op.Rehost)
 }
 
 // RestartCatalog starts this node's replica of the catalog again.
@@ -278,42 +264,29 @@ func (op *Opener) RestartCatalog() error {
 
 // openCatalog opens this node's replica of the catalog, and shows it under changing.
 func (op *Opener) openCatalog(show func(*hosted.Log)) error {
-	op.catalogOpening.Lock()
-	defer op.catalogOpening.Unlock()
-	if op.Closing.Load() {
+	op.logs.CatalogOpening.Lock()
+	defer op.logs.CatalogOpening.Unlock()
+	if op.logs.Closing.Load() {
 		return record.Refuse(record.ShuttingDown, "this node is shutting down")
 	}
-	h, err := op.starter.openCatalog()
+	h, err := op.starter.openCatalog(op.found)
 	if err != nil {
 		return err
 	}
-	op.Changing.Lock()
-	closed := op.Closed
+	op.logs.Changing.Lock()
+	closed := op.logs.Closed
 	if !closed {
 		show(h)
 	}
-	op.Changing.Unlock()
+	op.logs.Changing.Unlock()
 	if closed {
-		op.repairer.Shut(h)
+		shut(op.logger, h)
 		return record.Refuse(record.ShuttingDown, "this node is shutting down")
 	}
 	return nil
 }
 
-// awaitShown returns when a log that is being opened, which may prove damaged
-// while it is, has been shown to others.
-func (op *Opener) awaitShown() {
-	op.Changing.Lock()
-	defer op.Changing.Unlock()
-}
-
-// AwaitCatalogShown is awaitShown for the catalog.
-func (op *Opener) AwaitCatalogShown() {
-	op.catalogOpening.Lock()
-	defer op.catalogOpening.Unlock()
-}
-
-// reopenLogs tries again until the node stops. The pause doubles as long as
+// Run tries again until the node stops. The pause doubles as long as
 // nothing changes.
 func (op *Opener) Run(ctx context.Context) {
 	logged := map[uint64]string{} // by log: what was logged last
@@ -345,9 +318,9 @@ func (op *Opener) Run(ctx context.Context) {
 // reopen tries once. It returns the logs that could be opened, and those that are
 // left.
 func (op *Opener) reopen() (opened, left []*hosted.Log) {
-	op.Changing.Lock()
-	defer op.Changing.Unlock()
-	if op.Closed || op.Closing.Load() {
+	op.logs.Changing.Lock()
+	defer op.logs.Changing.Unlock()
+	if op.logs.Closed || op.logs.Closing.Load() {
 		return nil, nil
 	}
 	state := op.catalog.Load().Shown.Load()

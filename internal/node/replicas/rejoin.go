@@ -16,31 +16,40 @@ import (
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/transport/peer"
 )
 
-// rejoin keeps a node apart that has come back with an older copy of its data, this
+// Rejoin keeps a node apart that has come back with an older copy of its data, this
 // one or another, until its replicas are replaced.
-type rejoin struct {
+type Rejoin struct {
 	logger       *slog.Logger
 	me           *datadir.Me
 	catalog      *catalog.Shared
 	logs         *hosted.Logs
-	self         *peers.Self
 	files        *datadir.Files
-	created      *datadir.ReplicaList
 	incarnations *datadir.Incarnations
-	opener       *Opener
-	repairer     *repairer
-	begun        *atomic.Bool
-	tasks        *background.Tasks
+	admission    *peers.Admission
+	repairer     *Repairer
+	begun        atomic.Bool // this node takes part
+}
+
+// NewRejoin returns a Rejoin that replaces the replicas of this node when admission.Forgotten
+// says that its data are an older copy.
+func NewRejoin(
+	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, files *datadir.Files, incarnations *datadir.Incarnations,
+	admission *peers.Admission, repairer *Repairer,
+) *Rejoin {
+	return &Rejoin{
+		logger: logger, me: me, catalog: catalog, logs: logs, files: files, incarnations: incarnations, admission: admission, repairer: repairer,
+	}
 }
 
 // incarnationEvery bounds how much a node can forget without noticing.
 const incarnationEvery = time.Minute
 
-// Run advances this node's incarnation while there are other nodes to hear of it.
-func (j *rejoin) Run(ctx context.Context) {
+// Run advances this node's incarnation while there are other nodes to hear of it. It is called
+// once this node takes part.
+func (j *Rejoin) Run(ctx context.Context) {
+	j.begun.Store(true)
 	for background.Pause(ctx, incarnationEvery); ctx.Err() == nil; background.Pause(ctx, incarnationEvery) {
 		if len(j.catalog.Load().Shown.Load().Nodes) < 2 {
 			continue
@@ -51,30 +60,26 @@ func (j *rejoin) Run(ctx context.Context) {
 	}
 }
 
-// judgeLife refuses a node that comes back with an older copy of its data, and
-// connections at all while this node is one.
-func (j *rejoin) Judge(hello peer.Hello) error {
-	older, forgotten := j.incarnations.Meet(hello.Node.ID, hello.Incarnation, hello.Known[j.me.Load().NodeID])
-	if forgotten > 0 {
-		if !j.incarnations.Replacing.Swap(true) {
-			j.tasks.Run(func(ctx context.Context) { j.replaceAll(ctx, hello.Node.Name, forgotten) })
+// Watch receives from admission.Forgotten until ctx ends. It runs from the start of the node.
+func (j *Rejoin) Watch(ctx context.Context) {
+	for {
+		select {
+		case f := <-j.admission.Forgotten:
+			j.replaceAll(ctx, f)
+		case <-ctx.Done():
+			return
 		}
-		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", j.self.Name())
 	}
-	if older {
-		return fmt.Errorf("node %q has come back with an older copy of its data: what it did since is known here", hello.Node.Name)
-	}
-	return nil
 }
 
-// outlive replaces every replica of this node that others hold too: it may have
+// replaceAll replaces every replica of this node that others hold too: it may have
 // forgotten votes and entries. Nothing is made from nothing either, since the list
 // of what was created here is older as well. Until all of that is durable, nobody
 // takes a message of this node.
-func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
+func (j *Rejoin) replaceAll(ctx context.Context, f peers.Forgotten) {
 	defer j.incarnations.Replacing.Store(false)
 	if j.incarnations.Lost() {
-		if err := j.incarnations.Raise(number); err != nil {
+		if err := j.incarnations.Raise(f.Number); err != nil {
 			j.logger.Error("lives.json was lost and cannot be written", "error", err)
 			background.Pause(ctx, renewAgain)
 		}
@@ -83,14 +88,14 @@ func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
 	for !j.begun.Load() && ctx.Err() == nil {
 		background.Pause(ctx, catalog.ChangePause)
 	}
-	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrEndMissing, other)
+	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrEndMissing, f.Other)
 	j.logger.Error("this node has come back with an older copy of its data; its replicas are replaced", "error", cause)
 	if err := j.forgetAll(cause); err != nil {
 		j.logger.Error("a node that has forgotten cannot note so; it stays apart", "error", err)
 		background.Pause(ctx, renewAgain)
 		return
 	}
-	if err := j.incarnations.Raise(number); err != nil {
+	if err := j.incarnations.Raise(f.Number); err != nil {
 		j.logger.Error("lives.json cannot be written", "error", err)
 		background.Pause(ctx, renewAgain)
 		return
@@ -103,9 +108,9 @@ func (j *rejoin) replaceAll(ctx context.Context, other string, number uint64) {
 }
 
 // forgetAll marks every replica on disk that others hold too as lost.
-func (j *rejoin) forgetAll(cause error) error {
-	j.opener.Changing.Lock()
-	defer j.opener.Changing.Unlock()
+func (j *Rejoin) forgetAll(cause error) error {
+	j.logs.Changing.Lock()
+	defer j.logs.Changing.Unlock()
 	me := j.me.Load()
 	err := j.files.MarkLost(cluster.CatalogID, me.CatalogReplica, cause.Error())
 	for _, l := range j.catalog.Load().Shown.Load().Logs {
@@ -120,5 +125,5 @@ func (j *rejoin) forgetAll(cause error) error {
 		err = errors.Join(err, failed)
 	}
 	j.catalog.Load().Current.Store(false) // the list is settled with the next state that is
-	return errors.Join(err, j.created.Lose())
+	return errors.Join(err, j.files.Created.Lose())
 }

@@ -14,6 +14,7 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/vfs"
 )
 
@@ -57,7 +58,7 @@ func TestANodeForgetsNoReplicaThatItCouldNotLookFor(t *testing.T) {
 	c := new(catalog.Shared)
 	c.Store(&catalog.Catalog{})
 	c.Load().Shown.Store(&cluster.State{Logs: logs})
-	j := &rejoin{me: me, catalog: c, files: files, created: created, opener: &Opener{}}
+	j := &Rejoin{me: me, catalog: c, logs: hosted.NewLogs(), files: files}
 	marked := func() (ids []uint64) {
 		for _, l := range []cluster.Log{{Placement: cluster.Placement{Replicas: []cluster.Replica{{ID: 1}}}}, logs["kept"], logs["alone"], logs["begins"], logs["another"]} {
 			_, yes, err := files.MarkedLost(l.ID, l.Replicas[0].ID)

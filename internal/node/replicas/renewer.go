@@ -34,21 +34,33 @@ import (
 // is not, in a life that knows an old state of the catalog, nothing is made
 // before the newest has been heard of, see Catalog.Current.
 
-// renewer replaces the replicas that this node has lost.
-type renewer struct {
+// Renewer replaces the replicas that this node has lost.
+type Renewer struct {
 	logger   *slog.Logger
 	me       *datadir.Me
 	catalog  *catalog.Shared
 	logs     *hosted.Logs
 	files    *datadir.Files
-	created  *datadir.ReplicaList
 	peers    *peers.Peers
 	caller   *peers.Caller
-	opener   *Opener
-	renewals *renewals
+	renewals *Renewals
 }
 
-func (r *renewals) want() {
+// NewRenewer returns a Renewer that replaces replicas when renewals signals.
+func NewRenewer(
+	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, files *datadir.Files, peers *peers.Peers, caller *peers.Caller,
+	renewals *Renewals,
+) *Renewer {
+	return &Renewer{logger: logger, me: me, catalog: catalog, logs: logs, files: files, peers: peers, caller: caller, renewals: renewals}
+}
+
+// Renewals signals that replicas are to be replaced.
+type Renewals struct{ wake chan struct{} }
+
+// NewRenewals returns a Renewals that signals nothing.
+func NewRenewals() *Renewals { return &Renewals{wake: make(chan struct{}, 1)} }
+
+func (r *Renewals) want() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -68,14 +80,11 @@ type KeptReplica struct {
 	End *cluster.Kept `json:"end,omitempty"`
 }
 
-// renewals signals that replicas are to be replaced.
-type renewals struct{ wake chan struct{} }
-
 // keepTimeout bounds the questions to other nodes about what is left of a log.
 const keepTimeout = time.Second
 
 // KeptHere answers askKept.
-func (rn *renewer) KeptHere(ctx context.Context, q KeptRequest) ([]cluster.Kept, error) {
+func (rn *Renewer) KeptHere(ctx context.Context, q KeptRequest) ([]cluster.Kept, error) {
 	answer := make([]cluster.Kept, len(q.Replicas))
 	for i, r := range q.Replicas {
 		k, err := rn.kept(ctx, r)
@@ -88,10 +97,10 @@ func (rn *renewer) KeptHere(ctx context.Context, q KeptRequest) ([]cluster.Kept,
 }
 
 // kept answers for one replica.
-func (rn *renewer) kept(ctx context.Context, q KeptReplica) (cluster.Kept, error) {
+func (rn *Renewer) kept(ctx context.Context, q KeptReplica) (cluster.Kept, error) {
 	h := rn.logs.ByID(q.Log)
 	if h == nil || h.ReplicaID != q.Replica {
-		return cluster.Kept{Made: rn.created.Has(q.Replica)}, nil
+		return cluster.Kept{Made: rn.files.Created.Has(q.Replica)}, nil
 	}
 	ended := cluster.Kept{Ended: true} // it never votes again, and is as good as none
 	if h.Ended() != nil {
@@ -126,7 +135,7 @@ func (rn *renewer) kept(ctx context.Context, q KeptReplica) (cluster.Kept, error
 // keptOf asks all nodes what is left of the replicas of some memory logs. Replicas of
 // nodes that do not answer are missing. Those in end are to end, if what was left of them is
 // left still.
-func (rn *renewer) keptOf(ctx context.Context, logs []cluster.Log, end map[uint64]cluster.Kept) map[uint64]cluster.Kept {
+func (rn *Renewer) keptOf(ctx context.Context, logs []cluster.Log, end map[uint64]cluster.Kept) map[uint64]cluster.Kept {
 	byNode := map[uint64][]KeptReplica{}
 	for _, l := range logs {
 		for _, list := range [][]cluster.Replica{l.Replicas, l.Leaving} {
@@ -167,7 +176,7 @@ func (rn *renewer) keptOf(ctx context.Context, logs []cluster.Log, end map[uint6
 // doubtful are the memory logs with a replica here of which nobody knows whether
 // they have a majority: some of their replicas come or go, and this node knows no
 // leader.
-func (rn *renewer) doubtful() (logs []cluster.Log) {
+func (rn *Renewer) doubtful() (logs []cluster.Log) {
 	me := rn.me.Load().NodeID
 	for _, l := range rn.catalog.Load().Shown.Load().Logs {
 		if !l.Config.InMemory() || l.Settled() {
@@ -184,7 +193,7 @@ func (rn *renewer) doubtful() (logs []cluster.Log) {
 
 // beginLost lets those memory logs begin anew that are lost. It reports true while
 // the fate of some is not known.
-func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
+func (rn *Renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 	doubtful := rn.doubtful()
 	if len(doubtful) == 0 {
 		return false, nil
@@ -207,7 +216,7 @@ func (rn *renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 }
 
 // thoseOf are the logs with a fate.
-func (rn *renewer) thoseOf(logs []cluster.Log, fate cluster.Fate, kept map[uint64]cluster.Kept) (those []cluster.Log) {
+func (rn *Renewer) thoseOf(logs []cluster.Log, fate cluster.Fate, kept map[uint64]cluster.Kept) (those []cluster.Log) {
 	state := rn.catalog.Load().Shown.Load()
 	gone := func(node uint64) bool { return cluster.IsGone(state, node, rn.peers.Lost) }
 	for i := range logs {
@@ -220,7 +229,7 @@ func (rn *renewer) thoseOf(logs []cluster.Log, fate cluster.Fate, kept map[uint6
 
 // endStuck ends the replicas of logs that cannot elect a leader, so that their logs are lost when they
 // are looked at again: if nothing happens at any of them for as long as a message may be under way.
-func (rn *renewer) endStuck(ctx context.Context, stuck []cluster.Log, first map[uint64]cluster.Kept) {
+func (rn *Renewer) endStuck(ctx context.Context, stuck []cluster.Log, first map[uint64]cluster.Kept) {
 	background.Pause(ctx, renewAgain)
 	second := rn.keptOf(ctx, stuck, nil)
 	for _, l := range rn.thoseOf(stuck, cluster.FateStuck, second) {
@@ -234,8 +243,8 @@ func (rn *renewer) endStuck(ctx context.Context, stuck []cluster.Log, first map[
 // renewAgain is the pause after a renewal that could not be made.
 const renewAgain = time.Second
 
-// keepRenewing replaces lost replicas as they become known.
-func (rn *renewer) Run(ctx context.Context) {
+// Run replaces lost replicas as they become known.
+func (rn *Renewer) Run(ctx context.Context) {
 	for {
 		select {
 		case <-rn.renewals.wake:
@@ -255,21 +264,21 @@ func (rn *renewer) Run(ctx context.Context) {
 
 // Renew gives this node new replicas for those it has lost. It reports true if
 // some have to wait until their log has a majority without them.
-func (rn *renewer) Renew(ctx context.Context) (waiting bool, err error) {
-	rn.opener.awaitShown() // who wanted this has yet to show the log that it is about
+func (rn *Renewer) Renew(ctx context.Context) (waiting bool, err error) {
+	rn.logs.AwaitShown() // who wanted this has yet to show the log that it is about
 	lost, stuck := rn.lostReplicas()
 	if len(lost) > 0 {
 		if stuck, err = rn.replaceLost(ctx, lost, stuck); err != nil {
 			return true, err
 		}
-		rn.opener.awaitShown()
+		rn.logs.AwaitShown()
 	}
 	doubt, err := rn.beginLost(ctx)
 	return stuck || doubt, err
 }
 
 // replaceLost gives this node other replicas for those lost.
-func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck bool) (waiting bool, err error) {
+func (rn *Renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck bool) (waiting bool, err error) {
 	var gone []uint64 // that were in memory
 	me := rn.me.Load().NodeID
 	err = rn.catalog.Load().Change(ctx, func(s *cluster.State) (cluster.Change, error) {
@@ -278,11 +287,11 @@ func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck 
 		return renewal.Change, nil
 	})
 	if err == nil && len(gone) > 0 {
-		rn.opener.awaitShown() // a look at the state of before would begin them again, without their memory
+		rn.logs.AwaitShown() // a look at the state of before would begin them again, without their memory
 	}
 	for _, id := range gone {
 		if err == nil {
-			err = rn.created.Remove(id)
+			err = rn.files.Created.Remove(id)
 		}
 	}
 	return waiting, err
@@ -291,7 +300,7 @@ func (rn *renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck 
 // lostReplicas are the ids of replicas of this node that are not to speak any
 // more. The files of those on disk have been set aside. It reports true if some
 // have to wait, see renew; their files stay where they are.
-func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
+func (rn *Renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 	lost = map[uint64]bool{}
 	me := rn.me.Load().NodeID
 	state := rn.catalog.Load().Shown.Load()
@@ -303,7 +312,7 @@ func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 		case !here:
 		case l.Config.InMemory():
 			// It was here before this process began.
-			if !open && rn.created.Has(r.ID) {
+			if !open && rn.files.Created.Has(r.ID) {
 				lost[r.ID] = true
 			}
 		case !open || !h.Forgot:
@@ -325,10 +334,10 @@ func (rn *renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 
 // putAside takes the files of a lost replica out of the way, unless its log has
 // left this node meanwhile.
-func (rn *renewer) putAside(h *hosted.Log) error {
-	rn.opener.Changing.Lock()
-	gone := rn.logs.Named(h.Name) != h || rn.opener.Closed
-	rn.opener.Changing.Unlock()
+func (rn *Renewer) putAside(h *hosted.Log) error {
+	rn.logs.Changing.Lock()
+	gone := rn.logs.Named(h.Name) != h || rn.logs.Closed
+	rn.logs.Changing.Unlock()
 	if gone {
 		return errors.New("the log has left this node")
 	}

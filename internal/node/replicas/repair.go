@@ -22,7 +22,7 @@ import (
 // also one that does not lead, or is itself damaged elsewhere. What is believed
 // of the answers is decided by repair.Repairer.
 
-// repair is a log under repair: one goroutine, which owns the files until done
+// replicaRepair is a log under repair: one goroutine, which owns the files until done
 // is closed.
 type replicaRepair struct {
 	fetcher
@@ -65,7 +65,7 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 		case errors.Is(err, errMissing):
 		default:
 			m.report("%v; trying again. First seen: %v", err, m.cause)
-			m.repairer.logger.Warn("a segment cannot be repaired at the moment", "log", m.host.Name, "error", err)
+			m.repairs.logger.Warn("a segment cannot be repaired at the moment", "log", m.host.Name, "error", err)
 			m.close()
 		}
 		background.Pause(ctx, wait)
@@ -86,7 +86,7 @@ func (m *replicaRepair) trimRemedy(ctx context.Context, gone trimmedElsewhere, t
 	remedy = cluster.TrimmedElsewhere{Last: gone.last, Applied: applied, Start: start, Trimmed: start <= trimmed}.Remedy()
 	for more := remedy == cluster.Trim; more; {
 		if more, err = m.host.Store.Trim(start); err != nil {
-			m.repairer.logger.Warn("what was trimmed could not be removed", "log", m.host.Name, "error", err)
+			m.repairs.logger.Warn("what was trimmed could not be removed", "log", m.host.Name, "error", err)
 		}
 	}
 	return remedy, start
@@ -122,33 +122,6 @@ func (m *replicaRepair) sayUnavailable(text string) {
 	m.host.Unavailable.Store(record.Refuse(record.NotLeader, "log %q is being repaired on this node: %s", m.host.Name, text))
 }
 
-func (m *replicaRepair) run(ctx context.Context) {
-	defer m.cancel()
-	report, err := m.repair(ctx)
-	close(m.done)
-	if ctx.Err() != nil {
-		return
-	}
-	m.repairer.opener.Changing.Lock()
-	defer m.repairer.opener.Changing.Unlock()
-	l, ok := m.repairer.placedHere(m.host)
-	if !ok || m.repairer.opener.Closed {
-		return
-	}
-	m.repairer.repaired[l.ID] = time.Now()
-	var after *hosted.Log
-	if err != nil {
-		after = hosted.New(l, m.host.ReplicaID)
-		m.repairer.opener.judge(after, l, fmt.Errorf("%w: %w", errLost, err))
-	} else {
-		m.repairer.logger.Info("a log was repaired", "log", l.Name, "replica", m.host.ReplicaID,
-			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)
-		m.repairer.metrics.Repaired(l.Name, int64(report.Entries))
-		after = m.repairer.opener.host(l, m.host.ReplicaID)
-	}
-	m.repairer.logs.Add(after)
-}
-
 // repair returns when the files are whole. An error means that they can never
 // be, or that ctx has ended.
 func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
@@ -166,7 +139,7 @@ func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
 		case errors.Is(err, errMissing):
 		default:
 			m.report("%v; trying again. First seen: %v", err, m.cause)
-			m.repairer.logger.Warn("a log cannot be repaired at the moment", "log", m.host.Name, "error", err)
+			m.repairs.logger.Warn("a log cannot be repaired at the moment", "log", m.host.Name, "error", err)
 			m.close()
 		}
 		background.Pause(ctx, wait)
@@ -177,8 +150,8 @@ func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
 // try asks for what is missing as long as some of it comes.
 func (m *replicaRepair) try(ctx context.Context) (report repair.Outcome, err error) {
 	select {
-	case m.repairer.fetching <- struct{}{}:
-		defer func() { <-m.repairer.fetching }()
+	case m.repairs.running <- struct{}{}:
+		defer func() { <-m.repairs.running }()
 	case <-ctx.Done():
 		return report, ctx.Err()
 	}
@@ -219,11 +192,11 @@ func (m *replicaRepair) open(ctx context.Context) error {
 // openFiles opens the files of a replica that does not run. Where the damaged
 // segment is known, the others are not read.
 func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error) {
-	dir := m.repairer.files.ReplicaDir(m.host.ID, m.host.ReplicaID)
-	o := m.repairer.files.SegmentOptions(m.repairer.files.Owner(m.host.ID, m.host.ReplicaID), m.repairer.logger.With("log", m.host.Name))
+	dir := m.repairs.files.ReplicaDir(m.host.ID, m.host.ReplicaID)
+	o := m.repairs.files.SegmentOptions(m.repairs.files.Owner(m.host.ID, m.host.ReplicaID), m.repairs.logger.With("log", m.host.Name))
 	var corrupt *segment.CorruptError
 	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
-		rebuild, err := repair.BeginAt(ctx, m.repairer.disk, dir, o, corrupt.File, forgedEntry(m.cause))
+		rebuild, err := repair.BeginAt(ctx, m.repairs.disk, dir, o, corrupt.File, forgedEntry(m.cause))
 		if err != nil || !rebuild.Report().Whole() {
 			return rebuild, err
 		}
@@ -231,7 +204,7 @@ func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error)
 			return nil, err
 		}
 	}
-	return repair.Begin(ctx, m.repairer.disk, dir, o)
+	return repair.Begin(ctx, m.repairs.disk, dir, o)
 }
 
 // forgedEntry is the index of the entry that is not what was appended, though all checksums match; 0: there is none.

@@ -14,40 +14,72 @@ import (
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/metrics"
-	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
-	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/store"
-	"strandline.dev/internal/vfs"
 )
 
-// repairer decides what happens to a replica whose files are damaged.
-type repairer struct {
-	segments        *segmentRepairer
-	starter         *starter
+// Repairer decides what happens to a replica whose files are damaged.
+type Repairer struct {
 	logger          *slog.Logger
 	metrics         *metrics.Metrics
 	me              *datadir.Me
 	catalog         *catalog.Shared
 	logs            *hosted.Logs
-	files           *datadir.Files
-	opener          *Opener
-	renewals        *renewals
-	catalogRepairer *catalogRepairer
-	disk            vfs.FS
-	caller          *peers.Caller
-	peers           *peers.Peers
 	tasks           *background.Tasks
-	fetching        chan struct{} // full: repairAtOnce are under way
+	repairs         *Repairs
+	catalogRepairer *CatalogRepairer
+	renewals        *Renewals
 	// repaired is when logs were repaired last in this process, by id;
-	// Opener.Changing guards it.
+	// hosted.Logs.Changing guards it.
 	repaired map[uint64]time.Time
 }
 
+// NewRepairer returns a Repairer that repairs with repairs, and the catalog with catalogRepairer.
+// It requests new replicas for lost ones through renewals.
+func NewRepairer(
+	logger *slog.Logger, metrics *metrics.Metrics, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, tasks *background.Tasks,
+	repairs *Repairs, catalogRepairer *CatalogRepairer, renewals *Renewals,
+) *Repairer {
+	return &Repairer{
+		logger: logger, metrics: metrics, me: me, catalog: catalog, logs: logs, tasks: tasks, repairs: repairs, catalogRepairer: catalogRepairer,
+		renewals: renewals, repaired: map[uint64]time.Time{},
+	}
+}
+
+// reopener opens a replica again once its files are whole. It is the Opener, which uses the
+// Repairer and so passes itself with each call.
+type reopener interface {
+	host(l cluster.Log, id uint64) *hosted.Log
+	RestartCatalog() error
+}
+
+// judge decides what becomes of a log that could not be opened, was taken out of service
+// or could not be repaired.
+func (rp *Repairer) judge(h *hosted.Log, l cluster.Log, err error, by reopener) {
+	if err == nil {
+		return
+	}
+	switch damageOf(err, len(l.All()) > 1).StoppedRemedy() {
+	case cluster.Renew:
+		rp.lose(h, err)
+	case cluster.Repair:
+		rp.startRepair(h, l, err, by)
+	case cluster.Refuse:
+		rp.logger.Error("a log cannot be served", "log", l.Name, "error", err)
+		h.Unavailable.Store(record.Refuse(record.Corrupt,
+			"log %q cannot be served here: %v; no other node has it: stop this one and bring the files back from a copy", h.Name, err))
+	default:
+		// It says nothing of what is stored: others may serve the log, and this
+		// node does when the cause is gone, see Opener.Run.
+		h.Unopened = err
+		h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.Name, err))
+	}
+}
+
 // lose makes this log one whose replica must not speak any more.
-func (rp *repairer) lose(h *hosted.Log, reason error) {
+func (rp *Repairer) lose(h *hosted.Log, reason error) {
 	h.Forgot = true
 	h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q gets a new replica on this node: %v", h.Name, reason))
 	rp.metrics.Lost(h.Name)
@@ -55,39 +87,58 @@ func (rp *repairer) lose(h *hosted.Log, reason error) {
 	rp.renewals.want()
 }
 
-// repair begins to repair a log that nothing else has open. The caller shows h to
+// startRepair begins to repair a log that nothing else has open. The caller shows h to
 // others, and holds changing or is alone with the node.
-func (rp *repairer) startRepair(h *hosted.Log, l cluster.Log, cause error) {
+func (rp *Repairer) startRepair(h *hosted.Log, l cluster.Log, cause error, by reopener) {
 	ctx, cancel := context.WithCancel(rp.tasks.Context)
-	m := &replicaRepair{fetcher: fetcher{repairer: rp, host: h, cause: cause}, cancel: cancel, done: make(chan struct{})}
-	m.others, m.ask = m.holders, m.askNode
+	m := rp.repairs.of(h, cause)
+	m.cancel, m.done = cancel, make(chan struct{})
 	m.begin, m.say = m.openFiles, m.sayUnavailable
 	m.after = rp.repaired[l.ID].Add(repairAgain)
 	h.Rebuilding = m
 	m.report("%v", cause)
 	rp.logger.Error("a log is being repaired: it is not served here meanwhile", "log", h.Name, "replica", h.ReplicaID, "error", cause)
 	rp.metrics.FoundDamage(h.Name)
-	if !rp.tasks.Run(func(context.Context) { m.run(ctx) }) {
+	if !rp.tasks.Run(func(context.Context) { rp.repair(ctx, m, by) }) {
 		close(m.done)
 	}
 }
 
+// repair runs a repair. Then the log is opened again, or its replica replaced.
+func (rp *Repairer) repair(ctx context.Context, m *replicaRepair, by reopener) {
+	defer m.cancel()
+	report, err := m.repair(ctx)
+	close(m.done)
+	if ctx.Err() != nil {
+		return
+	}
+	rp.logs.Changing.Lock()
+	defer rp.logs.Changing.Unlock()
+	l, ok := rp.placedHere(m.host)
+	if !ok || rp.logs.Closed {
+		return
+	}
+	rp.repaired[l.ID] = time.Now()
+	var after *hosted.Log
+	if err != nil {
+		after = hosted.New(l, m.host.ReplicaID)
+		rp.judge(after, l, fmt.Errorf("%w: %w", errLost, err), by)
+	} else {
+		rp.logger.Info("a log was repaired", "log", l.Name, "replica", m.host.ReplicaID,
+			"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments, "kept_aside", report.Aside)
+		rp.metrics.Repaired(l.Name, int64(report.Entries))
+		after = by.host(l, m.host.ReplicaID)
+	}
+	rp.logs.Add(after)
+}
+
 // placedHere returns the log of a replica, as long as the catalog wants that
 // one here. The caller holds changing.
-func (rp *repairer) placedHere(h *hosted.Log) (l cluster.Log, ok bool) {
+func (rp *Repairer) placedHere(h *hosted.Log) (l cluster.Log, ok bool) {
 	l, ok = rp.catalog.Load().Shown.Load().Logs[h.Name]
 	r, here := l.On(rp.me.Load().NodeID)
 	return l, ok && here && l.ID == h.ID && r.ID == h.ReplicaID && rp.logs.Named(h.Name) == h
 }
-
-// HandOverTime is how long another replica has to take over before one with
-// damaged files is closed all the same, or before a node without a catalog tries
-// again.
-const HandOverTime = 5 * time.Second
-
-// shutTime is how long a log with damaged files may take to answer what is in
-// flight.
-const shutTime = 2 * time.Second
 
 // damageOf is what an error of opening or reading the files of a replica says of
 // them. shared: other nodes hold the log too.
@@ -102,9 +153,9 @@ func damageOf(cause error, shared bool) cluster.Damage {
 	}
 }
 
-// FoundDamage is called when stored bytes of a log that runs here are not what
+// foundDamage is called when stored bytes of a log that runs here are not what
 // was written. It may be called from anywhere, and does not block.
-func (rp *repairer) FoundDamage(h *hosted.Log, cause error) {
+func (rp *Repairer) foundDamage(h *hosted.Log, cause error, by reopener) {
 	if errors.Is(cause, core.ErrEndMissing) {
 		h.Forgetful.Store(true) // which counts for more than what was found before
 	}
@@ -113,16 +164,16 @@ func (rp *repairer) FoundDamage(h *hosted.Log, cause error) {
 	switch d.RunningRemedy() {
 	case cluster.RepairSegment:
 		file, _ := store.DamagedSegment(cause)
-		rp.segments.add(h, hosted.DamagedSegment{File: file, Cause: cause})
+		rp.addSegment(h, hosted.DamagedSegment{File: file, Cause: cause}, by)
 	case cluster.TakeOut:
-		rp.takeOut(h, cause)
+		rp.takeOut(h, cause, by)
 	default:
 		rp.reportDamage(h, cause)
 	}
 }
 
 // othersHold reports whether there are other nodes to ask for entries of a log.
-func (rp *repairer) othersHold(h *hosted.Log) bool {
+func (rp *Repairer) othersHold(h *hosted.Log) bool {
 	if h.ID == cluster.CatalogID {
 		return len(rp.catalogRepairer.Holders()) > 0
 	}
@@ -131,23 +182,23 @@ func (rp *repairer) othersHold(h *hosted.Log) bool {
 }
 
 // reportDamage logs damage once for each time that a log is opened.
-func (rp *repairer) reportDamage(h *hosted.Log, cause error) {
+func (rp *Repairer) reportDamage(h *hosted.Log, cause error) {
 	if !h.Reported.Swap(true) {
 		rp.logger.Error("the files of a log are damaged", "log", h.Name, "replica", h.ReplicaID, "error", cause)
 	}
 }
 
 // takeOut takes a replica with damaged files, which others hold too, out of service.
-func (rp *repairer) takeOut(h *hosted.Log, cause error) {
+func (rp *Repairer) takeOut(h *hosted.Log, cause error, by reopener) {
 	rp.reportDamage(h, cause)
 	if h.Leaving.Swap(true) {
 		return
 	}
 	rp.tasks.Run(func(ctx context.Context) {
 		if h.ID == cluster.CatalogID {
-			rp.catalogRepairer.attend(ctx, h, cause)
+			rp.catalogRepairer.attend(ctx, h, cause, by.RestartCatalog)
 		} else if l, shared := rp.sharedLog(h); shared {
-			rp.attend(ctx, h, l, cause)
+			rp.attend(ctx, h, l, cause, by)
 		} else {
 			h.Leaving.Store(false) // the others have left it meanwhile
 		}
@@ -156,66 +207,32 @@ func (rp *repairer) takeOut(h *hosted.Log, cause error) {
 
 // attend takes a replica whose files are damaged out of service: it hands over
 // if it leads, and comes back once its files are whole, or under another id.
-func (rp *repairer) attend(ctx context.Context, h *hosted.Log, l cluster.Log, cause error) {
-	rp.rememberForgetful(h, cause)
-	rp.opener.awaitShown()
-	rp.stepDown(ctx, h)
-	rp.opener.Changing.Lock()
-	defer rp.opener.Changing.Unlock()
-	if rp.logs.Named(h.Name) != h || rp.opener.Closed {
+func (rp *Repairer) attend(ctx context.Context, h *hosted.Log, l cluster.Log, cause error, by reopener) {
+	rp.repairs.rememberForgetful(h, cause)
+	rp.logs.AwaitShown()
+	stepDown(ctx, h)
+	rp.logs.Changing.Lock()
+	defer rp.logs.Changing.Unlock()
+	if rp.logs.Named(h.Name) != h || rp.logs.Closed {
 		return
 	}
 	after := hosted.New(l, h.ReplicaID)
-	if !rp.Shut(h) {
+	if !shut(rp.logger, h) {
 		after.Unavailable.Store(record.Refuse(record.StorageFailed,
 			"log %q has stopped on this node, whose disk does not answer: start the node again when it does. It is damaged: %v", h.Name, cause))
 		rp.logs.Add(after)
 		return
 	}
 	if h.Forgetful.Load() {
-		rp.rememberForgetful(h, cause)
+		rp.repairs.rememberForgetful(h, cause)
 		cause = fmt.Errorf("%w: %w", core.ErrEndMissing, cause)
 	}
-	rp.opener.judge(after, l, cause)
+	rp.judge(after, l, cause, by)
 	rp.logs.Add(after)
 }
 
-// rememberForgetful marks a replica that has forgotten what it promised. Its files
-// look sound: without the mark, the next life of this node would believe them.
-func (rp *repairer) rememberForgetful(h *hosted.Log, cause error) {
-	if !h.Forgetful.Load() {
-		return
-	}
-	if err := rp.files.MarkLost(h.ID, h.ReplicaID, cause.Error()); err != nil {
-		rp.logger.Error("a replica that has forgotten could not be marked", "log", h.Name, "replica", h.ReplicaID, "error", err)
-	}
-}
-
-// stepDown lets another replica lead, if this one does and there is one.
-func (rp *repairer) stepDown(ctx context.Context, h *hosted.Log) {
-	ctx, cancel := context.WithTimeout(ctx, HandOverTime)
-	defer cancel()
-	for h.Replica.Status().Leading && ctx.Err() == nil {
-		if h.Replica.HandOver(ctx, 0) != nil {
-			background.Pause(ctx, catalog.ChangePause)
-		}
-	}
-}
-
-// Shut closes a log whose files are damaged. It reports false if the disk hangs:
-// then the files are still in use, and nobody else may touch them.
-func (rp *repairer) Shut(h *hosted.Log) bool {
-	closing, cancel := context.WithTimeout(context.Background(), shutTime)
-	defer cancel()
-	err := h.Close(closing)
-	if err != nil {
-		rp.logger.Warn("a log with damaged files did not close cleanly", "log", h.Name, "error", err)
-	}
-	return !errors.Is(err, runtime.ErrStalled)
-}
-
 // sharedLog reports whether other nodes hold a log too.
-func (rp *repairer) sharedLog(h *hosted.Log) (l cluster.Log, shared bool) {
+func (rp *Repairer) sharedLog(h *hosted.Log) (l cluster.Log, shared bool) {
 	c := rp.catalog.Load()
 	if c == nil {
 		return l, false

@@ -30,6 +30,13 @@ type Retention struct {
 	grown chan struct{}
 }
 
+// NewRetention returns the Retention of the logs that this node leads.
+func NewRetention(
+	logger *slog.Logger, metrics *metrics.Metrics, catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self, tasks *background.Tasks,
+) *Retention {
+	return &Retention{logger: logger, metrics: metrics, catalog: catalog, logs: logs, self: self, tasks: tasks, grown: make(chan struct{}, 1)}
+}
+
 const (
 	// MaxMemoryOffset is how far a memory log can be fast-forwarded. Each loss
 	// of a majority moves it a block further, for ever.

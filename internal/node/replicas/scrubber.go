@@ -23,16 +23,24 @@ import (
 // What nobody reads may rot unnoticed, until the copies on the other nodes have
 // rotted too. So a node reads all that it stores, slowly and again and again.
 
-// scrubber reads what is stored, to find damage before it is needed.
-type scrubber struct {
+// Scrubber reads what is stored, to find damage before it is needed.
+type Scrubber struct {
 	options      *settings.Options
 	disk         vfs.FS
 	logger       *slog.Logger
 	metrics      *metrics.Metrics
 	me           *datadir.Me
 	logs         *hosted.Logs
-	created      *datadir.ReplicaList
+	files        *datadir.Files
 	incarnations *datadir.Incarnations
+}
+
+// NewScrubber returns a Scrubber that reads at the rate and interval of options.
+func NewScrubber(
+	options *settings.Options, disk vfs.FS, logger *slog.Logger, metrics *metrics.Metrics, me *datadir.Me, logs *hosted.Logs, files *datadir.Files,
+	incarnations *datadir.Incarnations,
+) *Scrubber {
+	return &Scrubber{options: options, disk: disk, logger: logger, metrics: metrics, me: me, logs: logs, files: files, incarnations: incarnations}
 }
 
 // scrubDelay after a start, the node has other things to do.
@@ -46,10 +54,10 @@ type Scrubbed interface {
 	Forged(index uint64, reason error) error
 }
 
-// scrub looks at the headers and footers of every log on disk at once: what was
+// Run looks at the headers and footers of every log on disk at once: what was
 // exchanged or brought back while the node was down shows there. Then it reads all
 // that is stored, one log after the other, at a bounded rate.
-func (s *scrubber) Run(ctx context.Context) {
+func (s *Scrubber) Run(ctx context.Context) {
 	s.scrubLogs(ctx, func(_ *hosted.Log, log Scrubbed, damaged func(error)) error { return log.Check(damaged) })
 	if s.options.ScrubRate < 0 {
 		return
@@ -73,7 +81,7 @@ func (s *scrubber) Run(ctx context.Context) {
 }
 
 // scrubLogs looks at each log that runs here.
-func (s *scrubber) scrubLogs(ctx context.Context, look func(h *hosted.Log, log Scrubbed, damaged func(error)) error) {
+func (s *Scrubber) scrubLogs(ctx context.Context, look func(h *hosted.Log, log Scrubbed, damaged func(error)) error) {
 	for _, name := range slices.Sorted(maps.Keys(s.logs.All())) {
 		h := s.logs.Named(name)
 		if h == nil || ctx.Err() != nil || h.Ended() != nil {
@@ -87,7 +95,7 @@ func (s *scrubber) scrubLogs(ctx context.Context, look func(h *hosted.Log, log S
 }
 
 // judgeScrub distinguishes damage from a disk that cannot be read at the moment.
-func (s *scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
+func (s *Scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, segment.ErrClosed) || h.Ended() != nil:
 	case errors.Is(err, segment.ErrNoSnapshot):
@@ -108,7 +116,7 @@ func (s *scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 
 // scrubOwnFiles writes those of the node's own files anew that are damaged: what
 // they held is in memory.
-func (s *scrubber) scrubOwnFiles() {
+func (s *Scrubber) scrubOwnFiles() {
 	_, damage, err := datadir.CheckData(vfs.Stored{FS: s.disk}, s.options.DataDir)
 	if err != nil {
 		s.logger.Error("the node's own files cannot be read", "error", err)
@@ -119,7 +127,7 @@ func (s *scrubber) scrubOwnFiles() {
 	if len(damage) == 0 {
 		return
 	}
-	if err := errors.Join(s.me.Load().Save(s.disk, s.options.DataDir), s.created.Rewrite(), s.incarnations.Rewrite()); err != nil {
+	if err := errors.Join(s.me.Load().Save(s.disk, s.options.DataDir), s.files.Created.Rewrite(), s.incarnations.Rewrite()); err != nil {
 		s.logger.Error("a damaged file of this node could not be written anew", "error", err)
 	}
 }

@@ -25,28 +25,41 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// starter starts replicas: it opens their files, or makes those of one that begins.
-type starter struct {
-	options   *settings.Options
-	disk      vfs.FS
-	logger    *slog.Logger
-	metrics   *metrics.Metrics
-	memory    *budget.Memory
-	me        *datadir.Me
-	files     *datadir.Files
-	created   *datadir.ReplicaList
-	router    *peers.Router
-	news      *LeaderNews
-	space     *peers.Space
-	retention *Retention
-	repairer  *repairer
-	supply    *supply
+// Starter starts replicas: it opens their files, or makes those of one that begins.
+type Starter struct {
+	options    *settings.Options
+	disk       vfs.FS
+	logger     *slog.Logger
+	metrics    *metrics.Metrics
+	memory     *budget.Memory
+	me         *datadir.Me
+	files      *datadir.Files
+	router     *peers.Router
+	sender     *peers.Sender
+	space      *peers.Space
+	leaderNews *LeaderNews
+	retention  *Retention
+	supply     *supply
+}
+
+// NewStarter returns a Starter whose replicas report what they write to space and retention, and
+// changes of leaders to leaderNews.
+func NewStarter(
+	options *settings.Options, disk vfs.FS, logger *slog.Logger, metrics *metrics.Metrics, memory *budget.Memory, me *datadir.Me, files *datadir.Files,
+	router *peers.Router, sender *peers.Sender, space *peers.Space, leaderNews *LeaderNews, retention *Retention,
+) *Starter {
+	return &Starter{
+		options: options, disk: disk, logger: logger, metrics: metrics, memory: memory, me: me, files: files,
+		router: router, sender: sender, space: space, leaderNews: leaderNews, retention: retention, supply: newSupply(metrics),
+	}
 }
 
 // errLost: a replica has lost what it knew.
 var errLost = errors.New("this replica has lost what it knew")
 
-func (s *starter) start(h *hosted.Log, l cluster.Log) error {
+// start starts the replica of a log. found is called when stored bytes are not what was
+// written.
+func (s *Starter) start(h *hosted.Log, l cluster.Log, found func(*hosted.Log, error)) error {
 	logger := s.logger.With("log", l.Name, "replica", h.ReplicaID)
 	hard, err := s.openFiles(h, l, logger)
 	if err != nil {
@@ -64,7 +77,7 @@ func (s *starter) start(h *hosted.Log, l cluster.Log) error {
 	if l.ID != cluster.CatalogID {
 		h.Level = s.router.FeatureLevel
 	}
-	h.Found = func(err error) { s.repairer.FoundDamage(h, err) }
+	h.Found = func(err error) { found(h, err) }
 	// The first founder begins a new log, and has the votes of the others, which would only be in its way.
 	first, elect := l.Founders[0], uint64(0)
 	if first != h.ReplicaID && slices.Contains(l.Founders, h.ReplicaID) {
@@ -78,14 +91,14 @@ func (s *starter) start(h *hosted.Log, l cluster.Log) error {
 		// What is not covered keeps segments from being removed.
 		HashEvery: int(min(core.DefaultHashEvery, s.options.SegmentBytes/16)),
 		Send: func(to uint64, urgent bool, message net.Buffers) bool {
-			return s.router.Send(h, to, urgent, message)
+			return s.sender.Send(h, to, urgent, message)
 		},
 		Address:   func(id uint64) string { return s.router.AddressOf(h, id) },
 		Committed: s.metrics.Committed,
 		Acknowledged: func(replica uint64, after time.Duration) {
 			s.metrics.Acknowledged(s.router.NodeName(h, replica), after)
 		},
-		LeaderChanged: func(before, now core.Status) { s.news.LeaderChanged(h, before, now) },
+		LeaderChanged: func(before, now core.Status) { s.leaderNews.LeaderChanged(h, before, now) },
 		Supply:        supplyOf{s.supply, h},
 		Damaged:       h.Found,
 	})
@@ -96,25 +109,25 @@ func (s *starter) start(h *hosted.Log, l cluster.Log) error {
 	return nil
 }
 
-func (s *starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (segment.HardState, error) {
+func (s *Starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (segment.HardState, error) {
 	if h.Config.Load().Durability == settings.Memory {
 		b, err := core.Bootstrap(l.Founders)
 		if err != nil {
 			return segment.HardState{}, err
 		}
 		h.Store = memory.New(b)
-		return b.HardState, s.created.Add(h.ReplicaID)
+		return b.HardState, s.files.Created.Add(h.ReplicaID)
 	}
 	created, err := s.files.WasCreated(l.ID, h.ReplicaID)
 	if err != nil {
 		return segment.HardState{}, err
 	}
-	if created && !s.created.Has(h.ReplicaID) {
-		if err := s.created.Add(h.ReplicaID); err != nil {
+	if created && !s.files.Created.Has(h.ReplicaID) {
+		if err := s.files.Created.Add(h.ReplicaID); err != nil {
 			return segment.HardState{}, err
 		}
 	}
-	if !s.created.Has(h.ReplicaID) {
+	if !s.files.Created.Has(h.ReplicaID) {
 		if l.ID == cluster.CatalogID {
 			// It was made before node.json named it.
 			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
@@ -143,10 +156,11 @@ func (s *starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (
 
 // openCatalog opens this node's replica of the catalog; a *catalogDamage means
 // that it can be brought back.
-func (s *starter) openCatalog() (*hosted.Log, error) {
-	l := s.ownCatalog()
-	host := hosted.New(l, s.me.Load().CatalogReplica)
-	if err := s.start(host, l); err != nil {
+func (s *Starter) openCatalog(found func(*hosted.Log, error)) (*hosted.Log, error) {
+	me := s.me.Load()
+	l := ownCatalog(me)
+	host := hosted.New(l, me.CatalogReplica)
+	if err := s.start(host, l, found); err != nil {
 		var corrupt *segment.CorruptError
 		if errors.As(err, &corrupt) || errors.Is(err, errLost) {
 			err = &CatalogDamage{err}
@@ -156,7 +170,7 @@ func (s *starter) openCatalog() (*hosted.Log, error) {
 	return host, nil
 }
 
-// ownCatalog is the catalog as this node begins with it.
-func (s *starter) ownCatalog() cluster.Log {
-	return cluster.Log{ID: cluster.CatalogID, Name: cluster.CatalogName, Placement: cluster.Placement{Founders: s.me.Load().CatalogVoters}}
+// ownCatalog is the catalog as a node begins with it.
+func ownCatalog(me *datadir.Identity) cluster.Log {
+	return cluster.Log{ID: cluster.CatalogID, Name: cluster.CatalogName, Placement: cluster.Placement{Founders: me.CatalogVoters}}
 }

@@ -29,7 +29,7 @@ type Awaiter struct {
 	describer *Describer
 }
 
-// NewAwaiter returns what the verbs below wait with.
+// NewAwaiter returns an Awaiter that asks other nodes with caller.
 func NewAwaiter(
 	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, caller *peers.Caller, opener *replicas.Opener,
 	finder *Finder, describer *Describer,

@@ -20,7 +20,7 @@ type Finder struct {
 	peers   *peers.Peers
 }
 
-// NewFinder returns what finds logs among those of this node and of the catalog.
+// NewFinder returns a Finder for the logs of this node.
 func NewFinder(me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, self *peers.Self, router *peers.Router, peers *peers.Peers) *Finder {
 	return &Finder{me: me, catalog: catalog, logs: logs, self: self, router: router, peers: peers}
 }

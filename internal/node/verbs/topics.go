@@ -15,7 +15,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// TopicAdmin is Kafka's view of the logs.
+// TopicAdmin shows and changes logs as topics of Kafka.
 type TopicAdmin struct {
 	catalog   *catalog.Shared
 	logs      *hosted.Logs

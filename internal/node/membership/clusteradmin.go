@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -17,25 +16,26 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// cluster.Admit decides who is admitted; the code here calls it and answers.
-
-// members decides, for operators and for nodes that ask, who is in the cluster.
-type members struct {
+// ClusterAdmin shows operators who is in the cluster, and changes it for them.
+type ClusterAdmin struct {
 	options *settings.Options
 	me      *datadir.Me
 	catalog *catalog.Shared
 	self    *peers.Self
 	peers   *peers.Peers
 	caller  *peers.Caller
-	former  *former
+	roll    *Roll
 }
 
-const (
-	// announceTime is for how long a node that was added may take to come.
-	announceTime = time.Hour
-	// MaxTokenTime is the longest lifetime of a token.
-	MaxTokenTime = 30 * 24 * time.Hour
-)
+// NewClusterAdmin returns the verbs that show and change the members; roll makes the changes.
+func NewClusterAdmin(
+	options *settings.Options, me *datadir.Me, catalog *catalog.Shared, self *peers.Self, peers *peers.Peers, caller *peers.Caller, roll *Roll,
+) *ClusterAdmin {
+	return &ClusterAdmin{options: options, me: me, catalog: catalog, self: self, peers: peers, caller: caller, roll: roll}
+}
+
+// MaxTokenTime is the longest lifetime of a token.
+const MaxTokenTime = 30 * 24 * time.Hour
 
 // Member is a node of the cluster as its clients find it.
 type Member struct {
@@ -47,59 +47,10 @@ type Member struct {
 	Labels  []cluster.Label
 }
 
-// TakeIn admits a node that asks, if it is expected.
-func (m *members) TakeIn(ctx context.Context, q cluster.JoinRequest) (cluster.JoinAnswer, error) {
-	c := m.catalog.Load()
-	if c == nil {
-		return cluster.JoinAnswer{}, m.self.NotMember()
-	}
-	// One that is not expected asks again and again: it must not cost the others
-	// a question each time.
-	if _, _, refusal := cluster.Admit(c.Shown.Load(), q, m.self.Now().UnixMilli()); refusal != nil {
-		return cluster.JoinAnswer{}, refusal
-	}
-	me := m.me.Load()
-	a := cluster.JoinAnswer{ClusterID: me.ClusterID, CatalogVoters: me.CatalogVoters}
-	err := c.Change(ctx, func(s *cluster.State) (cluster.Change, error) {
-		if _, begun := s.Nodes[me.NodeID]; !begun {
-			return cluster.Change{}, m.self.NotMember() // the newcomer would not know whom to talk to
-		}
-		node, change, refusal := cluster.Admit(s, q, m.self.Now().UnixMilli())
-		if refusal != nil {
-			return cluster.Change{}, refusal
-		}
-		a.NodeID, a.CatalogReplica = node.ID, node.Catalog
-		return change, nil
-	})
-	a.Nodes = c.Shown.Load().Members()
-	return a, err
-}
-
-// Introduce enters this node in the catalog if it is not there, or under an
-// address that it had before. The one that has formed the cluster lets its peers
-// in with the same change.
-func (m *members) Introduce(ctx context.Context) error {
-	me := m.me.Load()
-	c := m.catalog.Load()
-	node := cluster.Node{ID: me.NodeID, Name: me.Name, Catalog: me.CatalogReplica, Address: m.options.GRPCAddress, Kafka: m.options.KafkaAddress}
-	patient := time.Since(c.Host().Opened) < m.options.RelabelAfter
-	peers := slices.DeleteFunc(m.self.Candidate().Peers, func(name string) bool { return name == me.Name })
-	introduce := func(s *cluster.State) (cluster.Change, error) {
-		if node.Labels = m.options.Labels; patient {
-			node.Labels = cluster.WithNewLabels(s.Nodes[node.ID].Labels, node.Labels)
-		}
-		return catalog.Refusable(cluster.Introduce(s, node, peers, m.former.firstLevel(), m.options.Administrator))
-	}
-	if change, err := introduce(c.Shown.Load()); err != nil || change.Empty() {
-		return err
-	}
-	return c.Change(ctx, introduce)
-}
-
 // FinalizeCluster raises the feature level of the cluster to the newest that its nodes
 // understand, and returns the level. It is refused, and names the nodes, while one of them
 // does not answer or is too old. There is no way back.
-func (m *members) FinalizeCluster(ctx context.Context, _ verbs.Caller) (level int, err error) {
+func (m *ClusterAdmin) FinalizeCluster(ctx context.Context, _ verbs.Caller) (level int, err error) {
 	c := m.catalog.Load()
 	if c == nil {
 		return 0, m.self.NotMember()
@@ -111,7 +62,7 @@ func (m *members) FinalizeCluster(ctx context.Context, _ verbs.Caller) (level in
 	for id, r := range verbs.AskAll(ctx, m.caller, c.Shown.Load()) {
 		announced[id] = r.Levels
 	}
-	err = m.changeMembers(ctx, func(s *cluster.State) (change cluster.Change, refusal *record.Refusal) {
+	err = m.roll.change(ctx, func(s *cluster.State) (change cluster.Change, refusal *record.Refusal) {
 		level, change, refusal = cluster.Finalize(s, announced)
 		return change, refusal
 	})
@@ -120,7 +71,7 @@ func (m *members) FinalizeCluster(ctx context.Context, _ verbs.Caller) (level in
 
 // AddNode announces the node that waits at an address, gives it addresses to ask, and
 // returns when it is a member. It reports true if it was one before.
-func (m *members) AddNode(ctx context.Context, _ verbs.Caller, name, address string) (existed bool, err error) {
+func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, address string) (existed bool, err error) {
 	c := m.catalog.Load()
 	if c == nil {
 		return false, m.self.NotMember()
@@ -144,7 +95,7 @@ func (m *members) AddNode(ctx context.Context, _ verbs.Caller, name, address str
 	case there.Cluster != "":
 		return false, record.Refuse(record.Precondition, "node %q belongs to cluster %s already", name, there.Cluster)
 	}
-	if err := m.Announce(ctx, name); err != nil {
+	if err := m.roll.Announce(ctx, name); err != nil {
 		return false, err
 	}
 	q := Invitation{Name: name}
@@ -154,32 +105,21 @@ func (m *members) AddNode(ctx context.Context, _ verbs.Caller, name, address str
 	// One that knows from its options whom to ask needs no invitation, and may be
 	// a member by now, which it says.
 	invited := m.caller.AskAddress(ctx, address, peers.AskInvite, q, nil)
-	if len(m.former.awaitMembers(ctx, []string{name})) > 0 {
+	if len(m.roll.awaitMembers(ctx, []string{name})) > 0 {
 		return false, record.Refuse(record.OutcomeUnknown, "node %q is announced and is admitted when it asks, which it has not done yet: look with `strandline cluster status` (last answer of the node: %v)", name, invited)
 	}
 	return false, nil
 }
 
-// Announce lets a node of a name join.
-func (m *members) Announce(ctx context.Context, name string) error {
-	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
-		now := m.self.Now()
-		if _, member := s.Named(name); member {
-			return cluster.Change{}, nil // between the look and now
-		}
-		return cluster.Announce(s, cluster.Announced{Name: name, Expires: now.Add(announceTime).UnixMilli()}, now.UnixMilli())
-	})
-}
-
 // CreateToken makes a token with which one node, or any number, can join for a
 // while. The token is returned here and kept nowhere.
-func (m *members) CreateToken(ctx context.Context, _ verbs.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
+func (m *ClusterAdmin) CreateToken(ctx context.Context, _ verbs.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
 	if lifetime < time.Second || lifetime > MaxTokenTime {
 		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
 	}
 	token, expires = rand.Text(), m.self.Now().Add(lifetime)
 	kept := cluster.Token{Hash: cluster.HashToken(token), Expires: expires.UnixMilli(), Reusable: reusable}
-	err = m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
+	err = m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
 		return cluster.AddToken(s, kept, m.self.Now().UnixMilli())
 	})
 	return token, expires, err
@@ -188,43 +128,35 @@ func (m *members) CreateToken(ctx context.Context, _ verbs.Caller, lifetime time
 // RemoveNode takes a node out of the cluster, dead or alive, or does not expect
 // any more one that was announced. It is refused while the node holds replicas:
 // ReplaceNode moves them.
-func (m *members) RemoveNode(ctx context.Context, _ verbs.Caller, name string) error {
-	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.RemoveNode(s, name) })
+func (m *ClusterAdmin) RemoveNode(ctx context.Context, _ verbs.Caller, name string) error {
+	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.RemoveNode(s, name) })
 }
 
 // ReplaceNode moves all replicas of a node, dead or alive, to another one, and
 // takes it out of the cluster when they have caught up there. It returns when
 // the move has been decided; ClusterStatus shows how far it is.
-func (m *members) ReplaceNode(ctx context.Context, _ verbs.Caller, dead, with string) error {
-	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
+func (m *ClusterAdmin) ReplaceNode(ctx context.Context, _ verbs.Caller, dead, with string) error {
+	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
 		return cluster.ReplaceNode(s, dead, with, m.peers.Reaches)
 	})
 }
 
-func (m *members) changeMembers(ctx context.Context, decide func(*cluster.State) (cluster.Change, *record.Refusal)) error {
-	c := m.catalog.Load()
-	if c == nil {
-		return m.self.NotMember()
-	}
-	return c.Change(ctx, func(s *cluster.State) (cluster.Change, error) { return catalog.Refusable(decide(s)) })
-}
-
 // DrainNode has a node hand over all that it leads and be given nothing, or, with undo, takes
 // that back. It returns when that has been decided; ClusterStatus shows when it may stop.
-func (m *members) DrainNode(ctx context.Context, _ verbs.Caller, name string, undo bool) error {
-	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.Drain(s, name, undo) })
+func (m *ClusterAdmin) DrainNode(ctx context.Context, _ verbs.Caller, name string, undo bool) error {
+	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.Drain(s, name, undo) })
 }
 
 // SetDefaultRule gives the logs whose names begin with a prefix, and that have no rule of
 // their own, a rule; an empty one takes it away.
-func (m *members) SetDefaultRule(ctx context.Context, _ verbs.Caller, prefix string, rule cluster.Rule) error {
-	return m.changeMembers(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.SetRule(s, prefix, rule) })
+func (m *ClusterAdmin) SetDefaultRule(ctx context.Context, _ verbs.Caller, prefix string, rule cluster.Rule) error {
+	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.SetRule(s, prefix, rule) })
 }
 
 // Rebalance spreads the replicas of all logs evenly over the nodes that can be
 // reached: the node that leads the catalog moves some at a time. It returns how
 // many move or are still to.
-func (m *members) Rebalance(ctx context.Context, _ verbs.Caller) (left int, err error) {
+func (m *ClusterAdmin) Rebalance(ctx context.Context, _ verbs.Caller) (left int, err error) {
 	c := m.catalog.Load()
 	if c == nil {
 		return 0, m.self.NotMember()
@@ -247,7 +179,7 @@ func (m *members) Rebalance(ctx context.Context, _ verbs.Caller) (left int, err 
 
 // Members are the nodes of the cluster as this one knows them, by id, and which
 // of them it is itself: 0 before it is one.
-func (m *members) Members() (members []Member, self uint64) {
+func (m *ClusterAdmin) Members() (members []Member, self uint64) {
 	self = m.me.Load().NodeID
 	c := m.catalog.Load()
 	if c == nil {

@@ -9,24 +9,25 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// unknownPeers are nodes of this cluster that are newer than the catalog as known
+// Unknown are nodes of this cluster that are newer than the catalog as known
 // here. A node that was away for long may have no other way to hear what
 // happened than from them.
-type unknownPeers struct {
+type Unknown struct {
 	mu   sync.Mutex
 	byID map[uint64]peer.Node
 	// Met is signalled when there is a new one.
 	Met chan struct{}
 }
 
-func newUnknownPeers() unknownPeers {
-	return unknownPeers{byID: map[uint64]peer.Node{}, Met: make(chan struct{}, 1)}
+// NewUnknown returns a list without nodes.
+func NewUnknown() *Unknown {
+	return &Unknown{byID: map[uint64]peer.Node{}, Met: make(chan struct{}, 1)}
 }
 
 // maxUnknownPeers bounds what others can make this node remember.
 const maxUnknownPeers = 64
 
-func (s *unknownPeers) meet(node peer.Node) {
+func (s *Unknown) meet(node peer.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.byID[node.ID]; known || len(s.byID) >= maxUnknownPeers {
@@ -41,7 +42,7 @@ func (s *unknownPeers) meet(node peer.Node) {
 
 // unknown are those that the catalog does not have, by id. Others are
 // forgotten.
-func (s *unknownPeers) unknown(state *cluster.State) []peer.Node {
+func (s *Unknown) unknown(state *cluster.State) []peer.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var nodes []peer.Node

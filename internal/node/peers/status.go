@@ -9,11 +9,14 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// peerStatus is what this node knows of the others at the moment.
-type peerStatus struct {
+// Status is what this node knows of the others at the moment.
+type Status struct {
 	mu   sync.Mutex
 	ByID map[uint64]peerState
 }
+
+// NewStatus returns a status that knows nothing of any node.
+func NewStatus() *Status { return &Status{ByID: map[uint64]peerState{}} }
 
 type peerState struct {
 	up bool // there is a connection
@@ -34,7 +37,7 @@ type news struct {
 	Trips map[uint64]int `json:"trips_ms,omitempty"`
 }
 
-func (n *peerStatus) Changed(id uint64, up bool) {
+func (n *Status) Changed(id uint64, up bool) {
 	n.update(id, func(other *peerState) {
 		if other.up = up; up {
 			other.refusal, other.down = "", time.Time{}
@@ -46,7 +49,7 @@ func (n *peerStatus) Changed(id uint64, up bool) {
 
 // downFor is for how long a node has not been connected. Of one that was never
 // connected that begins when it is asked first.
-func (n *peerStatus) downFor(id uint64) (d time.Duration) {
+func (n *Status) downFor(id uint64) (d time.Duration) {
 	n.update(id, func(other *peerState) {
 		if !other.up && other.down.IsZero() {
 			other.down = time.Now()
@@ -59,7 +62,7 @@ func (n *peerStatus) downFor(id uint64) (d time.Duration) {
 }
 
 // refused reports whether the reason is another one than before.
-func (n *peerStatus) refused(id uint64, reason string) (isNew bool) {
+func (n *Status) refused(id uint64, reason string) (isNew bool) {
 	n.update(id, func(other *peerState) {
 		isNew = other.refusal != reason
 		other.refusal = reason
@@ -67,28 +70,25 @@ func (n *peerStatus) refused(id uint64, reason string) (isNew bool) {
 	return isNew
 }
 
-func (n *peerStatus) heard(id uint64, what news) {
+func (n *Status) heard(id uint64, what news) {
 	n.update(id, func(other *peerState) { other.news = what })
 }
 
-func (n *peerStatus) update(id uint64, change func(*peerState)) {
+func (n *Status) update(id uint64, change func(*peerState)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.ByID == nil {
-		n.ByID = map[uint64]peerState{}
-	}
 	other := n.ByID[id]
 	change(&other)
 	n.ByID[id] = other
 }
 
-func (n *peerStatus) Up(id uint64) bool {
+func (n *Status) Up(id uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ByID[id].up
 }
 
-func (n *peerStatus) anyUp() bool {
+func (n *Status) anyUp() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, other := range n.ByID {
@@ -101,7 +101,7 @@ func (n *peerStatus) anyUp() bool {
 
 // Refusal is why another node refuses this one, as long as none is connected;
 // empty: none does.
-func (n *peerStatus) Refusal() (reason string) {
+func (n *Status) Refusal() (reason string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, other := range n.ByID {
@@ -114,7 +114,7 @@ func (n *peerStatus) Refusal() (reason string) {
 }
 
 // trips are the round trips that the nodes which are connected have told of.
-func (n *peerStatus) trips() cluster.RoundTrips {
+func (n *Status) trips() cluster.RoundTrips {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := cluster.RoundTrips{}
@@ -126,7 +126,7 @@ func (n *peerStatus) trips() cluster.RoundTrips {
 	return out
 }
 
-func (n *peerStatus) room(id uint64) sequence.Room {
+func (n *Status) room(id uint64) sequence.Room {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ByID[id].news.Room

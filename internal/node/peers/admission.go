@@ -1,0 +1,126 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/catalog"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/transport/peer"
+)
+
+// Admission decides which nodes this one talks to, and notes which of them refuse it.
+type Admission struct {
+	logger       *slog.Logger
+	me           *datadir.Me
+	catalog      *catalog.Shared
+	incarnations *datadir.Incarnations
+	self         *Self
+	status       *Status
+	unknown      *Unknown
+
+	// Forgotten receives a message when another node shows that the data of this one are an
+	// older copy. The next one is sent only after incarnations.Replacing was reset.
+	Forgotten chan Forgotten
+}
+
+// Forgotten says that another node has heard of a later incarnation of this one.
+type Forgotten struct {
+	Other  string // its name
+	Number uint64 // of the incarnation
+}
+
+// NewAdmission returns an Admission that admits members, and nodes that are newer than this node's
+// catalog, which it enters in unknown.
+func NewAdmission(
+	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, incarnations *datadir.Incarnations, self *Self, status *Status, unknown *Unknown,
+) *Admission {
+	return &Admission{
+		logger: logger, me: me, catalog: catalog, incarnations: incarnations, self: self, status: status, unknown: unknown,
+		Forgotten: make(chan Forgotten, 1),
+	}
+}
+
+// Admit judges a node that wants to talk to this one.
+func (a *Admission) Admit(hello peer.Hello) error {
+	me := a.me.Load()
+	c := a.catalog.Load()
+	if me.Member() && c != nil && hello.Proved != "" {
+		if c.Shown.Load().WasRemoved(hello.Proved) {
+			return errRemoved(hello.Proved)
+		}
+		if hello.Node.ID != 0 && hello.Node.Name != hello.Proved {
+			return fmt.Errorf("node %d calls itself %q, and its certificate is that of node/%s", hello.Node.ID, hello.Node.Name, hello.Proved)
+		}
+	}
+	if hello.Node.ID == 0 || !me.Member() {
+		return nil // it can ask, and will hear
+	}
+	if err := refuseRecovered(me, hello); err != nil {
+		return err
+	}
+	if hello.Cluster != me.ClusterID {
+		return fmt.Errorf("node %q belongs to cluster %s, this is %s: look at the addresses in --peers and --join, and at --data",
+			hello.Node.Name, hello.Cluster, me.ClusterID)
+	}
+	if c == nil {
+		return nil // it cannot read its catalog, and has no connections: this one only asks or is asked
+	}
+	state := c.Shown.Load()
+	if refusal := cluster.RefuseLevels(hello.Node.Name, cluster.Levels(hello.Levels), state.FeatureLevel()); refusal != nil {
+		return errors.New(refusal.Detail)
+	}
+	if name, gone := state.Gone[hello.Node.ID]; gone {
+		return errRemoved(name)
+	}
+	known, ok := state.Nodes[hello.Node.ID]
+	if !ok && hello.Node.ID >= state.NextNode {
+		if state.NameUsed(hello.Node.Name) {
+			return fmt.Errorf("node %d calls itself %q, which is the name of another node", hello.Node.ID, hello.Node.Name)
+		}
+		a.unknown.meet(hello.Node)
+		return nil
+	}
+	if !ok {
+		return fmt.Errorf("no node with id %d is known here", hello.Node.ID)
+	}
+	if known.Name != hello.Node.Name {
+		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
+	}
+	return a.judge(hello)
+}
+
+func errRemoved(name string) error {
+	return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
+}
+
+// RefusedBy reports why another node refuses this one, once for each node as long
+// as the reason is the same. Those that the catalog does not know can call
+// themselves what they like, and count as one.
+func (a *Admission) RefusedBy(other peer.Node, reason string) {
+	id := other.ID
+	if c := a.catalog.Load(); c == nil || c.Shown.Load().Nodes[id].ID == 0 {
+		id = 0
+	}
+	if a.status.refused(id, reason) {
+		a.logger.Error("another node refuses this one", "node", other.Name, "address", other.Address, "reason", reason)
+	}
+}
+
+// judge refuses a node that comes back with an older copy of its data, and
+// connections at all while this node is one.
+func (a *Admission) judge(hello peer.Hello) error {
+	older, forgotten := a.incarnations.Meet(hello.Node.ID, hello.Incarnation, hello.Known[a.me.Load().NodeID])
+	if forgotten > 0 {
+		if !a.incarnations.Replacing.Swap(true) {
+			a.Forgotten <- Forgotten{Other: hello.Node.Name, Number: forgotten}
+		}
+		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", a.self.Name())
+	}
+	if older {
+		return fmt.Errorf("node %q has come back with an older copy of its data: what it did since is known here", hello.Node.Name)
+	}
+	return nil
+}

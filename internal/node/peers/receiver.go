@@ -1,0 +1,100 @@
+package peers
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"strandline.dev/internal/node/background"
+	"strandline.dev/internal/node/datadir"
+	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/transport/peer"
+)
+
+// Receiver handles what other nodes send without being asked: messages to replicas, news, and
+// connections that open and close.
+type Receiver struct {
+	logger       *slog.Logger
+	metrics      *metrics.Metrics
+	logs         *hosted.Logs
+	incarnations *datadir.Incarnations
+	due          *background.Bell
+	router       *Router
+	status       *Status
+	early        early
+}
+
+// NewReceiver returns a Receiver that delivers messages to logs and records news in status and
+// incarnations. It rings due when a connection opens or closes.
+func NewReceiver(
+	logger *slog.Logger, metrics *metrics.Metrics, logs *hosted.Logs, incarnations *datadir.Incarnations, due *background.Bell, router *Router, status *Status,
+) *Receiver {
+	return &Receiver{logger: logger, metrics: metrics, logs: logs, incarnations: incarnations, due: due, router: router, status: status}
+}
+
+// Deliver gives a message to the replica that it is for, if its sender is a
+// replica of the node that it came from.
+func (rv *Receiver) Deliver(from peer.NodeID, log, to uint64, message []byte) {
+	if log == gossipLog {
+		rv.Hear(from, message)
+		return
+	}
+	h := rv.logs.ByID(log)
+	if h == nil {
+		rv.early.hold(earlyMessage{from: from, log: log, to: to, message: message})
+		if h = rv.logs.ByID(log); h != nil { // since then
+			rv.Hosted(log)
+		}
+		return
+	}
+	if h.Replica == nil || h.ReplicaID != to {
+		return // deleted, moved, or not known here yet: Raft tries again
+	}
+	err := h.Replica.Step(message, func(sender uint64) bool { return rv.router.isOn(h, sender, from) })
+	switch {
+	case errors.Is(err, runtime.ErrForged):
+		rv.metrics.Forged.Inc()
+		rv.logger.Debug("dropped a message for a replica that is not its sender's", "log", h.Name, "from", from)
+	case err != nil:
+		rv.logger.Error("a message of another node cannot be used", "log", h.Name, "from", from, "error", err)
+	}
+}
+
+// Hosted delivers what has come for a log before it was hosted here.
+func (rv *Receiver) Hosted(log uint64) {
+	for _, m := range rv.early.take(log) {
+		rv.Deliver(m.from, m.log, m.to, m.message)
+	}
+}
+
+// Hear takes another node's news. Some that cannot be read are of a newer
+// version, and say nothing to this one.
+func (rv *Receiver) Hear(from uint64, message []byte) {
+	var what news
+	if json.Unmarshal(message, &what) == nil {
+		rv.status.heard(from, what)
+		rv.incarnations.Heard(from, what.Incarnation)
+	}
+}
+
+// gossipLog is the log that a node's own news are addressed to.
+const gossipLog = 1<<64 - 1
+
+// Changed gives the replicas the state of the connection to a node.
+func (rv *Receiver) Changed(other peer.NodeID, up, refused bool) {
+	rv.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
+	rv.status.Changed(other, up)
+	rv.due.Ring()
+	for _, h := range rv.logs.All() {
+		r := rv.router.ReplicaOn(h, other)
+		switch {
+		case r == 0 || h.Replica == nil:
+		case up:
+			h.Replica.PeerBack(r)
+		default:
+			h.Replica.PeerLost(r, refused)
+		}
+	}
+}
