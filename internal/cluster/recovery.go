@@ -147,6 +147,10 @@ const (
 	// given: ids of sessions, and blocks of offsets and writer terms of memory logs.
 	recoverySessions = 1 << 32
 	recoveryBlocks   = 16
+	// recoveryRevisions covers the changes of a log's configuration, and of the list of rights, that only the
+	// lost part of the catalog may have: a revision that it gave means another configuration now, and a change
+	// "if the revision is still that" has to be refused.
+	recoveryRevisions = 1 << 32
 	// recoveryIDs covers the ids of logs and replicas that it may have given.
 	recoveryIDs = 1 << 20
 )
@@ -253,6 +257,9 @@ func (r *recovery) begin() error {
 	r.plan.Logs = append(r.plan.Logs, catalog)
 	r.state.NextLog, r.state.NextReplica = max(r.state.NextLog, seen.Log+1)+recoveryIDs, max(r.state.NextReplica, seen.ID+1)+recoveryIDs
 	r.state.NextSession += recoverySessions
+	if r.state.Access.Revision > 0 { // 0: nobody has said anything about rights
+		r.state.Access.Revision += recoveryRevisions
+	}
 	return nil
 }
 
@@ -364,6 +371,8 @@ func votersOf(first Survivor, survivors []Survivor) (ids []uint64) {
 // recover decides what becomes of a log, and places it.
 func (r *recovery) recover(name string) {
 	l := r.state.Logs[name]
+	l.Config.Revision += recoveryRevisions
+	r.state.Logs[name] = l
 	if l.Config.InMemory() {
 		r.beginAnew(l)
 		return

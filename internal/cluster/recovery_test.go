@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 )
 
@@ -138,6 +139,38 @@ func TestWhatARecoveryLeaves(t *testing.T) {
 	require.Equal(t, []UnusedReplica{{1, 9, 77, "the catalog that survives has no such log"}}, plan.Unused)
 	require.Greater(t, plan.State.NextLog, uint64(9))
 	require.True(t, plan.State.Nodes[1].Votes)
+}
+
+// The lost nodes may have made changes that the others have not heard of: whoever read one of those must not
+// change what stands here under the same revision.
+func TestNoRevisionIsGivenTwiceByARecovery(t *testing.T) {
+	s := members(3)
+	s.placed("here", 1, 1)  // replica 4 of log 1
+	s.placed("there", 1, 2) // 5 of log 2, of which nothing is left
+	memory, refusal := CreateLog(s, NewLog{Name: "memory", Config: Config{Durability: memoryDurability}, Nodes: []uint64{1, 2, 3}}, func(uint64) bool { return true })
+	require.Nil(t, refusal)
+	require.NoError(t, s.Fold(Change{Put: []Log{memory}, Access: &access.Change{Enforce: new(false), Users: []access.User{{Name: "ada"}}}}))
+	all := survivors(s, 1)
+	all[0].Replicas = append(all[0].Replicas, left(1, 4, 2, 10, 9, 4))
+	plan, err := PlanRecovery(all)
+	require.NoError(t, err)
+	const changes = 1000 // of the lost
+	for name, before := range s.Logs {
+		lost := before.Config
+		lost.Revision += changes
+		after := plan.State.Logs[name].Config
+		require.Greater(t, after.Revision, lost.Revision, name)
+		for range changes { // here, after the recovery
+			after.Revision = 0
+			change, refusal := ReconfigureLog(&plan.State, name, 0, after)
+			require.Nil(t, refusal, name)
+			require.NoError(t, plan.State.Fold(change))
+		}
+		_, refusal := ReconfigureLog(&plan.State, name, 0, lost)
+		require.NotNil(t, refusal, name)
+		require.Equal(t, record.Precondition, refusal.Reason, name)
+	}
+	require.Greater(t, plan.State.Access.Revision, s.Access.Revision+changes)
 }
 
 func TestWhatCannotBeRecovered(t *testing.T) {
