@@ -19,9 +19,14 @@ import (
 //go:embed earlier_revision
 var earlierRevision string
 
+// errNoModules is wrapped by the error of a build that lacks modules and cannot get them.
+var errNoModules = errors.New("modules are missing, and cannot be downloaded")
+
 // build builds strandline of a revision from the history of this clone, and returns the
 // path of the binary. The sources stay in the cache of the user, always in the same folder: the go
-// command keeps what it compiled and linked by folder, so that a machine does it once.
+// command keeps what it compiled and linked by folder, so that a machine does it once. Modules are
+// those of today's go.mod: a machine without network has no others, and what the nodes say to each
+// other, and write, is decided by the sources.
 func build(revision string) (path string, err error) {
 	if out, err := exec.Command("git", "cat-file", "-e", revision+"^{commit}").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("commit %s, from which upgrades are tested (test/cluster/upgrade/earlier_revision), is not in this clone; fetch the whole history: git fetch --unshallow: %w %s", revision, err, out)
@@ -36,12 +41,19 @@ func build(revision string) (path string, err error) {
 			return "", fmt.Errorf("the sources of commit %s: %w", revision, err)
 		}
 	}
+	modules, err := filepath.Abs("../../../go.mod")
+	if err != nil {
+		return "", err
+	}
+	if out, err := exec.Command("go", "list", "-C", sources, "-modfile="+modules, "-deps", "./cmd/strandline").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("commit %s: %w: %w: %s", revision, errNoModules, err, out)
+	}
 	directory, err := os.MkdirTemp("", "strandline-earlier-*")
 	if err != nil {
 		return "", err
 	}
 	path = filepath.Join(directory, "strandline")
-	if out, err := exec.Command("go", "run", "-C", sources, "-exec", "cp", "./cmd/strandline", path).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "run", "-C", sources, "-modfile="+modules, "-exec", "cp", "./cmd/strandline", path).CombinedOutput(); err != nil {
 		return path, fmt.Errorf("build commit %s: %w: %s", revision, err, out)
 	}
 	return path, nil
