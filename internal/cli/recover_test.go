@@ -246,7 +246,10 @@ exit code 1
 func TestARecoveryIsRefusedWhereItWouldDoHarm(t *testing.T) {
 	t.Parallel()
 	s := newSurvivors(t, 5, "a", "b", "c")
-	o := s.recover("--data", s.dir("nowhere"))
+	o := s.recover("--data", s.dirs("a", "b"))
+	require.Equal(t, o.out, s.recover("--data", s.dirs("a", "b")).out, "what is only shown is the same again")
+	require.Contains(t, o.out, "becomes    a new cluster, whose id is drawn once you accept\n")
+	o = s.recover("--data", s.dir("nowhere"))
 	require.Contains(t, o.err, "is not the data directory of a node")
 	o = s.recover("--data", s.dirs("a", "b", "c"), "--i-accept-loss")
 	require.Contains(t, o.err, "nothing was done: a majority of the catalog and of every log is on these nodes")

@@ -90,6 +90,8 @@ type recoverCommand struct {
 	replaced               []*cluster.RecoveryPlan
 	aside                  directories // that have one of replaced
 	answering              []cluster.Node
+	// settled: the id of the plan's cluster stays what it is. One that is made anew draws another.
+	settled bool
 }
 
 func (r *recoverCommand) run(command *cobra.Command) (err error) {
@@ -112,6 +114,7 @@ func (r *recoverCommand) run(command *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	r.settled = plan != nil || r.accept
 	if plan == nil && !r.again {
 		if err := r.refuseDone(command); err != nil {
 			return err
@@ -335,12 +338,16 @@ func (r *recoverCommand) plan(taken []cluster.Remains) (*cluster.RecoveryPlan, e
 	if err != nil {
 		return nil, err
 	}
+	files := len(remains)
 	for _, s := range taken {
 		// That of the file is what the other machines know.
 		if !slices.ContainsFunc(remains, func(other cluster.Remains) bool { return other.Node == s.Node }) {
 			remains = append(remains, s)
 		}
 	}
+	// What files say is what it was when this is run again. Of what is taken here a random part is
+	// new each time: of two copies of a directory each becomes a cluster of its own.
+	r.settled = r.settled || len(remains) == files
 	plan, err := cluster.PlanRecovery(remains)
 	if errors.Is(err, cluster.ErrNothingLost) {
 		return nil, fmt.Errorf("nothing was done: %w", err)

@@ -18,7 +18,7 @@ import (
 // recoveryPlanJSON is what cluster recover shows before it does anything, and recoveredJSON afterwards.
 type recoveryPlanJSON struct {
 	Was         string                  `json:"was"`
-	Cluster     string                  `json:"cluster"`
+	Cluster     string                  `json:"cluster"` // empty: it is drawn when the plan is accepted
 	Survivors   []string                `json:"surviving_nodes"`
 	Lost        []string                `json:"lost_nodes"`
 	Answering   []string                `json:"answering_nodes"` // lost nodes at whose address something answers
@@ -42,8 +42,11 @@ type recoveredJSON struct {
 
 func (r *recoverCommand) planJSON(plan *cluster.RecoveryPlan) recoveryPlanJSON {
 	out := recoveryPlanJSON{
-		Was: plan.Was, Cluster: plan.Cluster, Survivors: []string{}, Lost: []string{}, Answering: []string{}, Directories: []directoryJSON{}, Replaces: []string{},
+		Was: plan.Was, Survivors: []string{}, Lost: []string{}, Answering: []string{}, Directories: []directoryJSON{}, Replaces: []string{},
 		Logs: plan.Logs, Unused: plan.Unused,
+	}
+	if r.settled {
+		out.Cluster = plan.Cluster
 	}
 	for _, s := range plan.Remains {
 		out.Survivors = append(out.Survivors, s.Name)
@@ -161,7 +164,11 @@ func (ds directories) printProgress(out io.Writer, plan *cluster.RecoveryPlan) {
 
 func (r *recoverCommand) printPlan(out io.Writer, plan *cluster.RecoveryPlan) {
 	p := r.planJSON(plan)
-	fmt.Fprintf(out, "cluster %s\nsurvives   %s\nis lost    %s\nbecomes    %s, on all machines\n\n", p.Was, strings.Join(p.Survivors, ", "), strings.Join(p.Lost, ", "), p.Cluster)
+	becomes := "a new cluster, whose id is drawn once you accept"
+	if p.Cluster != "" {
+		becomes = p.Cluster + ", on all machines"
+	}
+	fmt.Fprintf(out, "cluster %s\nsurvives   %s\nis lost    %s\nbecomes    %s\n\n", p.Was, strings.Join(p.Survivors, ", "), strings.Join(p.Lost, ", "), becomes)
 	for _, n := range r.answering {
 		fmt.Fprintf(out, "Something answers at %s, the address of node %s: if that runs it is not lost. Let the lost nodes come back\ninstead, or stop it: a majority of them goes on without this cluster.\n\n", n.Address, n.Name)
 	}
