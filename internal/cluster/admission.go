@@ -86,7 +86,10 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	if refusal := CheckLabels(q.Labels); refusal != nil {
 		return Node{}, Change{}, refusal
 	}
-	// With its labels, or a log that must not be there could be put there first.
+	// With its labels, or a log that must not be there could be put there first, and one that is to be spread
+	// over the nodes would be refused until they come. So each member has them from the first on where the
+	// level allows labels, as it does in a cluster whose nodes all understand it (FirstLevel); and no other
+	// node decides on less than that, since only the newest state can refuse a change (catalog.Changes).
 	added := Node{ID: s.NextNode, Name: q.Name, Address: q.Address, Nonce: q.Nonce, Catalog: s.NextReplica, Labels: q.Labels}
 	if allow(neededLevel(added), s.FeatureLevel()) != nil {
 		added.Labels = nil

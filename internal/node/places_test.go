@@ -84,7 +84,8 @@ func TestANodeHasItsLabelsAsSoonAsItIsAMember(t *testing.T) {
 	require.Equal(t, []cluster.Label{"dc=b"}, members[1].Labels)
 }
 
-// Else a log that is to be spread over them would be refused right after its cluster was formed.
+// Else a log that is to be spread over them would be refused right after its cluster was formed. Nodes that have
+// not heard of all yet ask before they refuse.
 func TestAClusterIsFormedWithTheLabelsOfItsNodes(t *testing.T) {
 	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)} }, "a", "b", "c")
@@ -93,8 +94,10 @@ func TestAClusterIsFormedWithTheLabelsOfItsNodes(t *testing.T) {
 	for _, m := range members {
 		require.Equal(t, []cluster.Label{cluster.Label("dc=" + m.Name)}, m.Labels)
 	}
-	_, err := c.nodes["a"].CreateLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3, Rule: &cluster.Rule{Spread: "dc"}})
-	require.NoError(t, err)
+	for _, at := range []string{"c", "b", "a"} {
+		_, err := c.nodes[at].CreateLog(t.Context(), anyone, "orders-"+at, settings.Config{Replicas: 3, Rule: &cluster.Rule{Spread: "dc"}})
+		require.NoError(t, err)
+	}
 }
 
 // A read replica has what the voters have, serves it without them, and is no part of their majority.
