@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"encoding/json"
+	"os"
 	"syscall"
 	"testing"
 
@@ -68,6 +69,18 @@ func TestDevIsAClusterOfThreeNodes(t *testing.T) {
 		require.Equal(t, all, p.must("", "read", "orders", "--consistency", "at-least=5"), "from node %s", n.Node)
 	}
 	require.Equal(t, terminal.ExitOK, p.terminate())
+}
+
+// Its nodes end one after the other, and the others learn of it: that is no fault.
+func TestDevThatIsInterruptedReportsNoFault(t *testing.T) {
+	t.Parallel()
+	p, _, _ := dev(t, t.TempDir())
+	p.must("", "log", "create", "cache", "--durability", "memory", "--replicas", "3")
+	p.must("one\ntwo\n", "append", "cache")
+	p.must("", "cluster", "status", "--wait-healthy")
+	require.NoError(t, p.command.Process.Signal(os.Interrupt))
+	require.Equal(t, terminal.ExitOK, p.wait())
+	require.NotContains(t, p.command.Stderr.(*lockedBuffer).String(), "ERROR")
 }
 
 func TestDevThatIsInterruptedBeforeItsClusterFormedEndsCleanly(t *testing.T) {
