@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -53,6 +54,47 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 	copied, err := shell(tree, environ, "./strandline read copy --from-start").Output()
 	require.NoError(t, err)
 	require.Equal(t, "third\n", string(copied), "the copy holds what the trim left")
+	runProgram(t, environ, address)
+}
+
+// runProgram runs the README's program as a module of its own beside a checkout, by the README's
+// commands. What they need is in the cache of modules already.
+func runProgram(t *testing.T, environ []string, address string) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	body := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(text)
+	commands := regexp.MustCompile("`(go mod edit [^`]*)`").FindSubmatch(text)
+	require.NotNil(t, body)
+	require.NotNil(t, commands)
+	checkout, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	home := t.TempDir()
+	require.NoError(t, os.Symlink(checkout, filepath.Join(home, "strandline")))
+	dir := filepath.Join(home, "program")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	source := "package main\n\nimport (\n\t\"context\"\n\t\"fmt\"\n\t\"log\"\n\n\t\"strandline.dev/client\"\n)\n\nfunc main() {\n" +
+		strings.ReplaceAll(string(body[1]), "127.0.0.1:7171", address) + "}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
+	environ = append(environ, "GOPROXY=off", "GOSUMDB=off")
+	for _, command := range []string{"go mod init example.com/program", string(commands[1]), "go build -o program ."} {
+		out, err := shell(dir, environ, command).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", command, out)
+	}
+	program := exec.CommandContext(t.Context(), filepath.Join(dir, "program"))
+	printed, err := program.StdoutPipe()
+	require.NoError(t, err)
+	var said lockedBuffer
+	program.Stderr = &said
+	require.NoError(t, program.Start())
+	defer func() { // it follows the log without end
+		_ = program.Process.Kill()
+		_ = program.Wait()
+	}()
+	first, second := 0, 0
+	_, err = fmt.Fscanf(printed, "%d: paid\n%d: shipped\n", &first, &second)
+	require.NoError(t, err, said.String())
+	require.Equal(t, first+1, second)
 }
 
 // runLine runs a command, and again while the cluster does not take it: so do the nodes for a
