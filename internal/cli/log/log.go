@@ -107,7 +107,7 @@ func showLog(c *terminal.Terminal, i client.LogInfo) error {
 			"retention", retention(i.Config),
 			"held by", replicas(i),
 			"offsets", fmt.Sprintf("[%d, %d), %s", i.Start, i.End, terminal.Counted(i.End-i.Start, "record")),
-			"space", fmt.Sprintf("%v used, %v free", terminal.Size(i.BytesUsed), terminal.Size(i.BytesFree)),
+			"space", fmt.Sprintf("%v used, %v free, on %s", terminal.Size(i.BytesUsed), terminal.Size(i.BytesFree), answered(i)),
 			"writer term", writerTerm(i),
 			"sessions", fmt.Sprintf("%d open", i.OpenSessions),
 			"leader", fmt.Sprintf("%s, term %d", terminal.OrUnknown(i.Leader), i.LeaderTerm),
@@ -130,6 +130,16 @@ func showLog(c *terminal.Terminal, i client.LogInfo) error {
 		}
 		terminal.Fields(out, fields...)
 	})
+}
+
+// answered names the node that answered: only that of the leader knows how far the leader is.
+func answered(i client.LogInfo) string {
+	for _, r := range i.Replicas {
+		if r.Leader && r.Lag != nil {
+			return "node " + r.Node
+		}
+	}
+	return "the node that answered"
 }
 
 // writerTerm returns the newest term, and what becomes of appends without one.

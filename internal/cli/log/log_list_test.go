@@ -28,3 +28,16 @@ func TestAnUnknownRangeIsShownAsSuchAndIsAFailure(t *testing.T) {
 	require.Nil(t, row["end_offset"])
 	require.Contains(t, row, "end_offset")
 }
+
+func TestInfoSaysWhoseDiskHasRoom(t *testing.T) {
+	replicas := []client.ReplicaAddress{{Node: "a", Lag: new(int64)}, {Node: "b", Leader: true, Lag: new(int64)}}
+	info := client.LogInfo{Name: "orders", BytesUsed: 1 << 20, BytesFree: 57 << 30, Replicas: replicas}
+	shown := func() string {
+		var out bytes.Buffer
+		require.NoError(t, showLog(&terminal.Terminal{Out: &out}, info))
+		return out.String()
+	}
+	require.Regexp(t, `space +1 ?MiB used, 57 ?GiB free, on node b\n`, shown())
+	replicas[1].Lag = nil // another node has answered
+	require.Regexp(t, `57 ?GiB free, on the node that answered\n`, shown())
+}
