@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -58,6 +59,32 @@ func TestTheVariablesOfTheImageAreSettings(t *testing.T) {
 	require.NoError(t, c.ApplySettings(serve))
 	require.Equal(t, "/data", serve.Flag("data").Value.String())
 	require.False(t, c.Insecure)
+}
+
+// Else its nodes would all be of version "unknown", whatever they run.
+func TestTheImageIsNotBuiltWithoutAVersion(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile(filepath.Join(deploy, "container", "Dockerfile"))
+	require.NoError(t, err)
+	check := regexp.MustCompile(`(?m)^RUN (test .*)$`).FindStringSubmatch(string(file))
+	require.NotNil(t, check)
+	for _, given := range [][]string{{}, {"VERSION=v1.2.3"}, {"REVISION=0123abc"}, {"VERSION=v1.2.3", "REVISION=0123abc"}} {
+		build := exec.Command("sh", "-c", check[1])
+		build.Env = append([]string{"PATH=" + os.Getenv("PATH")}, given...)
+		out, err := build.CombinedOutput()
+		if len(given) == 2 {
+			require.NoError(t, err, "%s", out)
+			continue
+		}
+		require.Error(t, err, "%v", given)
+		require.Contains(t, string(out), "--build-arg VERSION=")
+	}
+	shown := regexp.MustCompile(`docker build .*`).FindAllString(string(file), -1)
+	page, err := os.ReadFile(filepath.Join(deploy, "README.md"))
+	require.NoError(t, err)
+	for _, command := range append(shown, regexp.MustCompile(`docker build .*`).FindAllString(string(page), -1)...) {
+		require.Regexp(t, `--build-arg VERSION=.* --build-arg REVISION=`, command)
+	}
 }
 
 // Flags as the chart gives them, for the nodes that form a cluster and those that
