@@ -192,6 +192,9 @@ func (w *faults) spare() bool {
 
 func (n *media) hurt(kind, file string) {
 	n.harm = harm{kind, file}
+	if path.Ext(file) == ".snap" { // if it was the oldest one, what it stood for is with other replicas
+		n.baseless = n.replicaID
+	}
 	n.blind = n.blind || kind == failedRead || file == n.watermark() || file == n.dir(n.replicaID)
 	n.world.trace("node %d: %s: %s", n.id, kind, file)
 }

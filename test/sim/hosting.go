@@ -42,7 +42,7 @@ type hosting struct {
 	found         error          // what proved to be damaged; acted on soon
 	replicaRepair *replicaRepair // nil: it is not being repaired
 	repairing     *repairing     // of a replica that runs; nil: nothing is
-	skipped       uint64         // the replica whose repair skipped what all others had trimmed
+	baseless      uint64         // the replica whose oldest snapshot may lie behind the first records that it has
 	suspect       bool           // it failed; what is stored is looked at when it opens
 }
 

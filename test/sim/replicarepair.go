@@ -98,7 +98,7 @@ func (m *replicaRepair) skip(first uint64) (skipped bool) {
 		n.judge(fmt.Errorf("%w: nothing is known of the state behind what all others have trimmed", errLost))
 		return true
 	}
-	n.skipped = n.replicaID
+	n.baseless = n.replicaID
 	return true
 }
 

@@ -113,6 +113,8 @@ func TestHardWorldsThatHaveShownAMistakeBreakNoRule(t *testing.T) {
 		1000378, // a replica had no digest before the next append
 		1001111, // a log in memory waited for ever for replicas that could not elect a leader
 		2001132, // a mistake of the simulator: a node that was recovered spoke to one that still had the catalog of before
+		2032994, // a sole voter that had started again answered others by the commit index that it started with
+		2032788, // a mistake of the simulator: a replica whose oldest snapshot was damaged was to have each digest
 		2016934, // a mistake of the simulator: a trim that was yet to commit counted as done before a recovery
 		2010751, // hundreds of small messages overtook each other, and each was sent again with all behind it
 		2010202, // a repaired replica whose oldest snapshot lay behind its first records had no digest of those

@@ -164,6 +164,9 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	if t := m.GetType(); t != raftpb.MsgHeartbeat && t != raftpb.MsgHeartbeatResp && m.GetFrom() != c.Group.id {
 		c.Group.stir()
 	}
+	if c.Reads.tooEarly(m) {
+		return nil
+	}
 	c.Lifecycle.guard(func() { err = c.Group.raft.Step(m) })
 	return err
 }
@@ -266,6 +269,7 @@ func (c *Core) endTerm(term uint64) {
 	c.Membership.endTerm()
 	c.Group.storage.feed.Clear()
 	c.Group.heard.reset()
+	c.Reads.early = nil // whoever asked asks the next leader
 	notLeader := c.Group.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
 	c.proposer.endLeadership(notLeader, unknown)

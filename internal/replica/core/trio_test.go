@@ -634,6 +634,53 @@ func TestALinearizableQuestionToAFollowerWaitsForWhatTheLeaderCommitted(t *testi
 	require.Positive(t, c.all[f].core.confirm.known)
 }
 
+// A sole voter that has just started again knows a commit index that was durable, and what it acknowledged after that
+// is not below it. Raft answers others by it all the same where there is one voter only.
+func TestALinearizableQuestionToASoleVoterThatStartedAgainWaitsForWhatItHadAcknowledged(t *testing.T) {
+	c := newTrio(t, 1)
+	require.EqualValues(t, 1, c.leader())
+	c.add(2, []uint64{1})
+	for i := 0; !c.all[1].core.Membership.Reshape([]uint64{1}, []uint64{2}); i++ {
+		require.Less(t, i, 100)
+		c.step(1)
+		c.tick()
+	}
+	c.cut[[2]uint64{1, 2}] = true
+	answer := c.append(1, values(t, "one"))
+	c.sync(1)
+	require.EqualValues(t, 1, answer.First.Count)
+	c.restart(1)
+	clear(c.cut)
+	sole, reader := c.all[1], c.all[2]
+	for i := 0; reader.core.Group.term != sole.core.Group.term || sole.core.Group.role == follower; i++ {
+		require.Less(t, i, 100)
+		if sole.hangs = sole.core.Group.role == elected; !sole.hangs { // but its vote becomes durable
+			c.sync(1)
+			sole.hangs = true
+		}
+		c.tick()
+	}
+	require.Equal(t, elected, sole.core.Group.role, "the entry of its term is not durable")
+	require.EqualValues(t, 1, reader.core.Group.leader)
+
+	asked := 0
+	for range 2 { // as one that asks again
+		reader.core.Reads.Confirm(func(r *record.Refusal) {
+			require.Nil(t, r)
+			require.EqualValues(t, 1, reader.core.Group.storage.table.End())
+			asked++
+		})
+		for range electionTicks + 1 {
+			c.tick()
+		}
+	}
+	require.Zero(t, asked)
+	require.Len(t, sole.core.Reads.early, 1)
+	sole.hangs = false
+	c.settle()
+	require.Equal(t, 2, asked, "at once")
+}
+
 // A paused process that resumes as leader for a moment would otherwise answer that
 // a session is kept which the new leader ends.
 func TestALeaderThatWasReplacedWhileItSleptKeepsNoSession(t *testing.T) {
