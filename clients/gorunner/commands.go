@@ -504,7 +504,7 @@ func (c command) hold() client.HoldInfo {
 func holding(h client.HoldInfo) map[string]any {
 	return map[string]any{
 		"name": h.Name, "offset": h.Offset, "owner": h.Owner, "lease_ms": h.Lease.Milliseconds(), "max_bytes": h.MaxBytes,
-		"max_age_ms": h.MaxAge.Milliseconds(), "pointer": string(h.Pointer),
+		"max_age_ms": h.MaxAge.Milliseconds(), "pointer": string(h.Pointer), "principal": h.Principal,
 	}
 }
 

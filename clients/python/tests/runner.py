@@ -54,6 +54,7 @@ def holding(hold: strandline.Hold) -> dict[str, Any]:
         "max_bytes": hold.max_bytes,
         "max_age_ms": hold.max_age / timedelta(milliseconds=1) if hold.max_age else 0,
         "pointer": hold.pointer.decode(),
+        "principal": hold.principal,
     }
 
 

@@ -116,6 +116,10 @@ pub struct Hold {
     /// Bytes of the records from `offset` on, on the node that answered
     /// [`Admin::info`](crate::Admin::info). It is not sent.
     pub kept_bytes: i64,
+    /// Who set or moved it last, such as user/alice, as [`Admin::info`](crate::Admin::info) knows.
+    /// Empty: the caller may not set holds of the log, or it is not known, as where rights are not
+    /// enforced. It is not sent.
+    pub principal: String,
 }
 
 impl From<Hold> for wire::Hold {
@@ -144,6 +148,7 @@ impl From<wire::Hold> for Hold {
             max_age: hold.max_age.map(wire::length),
             pointer: hold.pointer,
             kept_bytes: hold.kept_bytes,
+            principal: hold.principal,
         }
     }
 }

@@ -52,6 +52,7 @@ export class KeptHold {
       maxAgeMs: undefined,
       pointer: Buffer.alloc(0),
       keptBytes: 0,
+      principal: "",
       ...hold,
     };
     this.done = new Promise((resolve) => {

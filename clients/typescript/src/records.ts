@@ -170,6 +170,11 @@ export interface Hold {
   pointer: Uint8Array;
   /** What the records from offset on take, on the node that answered {@link Admin.info}. */
   keptBytes: number;
+  /**
+   * Who set or moved it last, such as user/alice, as {@link Admin.info} knows. Empty: the caller may not set
+   * holds of the log, or it is not known, as where rights are not enforced.
+   */
+  principal: string;
 }
 
 export function holdToWire({ leaseMs, maxAgeMs, pointer, ...same }: Partial<Hold>): WireHold {

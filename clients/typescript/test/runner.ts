@@ -66,9 +66,9 @@ function failed(error: unknown) {
   };
 }
 
-function holding({ name, offset, owner, leaseMs = 0, maxBytes, maxAgeMs = 0, pointer }: Hold) {
+function holding({ name, offset, owner, leaseMs = 0, maxBytes, maxAgeMs = 0, pointer, principal }: Hold) {
   const bounds = { lease_ms: leaseMs, max_bytes: maxBytes, max_age_ms: maxAgeMs };
-  return { name, offset, owner, ...bounds, pointer: Buffer.from(pointer).toString() };
+  return { name, offset, owner, ...bounds, pointer: Buffer.from(pointer).toString(), principal };
 }
 
 function number(c: Command, name: string): number | undefined {

@@ -28,6 +28,9 @@ class Hold:
     up to 4 KiB that the log does not look at."""
     kept_bytes: int = 0
     """What the records from offset on take, on the node that answered Admin.info."""
+    principal: str = ""
+    """Who set or moved it last, such as user/alice, as Admin.info knows. Empty: the caller may not set
+    holds of the log, or it is not known, as where rights are not enforced. It is not sent."""
 
     def _wire(self) -> log_pb2.Hold:
         wire = log_pb2.Hold(
@@ -54,4 +57,5 @@ class Hold:
             max_age=w.max_age.ToTimedelta() if w.HasField("max_age") else None,
             pointer=w.pointer,
             kept_bytes=w.kept_bytes,
+            principal=w.principal,
         )

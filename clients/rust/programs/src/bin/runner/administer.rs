@@ -100,7 +100,7 @@ pub fn hold(c: &Command) -> Hold {
         max_bytes: c.number("max_bytes").unwrap_or(0),
         max_age: c.time("max_age_ms"),
         pointer: c.text("pointer").to_string().into(),
-        kept_bytes: 0,
+        ..Hold::default()
     }
 }
 

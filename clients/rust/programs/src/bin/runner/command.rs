@@ -112,6 +112,7 @@ pub fn holding(hold: &Hold) -> Value {
         "max_bytes": hold.max_bytes,
         "max_age_ms": milliseconds(hold.max_age),
         "pointer": String::from_utf8_lossy(&hold.pointer),
+        "principal": hold.principal,
     })
 }
 

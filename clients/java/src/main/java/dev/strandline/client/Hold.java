@@ -20,6 +20,9 @@ import java.util.Optional;
  * @param pointer where the state lies that the records below offset have made, for readers that
  *     come too late: up to 4 KiB that the log does not look at, and that need be no text
  * @param keptBytes what the records from offset on take; only {@link Admin#info} gives it
+ * @param principal who set or moved it last, such as user/alice; only {@link Admin#info} gives it.
+ *     Empty: the caller may not set holds of the log, or it is not known, as where rights are not
+ *     enforced
  */
 public record Hold(
     String name,
@@ -29,7 +32,8 @@ public record Hold(
     long maxBytes,
     Optional<Duration> maxAge,
     byte[] pointer,
-    long keptBytes) {
+    long keptBytes,
+    String principal) {
   /** The offset where the log starts. */
   public static final long FROM_START = -2;
 
@@ -49,39 +53,39 @@ public record Hold(
 
   /** A hold without owner, lease, bounds and pointer. */
   public static Hold at(String name, long offset) {
-    return new Hold(name, offset, "", Optional.empty(), 0, Optional.empty(), new byte[0], 0);
+    return new Hold(name, offset, "", Optional.empty(), 0, Optional.empty(), new byte[0], 0, "");
   }
 
   /** The same at another offset. */
   public Hold withOffset(long other) {
-    return new Hold(name, other, owner, lease, maxBytes, maxAge, pointer, keptBytes);
+    return new Hold(name, other, owner, lease, maxBytes, maxAge, pointer, keptBytes, principal);
   }
 
   /** The same with an owner. */
   public Hold withOwner(String who) {
-    return new Hold(name, offset, who, lease, maxBytes, maxAge, pointer, keptBytes);
+    return new Hold(name, offset, who, lease, maxBytes, maxAge, pointer, keptBytes, principal);
   }
 
   /** The same with a lease; null: none. */
   public Hold withLease(Duration d) {
     Optional<Duration> other = Optional.ofNullable(d);
-    return new Hold(name, offset, owner, other, maxBytes, maxAge, pointer, keptBytes);
+    return new Hold(name, offset, owner, other, maxBytes, maxAge, pointer, keptBytes, principal);
   }
 
   /** The same with a bound on what it keeps. */
   public Hold withMaxBytes(long bytes) {
-    return new Hold(name, offset, owner, lease, bytes, maxAge, pointer, keptBytes);
+    return new Hold(name, offset, owner, lease, bytes, maxAge, pointer, keptBytes, principal);
   }
 
   /** The same with a bound on the age of what it keeps; null: none. */
   public Hold withMaxAge(Duration d) {
     Optional<Duration> other = Optional.ofNullable(d);
-    return new Hold(name, offset, owner, lease, maxBytes, other, pointer, keptBytes);
+    return new Hold(name, offset, owner, lease, maxBytes, other, pointer, keptBytes, principal);
   }
 
   /** The same with a pointer. */
   public Hold withPointer(byte[] bytes) {
-    return new Hold(name, offset, owner, lease, maxBytes, maxAge, bytes, keptBytes);
+    return new Hold(name, offset, owner, lease, maxBytes, maxAge, bytes, keptBytes, principal);
   }
 
   /** The same with a pointer that is a text in UTF-8. */
@@ -100,12 +104,21 @@ public record Hold(
         && maxBytes == h.maxBytes
         && maxAge.equals(h.maxAge)
         && Arrays.equals(pointer, h.pointer)
-        && keptBytes == h.keptBytes;
+        && keptBytes == h.keptBytes
+        && principal.equals(h.principal);
   }
 
   @Override
   public int hashCode() {
     return Objects.hash(
-        name, offset, owner, lease, maxBytes, maxAge, Arrays.hashCode(pointer), keptBytes);
+        name,
+        offset,
+        owner,
+        lease,
+        maxBytes,
+        maxAge,
+        Arrays.hashCode(pointer),
+        keptBytes,
+        principal);
   }
 }

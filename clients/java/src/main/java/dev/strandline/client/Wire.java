@@ -174,7 +174,8 @@ final class Wire {
         wire.getMaxBytes(),
         duration(wire.hasMaxAge(), wire.getMaxAge()),
         wire.getPointer().toByteArray(),
-        wire.getKeptBytes());
+        wire.getKeptBytes(),
+        wire.getPrincipal());
   }
 
   static Resolution resolution(ResolveResponse wire) {

@@ -148,7 +148,8 @@ public final class Runner {
         "lease_ms", h.lease().map(Duration::toMillis).orElse(0L),
         "max_bytes", h.maxBytes(),
         "max_age_ms", h.maxAge().map(Duration::toMillis).orElse(0L),
-        "pointer", new String(h.pointer(), UTF_8));
+        "pointer", new String(h.pointer(), UTF_8),
+        "principal", h.principal());
   }
 
   private static Map<String, Object> shown(Position p) {
