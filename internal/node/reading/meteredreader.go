@@ -25,7 +25,7 @@ type metered struct {
 	// passed is what the client was given since it has not taken something in time.
 	passed int64
 	taken  bool  // a chunk's part was taken, for the chunk being read or in rest
-	room   int64 // so much was taken: runtime.ChunkRoom, or more for a chunk of large batches
+	room   int64 // so much was taken: runtime.ChunkRoom, or more for a chunk of large batches; at most all that reads has
 	large  int64 // what the next chunk is known to take, if that is more
 	// rest is the part of a chunk that was not given out yet; its parts lie in the
 	// memory of whole.
@@ -66,13 +66,17 @@ func (f *metered) take(ctx context.Context, r *Reader) error {
 	if _, end, err := r.tail.Bounds(); err != nil || r.next >= end {
 		return nil // it will wait for more, and hold nothing meanwhile
 	}
-	room := max(runtime.ChunkRoom, f.large)
+	room := f.roomFor(max(runtime.ChunkRoom, f.large))
 	if err := f.reads.Acquire(ctx, room); err != nil {
 		return err
 	}
 	f.taken, f.room, f.large = true, room, 0
 	return nil
 }
+
+// roomFor is what a chunk of so many bytes takes: one that is larger than all the memory takes all of it, so that it can
+// be read at all.
+func (f *metered) roomFor(bytes int64) int64 { return min(bytes, f.reads.Size()) }
 
 func (f *metered) give() {
 	if f != nil && f.taken {
@@ -92,7 +96,7 @@ func (f *metered) shrink(bytes int64) {
 // fits takes what a chunk of large batches has more than a usual one. If that is not there it gives all back: the
 // chunk is read again when there is room for it, and nobody waits for memory with some.
 func (f *metered) fits(c Chunk) bool {
-	more := int64(c.Bytes) - f.room
+	more := f.roomFor(int64(c.Bytes)) - f.room
 	if more <= 0 {
 		return true
 	}
