@@ -2,18 +2,18 @@ package segment
 
 import "fmt"
 
-// CorruptError names stored bytes that do not match their checksum, or a file
-// that is missing. They are never served and never cut away; the file stays as
-// it was found.
+// CorruptError reports stored bytes that do not match their checksum, or a file that is missing.
+// Such bytes are never served and never truncated; the file stays as it was found.
 type CorruptError struct {
 	File       string // path; the name of a missing file ends in * if its first index is not known
 	Position   int64  // byte in File at which the damage shows
 	FirstIndex uint64 // entries [FirstIndex, LastIndex] are damaged, or may be
 	LastIndex  uint64 // 0: no entries are
 	Detail     string
-	// Forged: the entry FirstIndex matches all checksums, and is not what was appended.
+	// Forged is set if the entry FirstIndex matches all checksums but is not what was appended.
 	Forged bool
-	// Renew: entries from other replicas cannot repair it, see ErrNotRepairable.
+	// Renew is set if entries from other replicas cannot repair the log, see
+	// repair.ErrNotRepairable.
 	Renew bool
 }
 
@@ -26,9 +26,9 @@ func (e *CorruptError) Error() string {
 	default:
 		text += fmt.Sprintf(", entries %d to %d may be damaged", e.FirstIndex, e.LastIndex)
 	}
-	advice := "another replica can give what is lost; without one, bring the file back from a copy"
+	advice := "another replica can supply the lost entries; without one, restore the file from a copy"
 	if e.Renew {
-		advice = "this replica may have forgotten its vote and has to be replaced by a new one; without others, bring the file back from a copy"
+		advice = "this replica may have forgotten its vote and has to be replaced by a new one; without other replicas, restore the file from a copy"
 	}
 	return fmt.Sprintf("%s: %s (%s)", text, e.Detail, advice)
 }

@@ -11,43 +11,45 @@ import (
 )
 
 const (
-	// MaxKeyFilterBytes bounds the filter of a summary: enough for 200,000 keys at one false
-	// answer in a hundred, and for 400,000 at one in ten.
+	// MaxKeyFilterBytes bounds the filter of a summary. It suffices for 200,000 keys at a false
+	// positive rate of 1 %, and for 400,000 at 10 %.
 	MaxKeyFilterBytes = 256 << 10
 	minKeyFilterBytes = 64
-	// keyBits is how many bits of a filter a key sets.
+	// keyBits is the number of bits of a filter that a key sets.
 	keyBits = 7
-	// keyBoundBytes is how much of the least and the greatest key a summary keeps.
+	// keyBoundBytes is how many bytes of the least and the greatest key a summary keeps.
 	keyBoundBytes = 64
-	// inflatedKeyBytes bounds what a batch inflates to whose keys are looked at.
+	// inflatedKeyBytes bounds the decompressed size of a batch whose keys are summarized.
 	inflatedKeyBytes = 4 << 20
-	// SummaryChunk is how much is read at once of a segment that is summarized.
+	// SummaryChunk is how many bytes of a segment are read at once to summarize it.
 	SummaryChunk = 1 << 20
-	// SummaryRoom is the memory that it takes to summarize a segment.
+	// SummaryRoom is the memory in bytes that summarizing a segment takes.
 	SummaryRoom = MaxKeyFilterBytes + inflatedKeyBytes*9/4 + SummaryChunk
 )
 
-// KeySummary says which keys the records of a segment may have. It may name keys that are
-// not there, and never leaves one out that is.
+// KeySummary describes the keys that the records of a segment may have. It may include keys that
+// are not there, but never omits one that is.
 type KeySummary struct {
-	// Any: there may be any key, and the rest says nothing.
+	// Any is set if the segment may have any key. The other fields have no meaning then.
 	Any bool
 	// Least and Greatest are the first 64 bytes of the least and of the greatest key.
 	Least, Greatest []byte
-	// Filter is a Bloom filter of the keys: a power of two of bytes; none if there is no key.
+	// Filter is a Bloom filter of the keys. Its length in bytes is a power of two, or 0 if there are
+	// no keys.
 	Filter []byte
 }
 
-// KeyQuery is what a read wants of keys: one of several, a beginning of several, or both.
+// KeyQuery is the condition of a read on keys: one of several keys, one of several prefixes, or
+// both.
 type KeyQuery struct {
 	keys     [][]byte
 	hashes   []uint64 // of the keys
 	prefixes [][]byte
-	// Read counts the bytes of summaries that were read for it.
+	// Read counts the bytes of summaries that were read to answer the query.
 	Read int
 }
 
-// NewKeyQuery returns nil if any key is wanted.
+// NewKeyQuery returns a query for the given keys and prefixes, or nil if every key satisfies it.
 func NewKeyQuery(keys, prefixes [][]byte) *KeyQuery {
 	if len(keys) == 0 && len(prefixes) == 0 {
 		return nil
@@ -59,7 +61,7 @@ func NewKeyQuery(keys, prefixes [][]byte) *KeyQuery {
 	return q
 }
 
-// MayHave reports whether a record may be there that the query wants.
+// MayHave reports whether the segment may have a record that satisfies q.
 func (s *KeySummary) MayHave(q *KeyQuery) bool {
 	switch {
 	case s.Any:
@@ -77,7 +79,7 @@ func (s *KeySummary) MayHave(q *KeyQuery) bool {
 	return len(q.keys) == 0
 }
 
-// mayBegin reports whether a key may begin with the prefix.
+// mayBegin reports whether the segment may have a key with the prefix.
 func (s *KeySummary) mayBegin(prefix []byte) bool {
 	prefix = bound(prefix)
 	return bytes.Compare(prefix, s.Greatest) <= 0 && bytes.Compare(s.Least[:min(len(s.Least), len(prefix))], prefix) <= 0
@@ -92,28 +94,28 @@ func (s *KeySummary) mayHaveHash(hash uint64) bool {
 	return true
 }
 
-// bitOf is the ith bit of a key. In half a filter it is the same one less the half: so a
-// filter can be folded.
+// bitOf returns the ith bit of a key in a filter of size bytes. In a filter of half the size it
+// is the same bit modulo that size, so a filter can be folded.
 func bitOf(hash, i uint64, size int) uint64 {
 	return (hash + i*(hash>>32|1)) & (uint64(size)*8 - 1)
 }
 
-// bound is as much of a key as bounds have. It keeps the order of keys.
+// bound returns as much of a key as bounds keep. It preserves the order of keys.
 func bound(key []byte) []byte { return key[:min(len(key), keyBoundBytes)] }
 
-// KeySummaryBuilder makes the summary of one segment.
+// KeySummaryBuilder builds the summary of one segment.
 type KeySummaryBuilder struct {
 	summary  KeySummary
 	inflated []byte
 }
 
-// NewKeySummaryBuilder begins with no keys.
+// NewKeySummaryBuilder returns a builder without keys.
 func NewKeySummaryBuilder() *KeySummaryBuilder {
 	return &KeySummaryBuilder{summary: KeySummary{Filter: make([]byte, MaxKeyFilterBytes)}}
 }
 
-// AddEntry adds the keys of an entry's records. Where they cannot be read, or take too much
-// memory, the segment may have any key.
+// AddEntry adds the keys of an entry's records. If they cannot be read, or reading them takes too
+// much memory, the summary covers any key.
 func (b *KeySummaryBuilder) AddEntry(payload []byte) {
 	e, err := record.ParseEntry(payload)
 	if err != nil {
@@ -127,7 +129,7 @@ func (b *KeySummaryBuilder) AddEntry(payload []byte) {
 	}
 }
 
-// add reports whether the keys of a batch could be read.
+// add adds the keys of a batch and reports whether they could be read.
 func (b *KeySummaryBuilder) add(batch record.Batch) bool {
 	var w record.Walk
 	memory, err := w.Begin(batch, b.inflated, inflatedKeyBytes)
@@ -159,8 +161,8 @@ func (b *KeySummaryBuilder) addKey(key []byte) {
 	}
 }
 
-// Finish returns the summary, with a filter that is as small as its keys allow. The builder
-// must not be used after.
+// Finish returns the summary, with the smallest filter that its keys allow. The builder must not
+// be used afterwards.
 func (b *KeySummaryBuilder) Finish() *KeySummary {
 	s := &b.summary
 	set := ones(s.Filter)
@@ -168,7 +170,7 @@ func (b *KeySummaryBuilder) Finish() *KeySummary {
 		s.Filter = nil
 	}
 	if all := len(s.Filter) * 8; set > all/10*9 {
-		s.Any = true // it would say no too rarely
+		s.Any = true // it would exclude too few keys to be worth reading
 	}
 	if s.Any {
 		return &KeySummary{Any: true}
@@ -190,13 +192,15 @@ func ones(filter []byte) (n int) {
 	return n
 }
 
-// KeyAnswer says of a sealed segment, from an offset on, whether a read by key has to read it.
+// KeyAnswer is the result of looking up keys in the sealed segment that holds an offset.
 type KeyAnswer struct {
-	// End is the offset at which the segment behind it begins; 0: the segment is the newest, or
-	// could not be looked at.
+	// End is the offset at which the next segment begins. It is 0 if the segment is the newest, or
+	// its summary could not be examined.
 	End record.Offset
-	// Time is the leader's, unix ms: no entry of it is later.
+	// Time bounds the leader's times of the segment's entries, in Unix milliseconds: no entry is
+	// later.
 	Time int64
-	// Lacks: no record of it is wanted. Unknown: it has no summary that can be relied on.
+	// Lacks is set if no record of the segment satisfies the query, Unknown if the segment has no
+	// reliable summary.
 	Lacks, Unknown bool
 }

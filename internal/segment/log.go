@@ -7,163 +7,163 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Log is one replica's log: a run of entries without gaps, the newest hard
-// state, and the newest snapshots. Store keeps it on disk, Memory in memory.
+// Log is one replica's log: a run of entries without gaps, the newest hard state, and the newest
+// snapshots. Package store keeps it on disk, package memory in memory.
 //
-// One goroutine at a time calls Write, Mark, Reset and Close: the writer. One
-// at a time, the same or another, calls SaveSnapshot, Trim and Summarize. Everything
-// else may be called by any number of others beside them. What Write took is
-// visible to all when Write returns.
+// Write, Mark, Reset and Close must be called by one goroutine at a time. So must SaveSnapshot,
+// Trim and Summarize, by the same goroutine or another. All other methods may be called
+// concurrently with these and with each other. Entries are visible to all goroutines when Write
+// returns.
 type Log interface {
-	// Write appends everything in ws, in order, and returns when it is
-	// durable, if one of ws asks for it with MustSync. ErrNotNext refuses ws
-	// and changes nothing. Any other error leaves open what of ws is in the
-	// log, and every later call fails with it.
+	// Write appends everything in ws, in order. If one of ws has MustSync set, it returns once
+	// everything is durable. With ErrNotNext nothing has changed. After any other error it is
+	// undefined how much of ws is in the log, and every later call fails with the same error.
 	Write(ws []Write) (Result, error)
 
-	// Mark notes that everything durable so far is: bytes in front of the
-	// mark that do not match their checksum are corrupt, not torn. It is
-	// called when the log has fallen idle and does not wait for the disk.
+	// Mark writes a sync mark, which records that everything in front of it is durable: damaged
+	// bytes in front of the mark are corrupt, not torn. It is called when the log becomes idle, and
+	// does not wait for the disk.
 	Mark() error
 
-	// FirstIndex is the index of the oldest entry kept, LastIndex of the
-	// newest. An empty log has LastIndex = FirstIndex-1.
+	// FirstIndex returns the index of the oldest entry kept, LastIndex that of the newest. In an
+	// empty log LastIndex is FirstIndex-1.
 	FirstIndex() uint64
 	LastIndex() uint64
 
-	// Term returns the term of an entry in [FirstIndex-1, LastIndex]. Below
-	// it answers ErrTrimmed, above ErrUnavailable.
+	// Term returns the term of an entry in [FirstIndex-1, LastIndex]. Below it the error is
+	// ErrTrimmed, above it ErrUnavailable.
 	Term(index uint64) (uint64, error)
 
-	// TermInMemory is Term that does not touch the disk: it answers
-	// ErrNotInMemory where Term would.
+	// TermInMemory is like Term but does not access the disk: it returns ErrNotInMemory where Term
+	// would.
 	TermInMemory(index uint64) (uint64, error)
 
-	// StartOffset is the first offset of the oldest entry kept.
+	// StartOffset returns the first offset of the oldest entry kept.
 	StartOffset() record.Offset
 
-	// Entries reads the entries [lo, hi), at least one and then as many as
-	// fit in maxBytes of payload. The frames alias memory of their own.
+	// Entries returns entries of [lo, hi) from lo on: at least one, and then as many as fit in
+	// maxBytes of payload. They may be kept; their payloads must not be changed.
 	Entries(lo, hi uint64, maxBytes int) ([]Entry, error)
 
-	// NewCursor starts reading at the entry that holds from, or the first
-	// entry behind it. ErrTrimmed if from is below StartOffset.
+	// NewCursor returns a cursor that starts at the entry that holds from, or at the first entry
+	// behind it. The error is ErrTrimmed if from is below StartOffset.
 	NewCursor(from record.Offset) (Cursor, error)
 
-	// OffsetAtTime returns the offset of the first entry whose time is unixMs
-	// or later; the end of the log if there is none.
+	// OffsetAtTime returns the first offset of the first entry whose time is unixMs or later, or the
+	// end of the log if there is none.
 	OffsetAtTime(unixMs int64) (record.Offset, error)
 
-	// OffsetAtSize returns the smallest first offset of an entry such that
-	// the entries from it to end hold at most bytes of payload; end if even
-	// the last entry is larger.
+	// OffsetAtSize returns the smallest first offset of an entry such that the entries from it to
+	// end hold at most bytes of payload. It returns end if even the last entry is larger.
 	OffsetAtSize(bytes int64, end record.Offset) (record.Offset, error)
 
-	// BytesFrom returns how many bytes of payload the entries have that begin at from or
-	// later, for each of the offsets.
+	// BytesFrom returns, for each of the offsets, the total payload size in bytes of the entries
+	// that begin at it or later.
 	BytesFrom(from ...record.Offset) ([]int64, error)
 
-	// LookUpKeys says of the sealed segment that holds the offset whether it lacks what a query
-	// wants. It may read a small file.
+	// LookUpKeys reports whether the sealed segment that holds the offset from may have a record
+	// that satisfies q. It may read a small file.
 	LookUpKeys(from record.Offset, q *KeyQuery) KeyAnswer
 
-	// Summarize makes the key summary of one sealed segment that has none, and reports
-	// whether there may be more of them. It calls rest now and then, to pause, and gives up
-	// where that returns false. It takes SummaryRoom of memory.
+	// Summarize builds the key summary of one sealed segment that has none, and reports whether
+	// there may be more of them. It calls rest from time to time, which may pause; if rest returns
+	// false, Summarize stops. It needs SummaryRoom bytes of memory.
 	Summarize(rest func() bool) (more bool, err error)
 
-	// Bytes is the space the log occupies.
+	// Bytes returns the space that the log occupies, in bytes.
 	Bytes() int64
 
-	// Trim drops entries below the index below, in steps of whole
-	// segments, up to one whose start has a durable and valid snapshot. One
-	// call does a bounded amount of work and reports whether there is more.
+	// Trim removes entries below the index below, in whole segments, up to a segment for whose start
+	// there is a durable and valid snapshot. One call does a bounded amount of work and reports
+	// whether there is more.
 	Trim(below uint64) (more bool, err error)
 
-	// SaveSnapshot keeps data as the state after the entry (index, term). It
-	// is durable when it returns; the entry has to be before. Kept are the two
-	// newest, and all that belong to the start of a segment which is still
-	// there. One from which the log does not continue any more is not kept.
+	// SaveSnapshot stores data as the state after the entry (index, term). The entry must be durable
+	// before the call; the snapshot is durable when SaveSnapshot returns. The two newest snapshots
+	// are kept, and all that belong to the start of a segment of the log. A snapshot from which the
+	// log no longer continues is not kept.
 	SaveSnapshot(index, term uint64, data []byte) error
 
-	// LoadSnapshot returns the newest valid snapshot. ErrNoSnapshot: there is none, and
-	// the log has all its entries since its Bootstrap.
+	// LoadSnapshot returns the newest valid snapshot. ErrNoSnapshot means that there is none and
+	// that the log has all its entries since its Bootstrap.
 	LoadSnapshot() (index, term uint64, data []byte, err error)
 
-	// Snapshots returns the indexes, rising, of the snapshots from which on all entries are in
-	// the log. ReadSnapshot reads one; its error, of one that a Trim has dropped meanwhile, is
-	// fs.ErrNotExist, and of a damaged one a *CorruptError.
+	// Snapshots returns, in ascending order, the indexes of the snapshots from which on the log has
+	// all entries. ReadSnapshot reads one. Its error is fs.ErrNotExist if Trim has removed it
+	// meanwhile, and a *CorruptError if it is damaged.
 	Snapshots() []uint64
 	ReadSnapshot(index uint64) (term uint64, data []byte, err error)
 
-	// LoadBase returns the snapshot that belongs to the entry before
-	// FirstIndex: what somebody needs who wants all the entries that are kept,
-	// and has none before them. ErrNoSnapshot if there is none, a *CorruptError
-	// if it is damaged; the next Trim begins the log at another.
+	// LoadBase returns the snapshot of the state after the entry before FirstIndex. A follower that
+	// has no earlier entries needs it to receive all that are kept. The error is ErrNoSnapshot if
+	// there is none, and a *CorruptError if it is damaged; the next Trim moves the beginning of the
+	// log to another snapshot.
 	LoadBase() (index, term uint64, data []byte, err error)
 
-	// Reset replaces the whole log by a snapshot: the next entry is index+1,
-	// its first offset start. A crash leaves either the old log or the new.
+	// Reset replaces the whole log by a snapshot. The next entry has the index index+1 and the first
+	// offset start. A crash leaves either the old log or the new one.
 	Reset(index, term uint64, start record.Offset, hs HardState, snapshot []byte) error
 
+	// HardState returns the newest hard state.
 	HardState() HardState
 
-	// ConfState is that of the Bootstrap.
+	// ConfState returns the ConfState of the Bootstrap.
 	ConfState() []byte
 
-	// Prepare does one small step of work that makes later writes cheaper
-	// and reports whether there is more to do. It may run beside all others.
+	// Prepare does one small step of work that makes later writes cheaper, and reports whether there
+	// is more to do. It may be called concurrently with all other methods.
 	Prepare() (more bool, err error)
 
+	// Close closes the log. Every later call returns ErrClosed.
 	Close() error
 }
 
-// Cursor reads entries in order of their index. It is for one goroutine. It
-// holds a reference to its segment, so the bytes stay while it reads.
+// Cursor reads entries in the order of their indexes. It must be used by one goroutine at a time.
+// It holds a reference to its segment, whose file remains while the cursor reads.
 type Cursor interface {
-	// Next returns the next entries whose first offset is below limit, about
-	// maxBytes of them with one read, at least one. Nothing and no error mean
-	// that there is none below limit yet. ErrTrimmed: the log was trimmed
-	// beyond the cursor. The entries alias one buffer, which is the caller's
-	// from then on.
+	// Next returns the next entries whose first offset is below limit: at least one, and about
+	// maxBytes of them with one read. It returns no entries and no error if there is none below
+	// limit yet, and ErrTrimmed if the log was trimmed beyond the cursor. The entries alias one
+	// buffer, which the caller owns from then on.
 	Next(limit record.Offset, maxBytes int) ([]Entry, error)
-	// Lend gives memory that the next call of Next may read into, if it is
-	// large enough, instead of allocating: the entries alias it then.
+	// Lend provides memory that the next call of Next may read into instead of allocating, if it is
+	// large enough. The entries alias it then.
 	Lend(memory []byte)
+	// Close releases the segment.
 	Close()
 }
 
-// Entry is one entry of Raft as a log stores it.
+// Entry is a Raft entry as a log stores it.
 type Entry struct {
 	Index, Term uint64
 	Type        uint8         // Raft's entry type; opaque here
-	First       record.Offset // of its first record; without records: the offset the next record will have. Never decreasing
+	First       record.Offset // of its first record, or of the next record if it has none; never decreasing
 	Count       uint32        // records
-	Time        int64         // leader's time, unix ms
+	Time        int64         // leader's time, Unix milliseconds
 	CRC         uint32        // record.Checksum(Payload)
 	Payload     []byte        // at most record.MaxEntryBytes
 }
 
-// End is the offset behind the entry's last record.
+// End returns the offset behind the entry's last record.
 func (e *Entry) End() record.Offset { return e.First + record.Offset(e.Count) }
 
-// HardState is what Raft must not forget. The zero value is that of a replica
+// HardState is the state that Raft requires to be durable. The zero value is that of a replica
 // that has not voted yet.
 type HardState struct{ Term, Vote, Commit uint64 }
 
-// Bootstrap is the state a new log starts from: the state after the entry
-// (Index, Term), which itself is not in the log.
+// Bootstrap is the state that a new log starts from: the state after the entry (Index, Term),
+// which itself is not in the log.
 type Bootstrap struct {
 	Index, Term uint64
-	Start       record.Offset // of the first record to come
+	Start       record.Offset // offset of the first record to be appended
 	HardState   HardState
 	ConfState   []byte // at most 3916 bytes
 	Snapshot    []byte
 }
 
-// Write is one thing to append. The indexes of Entries are consecutive. The
-// first is at most LastIndex+1; it truncates the log from its index on.
-// HardState, if any, counts once the frames are there.
+// Write is one unit to append. The indexes of Entries are consecutive. The first is at most
+// LastIndex+1; it truncates the log from its index on. HardState, if not nil, takes effect after
+// the entries.
 type Write struct {
 	Entries   []Entry
 	HardState *HardState
@@ -173,7 +173,7 @@ type Write struct {
 	Written func()
 }
 
-// CallWritten calls Written of each.
+// CallWritten calls the Written function of each of ws that has one.
 func CallWritten(ws []Write) {
 	for i := range ws {
 		if ws[i].Written != nil {
@@ -182,8 +182,8 @@ func CallWritten(ws []Write) {
 	}
 }
 
-// CheckWrites refuses ws as a whole if its frames do not follow a log of the entries
-// [first, next).
+// CheckWrites returns an error that wraps ErrNotNext if the entries in ws cannot be written to a
+// log of the entries [first, next).
 func CheckWrites(ws []Write, first, next uint64) error {
 	for i := range ws {
 		for k := range ws[i].Entries {
@@ -200,38 +200,35 @@ func CheckWrites(ws []Write, first, next uint64) error {
 	return nil
 }
 
-// Result is what a Write did besides writing.
+// Result reports the side effects of a Write.
 type Result struct {
-	// Rolled are the first indexes of the segments begun by the write.
-	// Everything below is durable. Saving a snapshot for each lets Trim go
-	// on.
+	// Rolled holds the first indexes of the segments that the write began. Everything below each of
+	// them is durable. Trim can remove entries up to one of them once a snapshot for it is saved.
 	Rolled []uint64
 }
 
 var (
-	// ErrTrimmed answers for entries below the first.
+	// ErrTrimmed is returned for entries below the first.
 	ErrTrimmed = errors.New("trimmed")
-	// ErrUnavailable answers for entries above the last.
+	// ErrUnavailable is returned for entries above the last.
 	ErrUnavailable = errors.New("not in the log")
 
-	// ErrNotInMemory answers for what would have to be read from disk.
+	// ErrNotInMemory is returned if the answer would have to be read from disk.
 	ErrNotInMemory = errors.New("not in memory")
-	// ErrNotNext refuses a write that no log of this kind could take: a bug of
-	// the caller.
+	// ErrNotNext is returned for a write that the log cannot take. It indicates a bug in the caller.
 	ErrNotNext = errors.New("not a write for this log")
-	// ErrClosed answers everything after Close.
+	// ErrClosed is returned by every call after Close.
 	ErrClosed = errors.New("log is closed")
-	// ErrNoLog is Open's answer for a directory without segments: the log was
-	// never created, or its creation did not finish and nothing is lost.
+	// ErrNoLog is returned when opening a directory without segments: the log was never created, or
+	// its creation did not finish and nothing is lost.
 	ErrNoLog = errors.New("no log there")
-	// ErrNoSnapshot is LoadSnapshot's answer if there is no valid one.
+	// ErrNoSnapshot is returned by LoadSnapshot if there is no valid snapshot.
 	ErrNoSnapshot = errors.New("no valid snapshot")
 
-	// ErrNotSealed is the answer of OpenRepair for damage that cannot be repaired
-	// while the log is open: in a segment of which no entry counts, or in another
-	// file.
+	// ErrNotSealed is returned by repair.BeginOnline for damage that cannot be repaired while the
+	// log is open: in a segment without valid entries, or in another file.
 	ErrNotSealed = errors.New("not a sealed segment")
-	// ErrNotCommitted: not all entries of the segment are known to be committed yet,
-	// or it is still written to. The next write begins another segment then.
+	// ErrNotCommitted is returned by repair.BeginOnline if not all entries of the segment are known
+	// to be committed yet, or if it is still written to. The next write begins another segment then.
 	ErrNotCommitted = errors.New("the segment has entries that are not known to be committed")
 )

@@ -208,7 +208,7 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				write(t, s, promise(2, 1))
 				disk.Lose(watermarkFile)
 			},
-			result: sound, detail: "it gets another one",
+			result: sound, detail: "a new one is written",
 		}, {
 			name: "both slots of the durable watermark are damaged",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
@@ -216,14 +216,14 @@ func TestWhatALogHasForgotten(t *testing.T) {
 				disk.FlipBit(watermarkFile, 30)
 				disk.FlipBit(watermarkFile, 4096+30)
 			},
-			result: sound, detail: "it gets another one",
+			result: sound, detail: "a new one is written",
 		}, {
 			name: "the durable watermark is cut short",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {
 				write(t, s, promise(2, 1))
 				disk.Replace(watermarkFile, disk.Content(watermarkFile)[:5000])
 			},
-			result: sound, detail: "it gets another one",
+			result: sound, detail: "a new one is written",
 		}, {
 			name: "the durable watermark is an older copy",
 			damage: func(t *testing.T, disk *faultdisk.Disk, s *store.Store) {

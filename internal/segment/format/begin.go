@@ -13,11 +13,11 @@ const (
 	beginFixed = 8 + ownerSize
 )
 
-// EncodeBegin makes the content of a begin mark: the log that it belongs to. The
-// mark of another log must not make this one begin elsewhere.
+// EncodeBegin encodes the content of a begin mark, which names the owner of the log so that the
+// mark of another log cannot move the beginning of this one.
 //
 //	 0  u64  magic  "STRANDBG"
-//	 8  owner       see Owner
+//	 8  owner       see ownerSize
 //	56  u32  CRC    of bytes [0, 56)
 func EncodeBegin(owner segment.Owner) []byte {
 	b := make([]byte, beginFixed, beginFixed+4)
@@ -26,7 +26,7 @@ func EncodeBegin(owner segment.Owner) []byte {
 	return binary.LittleEndian.AppendUint32(b, record.Checksum(b))
 }
 
-// CheckBegin reports what is wrong with the content of a mark.
+// CheckBegin returns an error if b is not a valid begin mark of the owner o.
 func CheckBegin(b []byte, o segment.Owner) error {
 	if len(b) != beginFixed+4 || record.Checksum(b[:beginFixed]) != binary.LittleEndian.Uint32(b[beginFixed:]) ||
 		binary.LittleEndian.Uint64(b) != beginMagic {

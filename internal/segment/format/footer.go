@@ -14,6 +14,7 @@ const (
 	termRunSize     = 16
 )
 
+// ErrFooter is returned for a footer whose index is not valid.
 var ErrFooter = errors.New("footer does not hold a valid index")
 
 // Encode appends the payload of a footer frame. All integers are little-endian.
@@ -30,8 +31,8 @@ var ErrFooter = errors.New("footer does not hold a valid index")
 //	    points: u64 index, i64 position, i64 offset, i64 time, u64 bytes
 //	    terms:  u64 first index, u64 term
 //
-// A later segment may truncate entries of this one, and then its first index
-// is the end of what counts here: the list of segments knows it.
+// A later segment may truncate entries of this one. The footer does not show it: valid entries
+// end at the first index of that segment.
 func (x *Index) Encode(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, uint32(len(x.Runs)))
@@ -61,8 +62,8 @@ func (x *Index) Encode(b []byte) []byte {
 	return b
 }
 
-// ParseFooter reads the payload of a footer frame of a segment that begins at
-// the entry first and ends at position end.
+// ParseFooter decodes the payload of a footer frame. The segment begins at the entry first, and
+// its frames end at position end.
 func ParseFooter(b []byte, first uint64, end int64) (*Index, error) {
 	if len(b) < FooterFixedSize {
 		return nil, ErrFooter
@@ -107,8 +108,8 @@ func ParseFooter(b []byte, first uint64, end int64) (*Index, error) {
 	return x, nil
 }
 
-// Valid reports whether lookups in x stay within the entries from first on
-// and the positions below end. It is asked of indexes read from disk.
+// Valid reports whether every lookup in x yields entries from first on and positions below end.
+// Indexes read from disk are checked with it.
 func (x *Index) Valid(first uint64, end int64) bool {
 	if x.Next == first {
 		return len(x.Runs) == 0 && len(x.Points) == 0 && len(x.Terms) == 0

@@ -9,16 +9,16 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// FrameKind numbers are on disk: they are for ever.
+// FrameKind is the kind of a frame. The numbers are stored on disk and must not change.
 type FrameKind uint8
 
 const (
 	// EntryFrame holds one Raft entry; its payload is opaque here.
 	EntryFrame FrameKind = 1
-	// HardStateFrame holds a HardState. The newest valid one counts.
+	// HardStateFrame holds a HardState. The newest valid one is in effect.
 	HardStateFrame FrameKind = 2
-	// MarkFrame is a sync mark. It holds the hard state too, which costs
-	// nothing and brings the commit index closer to the truth.
+	// MarkFrame is a sync mark. It also holds the hard state, which costs nothing and makes the
+	// stored commit index more recent.
 	MarkFrame FrameKind = 3
 	// FooterFrame is the last frame of a full segment and holds its index.
 	FooterFrame FrameKind = 4
@@ -27,8 +27,8 @@ const (
 const (
 	FrameHeaderSize = 72
 
-	// FrameAlignment of the start of every frame. Looking for frames behind a
-	// bad one has to try only these positions.
+	// FrameAlignment is the alignment of the start of every frame. A search for frames behind a bad
+	// one tries only these positions.
 	FrameAlignment = 8
 
 	// MaxPayload bounds what a reader allocates for a length read from disk.
@@ -53,13 +53,13 @@ const (
 //	68  u32  header CRC      of bytes [0, 68), begun with the frame's position / 8
 //	72  payload, then zeros up to the next multiple of 8
 //
-// The header CRC begins with the position, so a frame is valid in one place
-// only: not where a misplaced write put it, and not inside the payload of another
-// frame, should someone append a segment file to its own log.
+// The header CRC is seeded with the position, so a frame is valid in one place only: a misplaced
+// write is detected, and so is a frame inside the payload of another one, for example when a
+// client appends a segment file to its own log.
 //
-// A crash may leave any subset of the 512-byte sectors of the writes since
-// the last sync: a header without its payload, the second frame of a write
-// without the first. What recovery makes of it is described at Walker.LookBehind.
+// A crash may leave any subset of the 512-byte sectors of the writes since the last sync: a
+// header without its payload, the second frame of a write without the first. Walker.LookBehind
+// describes how recovery decides.
 type FrameHeader struct {
 	Length     uint32
 	Kind       FrameKind
@@ -76,23 +76,23 @@ type FrameHeader struct {
 	HeaderCRC  uint32
 }
 
-// Size is the number of bytes from the start of the frame to the next one.
+// Size returns the number of bytes from the start of the frame to the start of the next one.
 func (h *FrameHeader) Size() int64 { return FrameSize(int(h.Length)) }
 
-// FrameSize returns the bytes that a frame with a payload of so many bytes takes in a file.
+// FrameSize returns the size in a file of a frame with a payload of the given length.
 func FrameSize(payload int) int64 {
 	return (FrameHeaderSize + int64(payload) + FrameAlignment - 1) &^ (FrameAlignment - 1)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// HeaderChecksum returns the CRC-32C of a frame header at a position of the file.
+// HeaderChecksum returns the CRC-32C of a frame header at the given position of the file.
 func HeaderChecksum(b []byte, position int64) uint32 {
 	return crc32.Update(uint32(position/FrameAlignment), castagnoli, b[:FrameHeaderSize-4])
 }
 
-// Encode writes the header for position to b, which has frameHeaderSize bytes,
-// and sets headerCRC.
+// Encode writes the header for the given position to b, which has at least FrameHeaderSize bytes,
+// and sets HeaderCRC.
 func (h *FrameHeader) Encode(b []byte, position int64) {
 	_ = b[FrameHeaderSize-1]
 	binary.LittleEndian.PutUint32(b, h.Length)
@@ -110,8 +110,8 @@ func (h *FrameHeader) Encode(b []byte, position int64) {
 	binary.LittleEndian.PutUint32(b[68:], h.HeaderCRC)
 }
 
-// ParseFrameHeader reads the header found at position of the segment with the
-// given salt. The error says what is wrong with it.
+// ParseFrameHeader decodes the header at the given position of a segment with the given salt. The
+// error says why the header is not valid.
 func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err error) {
 	if len(b) < FrameHeaderSize {
 		return h, fmt.Errorf("frame header cut short at %d bytes", len(b))
@@ -149,7 +149,7 @@ func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err
 // frameSalt returns the salt in an encoded frame header.
 func frameSalt(b []byte) uint64 { return binary.LittleEndian.Uint64(b[8:]) }
 
-// CheckPayload compares payload with the header's CRC.
+// CheckPayload returns an error if payload does not match the CRC in the header.
 func (h *FrameHeader) CheckPayload(payload []byte) error {
 	if sum := record.Checksum(payload); sum != h.PayloadCRC {
 		return fmt.Errorf("payload of entry %d has CRC %08x, its bytes %08x", h.Index, h.PayloadCRC, sum)
@@ -157,7 +157,7 @@ func (h *FrameHeader) CheckPayload(payload []byte) error {
 	return nil
 }
 
-// frame is the entry that h and payload make up.
+// Entry returns the entry that consists of h and payload.
 func (h *FrameHeader) Entry(payload []byte) segment.Entry {
 	return segment.Entry{
 		Index: h.Index, Term: h.Term, Type: h.entryType,
@@ -168,14 +168,14 @@ func (h *FrameHeader) Entry(payload []byte) segment.Entry {
 
 const HardStateSize = 24
 
-// PutHardState writes the payload of a hard state frame into b.
+// PutHardState writes the payload of a hard state frame to b.
 func PutHardState(b []byte, h segment.HardState) {
 	binary.LittleEndian.PutUint64(b, h.Term)
 	binary.LittleEndian.PutUint64(b[8:], h.Vote)
 	binary.LittleEndian.PutUint64(b[16:], h.Commit)
 }
 
-// ParseHardState reads the payload of a hard state frame.
+// ParseHardState decodes the payload of a hard state frame.
 func ParseHardState(b []byte) (segment.HardState, error) {
 	if len(b) != HardStateSize {
 		return segment.HardState{}, fmt.Errorf("hard state of %d bytes", len(b))
@@ -187,7 +187,8 @@ func ParseHardState(b []byte) (segment.HardState, error) {
 	}, nil
 }
 
-// EntryHeader is the header of the frame of an entry, wherever it is to be.
+// EntryHeader returns the frame header of an entry, without the fields that depend on its place
+// in a segment.
 func EntryHeader(f *segment.Entry) FrameHeader {
 	return FrameHeader{
 		Length: uint32(len(f.Payload)), Kind: EntryFrame, entryType: f.Type,
@@ -195,8 +196,8 @@ func EntryHeader(f *segment.Entry) FrameHeader {
 	}
 }
 
-// StateHeader is the header of a frame of another kind behind the entry last, wherever it
-// is to be.
+// StateHeader returns the header of a frame that holds no entry and follows the entry last,
+// without the fields that depend on its place in a segment.
 func StateHeader(kind FrameKind, last uint64, payload []byte) FrameHeader {
 	return FrameHeader{Length: uint32(len(payload)), Kind: kind, Index: last, PayloadCRC: record.Checksum(payload)}
 }

@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// HeaderSize is one block of the disk: a segment's header is rewritten
-	// never, and shares its block with nothing that is.
+	// HeaderSize is one block of the disk. A segment's header is never rewritten and shares its
+	// block with nothing that is.
 	HeaderSize = 4096
 
 	headerFixedSize = 128 + ownerSize
 	MaxConfState    = HeaderSize - headerFixedSize - 4
 
-	// maxPosition bounds positions read from disk, so that sums of two do not
-	// overflow. No file is as large.
+	// maxPosition bounds positions read from disk so that the sum of two does not overflow. No file
+	// is as large.
 	maxPosition = 1 << 60
 
 	segmentMagic   = uint64('S') | 'T'<<8 | 'R'<<16 | 'A'<<24 | 'N'<<32 | 'D'<<40 | 'S'<<48 | 'G'<<56
 	segmentVersion = 2
 )
 
-// Header is the first block of a segment file. All integers are
-// little-endian.
+// Header is the first block of a segment file. All integers are little-endian.
 //
 //	   0  u64  magic            "STRANDSG"
 //	   8  u32  version
@@ -48,17 +47,15 @@ const (
 //	 176  configuration (opaque, at most 3916 bytes), then zeros
 //	4092  u32  CRC              of bytes [0, 4092)
 //
-// The header and the blocks before it are durable before the file gets the
-// name of a segment, see roll. So a segment file with a bad header is never
-// what a crash left behind: it is corrupt.
+// The header is durable before the file gets the name of a segment. So a crash never leaves a
+// segment file with a bad header: such a file is corrupt.
 //
-// "end before" is what is left of the segment before it once recovery has cut
-// a torn tail: bytes from there on are not looked at again. A repaired segment is
-// laid out anew, so it does not end where the next one says, but behind its own
-// footer.
+// "end before" is the end of the previous segment after recovery has cut a torn tail: bytes from
+// there on are not read again. A repaired segment was rewritten, so it ends behind its own footer
+// and not at the position in the next header.
 //
-// "salt before" binds a segment to the one in front of it: no other file takes
-// that one's place, whatever its name, unless it says that it was repaired.
+// "salt before" binds a segment to the one in front of it. No other file can take the place of
+// that one, whatever its name, unless its header says that it was repaired.
 type Header struct {
 	Salt         uint64
 	Ordinal      uint64
@@ -77,8 +74,9 @@ type Header struct {
 	Crc          uint32
 }
 
-// Link is what the first frame has in place of the CRC of a frame before it. The
-// header of a repaired segment is made when all frames are.
+// Link returns the value that the first frame has in place of the CRC of a previous frame. It is
+// the header's CRC, or the salt if the segment was repaired, since the header of such a segment
+// is written after its frames.
 func (h *Header) Link() uint32 {
 	if h.Rebuilt() {
 		return uint32(h.Salt)
@@ -86,19 +84,19 @@ func (h *Header) Link() uint32 {
 	return h.Crc
 }
 
-// Rebuilt reports whether the segment was laid out anew and is complete.
+// Rebuilt reports whether the segment was rewritten by a repair.
 func (h *Header) Rebuilt() bool { return h.Footer != 0 }
 
-// ComesAfter reports why the segment with header before is not the one that h was
-// begun behind; nil if it is.
+// ComesAfter returns an error unless the segment with the header before is the one that preceded
+// h when h was created.
 func (h *Header) ComesAfter(before *Header) error {
 	if before.Rebuilt() || h.SaltBefore == 0 || h.SaltBefore == before.Salt {
 		return nil
 	}
-	return fmt.Errorf("another file was there when the next segment was begun: its salt was %016x, not %016x", h.SaltBefore, before.Salt)
+	return fmt.Errorf("the next segment was created behind another file, with salt %016x and not %016x", h.SaltBefore, before.Salt)
 }
 
-// Encode returns the block and sets crc.
+// Encode returns the encoded block and sets Crc.
 func (h *Header) Encode() []byte {
 	b := make([]byte, HeaderSize)
 	binary.LittleEndian.PutUint64(b, segmentMagic)
@@ -123,7 +121,7 @@ func (h *Header) Encode() []byte {
 	return b
 }
 
-// ParseHeader reads the first block of a segment file.
+// ParseHeader decodes the first block of a segment file.
 func ParseHeader(b []byte) (*Header, error) {
 	if len(b) < HeaderSize {
 		return nil, fmt.Errorf("segment header cut short at %d bytes", len(b))
@@ -137,7 +135,7 @@ func ParseHeader(b []byte) (*Header, error) {
 		return nil, fmt.Errorf("no segment: magic %016x", m)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != segmentVersion {
-		return nil, fmt.Errorf("segment version %d, this program knows %d", v, segmentVersion)
+		return nil, fmt.Errorf("segment version %d, this program supports %d", v, segmentVersion)
 	}
 	confLength := binary.LittleEndian.Uint32(b[12:])
 	if confLength > MaxConfState {
@@ -173,12 +171,11 @@ func ParseHeader(b []byte) (*Header, error) {
 	return h, nil
 }
 
-// Follows reports whether the segment was begun by a roll: others replace the
-// log or begin it.
+// Follows reports whether the segment continues the one before it. Other segments begin the log
+// or replace it.
 func (h *Header) Follows() bool { return h.EndBefore >= HeaderSize }
 
-// Point is the place of the segment's first entry, as far as the header
-// has it.
+// Point returns the place of the segment's first entry, without its position in the file.
 func (h *Header) Point() Point {
 	return Point{Index: h.First, Offset: h.Start, Time: h.Time, Bytes: h.BytesBefore}
 }

@@ -6,37 +6,36 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Index says where the entries of one segment are: what its frames add up to
-// after each has truncated those before it with its index or a higher one.
-// The index of the active segment grows with each write; that of a full one
-// is read from its footer, or built again by a scan.
+// Index locates the valid entries of one segment. Each entry truncates earlier ones with its
+// index or a higher one; the index holds what is left. The index of the active segment grows with
+// each write; that of a full one is read from its footer, or rebuilt by a scan.
 //
 //	frames, by entry index   10 11 12 13 | 12 13 14 | 14 15
-//	runs                    [10 11]       [12 13]    [14 15]   what is read
+//	runs                    [10 11]       [12 13]    [14 15]   valid entries
 type Index struct {
-	// Runs hold each entry once, rising in index and in position.
+	// Runs hold each valid entry once, in ascending order of index and position.
 	Runs []Run
-	// Points are rising in index and in position. Each run starts with one;
-	// within a run a frame starts less than pointDistance behind one.
+	// Points are in ascending order of index and position. Each run starts with one; within a run
+	// each frame starts less than PointDistance behind one.
 	Points []Point
-	// Terms are rising in index and in term.
+	// Terms are in ascending order of index and term.
 	Terms []TermRun
 
 	Next       uint64        // one beyond the last entry
-	NextOffset record.Offset // the lowest first offset that the entry at next can have
+	NextOffset record.Offset // the lowest first offset that the entry at Next can have
 	Time       int64         // no entry so far is later
-	Bytes      uint64        // payload of all entries below next, since the log's creation
-	broken     bool          // the next entry begins a run: it was cut to
+	Bytes      uint64        // payload bytes of all entries below Next, since the log's creation
+	broken     bool          // the next entry begins a run, since Cut removed those behind it
 }
 
-// Run is a stretch of the file in which every entry counts, up to the first
-// of the next run. Frames of other kinds may lie between them.
+// Run is a range of the file in which every entry is valid, up to the first entry of the next
+// run. Frames of other kinds may lie between them.
 type Run struct {
 	First      uint64
 	Begin, End int64 // positions
 }
 
-// Point is one entry among many whose place is remembered.
+// Point is the place of one entry and what precedes it. An index holds a sample of the entries.
 type Point struct {
 	Index    uint64
 	Position int64
@@ -48,17 +47,17 @@ type Point struct {
 // TermRun is a run of entries of one term.
 type TermRun struct{ first, term uint64 }
 
-// PointDistance bounds what a lookup reads beyond what it looks for. 64 KiB
-// makes 1,024 points, 40 KiB, of a 64 MiB segment.
+// PointDistance bounds how many bytes a lookup reads in vain. 64 KiB makes 1,024 points, 40 KiB,
+// of a 64 MiB segment.
 const PointDistance = 64 << 10
 
-// NewIndex is the index of a segment without frames.
+// NewIndex returns the index of a segment without frames.
 func NewIndex(h *Header) *Index {
 	return &Index{Next: h.First, NextOffset: h.Start, Time: h.Time, Bytes: h.BytesBefore}
 }
 
-// Add notes the entry h at position. It is the next one: a lower one has to
-// be cut to first.
+// Add adds the entry h at the given position. Its index must be Next; Cut makes room for a lower
+// one.
 func (x *Index) Add(h *FrameHeader, position int64) {
 	x.Time = max(x.Time, h.Time)
 	begins := x.broken || len(x.Runs) == 0
@@ -78,7 +77,7 @@ func (x *Index) Add(h *FrameHeader, position int64) {
 	x.Bytes += uint64(h.Length)
 }
 
-// Cut forgets the entry at place and all after it.
+// Cut removes the entry at place and all after it.
 func (x *Index) Cut(place Point) {
 	i := place.Index
 	x.Runs = x.Runs[:sort.Search(len(x.Runs), func(k int) bool { return x.Runs[k].First >= i })]
@@ -91,14 +90,14 @@ func (x *Index) Cut(place Point) {
 	x.broken = true
 }
 
-// Term is that of the entry i, which is in the index.
+// Term returns the term of the entry i, which must be in the index.
 func (x *Index) Term(i uint64) uint64 {
 	k := sort.Search(len(x.Terms), func(k int) bool { return x.Terms[k].first > i })
 	return x.Terms[k-1].term
 }
 
-// Below returns the last point that satisfies is, which holds for all points
-// up to some place and for none after; ok is false if it holds for none.
+// Below returns the last point that satisfies is, which must hold for all points up to some place
+// and for none after; ok is false if it holds for none.
 func (x *Index) Below(is func(*Point) bool) (p Point, ok bool) {
 	k := sort.Search(len(x.Points), func(k int) bool { return !is(&x.Points[k]) })
 	if k == 0 {
@@ -107,8 +106,8 @@ func (x *Index) Below(is func(*Point) bool) (p Point, ok bool) {
 	return x.Points[k-1], true
 }
 
-// Run returns the run that holds the entry i and the index at which it ends.
-// i is at least the first entry's and below next.
+// Run returns the run that holds the entry i and the index at which the run ends. i must be at
+// least that of the first entry and below Next.
 func (x *Index) Run(i uint64) (r Run, end uint64) {
 	k := sort.Search(len(x.Runs), func(k int) bool { return x.Runs[k].First > i })
 	if k == len(x.Runs) {
@@ -117,8 +116,8 @@ func (x *Index) Run(i uint64) (r Run, end uint64) {
 	return x.Runs[k-1], x.Runs[k].First
 }
 
-// ChunkEnd returns where to stop a read of about size bytes that starts at
-// begin in r: at the start of a frame, so that no read gets half of one.
+// ChunkEnd returns where a read of about size bytes that starts at begin in r should stop. The
+// end is the start of a frame, so no read gets part of one.
 func (x *Index) ChunkEnd(r Run, begin, size int64) int64 {
 	if r.End-begin <= size {
 		return r.End
@@ -133,9 +132,9 @@ func (x *Index) ChunkEnd(r Run, begin, size int64) int64 {
 	return r.End
 }
 
-// Bracket returns the last point that is before, the place after it, and the
-// position at which the frames between the two end. Without ok there is
-// nothing between them: after is the answer.
+// Bracket returns the last point for which before holds, the point after it, and the position at
+// which the frames between the two end. If ok is false, before holds for no point and after is
+// the answer.
 func (x *Index) Bracket(before func(*Point) bool) (from, after Point, limit int64, ok bool) {
 	k := sort.Search(len(x.Points), func(k int) bool { return !before(&x.Points[k]) })
 	after = Point{Index: x.Next, Offset: x.NextOffset, Time: x.Time, Bytes: x.Bytes}

@@ -14,11 +14,11 @@ const (
 	keySummaryFixedSize = 176
 	keyBoundSize        = 64
 
-	// LargestKeySummary bounds the file of a key summary.
+	// LargestKeySummary is the size limit of a key summary file in bytes.
 	LargestKeySummary = keySummaryFixedSize + segment.MaxKeyFilterBytes + 4
 )
 
-// KeySummary is what the file of a key summary holds. All integers are little-endian.
+// KeySummary is the content of a key summary file. All integers are little-endian.
 //
 //	  0  u64  magic          "STRANDKY"
 //	  8  u32  version
@@ -33,14 +33,14 @@ const (
 //	     where h is XXH64 of the key
 //	     u32  CRC            of all before
 //
-// The file is never synced. One that is damaged, or of another file than the segment that is
-// there, is as none.
+// The file is never synced. A file that is damaged, or that belongs to another segment file, is
+// ignored.
 type KeySummary struct {
 	Salt, Ordinal, End uint64
 	*segment.KeySummary
 }
 
-// Encode returns the bytes of the file.
+// Encode returns the content of the file.
 func (s *KeySummary) Encode() []byte {
 	b := make([]byte, keySummaryFixedSize, keySummaryFixedSize+len(s.Filter)+4)
 	binary.LittleEndian.PutUint64(b, keySummaryMagic)
@@ -59,7 +59,7 @@ func (s *KeySummary) Encode() []byte {
 
 var errKeySummary = errors.New("no key summary")
 
-// ParseKeySummary reads the bytes of the file, which the summary aliases.
+// ParseKeySummary decodes the content of the file. The summary aliases b.
 func ParseKeySummary(b []byte) (s KeySummary, err error) {
 	if len(b) < keySummaryFixedSize+4 || binary.LittleEndian.Uint64(b) != keySummaryMagic || binary.LittleEndian.Uint32(b[8:]) != keySummaryVersion {
 		return s, errKeySummary

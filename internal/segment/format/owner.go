@@ -7,7 +7,7 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// ownerSize is that of an encoded owner:
+// ownerSize is the size of an encoded owner:
 //
 //	 0  u64  log
 //	 8  u64  replica

@@ -14,8 +14,7 @@ const (
 	snapshotVersion    = 2
 )
 
-// EncodeSnapshot makes the content of a snapshot file. All integers are
-// little-endian.
+// EncodeSnapshot returns the content of a snapshot file. All integers are little-endian.
 //
 //	 0  u64  magic       "STRANDSN"
 //	 8  u32  version
@@ -28,9 +27,8 @@ const (
 //	92  u32  header CRC  of bytes [0, 92)
 //	96  data
 //
-// It gets its name when it is durable, so a bad one is not what a crash left
-// behind. There are at least two: if the newer is damaged the older serves as
-// well, as long as the log reaches back to it.
+// The file gets its name once it is durable, so a crash never leaves a bad one. At least two are
+// kept: if the newer is damaged, the older serves as well, as long as the log reaches back to it.
 func EncodeSnapshot(owner segment.Owner, index, term uint64, data []byte) []byte {
 	b := make([]byte, snapshotHeaderSize, snapshotHeaderSize+len(data))
 	binary.LittleEndian.PutUint64(b, snapshotMagic)
@@ -44,8 +42,8 @@ func EncodeSnapshot(owner segment.Owner, index, term uint64, data []byte) []byte
 	return append(b, data...)
 }
 
-// ParseSnapshot reads the content of the snapshot file of owner and index; data
-// aliases b.
+// ParseSnapshot decodes the content of a snapshot file of the given owner and index. data aliases
+// b.
 func ParseSnapshot(b []byte, owner segment.Owner, index uint64) (term uint64, data []byte, err error) {
 	if len(b) < snapshotHeaderSize {
 		return 0, nil, fmt.Errorf("snapshot header cut short at %d bytes", len(b))
@@ -58,7 +56,7 @@ func ParseSnapshot(b []byte, owner segment.Owner, index uint64) (term uint64, da
 		return 0, nil, fmt.Errorf("no snapshot: magic %016x", m)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != snapshotVersion {
-		return 0, nil, fmt.Errorf("snapshot version %d, this program knows %d", v, snapshotVersion)
+		return 0, nil, fmt.Errorf("snapshot version %d, this program supports %d", v, snapshotVersion)
 	}
 	if err := owner.Mismatch(parseOwner(b[40:])); err != nil {
 		return 0, nil, err

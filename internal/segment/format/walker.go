@@ -5,30 +5,30 @@ import (
 	"io"
 )
 
-// Walker goes over the frames of one segment in file order. It is the only place that
-// takes bytes of a file for a frame: a header that matches its checksum, in this place
-// of this segment, with its payload in front of the end.
+// Walker iterates over the frames of one segment in file order. No other code decides that bytes
+// of a file are a frame: a header that matches its checksum at this position of this segment,
+// with its payload before the end.
 //
 //	for w.MoveTo(position); w.Next(); {
 //		w.Frame, w.Position, w.Payload()
 //	}
 //
-// Next ends at the end, or at what is no frame, with the reason in Bad, or when the file
-// cannot be read, with the error in Err. It allocates nothing.
+// Next returns false at the end; at bytes that are not a frame, with the reason in Bad; and if
+// the file cannot be read, with the error in Err. A Walker does not allocate.
 type Walker struct {
 	Salt uint64 // the segment's
-	// End is where the frames end. If that is not known, it is the size of the file, and
-	// a frame that runs beyond it has a header and no payload.
+	// End is the position at which the frames end. If EndUnknown is set, it is the size of the file,
+	// and a frame that runs beyond it has a header but no payload.
 	End        int64
 	EndUnknown bool
-	// Read returns at least so many bytes at position of the file, and at most so many,
-	// which stay as they are until the next call. With io.EOF it returns what there is.
-	// nil: Use gave everything.
+	// Read returns at least least and at most most bytes at position of the file. They are valid
+	// until the next call. At the end of the file it returns the bytes that there are, and io.EOF.
+	// It may be nil if Use was given everything.
 	Read func(position, least, most int64) ([]byte, error)
 
-	Position int64       // of the frame, or of what is none
+	Position int64       // of the frame, or of the bytes that are not one
 	Frame    FrameHeader // the one at Position
-	Bad      error       // why there is no frame at Position, or none with this payload
+	Bad      error       // why the frame at Position, or its payload, is not valid
 	Err      error       // the error of Read
 
 	next  int64 // where Next looks
@@ -36,16 +36,16 @@ type Walker struct {
 	begin int64 // position of data
 }
 
-// Use gives the walker the bytes of the segment at position begin.
+// Use sets the bytes of the segment from position begin on.
 func (w *Walker) Use(data []byte, begin int64) { w.data, w.begin = data, begin }
 
-// MoveTo lets Next look at position.
+// MoveTo makes the next call of Next examine position.
 func (w *Walker) MoveTo(position int64) {
 	w.Position, w.next, w.Bad, w.Err = position, position, nil, nil
 }
 
-// Next moves to the frame behind the current one, or to where MoveTo said, and reports
-// whether there is one. Its payload is not looked at.
+// Next moves to the frame behind the current one, or at the position given to MoveTo, and reports
+// whether there is a frame. It does not check the payload.
 func (w *Walker) Next() bool {
 	if w.Bad != nil || w.Err != nil {
 		return false
@@ -56,11 +56,11 @@ func (w *Walker) Next() bool {
 	return w.look()
 }
 
-// Pass lets Next continue behind the current frame though its payload is bad.
+// Pass makes Next continue behind the current frame although its payload is bad.
 func (w *Walker) Pass() { w.MoveTo(w.Position + w.Frame.Size()) }
 
-// Search moves to the first frame at from or behind, if there is one, whatever the bytes
-// in front of it are.
+// Search moves to the first frame at or behind from and reports whether there is one. It ignores
+// the bytes in front of that frame.
 func (w *Walker) Search(from int64) bool {
 	for at := from; at+FrameHeaderSize <= w.End; at += FrameAlignment {
 		b, err := w.bytes(at, FrameHeaderSize)
@@ -98,8 +98,8 @@ func (w *Walker) look() bool {
 	return w.Bad == nil
 }
 
-// Payload returns the payload of the frame, which stays as it is until the next call of
-// the walker, and whether it matches its checksum. The zeros behind it have to be there, too.
+// Payload returns the payload of the frame, which is valid until the next call of a method, and
+// reports whether it matches its checksum. The padding behind it must be within the file, too.
 func (w *Walker) Payload() ([]byte, bool) {
 	b, err := w.bytes(w.Position, w.Frame.Size())
 	if err != nil {
@@ -110,7 +110,7 @@ func (w *Walker) Payload() ([]byte, bool) {
 	return payload, w.Bad == nil
 }
 
-// Reject says that the frame cannot be where it is.
+// Reject marks the frame as one that cannot be where it is.
 func (w *Walker) Reject(format string, args ...any) { w.Bad = fmt.Errorf(format, args...) }
 
 func (w *Walker) stop(err error, where string) bool {
@@ -122,7 +122,7 @@ func (w *Walker) stop(err error, where string) bool {
 	return false
 }
 
-// bytes returns n bytes at position, of those that are there already or of the file.
+// bytes returns n bytes at position, from memory or from the file.
 func (w *Walker) bytes(position, n int64) ([]byte, error) {
 	if at := position - w.begin; at >= 0 && at+n <= int64(len(w.data)) {
 		return w.data[at : at+n], nil
@@ -141,7 +141,7 @@ func (w *Walker) bytes(position, n int64) ([]byte, error) {
 	return data[:n], nil
 }
 
-// LookBehind returns what the bad frame at Position is, by the frames behind it:
+// LookBehind classifies the bad frame at Position by the frames behind it:
 //
 //	behind position P                             then P is
 //	a valid frame that was built when P was       corrupt: those bytes were durable, and
@@ -151,11 +151,11 @@ func (w *Walker) bytes(position, n int64) ([]byte, error) {
 //	no valid frame, but the salt at P             torn, likewise
 //	anything else                                 the end of what was written
 //
-// What lies behind P without being a valid frame of this segment says
-// nothing: zeros, stale frames of a recycled file, payload without a header.
+// Bytes behind P that are not a valid frame of this segment carry no information: zeros, stale
+// frames of a recycled file, payload without a header.
 //
-// A flipped bit in the frames of the last sync, with nothing written since,
-// looks like a torn tail. The sync mark shrinks that window.
+// A flipped bit in the frames of the last sync, with nothing written since, looks like a torn
+// tail. The sync mark narrows that window.
 func (w *Walker) LookBehind() (torn, corrupt bool, err error) {
 	position, bad := w.Position, w.Bad
 	b, err := w.bytes(position, FrameHeaderSize)

@@ -15,9 +15,9 @@ import (
 
 var _ segment.Log = (*Log)(nil)
 
-// Log is a log without a disk, for logs of durability class memory: it is
-// gone with the process. What is a segment on disk is a run of stepBytes here:
-// a snapshot is wanted at its start, and Trim frees whole ones.
+// Log is a log without a disk, for logs of durability class memory. It is lost when the process
+// ends. A run of stepBytes corresponds to a segment on disk: the replica saves a snapshot at its
+// start, and Trim frees whole runs.
 type Log struct {
 	entries
 	hard      segment.HardState
@@ -27,14 +27,14 @@ type Log struct {
 	snapshots []memorySnapshot // rising
 }
 
-// entries are those of a log. Its mu guards the rest of the log too.
+// entries holds the entries of a log. Its mu guards the rest of the log, too.
 type entries struct {
 	mu     sync.RWMutex
 	frames []segment.Entry // without gaps; the first is first
 	before []uint64        // payload bytes before each frame, since the log's creation
 	first  uint64
 	term   uint64        // of the entry first-1
-	start  record.Offset // first offset of the first entry, if it has come
+	start  record.Offset // first offset of the first entry, or of the entry to come
 	bytes  uint64        // payload of all entries since creation
 	closed bool
 }
@@ -45,14 +45,14 @@ type memorySnapshot struct {
 }
 
 const (
-	// frameCost is what an entry occupies besides its payload.
+	// frameCost is the memory in bytes that an entry occupies besides its payload.
 	frameCost = 80
-	// stepBytes, of Bytes, is what a trimmed log may keep in vain: small beside
-	// what a busy log holds, and large enough for snapshots to be rare.
+	// stepBytes is how many bytes of entries a trimmed log may keep in vain. It is small beside what
+	// a busy log holds, and large enough for snapshots to be rare.
 	stepBytes = 4 << 20
 )
 
-// New makes an empty log that starts from b.
+// New returns an empty log that starts from b.
 func New(b segment.Bootstrap) *Log {
 	return &Log{
 		entries: entries{first: b.Index + 1, term: b.Term, start: b.Start}, stepFirst: b.Index + 1, hard: b.HardState, conf: b.ConfState,
@@ -89,7 +89,7 @@ func (m *Log) Write(ws []segment.Write) (segment.Result, error) {
 	return result, nil
 }
 
-// cut forgets the entries from i on.
+// cut removes the entries from i on.
 func (m *Log) cut(i uint64) {
 	if at := int(i - m.first); at < len(m.frames) {
 		m.bytes = m.before[at]
@@ -168,12 +168,13 @@ func (e *entries) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, error) 
 	return slices.Clone(frames[:n]), nil
 }
 
-// find returns how many frames are before.
+// find returns the number of frames for which before holds. It must hold for all frames up to
+// some place and for none after.
 func (e *entries) find(before func(k int) bool) int {
 	return sort.Search(len(e.frames), func(k int) bool { return !before(k) })
 }
 
-// offset is the first offset of the k-th frame, or of the one to come.
+// offset returns the first offset of the k-th frame, or that of the next entry.
 func (e *entries) offset(k int) record.Offset {
 	switch {
 	case k < len(e.frames):
@@ -198,7 +199,7 @@ func (e *entries) OffsetAtTime(unixMs int64) (record.Offset, error) {
 	return e.offset(k), nil
 }
 
-// bytesBefore is the payload of all entries there have been that begin below o.
+// bytesBefore returns the payload bytes of all entries so far that begin below o.
 func (e *entries) bytesBefore(o record.Offset) uint64 {
 	if k := e.find(func(k int) bool { return e.frames[k].First < o }); k < len(e.frames) {
 		return e.before[k]
@@ -206,7 +207,7 @@ func (e *entries) bytesBefore(o record.Offset) uint64 {
 	return e.bytes
 }
 
-// LookUpKeys implements segment.Log: what is in memory has no summaries.
+// LookUpKeys implements segment.Log. A log in memory has no summaries.
 func (e *entries) LookUpKeys(record.Offset, *segment.KeyQuery) segment.KeyAnswer {
 	return segment.KeyAnswer{}
 }
@@ -279,7 +280,7 @@ func (m *Log) SaveSnapshot(index, term uint64, data []byte) error {
 		return segment.ErrClosed
 	}
 	if index+1 < m.first {
-		return nil // nobody can continue from there any more
+		return nil // the log no longer continues from there
 	}
 	saved := memorySnapshot{index, term, slices.Clone(data)}
 	at, found := slices.BinarySearchFunc(m.snapshots, index, func(s memorySnapshot, i uint64) int { return cmp.Compare(s.index, i) })
@@ -367,7 +368,8 @@ func (m *Log) Close() error {
 	return nil
 }
 
-// memoryCursor remembers an index: the entries are where they are.
+// memoryCursor is a cursor over the entries of a log in memory. It holds an index and copies
+// nothing.
 type memoryCursor struct {
 	log   *entries
 	from  record.Offset
@@ -389,10 +391,10 @@ func (e *entries) NewCursor(from record.Offset) (segment.Cursor, error) {
 
 func (c *memoryCursor) Close() {}
 
-// Lend is of no use here: nothing is copied.
+// Lend does nothing, since Next does not copy.
 func (c *memoryCursor) Lend([]byte) {}
 
-// Next serves the payloads as they are in the log: nobody changes them.
+// Next returns the payloads without copying them. They are never changed.
 func (c *memoryCursor) Next(limit record.Offset, maxBytes int) ([]segment.Entry, error) {
 	m := c.log
 	m.mu.RLock()

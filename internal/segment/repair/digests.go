@@ -13,8 +13,9 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// SurveyDigests is Survey that, if it finds no damage, compares the records with their contents in later entries and
-// with the digests in the snapshots, too. For that it reads them once more. decode returns the tree of a snapshot.
+// SurveyDigests is like Survey but, if there is no damage, also compares the records with their
+// contents in later entries and with the digests in the snapshots. To do so it reads the records
+// a second time. decode returns the tree in a snapshot.
 func SurveyDigests(ctx context.Context, disk vfs.FS, dir string, o store.Options, decode func(snapshot []byte) (digest.Tree, error), progress func(done, total int64)) (*Report, error) {
 	v, err := survey(ctx, disk, dir, o, progress)
 	if err == nil && v.report.Whole() {
@@ -26,14 +27,14 @@ func SurveyDigests(ctx context.Context, disk vfs.FS, dir string, o store.Options
 	return &v.report, nil
 }
 
-// digestSurvey reads the entries of a log that is whole.
+// digestSurvey compares the entries of an undamaged log with its digests.
 type digestSurvey struct {
 	*surveyor
 	reader spanReader
-	walker *digest.Walker // nil: there is no tree to begin with
+	walker *digest.Walker // nil: no tree to start from is known
 }
 
-// add adds what is not what was appended.
+// add reports the entries that are not what was appended.
 func (v *digestSurvey) add(ctx context.Context, decode func(snapshot []byte) (digest.Tree, error)) error {
 	defer v.reader.close()
 	if v.report.Start == 0 {
@@ -57,14 +58,14 @@ func (v *digestSurvey) add(ctx context.Context, decode func(snapshot []byte) (di
 		}
 		t, err := decode(data)
 		switch w := v.walker; {
-		case err != nil: // of a newer version
+		case err != nil: // written by a newer version
 			v.walker = nil
 		case w == nil:
 			v.begin(&t)
 		case (t.Begun || w.Begun) && (t.Root() != w.Root() || t.Batches != w.Batches || t.Covered != w.Covered):
 			v.surveyor.add(Damage{
 				File: v.dir.SnapshotPath(index), First: next, Last: index, Start: start, End: t.End, Renew: true,
-				Detail: "the records in front of it do not add up to its digest, though each is what its own checksums say; compare the replicas with \"strandline log diff\"",
+				Detail: "the records before it do not match its digest, although each record matches its own checksums; compare the replicas with \"strandline log diff\"",
 			})
 			v.begin(&t)
 		}
@@ -77,7 +78,7 @@ func (v *digestSurvey) begin(t *digest.Tree) {
 	v.walker = digest.NewWalker(t, true, math.MaxInt64, nil)
 }
 
-// follow walks over the entries [from, to], which are whole.
+// follow adds the entries [from, to], which are whole, to the tree.
 func (v *digestSurvey) follow(ctx context.Context, from, to uint64) error {
 	if v.walker == nil || from > to {
 		return nil
@@ -99,7 +100,7 @@ func (v *digestSurvey) follow(ctx context.Context, from, to uint64) error {
 	return nil
 }
 
-// forged adds an entry that is not what was appended, once.
+// forged reports an entry that is not what was appended, once.
 func (v *digestSurvey) forged(x *digest.ForgedError) {
 	d := Damage{First: x.Index, Last: x.Index, Start: x.First, End: x.End, Detail: x.Error()}
 	if at := v.inventory.at(x.Index); at >= 0 && v.inventory.spans[at].from != nil {

@@ -1,7 +1,7 @@
-// Package repair finds out what of a log's files is damaged, and rebuilds them from
-// entries that other replicas have.
+// Package repair finds damage in the files of a log, and rebuilds damaged files from entries that
+// other replicas have.
 //
-// Open opens a log, and says what is lost if it is damaged. A survey goes survey.go,
-// layout.go, walk.go, visit.go, inventory.go, judge.go; a repair repairer.go, give.go, proof.go,
-// stock.go, finish.go, rebuild.go.
+// Open opens a log. If it is damaged, the error says which entries are lost. A survey runs
+// through survey.go, layout.go, walk.go, visit.go, inventory.go and judge.go; a repair through
+// repairer.go, give.go, proof.go, stock.go, finish.go and rebuild.go.
 package repair

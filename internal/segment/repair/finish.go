@@ -8,12 +8,12 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Finish makes new segments of what is here and what was given, and puts them
-// in the place of the damaged ones, which are kept aside. Then the Repairer is
-// closed, and Open opens the log. It is refused while something is missing.
+// Finish writes new segments from the entries that are here and those that were given, and
+// replaces the damaged segments with them. The damaged files are kept aside. Then the Repairer is
+// closed, and Open opens the log. Finish returns an error while entries are missing.
 //
-// A crash leaves the log as it was before, or the next Open or Begin goes
-// on from there. After an error open the log anew, for repair or for use.
+// After a crash the log is as it was before, or the next Open or Begin completes the replacement.
+// After an error, open the log again, for repair or for use.
 func (m *Repairer) Finish() (Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,38 +6,37 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// Give takes those of frames that are wanted and proven to belong here, and
-// reports how many. The frames are a piece without gaps of one giver's log, of
-// which it knows that the entries up to committed are committed.
+// Give takes those of frames that are wanted and proven to belong to this log, and returns how
+// many. The frames are consecutive entries of another replica's log (the giver), which knows that
+// the entries up to committed are committed.
 //
-// Others may have gone another way than this replica, in entries that were not
-// committed: what they have at an index need not be what was here. Two histories
-// must not be put together, for Raft takes it from then on that an entry here
-// stands for all in front of it. What can be known follows from two of its
-// properties. Log matching: (index, term) names an entry and all in front of it.
-// Leader completeness: what is committed is in front of all that ever counts.
+// The log of another replica may differ from this one in uncommitted entries: its entry at an
+// index need not be the entry that was here. Two histories must not be mixed, because Raft
+// assumes that an entry here implies all entries before it. The proofs rely on two properties of
+// Raft. Log matching: (index, term) identifies an entry and all before it. Leader completeness: a
+// committed entry precedes every later entry that takes effect.
 //
-// Each of these proves that an entry is the one which was here:
+// Each of these proves that an entry is the one that was here:
 //
-//   - It is committed there, and so is what was here. An entry that is here,
-//     which the giver has too and knows to be committed, is committed with all
-//     in front of it.
+//   - It is committed there, and the entry that was here was committed, too. An
+//     entry that is here, which the giver also has and knows to be committed, is
+//     committed together with all before it.
 //   - Its frame's header is here, and has the same term and CRC.
-//   - What follows the gap has its term: the leader of a term makes one entry of
-//     an index, and never takes it back.
-//   - It is followed, in the piece, by an entry that is here or has been proven.
-//     That is why one more than wanted is asked for.
+//   - The entry that follows the gap has its term: the leader of a term makes one
+//     entry for an index, and never withdraws it.
+//   - It is followed, within frames, by an entry that is here or has been proven.
+//     Therefore one more entry than wanted is requested.
 //
-// That it is committed there, and nothing known of that here, proves nothing:
-// what was here may have lost. With one exception. If nothing is known of what
-// was here from it on, to the end of the log, it may take that place, in a row
-// with what is known to be committed: what was there and differed can never
-// count, whomever it was promised to. Nothing in front of it is in the way then,
-// since what was lost may have truncated all that was not committed.
+// That an entry is committed there proves nothing if nothing is known of the entry that was here:
+// that one may have been a different one. There is one exception. If nothing is known of the
+// entries from that index to the end of the log, and all entries before it are known to be
+// committed, the given entry is taken: an entry here that differed can never take effect, whoever
+// was told of it. Nothing before it prevents this, since the lost entries may have truncated all
+// that was not committed.
 //
-// ErrNotRepairable: what others have committed is not what is here, so what is here
-// behind it never counted, and nobody need have what is missing of it. Any other
-// error is one of the disk.
+// ErrNotRepairable means that the entries committed by other replicas are not those that are
+// here. The entries behind them never took effect, so no other replica needs to have the missing
+// ones. Any other error is an error of the disk.
 func (m *Repairer) Give(frames []segment.Entry, committed uint64) (taken int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// givenFile keeps what was given, as frames, until the new segments are made of
-// it. It is gone with the Repairer.
+// givenFile stores the entries that were given, as frames, until the new segments are written. It
+// is removed with the Repairer.
 type givenFile struct {
 	dir      *store.Dir
 	source   *source
@@ -27,7 +27,7 @@ func (g *givenFile) init(d *store.Dir) {
 	g.dir, g.source = d, &source{path: filepath.Join(d.Path, store.GivenName), salt: 1}
 }
 
-// add returns the position of the frame of f.
+// add appends the frame of f and returns its position.
 func (g *givenFile) add(f *segment.Entry) (int64, error) {
 	if g.file == nil {
 		var err error

@@ -8,32 +8,31 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// inventory is what is known of each entry of a damaged log, from its frames in
-// the order in which they were written:
+// inventory describes each entry of a damaged log, from the frames in the order in which they
+// were written:
 //
 //	whole      the entry is there
 //	broken     its frame's header is there, its payload is not
-//	missing    there was one, and nobody here knows which
+//	missing    there was an entry, and nothing here shows which
 //
-// Where frames were lost, one of them may have truncated entries in front of
-// them. So what is above the commit index as it was known there is in doubt
-// from then on: it is there, and may not be what counted. Two things end the
-// doubt. The one who has the entry by other evidence says the same, see Give;
-// or an entry behind the damage has the same term: (index, term) names an entry
-// and all in front of it, so what the one belongs to belongs to the other.
+// A lost frame may have truncated entries before it. From a loss on, therefore, every entry above
+// the commit index known at that point is in doubt: it is there, but may not be the one in
+// effect. Two things remove the doubt. Another replica shows by other evidence that it is the
+// same entry, see Give; or an entry behind the damage has the same term: since (index, term)
+// identifies an entry and all before it, both belong to the same history.
 type inventory struct {
-	first  uint64 // the log begins there
-	spans  []span // rising, without gaps, from first on
-	commit uint64 // entries up to here cannot be truncated any more
+	first  uint64 // index of the first entry of the log
+	spans  []span // in ascending order, without gaps, from first on
+	commit uint64 // entries up to here can no longer be truncated
 
-	// losses are the ordinals of the segments in which something was lost, in
-	// the order in which it would have been read; the first is number 1.
+	// losses are the ordinals of the segments in which frames were lost, in the order in which they
+	// would have been read. Losses are numbered from 1.
 	losses []uint64
-	// gap: something was lost since the last valid frame, first in segment home.
+	// gap is set if frames were lost since the last valid one, the first of them in segment home.
 	gap  bool
 	home uint64
-	// apart: the next entry begins a span, since bytes in front of it are damaged, or frames of
-	// entries that it takes the place of.
+	// apart is set if the next entry begins a span, since it follows damaged bytes or frames of
+	// truncated entries.
 	apart bool
 
 	nextOffset record.Offset // the lowest first offset that the next entry can have
@@ -47,46 +46,44 @@ const (
 	whole
 )
 
-// span is entries one after the other of which the same is known.
+// span is a run of entries about which the same is known.
 type span struct {
 	first, last uint64
 	kind        spanKind
-	// doubt is the number of the loss in which an entry may have been that
-	// truncated these, or of missing ones what term shows of them; 0: there
-	// is none.
+	// doubt is the number of the loss that may have contained an entry that truncated these. For
+	// missing entries the loss puts term in doubt. 0: there is no doubt.
 	doubt int
-	// term is that of each of the entries. For missing ones it is that of what
-	// follows them, or of the last of them if nothing does; 0 if that is not
-	// known. None of them has a higher one, and an entry of that term belongs
-	// here.
+	// term is the term of each of the entries. For missing ones it is the term of the entry that
+	// follows them, or of the last of them if none does; 0 if it is not known. No missing entry has
+	// a higher term, and an entry of that term belongs here.
 	term uint64
 	// home is the ordinal of the segment in which the entries are, or were.
 	home uint64
-	// crc of the payload of a broken entry.
+	// crc is the payload CRC of a broken entry.
 	crc uint32
 
-	// Where whole entries are: the frame of first is at begin or behind, and
-	// up to that of last there are no others but those in between.
+	// from and begin locate whole entries: the frame of first is at begin or behind it, and from
+	// there to the frame of last there are no other entries than those of the span.
 	from  *source
 	begin int64
 
-	// start is the first offset of the first entry, stop the one behind the
-	// last record of the last; unknownOffset if an end was cut off.
+	// start is the first offset of the first entry, stop the offset behind the last record of the
+	// last entry. An end that was cut off is unknownOffset.
 	start, stop record.Offset
 }
 
-// sound reports whether the entries are here, and are those that count.
+// sound reports whether the entries are here and known to be those in effect.
 func (s *span) sound() bool { return s.kind == whole && s.doubt == 0 }
 
 const unknownOffset = record.Offset(-1)
 
-// source is a file with frames.
+// source is a file that contains frames.
 type source struct {
 	path string
 	salt uint64
 }
 
-// next is one beyond the last entry.
+// next returns the index behind the last entry.
 func (p *inventory) next() uint64 {
 	if n := len(p.spans); n > 0 {
 		return p.spans[n-1].last + 1
@@ -94,7 +91,7 @@ func (p *inventory) next() uint64 {
 	return p.first
 }
 
-// lose notes that frames were lost in the segment home.
+// lose records that frames were lost in the segment home.
 func (p *inventory) lose(home uint64) {
 	p.apart = true
 	if !p.gap {
@@ -112,7 +109,7 @@ func (p *inventory) lose(home uint64) {
 	}
 }
 
-// entry notes the frame h of home: whole at position of from, or broken.
+// entry records the frame h of segment home: whole at position of from, or broken.
 func (p *inventory) entry(h *format.FrameHeader, kind spanKind, home uint64, from *source, position int64) {
 	p.reach(h.Index, h.Term)
 	p.nextOffset = h.First + record.Offset(h.Count)
@@ -131,7 +128,7 @@ func (p *inventory) entry(h *format.FrameHeader, kind spanKind, home uint64, fro
 	})
 }
 
-// state notes a hard state that was written when last was the newest entry.
+// state records a hard state that was written when last was the newest entry.
 func (p *inventory) state(last uint64, hard segment.HardState) {
 	if p.gap {
 		p.reach(last+1, 0)
@@ -139,8 +136,8 @@ func (p *inventory) state(last uint64, hard segment.HardState) {
 	p.commit = max(p.commit, min(hard.Commit, p.next()-1))
 }
 
-// begin notes the header of a segment. If it disagrees with the frames so far,
-// some were lost in the segment before, and agrees is false.
+// begin records the header of a segment. If it disagrees with the frames so far, frames were lost
+// in the segment before it, and agrees is false.
 func (p *inventory) begin(h *format.Header) (agrees bool) {
 	agrees = p.gap || h.First <= p.next() && p.termAt(h.First-1, h.TermBefore) == h.TermBefore
 	if !agrees {
@@ -153,7 +150,7 @@ func (p *inventory) begin(h *format.Header) (agrees bool) {
 	return agrees
 }
 
-// termAt returns the term of an entry; otherwise if it is not known.
+// termAt returns the term of an entry, or otherwise if it is not known.
 func (p *inventory) termAt(i, otherwise uint64) uint64 {
 	if k := p.at(i); k >= 0 && p.spans[k].kind != missing {
 		return p.spans[k].term
@@ -161,8 +158,8 @@ func (p *inventory) termAt(i, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// reach makes i the next entry: those from it on were truncated, those up to
-// it were lost. term is that of the entry to come, 0 if it is not known.
+// reach makes i the next entry: entries from i on were truncated, entries between the last one
+// and i were lost. term is the term of entry i, or 0 if it is not known.
 func (p *inventory) reach(i, term uint64) {
 	p.cut(i)
 	if next := p.next(); i > next {
@@ -174,9 +171,9 @@ func (p *inventory) reach(i, term uint64) {
 	}
 }
 
-// agree ends doubts about entries below i, by the term of the last of them or
-// of the one at i: the entries in front of it of the same term are those which
-// it follows, and those of a higher one were truncated.
+// agree removes doubts about entries below i. term is the term of the last of them or of the
+// entry at i: the preceding entries of that term are those that it follows, and those of a higher
+// term were truncated.
 func (p *inventory) agree(i, term uint64) {
 	for k := len(p.spans) - 1; k >= 0 && (p.spans[k].doubt != 0 || p.spans[k].kind == missing); k-- {
 		s := &p.spans[k]
@@ -187,8 +184,8 @@ func (p *inventory) agree(i, term uint64) {
 				s.term, s.doubt = term, 0
 			}
 		case s.term == term:
-			// Those in front of it were so when the loss came that put it in
-			// doubt, unless they were in doubt before.
+			// The entries before it were certain until the loss that put it in doubt, unless they were in
+			// doubt before.
 			for since := s.doubt; k >= 0; k-- {
 				if p.spans[k].doubt >= since {
 					p.spans[k].doubt = 0
@@ -201,8 +198,8 @@ func (p *inventory) agree(i, term uint64) {
 	}
 }
 
-// cut forgets the entries from i on. Their frames stay where they are, and so what follows begins a span,
-// even if it is of the same term as what is left.
+// cut removes the entries from i on. Their frames remain in the file, so what follows begins a
+// span even if it has the same term as the entries that remain.
 func (p *inventory) cut(i uint64) {
 	if i <= p.first {
 		p.first, p.spans = i, nil
@@ -211,8 +208,8 @@ func (p *inventory) cut(i uint64) {
 	}
 }
 
-// split returns the number of the span that begins at entry i, and makes it
-// begin there. For one beyond the last it is the number of spans.
+// split makes a span begin at entry i and returns its number. For an index beyond the last entry
+// it returns the number of spans.
 func (p *inventory) split(i uint64) int {
 	k := p.at(i)
 	if k < 0 {
@@ -231,7 +228,7 @@ func (p *inventory) split(i uint64) int {
 	return k + 1
 }
 
-// at returns the number of the span that holds entry i; -1 if there is none.
+// at returns the number of the span that holds entry i, or -1 if there is none.
 func (p *inventory) at(i uint64) int {
 	k := sort.Search(len(p.spans), func(k int) bool { return p.spans[k].last >= i })
 	if k == len(p.spans) || p.spans[k].first > i {
@@ -248,8 +245,8 @@ func (p *inventory) put(s span) {
 	p.spans[from] = s
 }
 
-// join makes one span of the one numbered k and the one before, whose frames
-// follow each other, if it can.
+// join merges span k with the one before it, whose frames precede those of k, if the same is
+// known of both.
 func (p *inventory) join(k int) {
 	if k == 0 {
 		return
@@ -261,7 +258,7 @@ func (p *inventory) join(k int) {
 	}
 }
 
-// wants returns what is not whole, see Repairer.Wants.
+// wants returns the runs of entries that are not whole, see Repairer.Wants.
 func (p *inventory) wants(limit int) []Want {
 	var wants []Want
 	for i := range p.spans {

@@ -12,7 +12,8 @@ import (
 	"strandline.dev/internal/segment/store"
 )
 
-// judgeEnd reports whether the newest segment says what this replica promised.
+// judgeEnd marks damage at the end of the log that may hide the newest hard state: the replica
+// may have lost its term or its vote.
 func (v *surveyor) judgeEnd() {
 	for _, k := range v.open {
 		d := &(*v.damaged)[k]
@@ -26,8 +27,8 @@ func (v *surveyor) judgeEnd() {
 	}
 }
 
-// addWatermark adds what the durable watermark knows of and the log lacks, unless the end of
-// the log is lost by what was found already.
+// addWatermark reports what the durable watermark covers and the log lacks, unless damage already
+// reported explains it.
 func (v *surveyor) addWatermark() {
 	p := &v.parts[len(v.parts)-1]
 	if p.header == nil || v.report.forgotten() != nil {
@@ -50,7 +51,7 @@ func (v *surveyor) addWatermark() {
 	v.add(d)
 }
 
-// readSnapshots finds out what the log can begin from.
+// readSnapshots reads the snapshots and reports damage if the log can begin from none of them.
 func (v *surveyor) readSnapshots(found *store.Files) error {
 	usable, first := false, cmp.Or(v.logFirst, v.inventory.first)
 	for _, index := range slices.Backward(found.Snapshots) {
@@ -74,7 +75,7 @@ func (v *surveyor) readSnapshots(found *store.Files) error {
 		case index >= v.inventory.next():
 			v.add(Damage{
 				File: v.dir.SnapshotPath(index), First: v.inventory.next(), Last: index, Renew: true,
-				Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", v.inventory.next()-1),
+				Detail: fmt.Sprintf("the log ends at entry %d, but had this entry when the snapshot was taken", v.inventory.next()-1),
 			})
 		case index+1 >= first:
 			usable = true
@@ -84,21 +85,21 @@ func (v *surveyor) readSnapshots(found *store.Files) error {
 	slices.Reverse(v.snapshots)
 	slices.Reverse(v.spoiled)
 	if v.parts[v.from].header == nil {
-		// Its header had the term before the first entry; a snapshot does, too.
+		// The lost header held the term before the first entry; a snapshot does, too.
 		usable = usable && slices.Contains(v.snapshots, v.inventory.first-1)
 	}
 	if !usable {
 		v.add(Damage{
 			File: v.parts[v.from].path, Renew: true,
-			Detail: fmt.Sprintf("no valid snapshot of entry %d or behind: there is nothing to begin from", v.inventory.first-1),
+			Detail: fmt.Sprintf("no snapshot of entry %d or a later one is valid, so the log has nothing to begin from", v.inventory.first-1),
 		})
 	}
 	return nil
 }
 
-// reportForeign adds the files that look like part of the log and are not. A
-// watermark that was never made is no damage: it waits for room, or for the next
-// sync.
+// reportForeign reports the files whose names say that they belong to the log but that do not. A
+// watermark that was never written is not damage: it is written when there is room, or with the
+// next sync.
 func (v *surveyor) reportForeign(found *store.Files, lacks error) {
 	v.foreign = found.Foreign
 	for _, s := range found.Foreign {
@@ -109,7 +110,7 @@ func (v *surveyor) reportForeign(found *store.Files, lacks error) {
 	}
 }
 
-// conclude adds the inventory up.
+// conclude fills in the totals of the report.
 func (v *surveyor) conclude() {
 	r := &v.report
 	r.Owner = v.dir.Options.Owner

@@ -13,34 +13,33 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// layout is the segments of a log that may be damaged, or those of them that are read.
+// layout is the list of the segments of a log that may be damaged, or of those that are read.
 type layout struct {
 	dir   *store.Dir
 	parts []part // by ordinal, without a gap
 
-	narrowed bool   // parts are not all there are
+	narrowed bool   // parts are not all segments of the log
 	logFirst uint64 // first index of the log, if narrowed
 
-	from, at int // the first part of which an entry counts, and the one under way
+	from, at int // the first part with a valid entry, and the one being read
 }
 
 // part is a segment of a log that may be damaged.
 type part struct {
 	ordinal uint64
-	first   uint64 // by its name; 0: the file is missing and its name unknown
+	first   uint64 // first index in its name; 0: the file is missing and its name unknown
 	path    string
 	size    int64
 	missing bool
 	damaged bool
 	header  *format.Header // nil if it is not valid
-	reason  error          // why it is not
+	reason  error          // why header is not valid
 	end     int64          // position behind the last frame
 	footer  int64          // position of the footer, if that is the last frame; else 0
 }
 
-// narrow makes the parts: all, or those from the one before suspect on. The first
-// of them has to be known: entries of it count, and its header says where it
-// begins.
+// narrow lists the parts: all, or those from the segment before suspect on. The first of these
+// must be known: it has valid entries, and its header says where it begins.
 func (l *layout) narrow(found *store.Files, suspect uint64) error {
 	from := sort.Search(len(found.Segments), func(k int) bool { return found.Segments[k].Ordinal >= suspect }) - 1
 	for ; from > 0; from-- {
@@ -65,13 +64,13 @@ func (l *layout) narrow(found *store.Files, suspect uint64) error {
 	return l.readHeaders(found)
 }
 
-// hidden reports whether no entry of the first segment counts.
+// hidden reports whether a later segment truncated all entries of the first one.
 func hidden(segments []*store.Segment) bool {
 	return slices.ContainsFunc(segments[1:], func(later *store.Segment) bool { return later.First <= segments[0].First })
 }
 
-// hidden reports whether no entry of a part counts: a later one begins with the same
-// or further down.
+// hidden reports whether part k has no valid entry: a later part begins with the same index or a
+// lower one.
 func (l *layout) hidden(k int) bool {
 	for _, later := range l.parts[k+1:] {
 		if later.first > 0 && later.first <= l.parts[k].first {
@@ -81,7 +80,7 @@ func (l *layout) hidden(k int) bool {
 	return false
 }
 
-// readHeaders makes the parts. A file that is missing has one too.
+// readHeaders lists the parts and reads their headers. There is a part for a missing file, too.
 func (l *layout) readHeaders(found *store.Files) error {
 	segments := found.Segments
 	if b := found.Begin; b != nil {
@@ -127,8 +126,9 @@ func (l *layout) miss(ordinal, first uint64) {
 
 func (l *layout) newest() bool { return l.at == len(l.parts)-1 }
 
-// findEnd returns where the frames of a part end, and its footer is; 0 if that is not
-// known. A repaired segment knows it itself, of others the next one knows it.
+// findEnd returns the position of the footer of a part and the position at which its frames end;
+// 0 if they are not known. The header of a repaired segment says both, the header of the next
+// segment says them for all others.
 func (l *layout) findEnd(p *part, file vfs.File) (footer, end int64, err error) {
 	if h := p.header; h != nil && h.Rebuilt() {
 		w := store.NewWalker(file, p.path, h.Salt, p.size, true)

@@ -10,16 +10,16 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// BeginOnline begins the repair of a segment file of an open log, which stays open:
-// it is written to and read as before, except for the entries that are damaged.
-// Entries up to committed are committed and never change. That is the whole proof
-// that an entry of another replica belongs here, which it knows to be committed
-// too; nothing else of the log is read. Finish puts the repaired segment in the
-// place of the damaged one.
+// BeginOnline begins the repair of a segment file of an open log. The log stays open: writes and
+// reads continue, except for reads of the damaged entries. Entries up to committed are committed
+// and never change. That alone proves that an entry that another replica knows to be committed
+// belongs here, so nothing else of the log is read. Finish replaces the damaged segment with the
+// repaired one.
 //
-// The entry forged, if not 0, is not what was appended, though its checksums match.
+// If forged is not 0, the entry of that index is not what was appended, although its checksums
+// match.
 //
-// ErrTrimmed: the segment has left the log. A log has one repair at a time.
+// The error is ErrTrimmed if the segment has left the log. A log can have one repair at a time.
 func BeginOnline(s *store.Store, path string, committed, forged uint64) (*Repairer, error) {
 	m, err := openRepair(s, path, committed, forged)
 	if err != nil {
@@ -52,9 +52,9 @@ func openRepair(s *store.Store, path string, committed, forged uint64) (*Repaire
 	return m, nil
 }
 
-// addSealed adds the entries of a segment to the inventory. Which frames count is
-// in the index: without one, all entries are missing. behind is the header
-// of the next segment; nil if it is lost.
+// addSealed adds the entries of a segment to the inventory. The index says which frames are
+// valid: without one, all entries are missing. behind is the header of the next segment; nil if
+// it is lost.
 func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header, forged uint64) error {
 	defer func() {
 		if p.next() < g.End {
@@ -86,7 +86,7 @@ func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header
 		footer = behind.FooterBefore
 	}
 	if x == nil && footer >= format.HeaderSize {
-		x, _ = store.ReadFooter(file, h, footer) // one that cannot be read is lost
+		x, _ = store.ReadFooter(file, h, footer) // a footer that cannot be read is lost
 	}
 	if x == nil {
 		return nil
@@ -106,7 +106,7 @@ func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header
 	return nil
 }
 
-// addRun adds the entries up to stop of w, which is at a run: in there each frame counts.
+// addRun adds the entries up to stop. w is at the start of a run, in which each frame is valid.
 func (p *inventory) addRun(w *format.Walker, stop uint64, home uint64, from *source, forged uint64) error {
 	for p.next() < stop && w.Position < w.End {
 		if !w.Next() || w.Frame.Kind == format.EntryFrame && (w.Frame.Index < p.next() || w.Frame.Index >= stop) {

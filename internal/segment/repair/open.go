@@ -8,15 +8,16 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Open recovers the log in dir, see Recover.
+// Open recovers the log in dir, see store.Recover.
 //
-// ErrNoLog: there is none. *CorruptError: bytes that were durable are damaged; no
-// file was changed.
+// The error is ErrNoLog if there is none, and a *CorruptError if durable bytes are damaged. No
+// file has changed in these cases.
 func Open(disk vfs.FS, dir string, o store.Options) (*store.Store, error) {
 	return open(store.Recover, disk, dir, o)
 }
 
-// OpenReadOnly is Open for reading while nobody writes, see store.OpenReadOnly.
+// OpenReadOnly is like Open, for reading while no process writes to the log, see
+// store.OpenReadOnly.
 func OpenReadOnly(disk vfs.FS, dir string, o store.Options) (*store.Store, error) {
 	return open(store.OpenReadOnly, disk, dir, o)
 }

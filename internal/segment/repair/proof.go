@@ -9,21 +9,21 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// proof decides which entries of others are those that were here, see Repairer.Give.
+// proof decides which entries of other replicas are those that were here, see Repairer.Give.
 type proof struct {
 	*inventory
-	// commit: entries up to here are committed, those which were here as well as
-	// those which come in their place.
+	// commit is the index up to which entries are committed: those that were here and those that
+	// replace them.
 	commit uint64
 	term   uint64 // of the hard state
 }
 
-// prove returns which frames are wanted, and belong here, and learns what is
-// committed. lost is the first index at which something else was here than what
-// others have committed; 0: none.
+// prove returns which of frames are wanted and belong here, and updates the commit index. lost is
+// the first index at which the entry that was here differs from the one that other replicas have
+// committed; 0 if there is none.
 func (p *proof) prove(frames []segment.Entry, committed uint64) (proven []bool, lost uint64) {
 	proven = make([]bool, len(frames))
-	follows := false // the frame behind was here
+	follows := false // the next frame was here
 	for k := len(frames) - 1; k >= 0; k-- {
 		f := &frames[k]
 		if k+1 < len(frames) && frames[k+1].Index != f.Index+1 {
@@ -59,9 +59,9 @@ func (p *proof) prove(frames []segment.Entry, committed uint64) (proven []bool, 
 	return proven, lost
 }
 
-// counts reports whether f, which is committed and wanted in the span numbered at,
-// can be taken for that alone, or else whether it contradicts what is known of
-// the entry that was here.
+// counts reports whether f, which is committed and wanted in the span numbered at, can be taken
+// for that reason alone, and otherwise whether it contradicts what is known of the entry that was
+// here.
 func (p *proof) counts(f *segment.Entry, at int) (yes, contradicts bool) {
 	s := &p.spans[at]
 	known, _ := s.knows(f)
@@ -69,10 +69,10 @@ func (p *proof) counts(f *segment.Entry, at int) (yes, contradicts bool) {
 	case known:
 	case f.Index <= p.commit:
 		return true, false
-	case p.knowsFrom(at + 1): // what follows decides
-	case !s.loose() && f.Index < s.last: // the last of them does
+	case p.knowsFrom(at + 1): // the entries that follow decide
+	case !s.loose() && f.Index < s.last: // the last entry of the span decides
 	case !s.loose(), f.Term > p.term:
-		return false, true // what was here was of another term
+		return false, true // the entry that was here was of another term
 	case f.Index == p.commit+1:
 		p.commit = f.Index
 		return true, false
@@ -80,7 +80,7 @@ func (p *proof) counts(f *segment.Entry, at int) (yes, contradicts bool) {
 	return false, false
 }
 
-// knows reports whether it is known which entry is that of f, and whether f is it.
+// knows reports whether it is known which entry was at the index of f, and whether it is f.
 func (s *span) knows(f *segment.Entry) (known, same bool) {
 	switch {
 	case s.loose():
@@ -93,7 +93,7 @@ func (s *span) knows(f *segment.Entry) (known, same bool) {
 	return f.Term > s.term, f.Term == s.term
 }
 
-// loose reports whether nothing is known of the entries of s.
+// loose reports whether nothing is known about the entries of s.
 func (s *span) loose() bool { return s.doubt != 0 || s.kind == missing && s.term == 0 }
 
 // knowsFrom reports whether anything is known of the entries from the span
@@ -102,16 +102,16 @@ func (p *inventory) knowsFrom(k int) bool {
 	return slices.ContainsFunc(p.spans[k:], func(s span) bool { return !s.loose() })
 }
 
-// forsaken returns ErrNotRepairable if something is missing that nobody can be
-// expected to have, since from the entry lost on others have gone another way.
-// What is missing further down can still be proven by what follows it.
+// forsaken returns ErrNotRepairable if entries are missing that no replica need have, since other
+// replicas have committed a different entry at lost. Missing entries below that can still be
+// proven by those that follow them.
 func (p *proof) forsaken(lost uint64) error {
 	if lost == 0 {
 		return nil
 	}
 	for _, s := range p.spans {
 		if !s.sound() && (s.last >= lost || s.last+1 == lost && (s.kind == missing || s.doubt != 0)) {
-			return fmt.Errorf("%w: others have committed another entry %d than was here, and entries %d to %d are missing",
+			return fmt.Errorf("%w: other replicas have committed a different entry %d, and entries %d to %d are missing here",
 				ErrNotRepairable, lost, s.first, s.last)
 		}
 	}

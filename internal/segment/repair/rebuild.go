@@ -14,16 +14,16 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// rebuild makes the new segments of a repair.
+// rebuild writes the new segments of a repair.
 type rebuild struct {
 	*Repairer
 	made []store.Rebuilt
-	end  *format.Watermark // of the newest segment, if that is made anew
-	// temporary are the paths of the segments, until they are complete.
+	end  *format.Watermark // of the newest segment, if it is rewritten
+	// temporary are the paths of the segments until they are complete.
 	temporary []string
 }
 
-// remake writes the new segments and returns what their names are to be.
+// remake writes the new segments and returns their final names.
 func (n *rebuild) remake() (made []string, err error) {
 	parts := n.log.parts
 	for a := 0; a < len(parts); a++ {
@@ -44,10 +44,10 @@ func (n *rebuild) remake() (made []string, err error) {
 	return made, nil
 }
 
-// remakeGroup writes the damaged parts [a, b] anew. Each begins where the first
-// entry is that is in it, or was lost in it; it ends where the next begins. All
-// entries in between are written, of whatever part they were: what was lost
-// there had truncated some of a part before, and they are hidden so again.
+// remakeGroup rewrites the damaged parts [a, b]. Each begins at the first entry that is in it or
+// was lost in it, and ends where the next one begins. All entries in between are written,
+// whichever part they were in: entries lost there had truncated some of an earlier part, and hide
+// them again.
 func (n *rebuild) remakeGroup(a, b int) (names []string, err error) {
 	begins := n.beginsOf(a, b)
 	w := &remaker{repairer: n.Repairer}
@@ -57,7 +57,7 @@ func (n *rebuild) remakeGroup(a, b int) (names []string, err error) {
 			return nil, err
 		}
 		name := filepath.Join(n.dir.Path, store.SegmentName(h.Ordinal, h.First)+store.RepairSuffix)
-		// Several that were lost in one piece share it.
+		// Consecutive parts that were lost together share the entries.
 		split := k < b && begins[k-a+1] == begins[k-a+2]
 		n.temporary = append(n.temporary, name+vfs.TemporarySuffix)
 		end, err := w.write(name+vfs.TemporarySuffix, h, begins[k-a+1], split)
@@ -77,7 +77,8 @@ func (n *rebuild) remakeGroup(a, b int) (names []string, err error) {
 	return names, nil
 }
 
-// beginsOf returns where each of the parts [a, b] begins, and where they end.
+// beginsOf returns the first index of each of the parts [a, b], followed by the index at which
+// they end.
 func (n *rebuild) beginsOf(a, b int) []uint64 {
 	p, parts := &n.log.inventory, n.log.parts
 	begins := make([]uint64, b-a+2)
@@ -99,7 +100,7 @@ func (n *rebuild) beginsOf(a, b int) []uint64 {
 	return begins
 }
 
-// firstOr is the index in the part's name, if that is known.
+// firstOr returns the index in the part's name, or otherwise if it is not known.
 func (p *part) firstOr(otherwise uint64) uint64 {
 	if p.first == 0 {
 		return otherwise
@@ -107,8 +108,8 @@ func (p *part) firstOr(otherwise uint64) uint64 {
 	return p.first
 }
 
-// headerFor makes the header of part k, which is to begin at the entry first.
-// before is the index of the one that was made just before it, if any.
+// headerFor returns the header of part k, which begins at the entry first. before is the index of
+// the part written just before it, if any.
 func (n *rebuild) headerFor(k int, first uint64, before *format.Index) (*format.Header, error) {
 	p := &n.log.parts[k]
 	h := &format.Header{Ordinal: p.ordinal, First: first, Hard: n.log.hard, Owner: n.dir.Options.Owner}
@@ -138,7 +139,7 @@ func (n *rebuild) headerFor(k int, first uint64, before *format.Index) (*format.
 	return h, n.place(h, k, before)
 }
 
-// place fills in what a header says of the entries before its first.
+// place fills in the fields of a header that describe the entries before its first.
 func (n *rebuild) place(h *format.Header, k int, before *format.Index) (err error) {
 	if h.TermBefore, err = n.termBefore(h.First); err != nil {
 		return err
@@ -181,12 +182,12 @@ func (n *rebuild) termBefore(i uint64) (uint64, error) {
 	if h := n.log.parts[n.log.from].header; h != nil {
 		return h.TermBefore, nil
 	}
-	term, _, err := n.dir.ReadSnapshot(i - 1) // it is there, or the log could not be repaired
+	term, _, err := n.dir.ReadSnapshot(i - 1) // the snapshot exists, or the log could not be repaired
 	return term, err
 }
 
-// removeUnfinished gives the disk back what a repair that failed has written of new
-// segments. The next start does so too.
+// removeUnfinished removes the new segments that a failed repair has written. The next start
+// would remove them, too.
 func (n *rebuild) removeUnfinished(given string) (err error) {
 	for _, path := range append(n.temporary, given) {
 		if e := n.dir.FS.Remove(path); !errors.Is(e, fs.ErrNotExist) {
@@ -196,7 +197,7 @@ func (n *rebuild) removeUnfinished(given string) (err error) {
 	return err
 }
 
-// remaker writes segments one after the other.
+// remaker writes segments, one after another.
 type remaker struct {
 	repairer *Repairer
 	last     *format.Index // of the segment written last
@@ -208,9 +209,9 @@ type remaker struct {
 	before   uint32
 }
 
-// write makes the segment h of the entries up to end, exclusive, durable but for
-// its name. If split, it ends early when it is full. Its first block comes
-// last: it says where the footer is.
+// write writes the segment h with the entries up to end, exclusive, and makes it durable under a
+// temporary name. If split is set, it ends early when the segment is full. The first block is
+// written last, since it holds the position of the footer.
 func (w *remaker) write(path string, h *format.Header, end uint64, split bool) (uint64, error) {
 	m := w.repairer
 	if err := m.dir.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -218,13 +219,13 @@ func (w *remaker) write(path string, h *format.Header, end uint64, split bool) (
 	}
 	file, err := m.dir.FS.Create(path)
 	if err != nil {
-		return 0, fmt.Errorf("make a segment anew: %w", err)
+		return 0, fmt.Errorf("create a repaired segment: %w", err)
 	}
 	w.file, w.header, w.position, w.buffer = file, h, format.HeaderSize, w.buffer[:0]
-	w.before = uint32(h.Salt) // see link
+	w.before = uint32(h.Salt) // see Header.Link
 	end, err = w.fill(end, split)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return 0, fmt.Errorf("make segment %s anew: %w", path, err)
+		return 0, fmt.Errorf("write repaired segment %s: %w", path, err)
 	}
 	return end, nil
 }
@@ -268,8 +269,8 @@ func (w *remaker) fill(end uint64, split bool) (uint64, error) {
 	return x.Next, w.file.Datasync()
 }
 
-// add writes a frame. It vouches for all in front of it, since the file gets its
-// name when it is durable.
+// add writes a frame. Its synced-through position is its own, since the file gets its name only
+// when all of it is durable.
 func (w *remaker) add(h *format.FrameHeader, payload []byte) error {
 	h.Salt, h.Synced, h.Before = w.header.Salt, w.position, w.before
 	at := len(w.buffer)

@@ -15,62 +15,61 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Repairer makes a damaged log whole with entries that other replicas have. It is
-// the only one that has the log open. Wants returns what is missing, Give takes
-// it, Finish puts new segments in the place of the damaged ones, and then Open
-// opens the log. Nothing of the log changes before Finish.
+// Repairer repairs a damaged log with entries that other replicas have. No one else has the log
+// open. Wants returns the missing entries, Give takes them, Finish replaces the damaged segments
+// with new ones, and then Open opens the log. The log does not change before Finish.
 //
-// Its methods may be called from many goroutines.
+// Its methods may be called concurrently.
 type Repairer struct {
 	mu  sync.Mutex
 	dir *store.Dir
-	log *surveyor // what was found
+	log *surveyor // findings of the survey
 	stock
 	proof
 	skips *skipped
-	live  *store.Store // the open log, see BeginOnline; nil: nobody else has it open
-	done  error        // what every call answers once it is finished, closed or failed
+	live  *store.Store // the open log, see BeginOnline; nil: the log is not open
+	done  error        // the error of every call once the repair is finished, closed or failed
 }
 
 // Want is a run of entries that are not whole here.
 type Want struct {
 	First, Last uint64
-	// To is up to where to ask for it: the entry behind Last proves which they
-	// were, see Give. If an answer ends before To and nothing of it was taken,
-	// what follows it should be asked for, of the same giver.
+	// To is the index up to which entries should be requested: the entry behind Last proves which
+	// ones they were, see Give. If an answer ends before To and none of it was taken, the entries
+	// that follow it should be requested from the same giver.
 	To uint64
-	// Exact: First is Last, and the entry has this term and this CRC of its
-	// payload. Otherwise nobody here knows which entries they were.
+	// If Exact is set, First equals Last, and the entry has this term and payload CRC. Otherwise
+	// nothing here shows which entries they were.
 	Term  uint64
 	CRC   uint32
 	Exact bool
 }
 
-// Outcome is what Finish did.
+// Outcome reports what Finish did.
 type Outcome struct {
-	Segments int      // made anew
-	Entries  uint64   // that came from others
-	Bytes    int64    // of their payload
+	Segments int      // segments rewritten
+	Entries  uint64   // entries from other replicas
+	Bytes    int64    // payload bytes of these entries
 	Aside    []string // names of the damaged files in the log's directory
 }
 
-// ErrNotRepairable: no entries from others make the log what it was: what
-// it says of the replica's promises, its term and vote, or where it ends, is
-// lost. The replica must come back under a new id.
+// ErrNotRepairable is returned if entries from other replicas cannot restore the log: its record
+// of the replica's term and vote, or of where the log ends, is lost. The replica must be replaced
+// by one with a new id.
 var ErrNotRepairable = errors.New("the log cannot be repaired, its replica must be replaced by a new one")
 
-// Begin reads every frame of the log in dir, as Survey does, after it has
-// finished what a crash interrupted. A whole log has a Repairer too, which wants
-// nothing. ErrNotRepairable: it cannot be repaired. ErrNoLog: there is none.
+// Begin completes what a crash interrupted, and then reads every frame of the log in dir, as
+// Survey does. A Repairer of an undamaged log wants nothing. The error is ErrNotRepairable if the
+// log cannot be repaired, and ErrNoLog if there is none.
 func Begin(ctx context.Context, disk vfs.FS, dir string, o store.Options) (*Repairer, error) {
 	return openRepairer(ctx, disk, dir, o, 0, 0)
 }
 
-// BeginAt is Begin for a log of which a segment file is known to be
-// damaged. It reads that one, the one before it and those after it, up to the
-// newest, and the newest snapshot: damage further down shows when it is read, and
-// is repaired in the open log, see Store.OpenRepair. Entries of what it has not
-// read it does not give. The entry forged, if not 0, is not what was appended, though its checksums match.
+// BeginAt is like Begin for a log in which one segment file is known to be damaged. It reads that
+// file, the one before it, all after it, and the newest snapshot. Damage in earlier files shows
+// when they are read, and is repaired in the open log, see BeginOnline. The Repairer does not
+// give out entries of files that it has not read. If forged is not 0, the entry of that index is
+// not what was appended, although its checksums match.
 func BeginAt(ctx context.Context, disk vfs.FS, dir string, o store.Options, file string, forged uint64) (*Repairer, error) {
 	ordinal, _, _ := strings.Cut(filepath.Base(file), "-")
 	suspect, err := strconv.ParseUint(ordinal, 10, 64)
@@ -119,7 +118,7 @@ func (m *Repairer) start(ctx context.Context, d *store.Dir, suspect, forged uint
 	return nil
 }
 
-// begin takes what was found in d. Entries up to commit are committed.
+// begin takes over the findings in d. Entries up to commit are committed.
 func (m *Repairer) begin(d *store.Dir, commit uint64) {
 	m.dir = d
 	m.stock.inventory, m.reader.fs = &m.log.inventory, d.FS
@@ -127,22 +126,22 @@ func (m *Repairer) begin(d *store.Dir, commit uint64) {
 	m.proof = proof{inventory: &m.log.inventory, commit: commit, term: m.log.hard.Term}
 }
 
-// Report is what was found. It does not change with what is given.
+// Report returns the findings of the survey. Give does not change them.
 func (m *Repairer) Report() *Report { return &m.log.report }
 
-// Wants returns what is not whole yet, rising, at most limit runs. Without any,
-// Finish can be called.
+// Wants returns the runs of entries that are not whole yet, in ascending order and at most limit
+// of them. Once there are none, Finish can be called.
 func (m *Repairer) Wants(limit int) []Want {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.log.inventory.wants(limit)
 }
 
-// Entries gives others who repair what is whole and certain here of [lo, hi): from
-// the first such entry on without a gap, as many as fit, at least one. What was
-// here is one history, so that holds for entries that are not committed too, and
-// for those behind what is missing here. It returns up to which index they are
-// known to be committed. ErrUnavailable if there is none.
+// Entries returns entries of [lo, hi) that are whole and certain, for the repair of another
+// replica: from the first such entry on without a gap, at least one, and as many as fit in
+// maxBytes. This log is one history, so uncommitted entries and entries behind missing ones are
+// returned, too. Entries up to committed are known to be committed. The error is ErrUnavailable
+// if there is no such entry.
 func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Entry, committed uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,8 +176,8 @@ func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Entry,
 	return frames, m.commit, nil
 }
 
-// Lacks reports whether an entry is not whole and certain here. Of entries that it has not
-// read, see BeginAt, it says that they are not lacking.
+// Lacks reports whether an entry is not whole and certain here. It returns false for entries that
+// were not read, see BeginAt.
 func (m *Repairer) Lacks(index uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,14 +187,14 @@ func (m *Repairer) Lacks(index uint64) bool {
 	})
 }
 
-// skipped is the entry before the first, after a Skip.
+// skipped is the entry before the first one after a Skip.
 type skipped struct{ term uint64 }
 
-// Skip gives up everything below an index, which all others have trimmed, and of
-// which something is missing here. term is that of the entry before the index.
-// It reports false if the log cannot begin there: it has no entries up to it,
-// or no valid snapshot from which to continue. With one, the entry before the index
-// is committed here too, so it is the one that others had.
+// Skip gives up all entries below an index, some of which are missing here and which all other
+// replicas have trimmed. term is the term of the entry before the index. Skip returns false if
+// the log cannot begin there: its entries do not reach that index, or no valid snapshot lets it
+// continue. Such a snapshot implies that the entry before the index is committed here too, so it
+// is the one that the others had.
 func (m *Repairer) Skip(below, term uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -223,7 +222,7 @@ func (m *Repairer) Skip(below, term uint64) bool {
 	return true
 }
 
-// Close releases the files. What was given and not finished is lost.
+// Close releases the files. Entries that were given are discarded unless Finish was called.
 func (m *Repairer) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,8 +17,8 @@ type spanReader struct {
 	walker *format.Walker
 }
 
-// frames calls visit with the frame headers of the entries [from, to] of s,
-// which is whole, and where they are, until it answers false.
+// frames calls visit with the frame header and position of each of the entries [from, to] of s,
+// which is whole, until visit returns false.
 func (r *spanReader) frames(s *span, from, to uint64, visit func(h *format.FrameHeader, position int64) (bool, error)) error {
 	if err := r.open(s.from); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (r *spanReader) frames(s *span, from, to uint64, visit func(h *format.Frame
 	return r.stopped(from, to)
 }
 
-// entries is frames with the payload, which is checked and valid until visit
-// returns.
+// entries is like frames but passes the entry with its payload, which is verified and valid until
+// visit returns.
 func (r *spanReader) entries(s *span, from, to uint64, visit func(f segment.Entry) bool) error {
 	return r.frames(s, from, to, func(h *format.FrameHeader, _ int64) (bool, error) {
 		payload, ok := r.walker.Payload()
@@ -51,7 +51,7 @@ func (r *spanReader) entries(s *span, from, to uint64, visit func(f segment.Entr
 	})
 }
 
-// header returns that of one entry of s.
+// header returns the frame header of one entry of s.
 func (r *spanReader) header(s *span, i uint64) (found format.FrameHeader, err error) {
 	err = r.frames(s, i, i, func(h *format.FrameHeader, _ int64) (bool, error) {
 		found = *h
@@ -60,8 +60,8 @@ func (r *spanReader) header(s *span, i uint64) (found format.FrameHeader, err er
 	return found, err
 }
 
-// stopped is the error of the walker, or that of a frame that was whole when the log was
-// surveyed.
+// stopped returns the error of the walker, or the error for a frame that was whole when the log
+// was surveyed.
 func (r *spanReader) stopped(first, last uint64) error {
 	if r.walker.Err != nil {
 		return r.walker.Err
@@ -83,7 +83,7 @@ func (r *spanReader) open(s *source) (err error) {
 		}
 		r.at, r.walker = s, store.NewWalker(r.file, s.path, s.salt, 0, true)
 	}
-	if r.walker.End, err = r.file.Size(); err != nil { // what was given grows
+	if r.walker.End, err = r.file.Size(); err != nil { // the file of given entries grows
 		return fmt.Errorf("read %s: %w", s.path, err)
 	}
 	return nil

@@ -8,8 +8,7 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// stock is the entries that a repair has: those that are whole here, and those that
-// were given.
+// stock holds the entries that a repair has: those that are whole here and those that were given.
 type stock struct {
 	*inventory
 	reader spanReader
@@ -18,8 +17,8 @@ type stock struct {
 
 func (k *stock) close() error { return errors.Join(k.reader.close(), k.given.close()) }
 
-// take takes proven frames that follow each other, if they fit those beside
-// them: a giver may be wrong.
+// take takes consecutive proven frames if they fit the entries next to them. They may not, since
+// a giver may be wrong.
 func (k *stock) take(frames []segment.Entry) (taken int, err error) {
 	for i := 1; i < len(frames); i++ {
 		if !follows(&frames[i], frames[i-1].Term, frames[i-1].End()) {
@@ -48,7 +47,7 @@ func (k *stock) take(frames []segment.Entry) (taken int, err error) {
 	return taken, nil
 }
 
-// takeOne puts an entry where it was wanted.
+// takeOne puts an entry where it is wanted.
 func (k *stock) takeOne(f *segment.Entry) error {
 	p := k.inventory
 	s := p.spans[p.at(f.Index)]
@@ -56,7 +55,7 @@ func (k *stock) takeOne(f *segment.Entry) error {
 		if h, err := k.reader.header(&s, f.Index); err != nil {
 			return err
 		} else if h.PayloadCRC == f.CRC {
-			// It is here, and was in doubt.
+			// The entry is here, and was in doubt.
 			s.first, s.last, s.doubt, s.start, s.stop = f.Index, f.Index, 0, f.First, f.End()
 			p.put(s)
 			return nil
@@ -81,7 +80,7 @@ func (k *stock) takeOne(f *segment.Entry) error {
 	return nil
 }
 
-// certain returns the span of entry i, if it is known which entry that is.
+// certain returns the span of entry i if it is known which entry that is, and nil otherwise.
 func (k *stock) certain(i uint64) *span {
 	at := k.at(i)
 	if at < 0 || k.spans[at].kind == missing || k.spans[at].doubt != 0 {
@@ -90,7 +89,8 @@ func (k *stock) certain(i uint64) *span {
 	return &k.spans[at]
 }
 
-// startOf returns the first offset of entry i of s, stopOf the one behind it.
+// startOf returns the first offset of entry i of s. stopOf returns the offset behind its last
+// record.
 func (k *stock) startOf(s *span, i uint64) (record.Offset, error) {
 	if s.first == i && s.start != unknownOffset || s.kind == broken {
 		return s.start, nil
@@ -107,7 +107,7 @@ func (k *stock) stopOf(s *span, i uint64) (record.Offset, error) {
 	return h.First + record.Offset(h.Count), err
 }
 
-// weigh adds up the payload of the entries [from, to).
+// weigh returns the total payload size of the entries [from, to).
 func (k *stock) weigh(from, to uint64) (bytes uint64, err error) {
 	for from < to {
 		s := k.certain(from)
@@ -126,8 +126,8 @@ func (k *stock) weigh(from, to uint64) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// follows reports whether f can follow an entry of that term that ends there.
-// A trim beyond the end leaves offsets out, so they need not be dense.
+// follows reports whether f can follow an entry of the given term whose offsets end at stop. A
+// trim beyond the end skips offsets, so they need not be contiguous.
 func follows(f *segment.Entry, term uint64, stop record.Offset) bool {
 	return term <= f.Term && stop <= f.First
 }

@@ -12,11 +12,11 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Survey reads every frame of the log in dir, which nobody writes to
-// meanwhile, and its snapshots. It changes nothing. progress, if not nil,
-// gets now and then how many of all bytes were read. Its error is one of
-// reading, or that of ctx, or ErrNoLog; damage is a result. Of o, Owner and
-// Watermark count.
+// Survey reads every frame of the log in dir and its snapshots. It changes nothing; no process
+// may write to the log meanwhile. If progress is not nil, it is called from time to time with the
+// number of bytes read so far and the total. Survey returns an error if files cannot be read, if
+// ctx is done, or, as ErrNoLog, if there is no log. Damage is reported in the result. Only the
+// Owner and Watermark of o are used.
 func Survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progress func(done, total int64)) (*Report, error) {
 	v, err := survey(ctx, disk, dir, o, progress)
 	if err != nil {
@@ -25,11 +25,11 @@ func Survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progr
 	return &v.report, nil
 }
 
-// surveyor walks the files of a log and takes the inventory of its entries.
+// surveyor walks the files of a log and builds the inventory of its entries.
 type surveyor struct {
 	layout
 	watermark *store.WatermarkFile
-	forged    uint64 // see walk
+	forged    uint64 // see walk.forged
 	report    Report
 	inventory inventory
 
@@ -40,9 +40,9 @@ type surveyor struct {
 	sure      bool // hard is the newest
 
 	damaged     *[]Damage // of report
-	open        []int     // of Damage: what is lost there shows at the next valid frame
-	ends        []int     // of Damage: where its records end shows at the next valid entry
-	hardAt      int       // the damage since which the hard state is not sure
+	open        []int     // of Damage: the next valid frame shows which entries are lost
+	ends        []int     // of Damage: the next valid entry shows where the lost records end
+	hardAt      int       // the damage from which on hard may not be the newest
 	done        int64
 	reportBytes func(done int64) error
 }
@@ -60,8 +60,9 @@ func survey(ctx context.Context, disk vfs.FS, dir string, o store.Options, progr
 	return surveyFrom(ctx, disk, dir, o, 0, 0, progress)
 }
 
-// surveyFrom is survey of a log of which only the segments from the one before the
-// ordinal suspect on are read, and the newest snapshot; 0: all. The entry forged, if not 0, counts as lost.
+// surveyFrom is like survey but reads only the newest snapshot and the segments from the one
+// before the ordinal suspect on; 0: all. If forged is not 0, the entry of that index counts as
+// lost.
 func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, suspect, forged uint64, progress func(done, total int64)) (*surveyor, error) {
 	v := newSurveyor(disk, dir, o)
 	v.forged = forged
@@ -103,8 +104,8 @@ func surveyFrom(ctx context.Context, disk vfs.FS, dir string, o store.Options, s
 	return v, nil
 }
 
-// diagnose returns the error for damage that Recover found: it looks at what
-// surrounds it, and at the end of the log.
+// diagnose returns the error for damage that Recover found. It examines the segments around the
+// damage, and the end of the log.
 func diagnose(disk vfs.FS, dir string, o store.Options, suspect *store.SuspectError) error {
 	v := newSurveyor(disk, dir, o)
 	v.dir.Options.Owner, v.watermark = suspect.Watermark.Dir.Options.Owner, suspect.Watermark
@@ -116,16 +117,16 @@ func diagnose(disk vfs.FS, dir string, o store.Options, suspect *store.SuspectEr
 		return err
 	}
 	if v.report.Whole() {
-		return fmt.Errorf("segments %d to %d were damaged a moment ago and are not any more", suspect.From, suspect.To)
+		return fmt.Errorf("segments %d to %d were damaged a moment ago and no longer are", suspect.From, suspect.To)
 	}
 	return v.report.corruption()
 }
 
-// walkParts takes the inventory of the parts [from, to).
+// walkParts adds the parts [from, to) to the inventory.
 func (v *surveyor) walkParts(from, to int) error {
 	v.from = from
 	for v.from+1 < to && v.hidden(v.from) {
-		v.from++ // the log begins with the first part of which an entry counts
+		v.from++ // the log begins with the first part that has a valid entry
 	}
 	for v.at = from; v.at < to; v.at++ {
 		walk := v.walkPart
@@ -143,8 +144,8 @@ func (v *surveyor) walkParts(from, to int) error {
 	return nil
 }
 
-// walkHidden walks a part beside the inventory: what it says of entries was
-// truncated, and none is lost with it.
+// walkHidden walks a part without adding it to the inventory: its entries were truncated, and
+// none is lost with it.
 func (v *surveyor) walkHidden() error {
 	kept, open, ends, from, start, damage := v.inventory, v.open, v.ends, v.from, v.report.Start, len(*v.damaged)
 	v.inventory, v.open, v.ends, v.from = inventory{}, nil, nil, v.at
@@ -181,7 +182,7 @@ func (v *surveyor) walkPart() error {
 		if !v.inventory.begin(p.header) {
 			before := &v.parts[v.at-1]
 			before.damaged = true
-			v.add(Damage{File: before.path, Position: p.header.EndBefore, Detail: "its end does not fit what the next segment says of it"})
+			v.add(Damage{File: before.path, Position: p.header.EndBefore, Detail: "its end does not match the header of the next segment"})
 			v.open = append(v.open, len(*v.damaged)-1)
 			v.found(p.header.First, p.header.Start)
 		}
@@ -220,7 +221,7 @@ func (v *surveyor) walkFile(p *part, file vfs.File) error {
 	var torn bool
 	p.end, torn, err = w.frames(&visit{v, p, &source{p.path, salt}, footer})
 	if v.newest() && vfs.Unreadable(err) {
-		// Nothing says what was there: the newest hard state, or the end.
+		// Nothing shows whether the newest hard state was there, or where the log ends.
 		p.damaged = true
 		v.add(Damage{File: p.path, Position: w.Position, Detail: err.Error(), Renew: true})
 		p.end, err = w.Position, nil

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// visit is a surveyor on its way through one part.
+// visit is the state of a surveyor while it walks one part.
 type visit struct {
 	*surveyor
 	part   *part
@@ -14,7 +14,7 @@ type visit struct {
 	footer int64
 }
 
-// whole takes a valid frame.
+// whole records a valid frame.
 func (v *visit) whole(h *format.FrameHeader, position int64, payload []byte) {
 	v.part.footer = 0
 	switch h.Kind {
@@ -23,8 +23,8 @@ func (v *visit) whole(h *format.FrameHeader, position int64, payload []byte) {
 		v.inventory.entry(h, whole, v.part.ordinal, v.from, position)
 	case format.HardStateFrame, format.MarkFrame:
 		v.found(h.Index+1, unknownOffset)
-		v.hard, _ = format.ParseHardState(payload) // its length was looked at
-		v.sure = v.part.header != nil              // it has the configuration, too
+		v.hard, _ = format.ParseHardState(payload) // walk.fits has checked its length
+		v.sure = v.part.header != nil              // the header holds the configuration, too
 		v.inventory.state(h.Index, v.hard)
 	case format.FooterFrame:
 		v.part.footer = position
@@ -35,7 +35,7 @@ func (v *visit) whole(h *format.FrameHeader, position int64, payload []byte) {
 	}
 }
 
-// broken takes a frame whose header is valid and whose payload is not.
+// broken records a frame whose header is valid and whose payload is not.
 func (v *visit) broken(h *format.FrameHeader, position int64, reason error) {
 	d := Damage{File: v.part.path, Position: position, Size: h.Size(), Detail: reason.Error()}
 	v.part.damaged = true
@@ -57,7 +57,7 @@ func (v *visit) broken(h *format.FrameHeader, position int64, reason error) {
 	}
 }
 
-// lost takes bytes in which frames were, nobody knows which.
+// lost records bytes that held unknown frames.
 func (v *visit) lost(from, to int64, reason error) {
 	d := Damage{File: v.part.path, Position: from, Size: to - from, Detail: reason.Error()}
 	if v.footer > 0 && from >= v.footer {
@@ -68,8 +68,8 @@ func (v *visit) lost(from, to int64, reason error) {
 	v.lostIn(v.part, d)
 }
 
-// lostIn notes frames that are lost in p, nobody knows which. found notes
-// the next frame what entries they held.
+// lostIn records that unknown frames were lost in p. found adds which entries they held when the
+// next frame is known.
 func (v *surveyor) lostIn(p *part, d Damage) {
 	p.damaged = true
 	d.First, d.Start = v.inventory.next(), v.inventory.nextOffset
@@ -78,15 +78,15 @@ func (v *surveyor) lostIn(p *part, d Damage) {
 	v.inventory.lose(p.ordinal)
 }
 
-// unsure notes that the hard state may have been in what was damaged last.
+// unsure records that the damage added last may have held the newest hard state.
 func (v *surveyor) unsure() {
 	if p := &v.parts[v.at]; p.header == nil || !p.header.Rebuilt() {
 		v.sure, v.hardAt = false, len(*v.damaged)-1
 	}
 }
 
-// found ends what was lost: the log continues at the entry next, which begins at
-// offset, if that is known.
+// found completes the damage recorded so far: the log continues at the entry next, which begins
+// at offset, if that is known.
 func (v *surveyor) found(next uint64, offset record.Offset) {
 	for _, k := range v.open {
 		d := &(*v.damaged)[k]
@@ -107,7 +107,7 @@ func (v *surveyor) found(next uint64, offset record.Offset) {
 	v.ends = v.ends[:0]
 }
 
-// add notes damage and returns its number.
+// add adds damage to the report and returns its number.
 func (v *surveyor) add(d Damage) int {
 	*v.damaged = append(*v.damaged, d)
 	return len(*v.damaged) - 1

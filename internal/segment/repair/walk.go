@@ -7,28 +7,26 @@ import (
 	"strandline.dev/internal/segment/store"
 )
 
-// walk reads the frames of one segment in file order, those behind damage
-// too. It continues where a scan stops: at the next position at which a frame
-// header of this segment is valid.
+// walk reads the frames of one segment in file order, including those behind damage. Where a scan
+// stops, it continues at the next position with a valid frame header of this segment.
 type walk struct {
 	*format.Walker
-	link     uint32 // what the first frame follows, see Header.Link
+	link     uint32 // link of the first frame, see Header.Link
 	first    uint64 // no entry of this segment has a lower index
 	forged   uint64 // this entry is not what was appended, though its checksums match; 0: none
 	salvaged bool   // the salt is known, the rest of the segment's header is not
 
-	// footer: from this position on, if it is not 0, there are no entries.
+	// footer, if not 0, is the position from which on there are no entries.
 	footer int64
-	// watermark is the position in front of which everything was durable, as the
-	// durable watermark says; 0: it does not cover this segment.
+	// watermark is the position in front of which everything was durable according to the durable
+	// watermark; 0: it does not cover this segment.
 	watermark int64
-	// progress is called now and then with the bytes read so far. Its error ends
-	// the walk.
+	// progress is called from time to time with the bytes read so far. Its error ends the walk.
 	progress func(position int64) error
 }
 
-// frames gives v what it meets, in file order. It returns the position behind the last
-// frame, and whether torn frames lie there.
+// frames passes what it finds to v, in file order. It returns the position behind the last frame
+// and reports whether torn frames lie there.
 func (w *walk) frames(v *visit) (end int64, torn bool, err error) {
 	framed, err := w.vouchedFor()
 	if err != nil {
@@ -36,7 +34,7 @@ func (w *walk) frames(v *visit) (end int64, torn bool, err error) {
 	}
 	vouched := max(framed, w.watermark)
 	next, before := w.first, w.link
-	chained, sure := !w.salvaged, true // sure: nothing was lost so far, so next is known
+	chained, sure := !w.salvaged, true // sure: no frame was lost so far, so next is known
 	reported := int64(format.HeaderSize)
 	for w.MoveTo(format.HeaderSize); w.Position < w.End; {
 		if w.Position-reported >= store.PieceBytes {
@@ -65,7 +63,7 @@ func (w *walk) frames(v *visit) (end int64, torn bool, err error) {
 			return position, torn, err
 		}
 		if known && w.Bad == nil {
-			// The checksums are of what is there now, so they do not say what to look for.
+			// The checksums match the forged bytes, so they cannot identify the original entry.
 			if known = h.Kind != format.EntryFrame || h.Index != w.forged; !known {
 				w.Reject("the entry is not what was appended")
 			}
@@ -89,7 +87,7 @@ func (w *walk) frames(v *visit) (end int64, torn bool, err error) {
 			return 0, false, err
 		}
 		if w.EndUnknown && position >= framed && to == w.End {
-			return position, false, nil // nothing follows: the log ends here, too early
+			return position, false, nil // no frame follows: the log ends here, too early
 		}
 		v.lost(position, to, bad)
 		chained, sure = false, false
@@ -97,8 +95,8 @@ func (w *walk) frames(v *visit) (end int64, torn bool, err error) {
 	return w.Position, false, nil
 }
 
-// vouchedFor returns the position in front of which everything was durable once. In a
-// segment whose end is not known, that is as far as its frames show.
+// vouchedFor returns the position in front of which everything was durable at some time. In a
+// segment whose end is not known, its frames show that position.
 func (w *walk) vouchedFor() (int64, error) {
 	if !w.EndUnknown {
 		return w.End, nil
@@ -110,7 +108,7 @@ func (w *walk) vouchedFor() (int64, error) {
 	return vouched, w.Err
 }
 
-// fits returns why a frame with a valid header cannot be there.
+// fits returns an error if a frame with a valid header cannot be at this place.
 func (w *walk) fits(before uint32, chained bool, next uint64, sure bool) error {
 	h := &w.Frame
 	if chained && h.Before != before {
@@ -129,8 +127,8 @@ func (w *walk) fits(before uint32, chained bool, next uint64, sure bool) error {
 	return nil
 }
 
-// resume moves to the first position from at on of a frame that can be one of
-// this segment, and returns it.
+// resume moves to the first position from at on with a frame that can belong to this segment, and
+// returns it.
 func (w *walk) resume(at int64) (int64, error) {
 	for w.Search(at) && w.fits(0, false, 0, false) != nil {
 		at = w.Position + format.FrameAlignment

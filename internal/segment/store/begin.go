@@ -9,15 +9,15 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// BeginMark is the file <ordinal>-<first index>.begin: the log begins with the
-// segment of that ordinal. Trim renames it before a file below goes. So
-// segments below it are what a crash brought back of those that were trimmed,
-// and one that is not there from it on is missing.
+// BeginMark is the file <ordinal>-<first index>.begin. The log begins with the segment of that
+// ordinal. Trim renames the file before it removes an older segment. So a segment with a lower
+// ordinal was trimmed, and a crash restored its name; and a segment that is not there from that
+// ordinal on is missing.
 //
-// Its content is the owner of the log.
+// The file contains the owner of the log.
 //
-// A log that has lost its mark gets another with the next Trim. Until then a
-// missing first segment goes unnoticed here.
+// A log that has lost its mark gets a new one with the next Trim. Until then a missing first
+// segment is not noticed.
 type BeginMark struct {
 	dir     *Dir
 	mu      sync.Mutex
@@ -27,14 +27,14 @@ type BeginMark struct {
 
 const beginSuffix = ".begin"
 
-// chooseBegin takes the highest of the marks of this log: a crash may bring back
-// the one before.
+// chooseBegin selects the highest of the marks of this log: a crash may restore the name of an
+// earlier one.
 func (f *Files) chooseBegin() error {
 	f.Begin = nil
 	for _, seg := range f.begins {
 		b, err := f.dir.FS.ReadFile(seg.Path)
 		if err != nil && !vfs.Unreadable(err) {
-			return fmt.Errorf("read the mark of the begin: %w", err)
+			return fmt.Errorf("read the begin mark: %w", err)
 		}
 		if err == nil {
 			err = format.CheckBegin(b, f.dir.Options.Owner)
@@ -56,15 +56,15 @@ func (f *Files) chooseBegin() error {
 // SegmentName returns the file name of a segment, without its suffix.
 func SegmentName(ordinal, first uint64) string { return fmt.Sprintf("%020d-%020d", ordinal, first) }
 
-// Adopt takes the mark that was found.
+// Adopt adopts the mark that was found.
 func (b *BeginMark) Adopt(found *Files) {
 	if mark := found.Begin; mark != nil {
 		b.ordinal, b.path = mark.Ordinal, mark.Path
 	}
 }
 
-// Move makes the log begin with a segment; SyncDir makes it durable. It
-// never moves down.
+// Move makes the log begin with the given segment. SyncDir makes that durable. A mark never moves
+// to a lower ordinal.
 func (b *BeginMark) Move(ordinal, first uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

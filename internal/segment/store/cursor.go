@@ -13,7 +13,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// cursor reads chunks that begin and end with whole frames, one pread each.
+// cursor reads chunks that begin and end with whole frames, each with one pread.
 type cursor struct {
 	reader   *reader
 	from     record.Offset // entries that end at or below it are left out
@@ -36,7 +36,7 @@ func (r *reader) NewCursor(from record.Offset) (segment.Cursor, error) {
 		if err := r.failed(); err != nil {
 			return nil, err
 		}
-		live := r.liveSegments() // before the start is asked for: it begins there or below
+		live := r.liveSegments() // before StartOffset, so that it begins at that offset or below
 		if start := r.StartOffset(); from < start {
 			return nil, fmt.Errorf("offset %d, the log starts at %d: %w", from, start, segment.ErrTrimmed)
 		}
@@ -47,8 +47,7 @@ func (r *reader) NewCursor(from record.Offset) (segment.Cursor, error) {
 		if !errors.Is(err, segment.ErrTrimmed) {
 			return nil, fmt.Errorf("find offset %d: %w", from, err)
 		}
-		// A segment was trimmed between the two steps; from may well be in
-		// what is left.
+		// A segment was trimmed between the two steps; the log may still contain from.
 	}
 }
 
@@ -73,8 +72,8 @@ func (r *reader) cursorIn(live []*Segment, from record.Offset) (*cursor, error) 
 
 func (c *cursor) Close() {
 	if c.segment != nil {
-		// What can fail here is the removal of a segment that has left the
-		// log. It is tried again by the Trim after the next Open.
+		// Only the removal of a segment that has left the log can fail. The Trim after the next Open
+		// tries it again.
 		_ = c.reader.release(c.segment)
 		c.segment = nil
 	}
@@ -97,7 +96,7 @@ func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Entry, error
 		c.index, c.position = b.next, b.position
 		if len(frames) > 0 {
 			b.segment.verified.add(b.verified, b.position)
-			return frames, nil // damage behind them is for the next call to report
+			return frames, nil // the next call reports damage behind them
 		}
 		if err != nil || b.ended {
 			return nil, err
@@ -105,7 +104,7 @@ func (c *cursor) Next(limit record.Offset, maxBytes int) ([]segment.Entry, error
 	}
 }
 
-// chunk is a piece of a segment that begins and ends with a whole frame.
+// chunk is a part of a segment that begins and ends with a whole frame.
 type chunk struct {
 	segment    *Segment
 	file       vfs.File
@@ -118,12 +117,12 @@ type chunk struct {
 	// Results of entries.
 	next     uint64 // index of the entry behind the last returned or skipped
 	position int64  // of the frame after that entry
-	verified int64  // position of the first entry returned: from there all to position match their checksums
+	verified int64  // position of the first entry returned: everything from there to position matches its checksums
 	ended    bool   // limit stopped it
 }
 
-// chunk prepares a read of about maxBytes at the cursor; stop is one beyond
-// the last entry of its run. Without ok there is nothing to read yet.
+// chunk prepares a read of about maxBytes at the cursor. stop is the index behind the last entry
+// of its run. If ok is false, there is nothing to read yet.
 func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64, ok bool, err error) {
 	r := c.reader
 	for {
@@ -163,7 +162,7 @@ func (c *cursor) chunk(limit record.Offset, maxBytes int) (b chunk, stop uint64,
 	}
 }
 
-// prefetch keeps the kernel's reading well ahead of ours.
+// prefetch asks the kernel to read well ahead of the cursor.
 func (c *cursor) prefetch(b chunk, end int64) {
 	if b.end+prefetchDistance/2 <= c.prefetched || c.prefetched >= end {
 		return
@@ -175,8 +174,8 @@ func (c *cursor) prefetch(b chunk, end int64) {
 	}
 }
 
-// chunkAt returns the piece of seg in which the entry i is, and the index at
-// which its run ends. The caller holds mu; i is below end.
+// chunkAt returns the chunk of seg that holds the entry i, and the index at which its run ends.
+// The caller holds mu; i is below end.
 func (r *reader) chunkAt(seg *Segment, i uint64, position int64, end uint64, maxBytes int64) (b chunk, stop uint64) {
 	x := seg.index
 	run, stop := x.Run(i)
@@ -190,8 +189,8 @@ func (r *reader) chunkAt(seg *Segment, i uint64, position int64, end uint64, max
 	return b, stop
 }
 
-// narrow ends b at the first point that is not wanted, if that leaves
-// something: what lies behind would be read for nothing.
+// narrow ends b at the first point that is not wanted, unless b would be empty: what lies behind
+// would be read in vain.
 func (b *chunk) narrow(x *format.Index, wanted func(*format.Point) bool) {
 	k := sort.Search(len(x.Points), func(k int) bool { return !wanted(&x.Points[k]) })
 	if k < len(x.Points) && x.Points[k].Position > b.begin {
@@ -199,10 +198,10 @@ func (b *chunk) narrow(x *format.Index, wanted func(*format.Point) bool) {
 	}
 }
 
-// maxChunk bounds one read, whatever was asked for, unless one frame is larger.
+// maxChunk bounds one read, whatever size was requested, unless a single frame is larger.
 const maxChunk = 64 << 20
 
-// read takes the chunk from the file, into memory if it fits there.
+// read reads the chunk from the file, into memory if it fits there.
 func (b *chunk) read(memory []byte) error {
 	if size := b.end - b.begin; size <= int64(len(memory)) {
 		b.data = memory[:size]
@@ -210,11 +209,11 @@ func (b *chunk) read(memory []byte) error {
 		b.data = make([]byte, size)
 	}
 	n, err := b.file.ReadAt(b.data, b.begin)
-	if vfs.Unreadable(err) { // a sector that is lost stays so; anything else is no damage
+	if vfs.Unreadable(err) { // a lost sector stays lost; a transient error is not damage
 		n, err = b.file.ReadAt(b.data, b.begin)
 	}
 	if err == io.EOF {
-		b.data = b.data[:n] // a frame is missing then, and is found missing
+		b.data = b.data[:n] // the missing frame is noticed when frames are checked
 		err = nil
 	}
 	if vfs.Unreadable(err) {
@@ -228,10 +227,10 @@ func (b *chunk) read(memory []byte) error {
 	return nil
 }
 
-// entries returns the entries [i, stop) of the chunk, verified, as long as
-// their payload fits in maxBytes, at least one: without those that end at from or
-// below, and up to the first that begins at limit or above. Both
-// frames and an error mean that damage lies behind the frames.
+// entries returns verified entries of [i, stop) in the chunk: at least one, and as many as fit in
+// maxBytes of payload. It omits those that end at from or below, and stops at the first that
+// begins at limit or above. If it returns both entries and an error, the damage lies behind the
+// entries.
 func (b *chunk) entries(i, stop uint64, maxBytes int, from, limit record.Offset) ([]segment.Entry, error) {
 	var frames []segment.Entry
 	w := format.Walker{Salt: b.salt, End: b.end}

@@ -8,8 +8,8 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// DamagedSegment returns the segment that an error of reading a log names, if a
-// replica may continue while that one is repaired.
+// DamagedSegment returns the segment file that a read error names. ok reports whether a replica
+// may continue while that segment is repaired.
 func DamagedSegment(cause error) (file string, ok bool) {
 	var corrupt *segment.CorruptError
 	var missing *fs.PathError

@@ -14,16 +14,15 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Dir is the directory of a log: its files by their names, whether the log is open
-// or damaged.
+// Dir is the directory of a log, whether the log is open or damaged.
 type Dir struct {
 	FS      vfs.FS
 	Path    string
 	Options Options
 	Begin   *BeginMark
 
-	// held is open for as long as the log is, so that a process which has run out
-	// of descriptors can continue to write. Without it each sync opens the directory.
+	// held stays open while the log is open, so that a process that has run out of file descriptors
+	// can continue to write. Without it each sync opens the directory.
 	held struct {
 		sync.Mutex
 		directory vfs.Directory
@@ -70,7 +69,8 @@ func (d *Dir) close() error {
 	return directory.Close()
 }
 
-// OpenHeader reads and checks the header of seg, which has to be one of this log.
+// OpenHeader opens the file of seg, and reads and checks its header, which must be one of this
+// log.
 func (d *Dir) OpenHeader(seg *Segment) (*format.Header, error) {
 	return d.withFile(seg, d.ReadHeader)
 }
@@ -84,8 +84,7 @@ func (d *Dir) withFile(seg *Segment, read func(*Segment, vfs.File) (*format.Head
 	return h, errors.Join(err, file.Close())
 }
 
-// ReadHeader reads and checks the header of seg's file, which has to be one of
-// this log.
+// ReadHeader reads and checks the header of seg's file, which must be one of this log.
 func (d *Dir) ReadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
 	h, err := readHeader(seg, file)
 	if err != nil {
@@ -100,7 +99,7 @@ func (d *Dir) ReadHeader(seg *Segment, file vfs.File) (*format.Header, error) {
 	return h, nil
 }
 
-// peek reads the header of a segment file, whoever it belongs to.
+// peek reads the header of a segment file, whichever log it belongs to.
 func (d *Dir) peek(seg *Segment) (*format.Header, error) {
 	h, err := d.withFile(seg, readHeader)
 	if err == nil {
@@ -109,7 +108,7 @@ func (d *Dir) peek(seg *Segment) (*format.Header, error) {
 	return h, err
 }
 
-// readHeader reads the header of seg's file, whatever log and name it is for.
+// readHeader reads the header of seg's file, whichever log and name it is for.
 func readHeader(seg *Segment, file vfs.File) (*format.Header, error) {
 	b := make([]byte, format.HeaderSize)
 	if n, err := file.ReadAt(b, 0); err == io.EOF {
@@ -126,8 +125,7 @@ func readHeader(seg *Segment, file vfs.File) (*format.Header, error) {
 	return h, nil
 }
 
-// fits answers a *CorruptError if h is the header of another segment than the
-// file's name says.
+// fits returns a *CorruptError if h is the header of another segment than the file's name says.
 func fits(h *format.Header, seg *Segment) error {
 	if h.Ordinal != seg.Ordinal || h.First != seg.First {
 		return headerCorrupt(seg, fmt.Errorf("header of segment %d from entry %d", h.Ordinal, h.First))
@@ -141,8 +139,8 @@ func headerCorrupt(seg *Segment, reason error) error {
 	}
 }
 
-// SetAside gives a damaged file a name that nothing reads, and that no file of
-// an earlier damage has.
+// SetAside renames a damaged file to a name that nothing reads and that no earlier damaged file
+// has.
 func (d *Dir) SetAside(path string) error {
 	infos, err := d.FS.List(d.Path)
 	if err != nil {
@@ -161,7 +159,7 @@ func (d *Dir) SetAside(path string) error {
 	return nil
 }
 
-// removeLeftover removes what crashes left behind.
+// removeLeftover removes files that crashes left behind.
 func (d *Dir) removeLeftover(segments []*Segment, temporary []string) error {
 	if len(segments) == 0 && len(temporary) == 0 {
 		return nil

@@ -1,9 +1,9 @@
-// Package store keeps one log in segment files. Store is made of owners, each in a file
-// of its name: list (which segments there are), loader (their open files, headers and
-// indexes), reader, writer and newest (the end of the newest segment), snapshots, spares
-// and filler (the files that become segments), WatermarkFile, Dir and Files (names).
+// Package store keeps one log in segment files. A Store consists of parts, each in a file of its
+// name: list (the segments), loader (their open files, headers and indexes), reader, writer and
+// newest (the end of the newest segment), snapshots, spares and filler (the files that become
+// segments), WatermarkFile, Dir and Files (names).
 //
-// An append goes write.go, roll.go, sync.go; a read cursor.go, load.go, lookup.go; a
-// restart recover.go, scan.go; what a restart cannot see by itself is in
-// watermark.go.
+// An append runs through write.go, roll.go and newest.go; a read through cursor.go, load.go and
+// lookup.go; a restart through recover.go and scan.go. What a restart cannot detect by itself is
+// in watermark.go.
 package store

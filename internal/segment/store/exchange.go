@@ -13,19 +13,18 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Sealed is a segment under repair.
+// Sealed is a sealed segment under repair.
 type Sealed struct {
 	*Segment
-	Header *format.Header // nil: it is lost
-	Index  *format.Index  // as far as it is in memory
-	End    uint64         // one beyond the last entry that counts
+	Header *format.Header // nil if it is lost
+	Index  *format.Index  // nil unless it is in memory
+	End    uint64         // index behind the last valid entry
 	Size   int64
 }
 
-// RepairGroup returns the segment of a path with those that have to be laid out
-// anew with it, and the segment behind them, of which the header is known. A segment
-// whose header is lost takes the one before it along: the header says where that
-// ends.
+// RepairGroup returns the segment at path together with those that must be rewritten with it, and
+// the segment behind them, whose header is known. If the header of a segment is lost, the one
+// before it is rewritten too, since the lost header said where that one ends.
 func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next Sealed, err error) {
 	if err := s.failed(); err != nil {
 		return nil, next, err
@@ -42,7 +41,7 @@ func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next
 	}
 	first, last := at, at
 	for ; ; first-- {
-		g, err := s.seal(segments[first], committed)
+		g, err := s.repairable(segments[first], committed)
 		if err != nil {
 			return nil, next, err
 		}
@@ -52,7 +51,7 @@ func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next
 		}
 	}
 	for {
-		behind := segments[last+1] // the active segment is the last, and known
+		behind := segments[last+1] // the active segment is the last, and its header is known
 		h, err := s.headerOf(behind)
 		if err == nil {
 			return group, Sealed{Segment: behind, Header: h}, nil
@@ -60,7 +59,7 @@ func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next
 		if !damagedFile(err) {
 			return nil, next, err
 		}
-		g, err := s.seal(behind, committed)
+		g, err := s.repairable(behind, committed)
 		if err != nil {
 			return nil, next, err
 		}
@@ -69,9 +68,9 @@ func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next
 	}
 }
 
-// seal returns what is known of a segment; ErrNotSealed if it cannot be repaired
+// repairable returns what is known about a segment. The error is ErrNotSealed if it cannot be repaired
 // in an open log.
-func (s *Store) seal(seg *Segment, committed uint64) (g Sealed, err error) {
+func (s *Store) repairable(seg *Segment, committed uint64) (g Sealed, err error) {
 	s.list.mu.RLock()
 	live, active := slices.Contains(s.live, seg) && !seg.gone, seg == s.active
 	g = Sealed{Segment: seg, Index: seg.index, End: seg.end, Size: max(seg.Size, seg.filled.Load())}
@@ -80,7 +79,7 @@ func (s *Store) seal(seg *Segment, committed uint64) (g Sealed, err error) {
 		return g, fmt.Errorf("%s: %w", seg.Path, segment.ErrNotSealed)
 	}
 	if active {
-		s.sealNext.Store(seg.Ordinal)
+		s.rollNext.Store(seg.Ordinal)
 		return g, fmt.Errorf("%s is written to: %w", seg.Path, segment.ErrNotCommitted)
 	}
 	if g.End > committed+1 {
@@ -93,23 +92,22 @@ func (s *Store) seal(seg *Segment, committed uint64) (g Sealed, err error) {
 	return g, nil
 }
 
-// damagedFile reports whether an error of reading a file of the log means
-// damage, which includes that it is gone.
+// damagedFile reports whether an error of reading a file of the log means damage. A missing file
+// is damage, too.
 func damagedFile(err error) bool {
 	return errors.As(err, new(*segment.CorruptError)) || errors.Is(err, fs.ErrNotExist)
 }
 
-// Rebuilt is a segment that was laid out anew.
+// Rebuilt is a segment that was rewritten.
 type Rebuilt struct {
-	Name   string // of its file, without the suffix of what is not complete
+	Name   string // of its file, without the suffix of an incomplete one
 	Header *format.Header
 	Index  *format.Index
 }
 
-// Exchange puts segments that were made anew in the place of those in use. Readers of
-// the old files continue with them; new readers read the new ones, by handles
-// that were opened before the names change. A crash leaves the names in a
-// state that the next Open finishes, see swapRepairs.
+// Exchange replaces segments in use with rewritten ones. Readers of the old files continue with
+// them; new readers read the new files, through handles that were opened before the names change.
+// A crash leaves the names in a state that the next Open completes, see SwapRepairs.
 func (s *Store) Exchange(made []Rebuilt) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
@@ -119,7 +117,7 @@ func (s *Store) Exchange(made []Rebuilt) error {
 	fresh, err := s.openRebuilt(made)
 	defer func() {
 		for _, seg := range fresh {
-			_ = s.release(seg) // closes the handle: nothing can fail that was not tried before
+			_ = s.release(seg) // only closes a handle that was never written to
 		}
 	}()
 	if err != nil {
@@ -153,8 +151,8 @@ func (s *Store) Exchange(made []Rebuilt) error {
 	return nil
 }
 
-// openRebuilt returns segments that were laid out anew, in use. With an error it returns
-// those it has opened.
+// openRebuilt opens rewritten segments and returns them in use. With an error it returns those
+// that it has opened.
 func (l *loader) openRebuilt(made []Rebuilt) (fresh []*Segment, err error) {
 	for _, r := range made {
 		file, err := l.FS.Open(r.Name + vfs.TemporarySuffix)

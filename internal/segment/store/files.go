@@ -14,25 +14,27 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
+// GivenName is the file of entries that a repair was given.
 const GivenName = "given" + vfs.TemporarySuffix
 
-// Files are the names in a log's directory.
+// Files is the list of the names in a log's directory.
 type Files struct {
 	dir       *Dir
 	all       []string
 	Segments  []*Segment // by ordinal
-	Snapshots []uint64   // rising
+	Snapshots []uint64   // in ascending order
 	spares    []vfs.FileInfo
 	resets    []*Segment
 	repairs   []*Segment
 	begins    []*Segment // marks, see BeginMark
-	Begin     *Segment   // ordinal and first index of the segment that the log begins with; nil: not known
+	Begin     *Segment   // ordinal and first index of the segment that the log begins with; nil if unknown
 	Aside     []string
 	Foreign   []ForeignFile
 	Temporary []string
 }
 
-// List returns the files of the log, without foreign files, and learns whose log it is.
+// List returns the files of the log, with foreign files listed apart, and determines the owner of
+// the log if it is not known.
 func (d *Dir) List() (*Files, error) {
 	found, err := d.listed()
 	if err != nil {
@@ -44,7 +46,7 @@ func (d *Dir) List() (*Files, error) {
 	return found, found.leaveForeign()
 }
 
-// listed sorts the names in the directory.
+// listed classifies the names in the directory.
 func (d *Dir) listed() (*Files, error) {
 	infos, err := d.FS.List(d.Path)
 	if err != nil {
@@ -105,21 +107,21 @@ func parseSegmentName(stem string) (*Segment, bool) {
 	return &Segment{Ordinal: o, First: f}, ok && valid && f > 0
 }
 
-// parseNumber reads a number of 20 digits.
+// parseNumber parses a number of 20 digits.
 func parseNumber(s string) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	return n, err == nil && len(s) == 20
 }
 
-// findOwner makes the owner that the newest readable segment names that of the
-// log, if it is not known whose log this is.
+// findOwner sets the owner of the log to the one that the newest readable segment names, if it is
+// not known.
 func (f *Files) findOwner() error {
 	if f.dir.Options.Owner != (segment.Owner{}) {
 		return nil
 	}
 	for _, seg := range slices.Backward(slices.Concat(f.Segments, f.resets)) {
 		h, err := f.dir.peek(seg)
-		if err == nil && h.Owner != (segment.Owner{}) { // or a log that runs would race with itself
+		if err == nil && h.Owner != (segment.Owner{}) { // writing the zero value would race in an open log
 			f.dir.Options.Owner = h.Owner
 		}
 		if err == nil {
@@ -132,8 +134,8 @@ func (f *Files) findOwner() error {
 	return nil
 }
 
-// AsCreated reports whether the log begins with the segment that Create made. It has
-// all its entries then, and the state before them is that of every new log.
+// AsCreated reports whether the log begins with the segment that Create made. It has all its
+// entries then, and the state before them is that of every new log.
 func (f *Files) AsCreated() bool {
 	if f.Begin != nil {
 		return f.Begin.Ordinal == 1
@@ -141,7 +143,7 @@ func (f *Files) AsCreated() bool {
 	return f.Segments[0].Ordinal == 1
 }
 
-// Unfinished lists the files of swaps under way.
+// Unfinished returns the names of the files of an interrupted Reset or repair.
 func (f *Files) Unfinished() []string {
 	var names []string
 	for _, seg := range slices.Concat(f.resets, f.repairs) {
@@ -150,7 +152,8 @@ func (f *Files) Unfinished() []string {
 	return names
 }
 
-// SnapshotPath is where the snapshot of an entry is, or will be found.
+// SnapshotPath returns the path of the snapshot of an entry. If a Reset is interrupted, that is
+// the temporary name of its snapshot.
 func (f *Files) SnapshotPath(index uint64) string {
 	path := f.dir.SnapshotPath(index)
 	if temporary := filepath.Base(path) + vfs.TemporarySuffix; len(f.resets) > 0 && slices.Contains(f.Temporary, temporary) {

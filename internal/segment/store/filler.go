@@ -8,32 +8,30 @@ import (
 )
 
 const (
-	// fillMin is kept filled in the active segment and in the spare of an idle
-	// log. A thousand untouched logs occupy half a GiB.
+	// fillMin is how many bytes are filled ahead in the active segment and in the spare of an idle
+	// log. A thousand idle logs occupy half a GiB.
 	fillMin = 256 << 10
 	// fillStep bounds how long a write that needs the file has to wait.
 	fillStep = 1 << 20
-	// kickBytes are written between two looks at what is to be filled. It is
-	// small beside fillMin, and lone appends do not wake another goroutine.
+	// kickBytes is how many bytes are written between two wake-ups of the filler. It is small beside
+	// fillMin, and single appends do not wake another goroutine.
 	kickBytes = 32 << 10
-	// fillBelow is the average size of writes below which filling pays.
+	// fillBelow is the average write size below which filling is worthwhile.
 	fillBelow = 64 << 10
-	// footerRoom is filled behind SegmentBytes.
+	// footerRoom is how many bytes are filled behind SegmentBytes.
 	footerRoom = 64 << 10
 )
 
 var zeros [fillStep]byte
 
-// filler fills files with zeros ahead of the writer. An fdatasync of a file that grows
-// has to write the file system's journal too, which on the disks we know costs half as
-// much again. So files are filled off the writer's path, as far ahead as the log is busy:
-// the active segment a little for an idle log, the whole next segment for one that fills
-// a segment without a pause.
+// filler fills files with zeros ahead of the writer. An fdatasync of a file that grows must also
+// write the file system's journal, which takes half as long again on the disks measured. So files
+// are filled outside the writer's path, as far ahead as the log is busy: the active segment a
+// little for an idle log, the whole next segment for one that fills a segment without a pause.
 //
-// Zeros take bandwidth of the same disk: 0.6 us a KiB, where growth costs a
-// sync 30 us and 0.3 us a KiB. From writes of about 90 KiB on, growing is the
-// cheaper way, and a log that makes such writes is not filled ahead. Trimmed
-// files cost neither.
+// Writing zeros takes bandwidth of the same disk: 0.6 us per KiB, whereas growing costs 30 us per
+// sync and 0.3 us per KiB. For writes of about 90 KiB or more growing is cheaper, so a log with
+// such writes is not filled ahead. Trimmed files cost neither.
 type filler struct {
 	*Dir
 	*failure
@@ -45,7 +43,7 @@ type filler struct {
 	quit, done chan struct{} // nil with Options.Manual
 }
 
-// start starts the goroutine that prepares. stopFiller waits for it.
+// start starts the goroutine that calls Prepare. stop waits for it.
 func (f *filler) start() {
 	if f.Options.Manual {
 		return
@@ -76,9 +74,9 @@ func (f *filler) stop() {
 	f.quit = nil
 }
 
-// Prepare makes the name of the newest segment durable, and the spare if there
-// is none, or fills one step of the active segment or of the spare. An error is ENOSPC,
-// or has failed the log.
+// Prepare makes the name of the newest segment durable. Then it creates the spare if there is
+// none, or fills one step of the active segment or of the spare. Its error is ENOSPC, or has
+// stopped the log.
 func (f *filler) Prepare() (more bool, err error) {
 	if err := f.failed(); err != nil {
 		return false, err
@@ -100,13 +98,12 @@ func (f *filler) Prepare() (more bool, err error) {
 	return f.spares.fill(min(ahead-f.Options.SegmentBytes, full))
 }
 
-// fillActive brings the filled part of the active segment nearer to to. It
-// has a handle of its own: the kernel reports a failed write-back once to
-// each handle, and the writer's sync must not miss one.
+// fillActive extends the filled part of the active segment towards to. It uses a handle of its
+// own: the kernel reports a failed write-back once to each handle, and the writer's sync must not
+// miss one.
 //
-// The file may belong to another segment by the time it is open. While the
-// segment is the active one and spares.mu is held it cannot: somebody has to
-// take it as a spare first.
+// The file may belong to another segment by the time it is open. It cannot while the segment is
+// active and spares.mu is held: it would have to become a spare first.
 func (f *filler) fillActive(to int64) (more bool, err error) {
 	f.mu.RLock()
 	active := f.active
@@ -146,11 +143,11 @@ func (f *filler) fillActive(to int64) (more bool, err error) {
 	return filled+n < to, nil
 }
 
-// activity is how busy a log is.
+// activity measures how busy a log is.
 type activity struct {
 	position atomic.Int64 // of the writer in the active segment
-	recent   atomic.Int64 // bytes written since the log was last idle, at most a segment's
-	average  atomic.Int64 // bytes of a write, lately
+	recent   atomic.Int64 // bytes written since the log was last idle, at most SegmentBytes
+	average  atomic.Int64 // moving average of the size of a write
 	unkicked int64        // bytes written since the last kick; the writer's own
 
 	wake chan struct{} // nil with Options.Manual
@@ -173,5 +170,5 @@ func (a *activity) kick() {
 	}
 }
 
-// shrink is called when the log has fallen idle.
+// shrink is called when the log becomes idle.
 func (a *activity) shrink() { a.recent.Store(0) }

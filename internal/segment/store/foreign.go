@@ -10,18 +10,16 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// ForeignFile is a file whose name says that it is part of the log, and which is not:
-// it was copied or renamed here. Nothing reads it; Open and Repairer.Finish set it
-// aside.
+// ForeignFile is a file whose name says that it is part of the log but which is not: it was
+// copied or renamed. It is not read. Recover and Repairer.Finish set it aside.
 type ForeignFile struct {
 	Path   string
 	Reason error
 }
 
-// leaveForeign takes out of found what must not be acted upon. The names of
-// segments that are to replace others, .reset and .repair, are orders: they count
-// only with a header of this log that fits to the name. Of two segments with one
-// ordinal at most one was made by this log last.
+// leaveForeign removes from f the files that must not be acted upon. A file named .reset or
+// .repair replaces segments, so its name is accepted only with a header of this log that matches
+// the name. Of two segments with one ordinal, at most one was written last by this log.
 func (f *Files) leaveForeign() (err error) {
 	if err := f.chooseBegin(); err != nil {
 		return err
@@ -54,13 +52,13 @@ func (f *Files) leaveForeign() (err error) {
 	return f.leaveFarAway()
 }
 
-// maxGap bounds how many segments in a row can be missing on the word of a name
+// maxGap bounds how many consecutive segments may be taken for missing because of a file name
 // alone.
 const maxGap = 1024
 
-// leaveFarAway leaves out segments whose names say that others are missing in front
-// of them, and whose headers do not say so: somebody gave them that name. Where the
-// header cannot be read the name counts, up to a bound.
+// leaveFarAway removes segments whose names imply that segments before them are missing but whose
+// headers contradict the name: the file was renamed. If the header cannot be read, the name is
+// accepted up to maxGap.
 func (f *Files) leaveFarAway() error {
 	for k := len(f.Segments) - 1; k >= 0; k-- {
 		seg, before := f.Segments[k], uint64(0)
@@ -90,8 +88,8 @@ func (f *Files) leaveFarAway() error {
 	return nil
 }
 
-// keep returns those of segments that are of this log and whose header passes
-// check; the others are foreign files.
+// keep returns those of segments that belong to this log and whose header passes check. The
+// others are recorded as foreign files.
 func (f *Files) keep(segments []*Segment, check func(*format.Header) error) (kept []*Segment, err error) {
 	for _, seg := range segments {
 		h, err := f.dir.peek(seg)
@@ -109,8 +107,8 @@ func (f *Files) keep(segments []*Segment, check func(*format.Header) error) (kep
 	return kept, nil
 }
 
-// leaveTwins keeps one segment of each ordinal: one with a valid header, rather
-// one that was repaired, since a repaired segment took another one's place.
+// leaveTwins keeps one segment of each ordinal: one with a valid header, and preferably a
+// repaired one, since it replaced the other.
 func (f *Files) leaveTwins() error {
 	for k := 1; k < len(f.Segments); {
 		a, b := f.Segments[k-1], f.Segments[k]
@@ -136,7 +134,7 @@ func (f *Files) leaveTwins() error {
 	return nil
 }
 
-// rank is how likely a file is the segment that its name says.
+// rank returns how likely the file is the segment that its name says. Higher is likelier.
 func (d *Dir) rank(seg *Segment) (int, error) {
 	h, err := d.peek(seg)
 	switch {
@@ -152,12 +150,12 @@ func (d *Dir) rank(seg *Segment) (int, error) {
 	return 1, nil
 }
 
-// SetForeignAside gives foreign files names that nothing reads.
+// SetForeignAside renames foreign files to names that nothing reads.
 func (d *Dir) SetForeignAside(foreign []ForeignFile) error {
 	for _, foreign := range foreign {
-		d.Options.Logger.Error("a file is not part of the log that it was found with; it is set aside", "file", foreign.Path, "reason", foreign.Reason)
+		d.Options.Logger.Error("a file in the log's directory is not part of the log; it is set aside", "file", foreign.Path, "reason", foreign.Reason)
 		if err := d.SetAside(foreign.Path); err != nil {
-			return fmt.Errorf("set aside what is not part of the log: %w", err)
+			return fmt.Errorf("set aside a foreign file: %w", err)
 		}
 	}
 	if len(foreign) == 0 {

@@ -1,20 +1,19 @@
 package store
 
-// gather collects the bytes of one write. Short pieces are copied into one
-// buffer; a long payload is taken by reference, and the write becomes a
-// vector of buffers. The buffer is reused by the next write.
+// gather collects the bytes of one write. Short parts are copied into one buffer; a long payload
+// is referenced, and the write becomes a vector of buffers. The next write reuses the buffer.
 type gather struct {
 	buffer  []byte
-	begun   int      // where the part of buffer that is not in vectors yet begins
+	begun   int      // start of the part of buffer that is not in vectors yet
 	vectors [][]byte // parts of buffer and long payloads, in order
 	size    int64
 }
 
-// referenceFrom is the payload size from which a vector is cheaper than a
-// copy, see BenchmarkGather.
+// referenceFrom is the payload size in bytes from which a vector is cheaper than a copy, see
+// BenchmarkGather.
 const referenceFrom = 16 << 10
 
-// keepBuffer bounds the memory that a log keeps between its writes.
+// keepBuffer bounds the memory that a log keeps between writes.
 const keepBuffer = 1 << 20
 
 // keepIdle bounds it while the log is idle.
@@ -28,7 +27,7 @@ func (g *gather) reset() {
 	g.buffer, g.vectors, g.begun, g.size = g.buffer[:0], g.vectors[:0], 0, 0
 }
 
-// shrink is called when the log has fallen idle, with nothing gathered.
+// shrink is called when the log becomes idle, with nothing gathered.
 func (g *gather) shrink() {
 	if cap(g.buffer) > keepIdle {
 		g.buffer = nil
@@ -36,11 +35,11 @@ func (g *gather) shrink() {
 	g.vectors = nil
 }
 
-// extend adds n bytes for the caller to fill before the next call.
+// extend adds n bytes, which the caller fills before the next call.
 func (g *gather) extend(n int) []byte {
 	at := len(g.buffer)
 	if cap(g.buffer)-at < n {
-		// What is in vectors keeps the old buffer; the rest moves.
+		// Bytes in vectors stay in the old buffer; the rest is copied.
 		grown := make([]byte, len(g.buffer)-g.begun, max(2*cap(g.buffer), len(g.buffer)-g.begun+n, 4<<10))
 		copy(grown, g.buffer[g.begun:])
 		g.buffer, g.begun, at = grown, 0, len(grown)
@@ -61,7 +60,7 @@ func (g *gather) add(b []byte) {
 	g.size += int64(len(b))
 }
 
-// close moves what is in buffer to vectors.
+// close moves the bytes in buffer to vectors.
 func (g *gather) close() {
 	if len(g.buffer) > g.begun {
 		g.vectors = append(g.vectors, g.buffer[g.begun:])

@@ -7,12 +7,12 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// CheckInvariants returns an error that names what does not hold of the log. It looks at
-// everything that is in memory. It may be called while the caller itself waits for the disk
-// on behalf of the log, but beside nothing else.
+// CheckInvariants returns an error that names an invariant of the log that does not hold. It
+// checks everything that is in memory. It must not be called concurrently with other methods, but
+// may be called while the caller itself waits for the disk on behalf of the log.
 func (s *Store) CheckInvariants() error {
 	if s.failed() != nil {
-		return nil // it is not used any more
+		return nil // a stopped log is not used
 	}
 	for _, check := range []func() error{s.checkChain, s.checkOffsets, s.checkUsers, s.checkFront, s.writer.checkEnd, s.checkSnapshots} {
 		if err := check(); err != nil {
@@ -22,8 +22,8 @@ func (s *Store) CheckInvariants() error {
 	return nil
 }
 
-// bug is the error of an invariant that does not hold; nil if err is. The log stops with
-// it: continuing could harm it.
+// bug returns the error for an invariant that does not hold, or nil if err is nil. The log stops
+// with it, since continuing could damage it.
 func bug(err error) error {
 	if err == nil {
 		return nil
@@ -34,7 +34,7 @@ func bug(err error) error {
 // checkChain checks that the live segments follow each other without a gap of entries:
 //
 //	segments  ordinals without a gap, the active one last
-//	live      those of them of which some entry counts; each ends where the next begins
+//	live      segments with valid entries; each ends where the next begins
 func (l *list) checkChain() error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -47,21 +47,21 @@ func (l *list) checkChain() error {
 	for k, seg := range l.live {
 		from := slices.Index(l.segments[at:], seg)
 		if from < 0 {
-			return fmt.Errorf("segment %d counts, and is not in the log behind those in front of it", seg.Ordinal)
+			return fmt.Errorf("live segment %d is not behind the previous live segment in the log", seg.Ordinal)
 		}
 		if k > 0 && (l.live[k-1].end != seg.First || l.live[k-1].First >= seg.First) {
-			return fmt.Errorf("segment %d has entries [%d, %d), and the next begins at %d", l.live[k-1].Ordinal, l.live[k-1].First, l.live[k-1].end, seg.First)
+			return fmt.Errorf("segment %d has entries [%d, %d), but the next begins at %d", l.live[k-1].Ordinal, l.live[k-1].First, l.live[k-1].end, seg.First)
 		}
 		if seg.gone {
-			return fmt.Errorf("segment %d counts, and has left the log", seg.Ordinal)
+			return fmt.Errorf("live segment %d has left the log", seg.Ordinal)
 		}
 		at += from + 1
 	}
 	return nil
 }
 
-// checkOffsets checks that offsets, terms, times and bytes do not fall from one live
-// segment to the next, as far as headers and indexes are in memory.
+// checkOffsets checks that offsets, terms, times and bytes do not decrease from one live segment
+// to the next, as far as headers and indexes are in memory.
 func (l *list) checkOffsets() error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -84,23 +84,23 @@ func (l *list) checkOffsets() error {
 	return nil
 }
 
-// checkUsers checks that a file is open, and an index in memory, where the segment has
-// users, and nowhere else.
+// checkUsers checks that a segment with users has an open file and an index in memory, and that
+// no other segment has.
 func (l *list) checkUsers() error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for _, seg := range l.segments {
 		switch {
 		case seg.users < 0 || seg.users > 0 != (seg.file != nil):
-			return fmt.Errorf("segment %d has %d users, and its file is open: %t", seg.Ordinal, seg.users, seg.file != nil)
+			return fmt.Errorf("segment %d has %d users, but its file is open: %t", seg.Ordinal, seg.users, seg.file != nil)
 		case seg.users == 0 && seg.footer && seg.index != nil:
-			return fmt.Errorf("segment %d has no users, and an index in memory", seg.Ordinal)
+			return fmt.Errorf("segment %d has no users, but an index in memory", seg.Ordinal)
 		}
 	}
 	return nil
 }
 
-// checkFront checks that the log begins where it is said to begin. It costs a few
+// checkFront checks that the log begins at the segment that the begin mark names. It costs a few
 // comparisons, and is called after each trim.
 func (t *trimmer) checkFront() error {
 	t.mu.RLock()
@@ -112,7 +112,7 @@ func (t *trimmer) checkFront() error {
 	first, last := t.segments[0], t.segments[len(t.segments)-1]
 	switch mark := t.Begin; {
 	case mark.path != "" && (mark.ordinal < first.Ordinal || mark.ordinal > last.Ordinal):
-		return fmt.Errorf("the log is said to begin with segment %d, and has segments %d to %d", mark.ordinal, first.Ordinal, last.Ordinal)
+		return fmt.Errorf("the begin mark names segment %d, but the log has segments %d to %d", mark.ordinal, first.Ordinal, last.Ordinal)
 	case t.live[0].header == nil:
 		return fmt.Errorf("the header of segment %d, with which the log begins, is not in memory", t.live[0].Ordinal)
 	}
@@ -138,7 +138,7 @@ func (w *writer) checkEnd() error {
 	}
 	switch {
 	case seg != w.segments[len(w.segments)-1] || seg != w.live[len(w.live)-1]:
-		return fmt.Errorf("segment %d is written to, and is not the newest", seg.Ordinal)
+		return fmt.Errorf("segment %d is written to, but is not the newest", seg.Ordinal)
 	case len(w.staged) > 0 || w.stagedNext != x.Next || seg.end != x.Next:
 		return fmt.Errorf("%d frames are staged up to entry %d, the log ends at %d and the index at %d", len(w.staged), w.stagedNext-1, seg.end-1, x.Next-1)
 	case end > w.position || w.synced > w.position || w.marked > w.position || w.position%format.FrameAlignment != 0:
@@ -152,7 +152,8 @@ func (w *writer) checkEnd() error {
 	return nil
 }
 
-// checkSnapshots checks that there is one to begin with, and none of what is not there.
+// checkSnapshots checks that there is a snapshot to begin with, and none of an entry that the log
+// does not have.
 func (n *snapshots) checkSnapshots() error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -44,10 +44,10 @@ func TestABrokenInvariantIsNamed(t *testing.T) {
 		says string
 	}{
 		"a segment is missing":          {func(s *Store) { s.segments = append(s.segments[:1], s.segments[2:]...) }, "is followed by segment"},
-		"a live segment is left out":    {func(s *Store) { s.live = append(s.live[:1:1], s.live[2:]...) }, "and the next begins at"},
-		"live segments are out of turn": {func(s *Store) { s.live[0], s.live[1] = s.live[1], s.live[0] }, "not in the log behind"},
+		"a live segment is left out":    {func(s *Store) { s.live = append(s.live[:1:1], s.live[2:]...) }, "but the next begins at"},
+		"live segments are out of turn": {func(s *Store) { s.live[0], s.live[1] = s.live[1], s.live[0] }, "not behind the previous live segment"},
 		"one that left still counts":    {func(s *Store) { s.live[1].gone = true }, "has left the log"},
-		"entries are missing at an end": {func(s *Store) { s.live[1].end-- }, "and the next begins at"},
+		"entries are missing at an end": {func(s *Store) { s.live[1].end-- }, "but the next begins at"},
 		"an index is too short": {func(s *Store) {
 			require.NoError(t, s.useSegment(s.live[1]))
 			s.live[1].index.Next--
@@ -57,16 +57,16 @@ func TestABrokenInvariantIsNamed(t *testing.T) {
 			s.live[2].header.Start--
 		}, "the one before ends at"},
 		"a term falls":                     {func(s *Store) { s.live[2].header.TermBefore = 0 }, "behind one that begins at"},
-		"a file is open without users":     {func(s *Store) { s.live[1].file = s.active.file }, "has 0 users, and its file is open: true"},
-		"a file is closed below its users": {func(s *Store) { s.live[1].users++ }, "has 1 users, and its file is open: false"},
-		"an index is kept without users":   {func(s *Store) { s.live[1].index = s.active.index }, "has no users, and an index"},
-		"the begin is below the first":     {func(s *Store) { s.Begin.ordinal-- }, "is said to begin with segment"},
-		"the begin is beyond the last":     {func(s *Store) { s.Begin.ordinal += 100 }, "is said to begin with segment"},
+		"a file is open without users":     {func(s *Store) { s.live[1].file = s.active.file }, "has 0 users, but its file is open: true"},
+		"a file is closed below its users": {func(s *Store) { s.live[1].users++ }, "has 1 users, but its file is open: false"},
+		"an index is kept without users":   {func(s *Store) { s.live[1].index = s.active.index }, "has no users, but an index"},
+		"the begin is below the first":     {func(s *Store) { s.Begin.ordinal-- }, "the begin mark names segment"},
+		"the begin is beyond the last":     {func(s *Store) { s.Begin.ordinal += 100 }, "the begin mark names segment"},
 		"the first header is not known":    {func(s *Store) { s.live[0].header = nil }, "is not in memory"},
 		"another segment is written to": {func(s *Store) {
 			s.active = s.live[1]
 			require.NoError(t, s.useSegment(s.active))
-		}, "and is not the newest"},
+		}, "but is not the newest"},
 		"frames are left":                  {func(s *Store) { s.staged = append(s.staged, stagedFrame{}) }, "1 frames are staged"},
 		"entries beyond the end":           {func(s *Store) { s.writer.position -= 8 }, "the next frame goes to byte"},
 		"synced beyond the end":            {func(s *Store) { s.synced += 8 }, "the next frame goes to byte"},
@@ -90,7 +90,7 @@ func TestALogStopsAtABrokenInvariant(t *testing.T) {
 	s := trimmed(t)
 	s.Begin.ordinal += 100
 	_, err := s.Trim(20)
-	require.ErrorContains(t, err, "an invariant of the log does not hold, which is a bug: the log is said to begin with segment")
+	require.ErrorContains(t, err, "an invariant of the log does not hold, which is a bug: the begin mark names segment")
 	_, err = s.Write(nil)
 	require.ErrorContains(t, err, "an invariant of the log does not hold")
 }

@@ -14,17 +14,17 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// keysSuffix is that of the files of key summaries, named as their segments.
+// keysSuffix is the suffix of key summary files, which have the names of their segments.
 const keysSuffix = ".keys"
 
-// keySummaries say which keys the records of sealed segments may have. They lie in files
-// beside the segments. Nothing is harmed by the loss of one, so none is synced, and what does
-// not match its segment is as none: Summarize makes it anew.
+// keySummaries reads and writes the key summaries of sealed segments, which lie in files beside
+// the segments. The loss of one does no harm, so they are not synced, and a summary that does not
+// match its segment is ignored: Summarize writes it again.
 type keySummaries struct{ *reader }
 
 func keysPath(seg *Segment) string { return strings.TrimSuffix(seg.Path, ".seg") + keysSuffix }
 
-// summaryMemory is what summaries are read into.
+// summaryMemory is a pool of buffers that summaries are read into.
 var summaryMemory = sync.Pool{New: func() any {
 	b := make([]byte, format.LargestKeySummary)
 	return &b
@@ -58,7 +58,8 @@ func (k *keySummaries) LookUpKeys(from record.Offset, q *segment.KeyQuery) segme
 	return s
 }
 
-// load reads the summary of a segment into memory, so many bytes; nil if there is none.
+// load reads the summary of a segment into memory. It returns nil if there is none, and the
+// number of bytes read.
 func (k *keySummaries) load(seg *Segment, h *format.Header, memory []byte) (summary *segment.KeySummary, read int) {
 	if !seg.summarized.Load() {
 		return nil, 0
@@ -98,7 +99,7 @@ func (k *keySummaries) Summarize(rest func() bool) (more bool, err error) {
 		return false, nil
 	}
 	if free, _, err := k.FS.Free(k.Path); err == nil && free < growReserve+format.LargestKeySummary {
-		return false, nil // with the next one
+		return false, nil // a later call will
 	}
 	if err := k.useSegment(seg); err != nil {
 		if errors.Is(err, segment.ErrTrimmed) {
@@ -116,7 +117,7 @@ func (k *keySummaries) Summarize(rest func() bool) (more bool, err error) {
 	return true, nil
 }
 
-// lacking is the first sealed segment without a summary; nil if there is none.
+// lacking returns the first sealed segment without a summary, or nil if there is none.
 func (k *keySummaries) lacking() *Segment {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -128,7 +129,7 @@ func (k *keySummaries) lacking() *Segment {
 	return nil
 }
 
-// summary reads a segment, which is in use; nil if rest has ended it.
+// summary builds the summary of a segment in use. It returns nil if rest returned false.
 func (k *keySummaries) summary(seg *Segment, rest func() bool) (*format.KeySummary, error) {
 	k.mu.RLock()
 	end, h := seg.end, seg.header
@@ -161,7 +162,7 @@ func (k *keySummaries) summary(seg *Segment, rest func() bool) (*format.KeySumma
 	return &format.KeySummary{Salt: h.Salt, Ordinal: h.Ordinal, End: end, KeySummary: builder.Finish()}, nil
 }
 
-// save writes the file of a segment that is still there.
+// save writes the summary of a segment, unless the segment has left the log.
 func (k *keySummaries) save(seg *Segment, s *format.KeySummary) error {
 	k.upkeep.Lock()
 	defer k.upkeep.Unlock()
@@ -181,8 +182,8 @@ func (k *keySummaries) save(seg *Segment, s *format.KeySummary) error {
 	return errors.Join(err, file.Close())
 }
 
-// dropSummaries removes those of segments that leave the log. One that stays is removed when the log is
-// opened next.
+// dropSummaries removes the summaries of segments that leave the log. One that remains is removed
+// when the log is opened next.
 func dropSummaries(d *Dir, segments []*Segment) {
 	for _, seg := range segments {
 		if seg.summarized.Swap(false) {

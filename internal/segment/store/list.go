@@ -13,27 +13,26 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// list is the segments of a log: which there are, and which of them count.
+// list is the segments of a log, and which of them have valid entries.
 type list struct {
 	// mu guards what readers share with the writer. It is never held over a
 	// system call that waits for the disk.
 	mu sync.RWMutex
-	// segments are all files of the log, by rising ordinal without a gap.
+	// segments are all segments of the log, by ascending ordinal without a gap.
 	segments []*Segment
-	// live are the segments of which some entry may count, by rising first
-	// index: a later segment hides all before it that begin at its first
-	// index or above.
+	// live are the segments that may have valid entries, by ascending first index. A later segment
+	// hides all before it that begin at its first index or above.
 	live []*Segment
 	// active is the last of segments and of live. Only the writer changes it,
 	// so the writer reads it without mu.
 	active *Segment
 
-	// upkeep is held over SaveSnapshot, each step of Trim, Reset and Exchange: they
-	// remove files that the others work on.
+	// upkeep is held during SaveSnapshot, each step of Trim, Reset and Exchange: each of them
+	// removes files that the others use.
 	upkeep sync.Mutex
 }
 
-// Segment is one file. Fields without a remark never change.
+// Segment is one segment file. Fields without a comment never change.
 type Segment struct {
 	Ordinal uint64
 	First   uint64
@@ -42,34 +41,34 @@ type Segment struct {
 	loading sync.Mutex // held while header, index or file are loaded
 
 	// Guarded by list.mu.
-	header *format.Header   // nil until it is needed
-	terms  []format.TermRun // nil until they are needed
+	header *format.Header   // nil until needed
+	terms  []format.TermRun // nil until needed
 	index  *format.Index    // nil unless the segment is in use or has no footer
 	file   vfs.File         // nil unless the segment is in use
 	footer bool             // the index can be read from a footer
-	users  int              // cursors and calls under way; one more for the active segment
-	end    uint64           // one beyond the last entry that counts; of the active segment: index.next
+	users  int              // cursors and running calls; one more for the active segment
+	end    uint64           // index behind the last valid entry; for the active segment: index.Next
 	Size   int64            // of the file
-	// gone: it has left the log. The last user removes the file, unless it
-	// was removed already.
+	// gone is set when the segment has left the log. The last user removes the file unless removed
+	// is set.
 	gone, removed bool
 
-	unnamed    atomic.Bool // the file has yet to get its name
-	summarized atomic.Bool // a file with its key summary is there, which may be wrong
+	unnamed    atomic.Bool // the file does not have its name yet
+	summarized atomic.Bool // a key summary file exists, which may not be valid
 
 	verified verified
-	// begun: it was begun since the log was opened. sent: stored bytes of it were given out to
-	// be sent by reference, see NextStored. Which of another are still in a socket, perhaps of
-	// a process before this one, nobody knows; so only a segment that was begun and not sent
-	// is recycled, see spares.of.
+	// begun is set if the segment was created since the log was opened, sent if bytes of its file
+	// were handed out to be sent by reference, see NextStored. Bytes of an older segment may still
+	// be in a socket, perhaps one of an earlier process. So only a segment that was begun and not
+	// sent is recycled, see spares.of.
 	begun bool
 	sent  atomic.Bool
 
-	durable atomic.Int64 // position in front of which everything is, of the active segment
+	durable atomic.Int64 // of the active segment: everything in front of this position is durable
 	filled  atomic.Int64 // blocks up to here are allocated: writing there does not grow the file
 }
 
-// push adds seg to the live segments; those that it hides leave.
+// push adds seg to the live segments and removes those that it hides.
 func (l *list) push(seg *Segment) {
 	keep := len(l.live)
 	for keep > 0 && l.live[keep-1].First >= seg.First {
@@ -100,8 +99,8 @@ func (l *list) StartOffset() record.Offset {
 	return l.live[0].header.Start
 }
 
-// Bytes is the size of the files of all segments. Spares are not counted, there
-// are few; nor are snapshots, one for each segment and small beside it.
+// Bytes returns the size of all segment files in bytes. Spares are not counted, since there are
+// few, nor are snapshots, which are small beside their segments.
 func (l *list) Bytes() int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -112,13 +111,13 @@ func (l *list) Bytes() int64 {
 	return sum
 }
 
-// liveAt returns the live segment that entry i belongs to; i is not below the
-// first index. The caller holds mu.
+// liveAt returns the position in live of the segment that holds entry i, which must not be below
+// the first index. The caller holds mu.
 func (l *list) liveAt(i uint64) int {
 	return sort.Search(len(l.live), func(k int) bool { return l.live[k].First > i }) - 1
 }
 
-// liveFrom returns the first live segment of an ordinal or above. The caller
+// liveFrom returns the first live segment with the given ordinal or a higher one. The caller
 // holds mu.
 func (l *list) liveFrom(ordinal uint64) *Segment {
 	for _, seg := range l.live {
@@ -135,9 +134,9 @@ func (l *list) isActive(seg *Segment) bool {
 	return l.active == seg
 }
 
-// dropFront takes the first n segments out of the log, so that it begins at the
-// entry first, and returns those that nobody uses. The segment that begins there
-// may be hidden by now: a write truncated its first entry.
+// dropFront removes the first n segments from the log, so that it begins at the entry first, and
+// returns those that have no users. The segment that begins there may be hidden by now: a write
+// truncated its first entry.
 func (l *list) dropFront(n int, first uint64) (unused []*Segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,15 +165,15 @@ func (l *list) hasLeft(seg *Segment) bool {
 	return seg.gone
 }
 
-// all returns the segments, of which some may leave the log from now on.
+// all returns the segments. Some of them may leave the log afterwards.
 func (l *list) all() []*Segment {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return slices.Clone(l.segments)
 }
 
-// install shows segments instead of those with the same ordinals, which it
-// returns with their loading locked: nobody opens one while names change.
+// install replaces the segments that have the same ordinals as fresh. It returns the old ones
+// with their loading mutex locked, so that no one opens them while names change.
 func (l *list) install(fresh []*Segment) (old []*Segment, err error) {
 	l.mu.RLock()
 	for _, seg := range fresh {
@@ -187,7 +186,7 @@ func (l *list) install(fresh []*Segment) (old []*Segment, err error) {
 	}
 	l.mu.RUnlock()
 	if err != nil {
-		return nil, err // nothing else trims while upkeep is held
+		return nil, err // no trim can interfere while upkeep is held
 	}
 	for _, seg := range old {
 		seg.loading.Lock()

@@ -11,19 +11,17 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// loader opens the files of segments for those who use them. A log of many segments
-// is opened without looking into them: headers and indexes are read when they are first
-// asked for; an index is released with the last user of its segment, since the indexes of
-// a large log are large.
+// loader opens the files of segments in use. Opening a log does not read all of its segments:
+// headers and indexes are read when first needed. An index is released with the last user of its
+// segment, since the indexes of a large log are large.
 type loader struct {
 	*Dir
 	*failure
 	*list
-	spares *spares // what has left the log becomes one
+	spares *spares // segments that leave the log become spares
 }
 
-// use adds a user to the live segment of entry i, and loads it. The caller
-// releases it.
+// use adds a user to the live segment of entry i, and loads it. The caller must release it.
 func (l *loader) use(i uint64) (*Segment, error) {
 	if err := l.failed(); err != nil {
 		return nil, err
@@ -39,7 +37,7 @@ func (l *loader) use(i uint64) (*Segment, error) {
 	return seg, l.loadOrRelease(seg)
 }
 
-// useSegment is use for a segment that was in the log a moment ago.
+// useSegment is like use for a segment that was in the log a moment ago.
 func (l *loader) useSegment(seg *Segment) error {
 	if err := l.failed(); err != nil {
 		return err
@@ -61,8 +59,8 @@ func (l *loader) loadOrRelease(seg *Segment) error {
 	return nil
 }
 
-// release ends one use of seg. The last user closes the file, and removes it
-// if the segment has left the log meanwhile.
+// release ends one use of seg. The last user closes the file, and removes it if the segment has
+// left the log.
 func (l *loader) release(seg *Segment) error {
 	l.mu.Lock()
 	seg.users--
@@ -95,7 +93,7 @@ func (l *loader) load(seg *Segment) error {
 	file, x, replaced := seg.file, seg.index, seg.gone && seg.removed
 	l.mu.RUnlock()
 	if file == nil && replaced {
-		return fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed) // another may have its name
+		return fmt.Errorf("segment %s left the log: %w", seg.Path, segment.ErrTrimmed) // another file may have its name
 	}
 	if file == nil {
 		var err error
@@ -118,7 +116,7 @@ func (l *loader) load(seg *Segment) error {
 		defer l.mu.Unlock()
 		return &segment.CorruptError{
 			File: seg.Path, Position: seg.Size, FirstIndex: x.Next, LastIndex: seg.end - 1,
-			Detail: fmt.Sprintf("it ends before entry %d, and the next segment begins with %d", x.Next, seg.end),
+			Detail: fmt.Sprintf("it ends before entry %d, but the next segment begins with entry %d", x.Next, seg.end),
 		}
 	}
 	seg.index, seg.footer, seg.terms = x, fromFooter, x.Terms
@@ -126,9 +124,9 @@ func (l *loader) load(seg *Segment) error {
 	return nil
 }
 
-// loadIndex reads the index of a segment that is not active. The next segment
-// knows where its footer is, unless it was repaired. If the footer is damaged, the
-// index is rebuilt from the frames.
+// loadIndex reads the index of a segment that is not active. The header of the next segment says
+// where the footer is, unless the segment was repaired. If the footer is damaged, the index is
+// rebuilt from the frames.
 func (l *loader) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFooter bool, err error) {
 	h, err := l.loadHeader(seg, file)
 	if err != nil {
@@ -164,7 +162,7 @@ func (l *loader) loadIndex(seg *Segment, file vfs.File) (x *format.Index, fromFo
 	return sc.index, false, nil
 }
 
-// ReadFooter reads the index in the footer frame at position.
+// ReadFooter reads the index from the footer frame at the given position.
 func ReadFooter(file vfs.File, h *format.Header, position int64) (*format.Index, error) {
 	w := format.Walker{Salt: h.Salt, End: math.MaxInt64, Read: func(position, least, _ int64) ([]byte, error) {
 		b := make([]byte, least)
@@ -179,8 +177,7 @@ func ReadFooter(file vfs.File, h *format.Header, position int64) (*format.Index,
 	return nil, cmp.Or(w.Err, w.Bad, format.ErrFooter)
 }
 
-// successorHeader returns the header of the segment that was begun after seg,
-// live or not.
+// successorHeader returns the header of the segment that follows seg by ordinal, live or not.
 func (l *loader) successorHeader(seg *Segment) (*format.Header, error) {
 	l.mu.RLock()
 	var next *Segment
@@ -196,12 +193,12 @@ func (l *loader) successorHeader(seg *Segment) (*format.Header, error) {
 		return nil, err
 	}
 	if h.EndBefore < format.HeaderSize || h.FooterBefore != 0 && h.FooterBefore < format.HeaderSize {
-		return nil, headerCorrupt(next, errors.New("it does not tell where the segment before ends"))
+		return nil, headerCorrupt(next, errors.New("it does not say where the previous segment ends"))
 	}
 	return h, nil
 }
 
-// headerOf returns the header of seg, which stays in memory from then on.
+// headerOf returns the header of seg, and keeps it in memory.
 func (l *loader) headerOf(seg *Segment) (*format.Header, error) {
 	l.mu.Lock()
 	if h := seg.header; h != nil {

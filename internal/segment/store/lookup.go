@@ -11,24 +11,23 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// reader finds entries, and reads them.
+// reader looks up and reads entries.
 //
-// A lookup asks for the first entry that is not before something: an index,
-// an offset, a time, an amount of payload. All of these rise along the log.
-// The headers identify the segment, the points of its index the stretch of 64 KiB,
-// and the frame headers in there the entry.
+// A lookup finds the first entry that is not before a given index, offset, time or amount of
+// payload. All of these increase along the log. The headers identify the segment, the points of
+// its index the 64 KiB in it, and the frame headers in there the entry.
 type reader struct{ *loader }
 
-// find returns the place of the first entry for which before is false, or
-// where the next entry will be. before must not be true again once it was
-// false; the position of a place that is not in the entry's segment is 0.
+// find returns the place of the first entry for which before is false, or the place of the next
+// entry to be written. before must hold for all entries up to some place and for none after. The
+// position is 0 if the place is the start of another segment.
 func (r *reader) find(before func(*format.Point) bool) (format.Point, error) {
 	for {
 		place, err := r.findIn(r.liveSegments(), before)
 		if !errors.Is(err, segment.ErrTrimmed) {
 			return place, err
 		}
-		// A segment was trimmed between the two steps; look at what is left.
+		// A segment was trimmed between the two steps; try again with the rest.
 	}
 }
 
@@ -53,11 +52,11 @@ func (r *reader) findIn(live []*Segment, before func(*format.Point) bool) (forma
 	return place, err
 }
 
-// lastBefore returns the last of live of which something may be before; 0 if
-// there is none. A segment whose header is damaged is passed over: what lies in
-// others is found all the same.
+// lastBefore returns the number of the last segment of live for which before may hold for an
+// entry, or 0 if there is none. It skips a segment with a damaged header, so that entries in
+// others are still found.
 func (r *reader) lastBefore(live []*Segment, before func(*format.Point) bool) (int, error) {
-	found, end := 0, len(live) // found may have something before, end has nothing
+	found, end := 0, len(live) // before may hold in found, and does not in end
 	for from := 0; from < end; {
 		middle := from + (end-from)/2
 		k, h, err := r.nextHeader(live[:end], middle)
@@ -77,8 +76,8 @@ func (r *reader) lastBefore(live []*Segment, before func(*format.Point) bool) (i
 	return found, nil
 }
 
-// nextHeader returns the first header from live[k] on that is not damaged, and
-// whose it is; nil if there is none.
+// nextHeader returns the first undamaged header from live[k] on and the number of its segment;
+// nil if there is none.
 func (r *reader) nextHeader(live []*Segment, k int) (int, *format.Header, error) {
 	for ; k < len(live); k++ {
 		h, err := r.headerOf(live[k])
@@ -89,7 +88,7 @@ func (r *reader) nextHeader(live []*Segment, k int) (int, *format.Header, error)
 	return k, nil, nil
 }
 
-// findEntry is find within one segment, which is in use.
+// findEntry is like find within one segment in use.
 func (r *reader) findEntry(seg *Segment, before func(*format.Point) bool) (format.Point, error) {
 	r.mu.RLock()
 	from, after, limit, ok := seg.index.Bracket(before)
@@ -101,11 +100,11 @@ func (r *reader) findEntry(seg *Segment, before func(*format.Point) bool) (forma
 	return seek(file, seg.Path, salt, from, after, limit, before)
 }
 
-// seek walks the frame headers from the point from up to limit, and returns
-// the place of the first entry that is not before; after if all are.
+// seek walks the frame headers from the point from up to limit. It returns the place of the first
+// entry for which before is false, or after if there is none.
 func seek(file vfs.File, path string, salt uint64, from, after format.Point, limit int64, before func(*format.Point) bool) (format.Point, error) {
-	// Entries start less than PointDistance behind a point, so the first read has
-	// their headers. Other frames may lie behind a last large entry.
+	// Entries start less than PointDistance behind a point, so the first read contains their
+	// headers. Other frames may lie behind a large last entry.
 	ahead := int64(format.PointDistance + format.FrameHeaderSize)
 	w := format.Walker{Salt: salt, End: limit, Read: func(position, least, most int64) ([]byte, error) {
 		b := make([]byte, min(max(least, ahead), most))
@@ -136,8 +135,8 @@ func seek(file vfs.File, path string, salt uint64, from, after format.Point, lim
 	return after, nil
 }
 
-// Term is answered from memory, except for entries of segments of before this
-// process.
+// Term returns the term of an entry. It reads the disk only for segments written before this
+// process started.
 func (r *reader) Term(i uint64) (uint64, error) {
 	term, seg, next, err := r.term(i)
 	if seg != nil {
@@ -154,8 +153,8 @@ func (r *reader) TermInMemory(i uint64) (uint64, error) {
 	return term, err
 }
 
-// term answers from memory, or returns the segment that the entry is in and the
-// one behind.
+// term returns the term if it is in memory, and otherwise the segment that holds the entry and
+// the one behind it.
 func (r *reader) term(i uint64) (term uint64, seg, next *Segment, err error) {
 	if err := r.failed(); err != nil {
 		return 0, nil, nil, err
@@ -182,8 +181,8 @@ func (r *reader) term(i uint64) (term uint64, seg, next *Segment, err error) {
 	}
 }
 
-// loadTerm answers from the headers if the term is the same on both sides of
-// the segment, and else from its index.
+// loadTerm reads the term from the headers if it is the same on both sides of the segment, and
+// otherwise from its index.
 func (r *reader) loadTerm(seg, next *Segment, i uint64) (uint64, error) {
 	h, err := r.headerOf(seg)
 	if err != nil {
@@ -213,7 +212,7 @@ func (r *reader) OffsetAtTime(unixMs int64) (record.Offset, error) {
 	return place.Offset, nil
 }
 
-// findOffset is find for the first entry that begins at o or later.
+// findOffset finds the first entry that begins at o or later.
 func (r *reader) findOffset(o record.Offset) (format.Point, error) {
 	place, err := r.find(func(p *format.Point) bool { return p.Offset < o })
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// names remembers that a segment was renamed from a spare and the directory was
-// not synced since. That sync commits the file system's journal, with whatever
-// else is in it, so the writer leaves it to the filler. It does not wait for it
-// either: a spare whose header says that it follows the newest segment is that
-// segment, whatever its name is after a crash.
+// names records that a segment was renamed from a spare and that the directory has not been
+// synced since. That sync commits the file system's journal with everything in it, so the filler
+// does it and not the writer. The writer does not wait for it either: a spare whose header says
+// that it follows the newest segment is that segment, whatever its name is after a crash.
 type names struct {
 	*Dir
-	mu   sync.Mutex // held over the sync
+	mu   sync.Mutex // held during the sync
 	owed bool
 }
 
@@ -26,8 +25,7 @@ func (n *names) owe() {
 	n.owed = true
 }
 
-// sync makes the name of the newest segment durable and reports whether it
-// had to.
+// sync makes the name of the newest segment durable and reports whether that was necessary.
 func (n *names) sync() (synced bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,10 +39,10 @@ func (n *names) sync() (synced bool, err error) {
 	return true, nil
 }
 
-// followingSpare returns the spare that is the segment which follows the newest, if its
-// new name was lost in a crash; nil if there is none. Its name is what it is to
-// be, its path where it is. A recycled file still has the header of its earlier
-// life, with an ordinal below those that are kept; a file of another log is none.
+// followingSpare returns the spare that is the segment behind the newest one, if a crash lost its
+// new name; nil if there is none. The result has the ordinal and first index of its final name
+// and the path of the spare. A recycled file still has the header of its earlier use, whose
+// ordinal is lower; a file of another log is not accepted.
 func (f *Files) followingSpare() (*Segment, error) {
 	if len(f.Segments) == 0 {
 		return nil, nil
@@ -63,9 +61,9 @@ func (f *Files) followingSpare() (*Segment, error) {
 	return nil, nil
 }
 
-// adoptBegun gives a segment the name that a crash took from it, and reports
-// whether there was one. The header is written once more: after a failed sync it
-// may be in the page cache only, see recovery.makeDurable.
+// adoptBegun renames a segment whose name a crash lost, and reports whether there was one. The
+// header is written again: after a failed sync it may be in the page cache only, see
+// recovery.makeDurable.
 func (f *Files) adoptBegun() (bool, error) {
 	seg, err := f.followingSpare()
 	if err != nil || seg == nil {

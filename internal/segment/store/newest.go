@@ -12,8 +12,8 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// newest is the end of the newest segment, where frames are written. It is the
-// writer's own, but for what others share with it in list and hardState.
+// newest is the end of the newest segment, where frames are written. Only the writer uses it;
+// what it shares with others is in list and hardState.
 type newest struct {
 	*Dir
 	*list
@@ -21,20 +21,20 @@ type newest struct {
 	spares *spares
 	busy   *activity
 
-	position   int64  // where the next frame goes in the active segment
-	synced     int64  // everything in front of it in the active segment is durable
+	position   int64  // of the next frame in the active segment
+	synced     int64  // everything in front of this position in the active segment is durable
 	marked     int64  // position behind the newest sync mark
 	before     uint32 // header CRC of the last frame
-	torn       bool   // the active segment ends in a torn tail, or was repaired, and takes no more frames
+	torn       bool   // the active segment ends in a torn tail or was repaired, and takes no more frames
 	gather     gather
 	staged     []stagedFrame
-	stagedNext uint64 // one beyond the last entry written or staged
+	stagedNext uint64 // index behind the last entry written or staged
 
-	durable format.Watermark // everything durable
+	durable format.Watermark // describes everything that is durable
 
-	// sealNext is the ordinal of an active segment that is damaged: the next write
-	// begins another, see Store.RepairGroup. Anyone may set it.
-	sealNext atomic.Uint64
+	// rollNext is the ordinal of an active segment that is damaged: the next write begins another,
+	// see Store.RepairGroup. Any goroutine may set it.
+	rollNext atomic.Uint64
 }
 
 // stagedFrame is a frame of the write being prepared.
@@ -73,9 +73,9 @@ func (e *newest) stageState(kind format.FrameKind, hard segment.HardState) {
 	e.setHardState(hard)
 }
 
-// writeFooter writes the footer of the active segment and returns where it
-// is; 0 if there is none. Without one the segment is scanned when it is first
-// read, so a torn tail or a full disk is no reason to fail.
+// writeFooter writes the footer of the active segment and returns its position, or 0 if none was
+// written. A segment without a footer is scanned when it is first read, so a torn tail or a full
+// disk is not an error.
 func (e *newest) writeFooter() (int64, error) {
 	payload := e.active.index.Encode(nil)
 	if e.torn || len(payload) > format.MaxPayload || !e.mayGrow(e.position+format.FrameSize(len(payload))) {
@@ -86,7 +86,7 @@ func (e *newest) writeFooter() (int64, error) {
 	return position, e.flush()
 }
 
-// flush writes what is staged and shows it to readers.
+// flush writes the staged frames and makes their entries visible to readers.
 func (e *newest) flush() error {
 	if e.gather.size == 0 {
 		return nil
@@ -112,8 +112,8 @@ func (e *newest) flush() error {
 	return nil
 }
 
-// writeOut writes the vectors up to end. Beyond the filled part of the file
-// the filler must not be at work: its zeros would land on our frames.
+// writeOut writes the vectors up to end. Beyond the filled part of the file the filler must not
+// write at the same time: its zeros would overwrite the frames.
 func (e *newest) writeOut(active *Segment, end int64) error {
 	if end > active.filled.Load() {
 		e.spares.mu.Lock()
@@ -123,9 +123,9 @@ func (e *newest) writeOut(active *Segment, end int64) error {
 	return active.file.WriteVector(e.gather.vectors, e.position)
 }
 
-// mustRoll reports whether a frame of size bytes has to go to a new segment:
-// this one is full, ends in a torn tail or is damaged, or it would have to grow on a disk
-// that has no room, while the spare has its blocks already.
+// mustRoll reports whether a frame of size bytes must go to a new segment: this one is full, ends
+// in a torn tail or is damaged, or would have to grow on a disk without room while the spare has
+// its blocks already.
 func (e *newest) mustRoll(size int64) bool {
 	if e.torn {
 		return true
@@ -134,14 +134,14 @@ func (e *newest) mustRoll(size int64) bool {
 	if begin == format.HeaderSize {
 		return false
 	}
-	if e.sealNext.Load() == e.active.Ordinal {
+	if e.rollNext.Load() == e.active.Ordinal {
 		return true
 	}
 	return begin+size > e.Options.SegmentBytes || !e.mayGrow(begin+size)
 }
 
-// mayGrow reports whether the active segment can be written up to end: the
-// blocks are there, or the disk has room for them, or no spare has.
+// mayGrow reports whether the active segment can be written up to end: its blocks are allocated,
+// or the disk has room for them, or there is no spare.
 func (e *newest) mayGrow(end int64) bool {
 	filled := e.active.filled.Load()
 	if end <= filled || !e.spares.have() {
@@ -151,13 +151,13 @@ func (e *newest) mayGrow(end int64) bool {
 	return err != nil || free > end-filled+growReserve
 }
 
-// growReserve is what must stay free for the active segment to grow. Below
-// it, blocks may be gone by the time they are asked for.
+// growReserve is how many bytes must stay free on the disk for the active segment to grow. With
+// less, the blocks may be gone by the time they are needed.
 const growReserve = 1 << 20
 
-// hardState is the newest hard state, and the configuration that segments carry.
+// hardState is the newest hard state, and the configuration that segment headers hold.
 type hardState struct {
-	stateMu sync.RWMutex // the writer alone changes hard, and reads it without
+	stateMu sync.RWMutex // only the writer changes hard, and reads it without the mutex
 	hard    segment.HardState
 	conf    []byte // never changes
 }
@@ -176,12 +176,11 @@ func (h *hardState) setHardState(hard segment.HardState) {
 
 func (h *hardState) ConfState() []byte { return h.conf }
 
-// sync makes all frames written so far durable. It is the only place where
-// the log waits for the disk on behalf of an append, and it is called by the
-// writer alone, so at most one sync of a log is under way.
+// sync makes all frames written so far durable. Only here does the log wait for the disk on
+// behalf of an append. Only the writer calls it, so at most one sync of a log runs at a time.
 //
-// An error means that the kernel may have dropped what it could not write and
-// will not say so again: syncing once more would lie. The caller fails the log.
+// An error means that the kernel may have dropped pages that it could not write, and will not
+// report it again: a second sync could succeed without them. The caller stops the log.
 func (e *newest) sync() error {
 	if e.synced == e.position {
 		return nil
@@ -196,17 +195,16 @@ func (e *newest) sync() error {
 	return nil
 }
 
-// delay waits as a slow disk would: in the kernel, where the runtime knows no
-// more of it than of an fdatasync. time.Sleep would also round up to the next
-// millisecond on an idle machine.
+// delay waits like a slow disk: in the kernel, as an fdatasync does. time.Sleep would also round
+// up to the next millisecond on an idle machine.
 func delay(d time.Duration) {
 	rest := unix.NsecToTimespec(int64(d))
 	for errors.Is(unix.Nanosleep(&rest, &rest), unix.EINTR) {
 	}
 }
 
-// noteDurable records that everything written is durable. A sync mark at the end
-// is left out of the watermark: nobody misses one.
+// noteDurable records that everything written is durable. The watermark does not cover a sync
+// mark at the end: its loss does no harm.
 func (e *newest) noteDurable() {
 	e.synced = e.position
 	e.active.durable.Store(e.synced)

@@ -10,12 +10,12 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Recover opens the log in dir. It reads the last segment and the newest
-// snapshot; what it costs does not grow with the log. It needs no room on
-// disk: the segment that follows a torn tail is begun by the first write.
+// Recover opens the log in dir. It reads the last segment and the newest snapshot, so its cost
+// does not grow with the log. It needs no room on disk: the first write begins the segment that
+// follows a torn tail.
 //
-// ErrNoLog: there is none. *CorruptError, *SuspectError: bytes that were durable are
-// damaged; no file was changed.
+// The error is ErrNoLog if there is no log, and a *CorruptError or *SuspectError if durable bytes
+// are damaged. No file has changed in these cases.
 func Recover(disk vfs.FS, dir string, o Options) (*Store, error) {
 	s := newStore(disk, dir, o)
 	if err := (&recovery{Store: s}).run(); err != nil {
@@ -25,8 +25,9 @@ func Recover(disk vfs.FS, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// OpenReadOnly opens the log in dir for reading, as Recover would find it, while nobody writes to it. Nothing is
-// changed on disk, neither then nor by Close. What it costs, and its errors, are those of Recover.
+// OpenReadOnly opens the log in dir for reading, in the state that Recover would find, while no
+// process writes to it. Neither OpenReadOnly nor Close changes anything on disk. Its cost and
+// errors are those of Recover.
 func OpenReadOnly(disk vfs.FS, dir string, o Options) (*Store, error) {
 	s := newStore(disk, dir, o)
 	s.readOnly = true
@@ -36,7 +37,7 @@ func OpenReadOnly(disk vfs.FS, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// notOpened closes what has been opened, and returns the error with what it was about.
+// notOpened closes the open files and adds the path to the error.
 func (s *Store) notOpened(err error) error {
 	err = errors.Join(err, s.closeHandles())
 	for _, seg := range s.segments {
@@ -51,12 +52,11 @@ func (s *Store) notOpened(err error) error {
 type recovery struct {
 	*Store
 	found    *Files
-	leftover []*Segment // that the log does not begin with any more
+	leftover []*Segment // segments before the beginning of the log
 	scan     *scan      // of the newest segment
 }
 
-// run walks these steps. Nothing is changed before all that can be found
-// damaged has been looked at.
+// run opens the log. It changes nothing before it has checked everything that can be damaged.
 func (r *recovery) run() error {
 	lacks, err := r.look((*Files).FinishSwaps)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *recovery) run() error {
 	}
 	found := r.found
 	if lacks != nil {
-		r.Options.Logger.Warn("the log has no durable watermark; it gets another one", "dir", r.Path, "reason", lacks)
+		r.Options.Logger.Warn("the log has no durable watermark; a new one is written", "dir", r.Path, "reason", lacks)
 	}
 	if err := r.makeDurable(); err != nil {
 		return err
@@ -84,17 +84,18 @@ func (r *recovery) run() error {
 	if err := errors.Join(r.hold(), r.watermark.hold()); err != nil {
 		return err
 	}
-	// A term or a vote that was written when the process ended, and is durable only
-	// now, binds the replica: it may grant that vote again without writing it. And the
-	// watermark that was read may be in the page cache only.
+	// A term or vote that was written before the process ended, and is durable only now, binds the
+	// replica: it may grant that vote again without writing it. Also, the watermark that was read
+	// may be in the page cache only.
 	if err := r.makeWatermarkDurable(); err != nil {
 		return err
 	}
 	return bug(r.CheckInvariants())
 }
 
-// look finds what the log consists of, and changes nothing but by settle, which returns the files as they are
-// without the swaps that a crash interrupted. lacks says why there is no durable watermark; nil: there is one.
+// look determines what the log consists of. It changes nothing itself; settle may, which returns
+// the files as they are once interrupted swaps are completed. lacks is the reason if there is no
+// durable watermark, and nil if there is one.
 func (r *recovery) look(settle func(*Files) (*Files, error)) (lacks, err error) {
 	found, err := r.List()
 	if err != nil {
@@ -127,8 +128,8 @@ func (r *recovery) look(settle func(*Files) (*Files, error)) (lacks, err error) 
 	return lacks, nil
 }
 
-// SuspectError names segments [From, To] in which durable bytes are damaged, or
-// which are missing. What is lost with them is for a survey to find out.
+// SuspectError reports that segments [From, To] contain damaged durable bytes or are missing. A
+// survey determines what is lost with them.
 type SuspectError struct {
 	From, To  uint64 // ordinals
 	Found     *Files
@@ -143,9 +144,9 @@ func (r *recovery) suspect(from, to uint64) error {
 	return &SuspectError{from, to, r.found, r.watermark}
 }
 
-// adopt takes the segments from the one on that the log begins with. Those below
-// are left over: a crash brings back some of the names that Trim had removed.
-// It refuses a log of which one is missing.
+// adopt takes the segments from the one on that the log begins with. Earlier ones are left over:
+// a crash restores some of the names that Trim had removed. It returns an error if a segment is
+// missing.
 func (r *recovery) adopt() error {
 	found := r.found
 	kept := found.Segments
@@ -172,8 +173,8 @@ func (r *recovery) adopt() error {
 	return nil
 }
 
-// recoverActive scans the last segment. All segments before it were synced
-// before it was begun, so it is the only one that can have a torn tail.
+// recoverActive scans the last segment. All earlier segments were synced before it was begun, so
+// only the last one can have a torn tail.
 func (r *recovery) recoverActive() error {
 	active := r.active
 	active.users = 1
@@ -214,7 +215,7 @@ func (r *recovery) recoverActive() error {
 		return r.suspect(active.Ordinal, active.Ordinal)
 	}
 	if torn {
-		r.Options.Logger.Info("cut a torn tail: what follows was never synced",
+		r.Options.Logger.Info("cut a torn tail, which was never synced",
 			"file", active.Path, "position", r.writer.position, "last_index", r.stagedNext-1, "found", sc.Bad)
 	}
 	r.torn = r.torn || torn
@@ -222,12 +223,11 @@ func (r *recovery) recoverActive() error {
 	return nil
 }
 
-// makeDurable makes what was found durable: names and bytes may be in the page
-// cache only, and from here on everyone relies on them. After a failed fsync the cache can
-// hold pages that are not on the disk and will never be written again, because
-// the kernel believes they were. So everything that no frame vouches for is
-// written once more, as it is, and synced: a socket that still holds these pages sends
-// the same bytes.
+// makeDurable makes everything that was found durable: names and bytes may be in the page cache
+// only, and from here on they are relied on. After a failed fsync the cache can hold pages that
+// are not on the disk and will never be written, because the kernel considers them clean. So all
+// bytes that no later frame declares durable are written again, unchanged, and synced. A socket
+// that still refers to these pages sends the same bytes.
 func (r *recovery) makeDurable() error {
 	active := r.active
 	for at := r.scan.vouched; at < r.writer.position; {
@@ -261,15 +261,15 @@ func (r *recovery) makeWatermarkDurable() error {
 	return nil
 }
 
-// recoverSnapshots finds the newest valid snapshot. Without one there is
-// nothing to begin from, unless all entries are there, and entries are missed that
-// the log does not have and a snapshot covers.
+// recoverSnapshots finds the newest valid snapshot. It returns an error if the log has nothing to
+// begin from: there is no valid snapshot and the first entries are missing, or a snapshot covers
+// entries that the log does not have.
 func (r *recovery) recoverSnapshots() error {
 	snapshots := r.found.Snapshots
 	if n, last := len(snapshots), r.LastIndex(); n > 0 && snapshots[n-1] > last {
 		return &segment.CorruptError{
 			File: r.SnapshotPath(snapshots[n-1]), FirstIndex: last + 1, LastIndex: snapshots[n-1], Renew: true,
-			Detail: fmt.Sprintf("the log ends at entry %d, and had this one when the snapshot was taken", last),
+			Detail: fmt.Sprintf("the log ends at entry %d, but had this entry when the snapshot was taken", last),
 		}
 	}
 	index, _, _, err := r.newestSnapshot(snapshots)
@@ -287,7 +287,7 @@ func (r *recovery) recoverSnapshots() error {
 	case errors.Is(err, segment.ErrNoSnapshot) || err == nil && index+1 < first:
 		return &segment.CorruptError{
 			File: r.live[0].Path, FirstIndex: index + 1, LastIndex: first - 1, Renew: true,
-			Detail: "no snapshot covers what is missing before it",
+			Detail: "no snapshot covers the missing entries before it",
 		}
 	case err != nil:
 		return err

@@ -15,17 +15,17 @@ import (
 
 const resetSuffix = ".reset"
 
-// Reset goes through states that recovery distinguishes by names alone:
+// Reset implements segment.Log. It goes through states that recovery distinguishes by file names
+// alone:
 //
-//  1. The snapshot is made, under the name of one that is being written: the
-//     old log may have another entry at its index, and must not take it for
-//     its own.
-//  2. The new first segment is made under a name of its own. If that name is
-//     found after a crash, recovery continues from here.
+//  1. The snapshot is written under a temporary name: the old log may have
+//     another entry at its index, and must not use the snapshot.
+//  2. The new first segment is written under a name of its own. If a crash
+//     leaves that name, recovery continues from here.
 //  3. The snapshot gets its name. From here on readers see the new log only:
-//     they must not look for a file that is about to go.
-//  4. The old segments and snapshots are removed, and the log is said to begin
-//     with the new segment.
+//     they must not open a file that is about to be removed.
+//  4. The old segments and snapshots are removed, and the begin mark moves to
+//     the new segment.
 //  5. The new segment gets its name, and the durable watermark is written.
 func (s *Store) Reset(index, term uint64, start record.Offset, hs segment.HardState, snapshot []byte) error {
 	s.upkeep.Lock()
@@ -80,8 +80,8 @@ func (s *Store) reset(index, term uint64, start record.Offset, hs segment.HardSt
 	return s.watermark.Write(s.durable)
 }
 
-// nameSnapshot gives the snapshot of a Reset its name. After a crash it may have
-// it already.
+// nameSnapshot renames the snapshot of a Reset to its final name. After a crash it may have that
+// name already.
 func (d *Dir) nameSnapshot(index uint64) error {
 	path := d.SnapshotPath(index)
 	if err := d.FS.Rename(path+vfs.TemporarySuffix, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +90,8 @@ func (d *Dir) nameSnapshot(index uint64) error {
 	return nil
 }
 
-// replaceBy removes segments and all snapshots but that of begun, and renames the
-// file unnamed to begun.path.
+// replaceBy removes segments and all snapshots except that of begun, and renames the file unnamed
+// to begun.Path.
 func (d *Dir) replaceBy(unnamed string, begun *Segment, segments []*Segment, snapshots []uint64) error {
 	dropSummaries(d, segments)
 	for _, seg := range segments {
@@ -119,7 +119,7 @@ func (d *Dir) replaceBy(unnamed string, begun *Segment, segments []*Segment, sna
 	return d.SyncDir()
 }
 
-// finishReset resumes where a crash interrupted Reset.
+// finishReset continues a Reset that a crash interrupted.
 func (f *Files) finishReset() error {
 	begun := f.resets[0]
 	unnamed := begun.Path

@@ -11,17 +11,17 @@ import (
 	"strandline.dev/internal/segment/format"
 )
 
-// roll closes the active segment with a footer and begins the next one.
+// roll ends the active segment with a footer and begins the next one.
 //
-//  1. The footer is written, and the old segment synced: from here on a bad
-//     frame in it is corrupt, since the next segment says where it ends.
+//  1. The footer is written, and the old segment is synced: from here on a bad
+//     frame in it is corrupt, since the next header says where it ends.
 //  2. The header of the next segment is synced, in a file that is still a
-//     spare. A crash before leaves the old segment as the active one.
+//     spare. A crash before this leaves the old segment active.
 //  3. The spare is renamed to a segment. The filler syncs the directory; if the
-//     power goes before, recovery knows the segment by its header, see names.
-//  4. the durable watermark is written.
+//     power fails before, recovery recognizes the segment by its header, see names.
+//  4. The durable watermark is written.
 //
-// Only then a frame goes to the new segment.
+// Only then are frames written to the new segment.
 func (w *writer) roll(result *segment.Result) error {
 	if err := w.flush(); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (w *writer) rollTo(place format.Point, result *segment.Result) error {
 		return fmt.Errorf("roll to entry %d: %w", place.Index, err)
 	}
 	if _, err := w.names.sync(); err != nil {
-		return err // recovery looks for one segment, not for two
+		return err // recovery looks for one such segment only
 	}
 	footer, err := w.writeFooter()
 	if err != nil {
@@ -61,7 +61,7 @@ func (w *writer) rollTo(place format.Point, result *segment.Result) error {
 	old.footer = footer != 0
 	old.terms = old.index.Terms
 	w.mu.Unlock()
-	w.busy.kick() // the spare is gone
+	w.busy.kick() // the spare has been taken
 	result.Rolled = append(result.Rolled, place.Index)
 	if err := w.reader.release(old); err != nil {
 		return err
@@ -69,19 +69,19 @@ func (w *writer) rollTo(place format.Point, result *segment.Result) error {
 	return w.watermark.Write(w.durable)
 }
 
-// truncate prepares for an entry whose index is not the next. Entries from
-// it on no longer count once its frame is written; nothing of them is touched.
+// truncateSuffix prepares for an entry whose index is not the next. Entries from i on are no
+// longer valid once its frame is written; their frames stay unchanged.
 //
-// If it lies in an earlier segment, it gets a segment of its own. So no frame
-// has an index below the first of its segment, and the names of the files
-// alone show which entries of which segment count.
+// If the entry i is in an earlier segment, the new entry begins a new segment. So no frame has an
+// index below the first of its segment, and the file names alone show which entries of which
+// segment are valid.
 func (w *writer) truncateSuffix(i uint64, result *segment.Result) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
 	place, err := w.reader.find(func(p *format.Point) bool { return p.Index < i })
 	if err != nil {
-		return fmt.Errorf("find entry %d, which is truncated: %w", i, err)
+		return fmt.Errorf("find entry %d to truncate: %w", i, err)
 	}
 	w.stagedNext = i
 	active := w.active
@@ -95,10 +95,10 @@ func (w *writer) truncateSuffix(i uint64, result *segment.Result) error {
 	return nil
 }
 
-// begin makes the file of a segment with header h. It gets salt, hard state and
-// configuration here. A crash leaves either no such segment or one that is
-// complete and empty. Of a segment that follows another only the content is
-// durable on return: its name is when the filler has synced the directory.
+// begin creates the file of a segment with header h, and fills in salt, hard state and
+// configuration. A crash leaves either no such segment or one that is complete and empty. If the
+// segment follows another one, only its content is durable on return: the filler makes its name
+// durable.
 func (w *writer) begin(h *format.Header, suffix string) (*Segment, error) {
 	var salt [8]byte
 	if _, err := io.ReadFull(w.Options.Rand, salt[:]); err != nil {
@@ -122,7 +122,7 @@ func (w *writer) begin(h *format.Header, suffix string) (*Segment, error) {
 			return err
 		}
 		if h.Follows() && spare.named {
-			w.names.owe() // recovery knows the segment by its header, see adoptBegun
+			w.names.owe() // recovery recognizes the segment by its header, see adoptBegun
 			return nil
 		}
 		return w.SyncDir()

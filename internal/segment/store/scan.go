@@ -9,11 +9,11 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// scan reads the frames of a segment in file order and adds them up.
+// scan reads the frames of a segment in file order and builds the segment's index.
 //
-// A frame is bad if its header or payload does not match its checksum, if it
-// does not name the frame before it, or if there is none. The scan stops at
-// the first bad frame, with the reason in Bad.
+// A frame is bad if its header or payload does not match its checksum, if it does not name the
+// frame before it, or if it is not there. The scan stops at the first bad frame, with the reason
+// in Bad.
 type scan struct {
 	*format.Walker
 	file   vfs.File
@@ -27,7 +27,8 @@ type scan struct {
 	marked  int64  // position behind the last sync mark
 }
 
-// scanFile scans up to end, see NewWalker. Its error is one of reading; bad frames are a result.
+// scanFile scans up to end, see NewWalker. It returns an error if the file cannot be read; a bad
+// frame is reported in the result.
 func scanFile(file vfs.File, path string, h *format.Header, end int64, known bool) (*scan, error) {
 	s := newScan(file, path, h, end, known)
 	return s, s.run()
@@ -66,7 +67,7 @@ func (s *scan) run() error {
 	return s.Err
 }
 
-// take adds a valid frame up.
+// take adds a valid frame to the result.
 func (s *scan) take(h *format.FrameHeader, payload []byte) error {
 	switch h.Kind {
 	case format.EntryFrame:
@@ -97,23 +98,23 @@ func (s *scan) take(h *format.FrameHeader, payload []byte) error {
 	return nil
 }
 
-// PieceBytes are read at once where everything is read.
+// PieceBytes is how many bytes are read at once when a whole file is read.
 const PieceBytes = 1 << 20
 
-// sector is what a disk loses at once, or less: bytes.
+// sector is the size in bytes of what a disk loses at once, or a multiple of it.
 const sector = 512
 
 // pieces reads a segment file for a walker.
 type pieces struct {
 	file   vfs.File
 	path   string
-	holes  bool // what cannot be read counts as zeros
+	holes  bool // unreadable sectors count as zeros
 	buffer []byte
 }
 
-// NewWalker returns a walker over the frames of a segment file up to end. If it is
-// known that the segment ends there, and not only the file, then what the disk cannot
-// read counts as zeros, which are no frames: elsewhere the log would seem to end there.
+// NewWalker returns a walker over the frames of a segment file up to end. known reports whether
+// the segment, and not only the file, ends there. If it does, unreadable sectors count as zeros,
+// which are not frames; otherwise the log would seem to end at them.
 func NewWalker(file vfs.File, path string, salt uint64, end int64, known bool) *format.Walker {
 	p := &pieces{file: file, path: path, holes: known}
 	return &format.Walker{Salt: salt, End: end, EndUnknown: !known, Read: p.read}
@@ -135,7 +136,7 @@ func (p *pieces) read(position, least, most int64) ([]byte, error) {
 	return b[:n], err
 }
 
-// readAround fills b with what can be read from position on.
+// readAround fills b with the bytes that can be read from position on, and zeros for the rest.
 func (p *pieces) readAround(b []byte, position int64) error {
 	for len(b) > 0 {
 		piece := b[:min(sector-position%sector, int64(len(b)))]
@@ -151,9 +152,9 @@ func (p *pieces) readAround(b []byte, position int64) error {
 	return nil
 }
 
-// corruptFrame is the error for the frame at position, where the entry index
-// should be. What is damaged reaches up to the next frame whose header is
-// valid, if there is one in front of limit, and not to the entry reach.
+// corruptFrame returns the error for the bad frame at position, where the entry index should be.
+// The damage extends to the next valid frame header in front of limit, or else to the entry
+// reach, exclusive.
 func corruptFrame(file vfs.File, path string, salt uint64, position, limit int64, index, reach uint64, reason error) *segment.CorruptError {
 	e := &segment.CorruptError{
 		File: path, Position: position, FirstIndex: index, LastIndex: max(reach, index+1) - 1, Detail: reason.Error(),
@@ -161,8 +162,8 @@ func corruptFrame(file vfs.File, path string, salt uint64, position, limit int64
 	w := NewWalker(file, path, salt, limit, true)
 	w.EndUnknown = true
 	if w.MoveTo(position); w.Next() {
-		// Its header says what it is. An entry with another index shows that
-		// those between were lost before.
+		// The header is valid. An entry with a higher index shows that the entries in between were lost
+		// before it.
 		switch {
 		case w.Frame.Kind != format.EntryFrame:
 			e.FirstIndex, e.LastIndex = 0, 0
@@ -181,5 +182,5 @@ func corruptFrame(file vfs.File, path string, salt uint64, position, limit int64
 			return e
 		}
 	}
-	return e // a failed read shows no more
+	return e // a failed read finds no further frame
 }

@@ -12,41 +12,39 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Check looks at the header and the footer of every segment: whether it is the one
-// that this log wrote there, up to where the next one says. It reads little of
-// each, and is for the time after Open, which reads the newest segment only. It reads
-// snapshots whole, as Scrub does: Open reads the newest valid one only, and a damaged one
-// is missed when the log has to begin from it.
+// Check checks the header and the footer of every segment: whether it is the segment that this
+// log wrote there, up to the end that the next header names. It reads little of each segment, and
+// is meant to run after Recover, which reads the newest segment only. It reads snapshots whole,
+// as Scrub does: Recover reads the newest valid one only, and a damaged one is needed when the
+// log has to begin from it.
 //
-// Check and Scrub may run beside everything else, one at a time. They call damaged
-// for each segment of which what is stored is not what was written, with a
-// *CorruptError, or whose file is gone, with fs.ErrNotExist; for some of them twice.
-// Then they continue behind it. A segment whose end is not known, since the next one's
-// header is lost, is not looked at: a repair lays out both anew. The error that they
-// return is why they could not continue.
+// Check and Scrub may run concurrently with everything else, but only one of them at a time. For
+// each damaged segment they call damaged with a *CorruptError, or with fs.ErrNotExist if the file
+// is missing; for some segments twice. Then they continue behind it. They skip a segment whose
+// end is not known because the next header is lost: a repair rewrites both. The error that they
+// return says why they could not continue.
 func (s *Store) Check(damaged func(error)) error {
 	c := &scrubber{s, nil, damaged}
 	return cmp.Or(c.eachSegment(func(*Segment) error { return nil }), c.scrubSnapshots())
 }
 
-// Scrub reads everything that is stored of the log, and compares it with its
-// checksums: headers, frames and footers of all segments, the newest up to where it is
-// durable, with its hard states; snapshots; the watermark; the begin mark.
-// It reads what the disk has, not what the page cache remembers, see FS.OpenStored.
+// Scrub reads everything that is stored of the log and compares it with its checksums: headers,
+// frames and footers of all segments, of the newest up to the durable position, with its hard
+// states; snapshots; the watermark; the begin mark. It reads from the disk and not from the page
+// cache, see vfs.FS.OpenStored.
 //
-// Damage of segments is left to the caller. A damaged snapshot is set aside, a damaged
-// watermark or begin mark is written anew: the log continues without. Where no snapshot
-// is valid any more, damaged gets ErrNoSnapshot: the next SaveSnapshot sets those
-// aside that are damaged.
+// The caller repairs damaged segments. Scrub sets a damaged snapshot aside and rewrites a damaged
+// watermark or begin mark: the log continues without them. If no snapshot is valid any more,
+// damaged is called with ErrNoSnapshot, and the next SaveSnapshot sets the damaged ones aside.
 //
-// pace is called before each read with the number of bytes. Its error ends the
-// scrub.
+// pace is called before each read with the number of bytes. Its error ends the scrub.
 func (s *Store) Scrub(pace func(bytes int) error, damaged func(error)) error {
 	c := &scrubber{s, pace, damaged}
 	return cmp.Or(c.eachSegment(c.segment), c.scrubSnapshots(), c.scrubWatermark(), c.scrubBegin())
 }
 
-// Forged returns the error for an entry that is not what was appended though all checksums match.
+// Forged returns the error for an entry that is not what was appended although all checksums
+// match.
 func (s *Store) Forged(index uint64, reason error) error {
 	e := &segment.CorruptError{FirstIndex: index, LastIndex: index, Detail: reason.Error(), Forged: true}
 	for _, seg := range s.liveSegments() {
@@ -57,15 +55,15 @@ func (s *Store) Forged(index uint64, reason error) error {
 	return e
 }
 
-// scrubber compares what is stored of a log with its checksums.
+// scrubber compares the stored files of a log with their checksums.
 type scrubber struct {
 	*Store
 	pace    func(bytes int) error
 	damaged func(error)
 }
 
-// eachSegment calls visit with each segment, loaded and in use. Those that leave
-// the log meanwhile are left out.
+// eachSegment calls visit with each segment, loaded and in use. It skips segments that leave the
+// log meanwhile.
 func (c *scrubber) eachSegment(visit func(*Segment) error) error {
 	for _, seg := range c.all() {
 		if seg.unnamed.Load() {
@@ -87,7 +85,7 @@ func (c *scrubber) eachSegment(visit func(*Segment) error) error {
 }
 
 func (c *scrubber) segment(seg *Segment) (err error) {
-	end := seg.durable.Load() // before it is asked whether it is the newest: it only grows
+	end := seg.durable.Load() // before isActive is called, since it only grows
 	stored, err := c.FS.OpenStored(seg.Path)
 	if err != nil {
 		return fmt.Errorf("scrub: %w", err)
@@ -132,8 +130,8 @@ func (c *scrubber) segment(seg *Segment) (err error) {
 	return nil
 }
 
-// scrubSnapshots sets damaged snapshots aside, those included that Open found, unless no
-// other is valid.
+// scrubSnapshots sets damaged snapshots aside, including those that Recover found, unless no
+// other one is valid.
 func (c *scrubber) scrubSnapshots() error {
 	c.list.mu.RLock()
 	snapshots, first := slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.kept, c.rotten)))), c.live[0].First
@@ -167,7 +165,8 @@ func (c *scrubber) scrubSnapshots() error {
 	return nil
 }
 
-// snapshotDamage returns what is wrong with a snapshot, if anything. An error says that nobody could look.
+// snapshotDamage returns the damage of a snapshot, or nil. err is not nil if the snapshot could
+// not be checked.
 func (c *scrubber) snapshotDamage(index uint64) (damage, err error) {
 	b, err := c.readStored(c.SnapshotPath(index))
 	if err == nil {
@@ -180,8 +179,8 @@ func (c *scrubber) snapshotDamage(index uint64) (damage, err error) {
 	return nil, err
 }
 
-// setDamagedAside sets those snapshots aside that are damaged still: since they were read another may have
-// been saved of the same entry, in the same file.
+// setDamagedAside sets aside those of snapshots that are still damaged: since they were read,
+// another one of the same entry may have been saved to the same file.
 func (c *scrubber) setDamagedAside(snapshots []uint64) error {
 	c.upkeep.Lock()
 	defer c.upkeep.Unlock()
@@ -199,7 +198,7 @@ func (c *scrubber) setDamagedAside(snapshots []uint64) error {
 	return c.snapshots.setAside(rotten)
 }
 
-// scrubWatermark lets the writer make the watermark anew if it is damaged.
+// scrubWatermark makes the writer rewrite the watermark if it is damaged.
 func (c *scrubber) scrubWatermark() error {
 	b, err := c.readStored(c.watermark.Path())
 	if err == nil {
@@ -208,12 +207,12 @@ func (c *scrubber) scrubWatermark() error {
 		return err
 	}
 	if err != nil && !c.watermark.damaged.Swap(true) {
-		c.Options.Logger.Error("the durable watermark is damaged; the next sync makes it anew", "file", c.watermark.Path(), "error", err)
+		c.Options.Logger.Error("the durable watermark is damaged; the next sync rewrites it", "file", c.watermark.Path(), "error", err)
 	}
 	return nil
 }
 
-// scrubBegin writes the begin mark anew if it is damaged.
+// scrubBegin rewrites the begin mark if it is damaged.
 func (c *scrubber) scrubBegin() error {
 	mark := c.Begin
 	mark.mu.Lock()
@@ -230,14 +229,14 @@ func (c *scrubber) scrubBegin() error {
 	if err == nil {
 		return nil
 	}
-	c.Options.Logger.Error("the mark of the log's begin is damaged; it is written anew", "file", mark.path, "error", err)
+	c.Options.Logger.Error("the begin mark is damaged; it is rewritten", "file", mark.path, "error", err)
 	if err := vfs.WriteFileDurably(c.FS, mark.path, format.EncodeBegin(c.Options.Owner)); err != nil {
 		return fmt.Errorf("mark the begin of the log: %w", err)
 	}
 	return nil
 }
 
-// readStored reads a small file as the disk has it.
+// readStored reads a small file from the disk.
 func (c *scrubber) readStored(path string) ([]byte, error) {
 	stored, err := c.FS.OpenStored(path)
 	if err != nil {
@@ -246,7 +245,7 @@ func (c *scrubber) readStored(path string) ([]byte, error) {
 	return vfs.ReadWhole(pacedFile{stored, c.pace})
 }
 
-// pacedFile asks pace, if not nil, before each read.
+// pacedFile calls pace, if not nil, before each read.
 type pacedFile struct {
 	vfs.File
 	pace func(bytes int) error

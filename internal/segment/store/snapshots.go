@@ -14,21 +14,21 @@ import (
 
 const snapshotsKept = 2
 
-// snapshots are those of a log that are durable.
+// snapshots manages the durable snapshots of a log.
 type snapshots struct {
 	*Dir
 	*failure
 	*list
 
-	// Guarded by list.mu, since which are kept depends on where the log begins.
-	kept []uint64 // indexes, rising
-	// rotten are snapshots that cannot be read: those that Open passed over, and those that a
-	// scrub found where no other can be read. They are set aside once another is durable.
+	// Guarded by list.mu, since the beginning of the log determines which are kept.
+	kept []uint64 // indexes, in ascending order
+	// rotten are snapshots that are not valid: those that Recover skipped, and those that a scrub
+	// found while no other was valid. They are set aside once another one is durable.
 	rotten []uint64
 }
 
-// SaveSnapshot does not touch the segments: an error leaves the log as it was
-// and does not stop it.
+// SaveSnapshot implements segment.Log. It does not touch the segments: an error leaves the log as
+// it was and does not stop it.
 func (n *snapshots) SaveSnapshot(index, term uint64, data []byte) error {
 	n.upkeep.Lock()
 	defer n.upkeep.Unlock()
@@ -53,8 +53,8 @@ func (n *snapshots) save(index, term uint64, data []byte) error {
 	return errors.Join(n.setRottenAside(index), n.drop())
 }
 
-// setRottenAside is called when the snapshot saved is durable, which may have taken
-// the place of a rotten one.
+// setRottenAside is called when the snapshot saved is durable. That snapshot may have replaced a
+// rotten one.
 func (n *snapshots) setRottenAside(saved uint64) error {
 	n.mu.Lock()
 	rotten := slices.DeleteFunc(n.rotten, func(index uint64) bool { return index == saved })
@@ -76,16 +76,15 @@ func (n *snapshots) setAside(snapshots []uint64) error {
 	return n.SyncDir()
 }
 
-// beginsAbove reports whether nobody can continue from index, since the log begins
-// further up: a snapshot that was taken before a Reset may be saved after it.
+// beginsAbove reports whether the log begins above index, so that it cannot continue from there:
+// a snapshot that was taken before a Reset may be saved after it.
 func (n *snapshots) beginsAbove(index uint64) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return len(n.live) > 0 && index+1 < n.live[0].First
 }
 
-// drop removes those that belong to no segment any more, except the
-// newest.
+// drop removes snapshots that belong to no segment any more, except the newest.
 func (n *snapshots) drop() error {
 	n.mu.Lock()
 	first := uint64(0)
@@ -107,7 +106,7 @@ func (n *snapshots) drop() error {
 	return nil
 }
 
-// forget leaves a file that is there, for people to look at.
+// forget removes a snapshot from the list. Its file stays for inspection.
 func (n *snapshots) forget(index uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,8 +116,7 @@ func (n *snapshots) forget(index uint64) {
 	n.rotten = slices.DeleteFunc(n.rotten, func(rotten uint64) bool { return rotten == index })
 }
 
-// has reports whether there is one of the state after an entry. The
-// caller holds mu.
+// has reports whether there is a snapshot of the state after an entry. The caller holds mu.
 func (n *snapshots) has(index uint64) bool {
 	_, found := slices.BinarySearch(n.kept, index)
 	return found
@@ -154,17 +152,18 @@ func (n *snapshots) LoadSnapshot() (index, term uint64, data []byte, err error) 
 func (n *snapshots) Snapshots() []uint64 {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	// Below that, the entry after a snapshot is not in the log any more.
+	// The log no longer has the entries that follow an earlier snapshot.
 	reached, _ := slices.BinarySearch(n.kept, n.live[0].First-1)
 	return slices.Clone(n.kept[reached:])
 }
 
+// SnapshotPath returns the path of the snapshot of an entry.
 func (d *Dir) SnapshotPath(index uint64) string {
 	return filepath.Join(d.Path, fmt.Sprintf("%020d.snap", index))
 }
 
-// newestSnapshot reads the last valid one of snapshots. One that is not valid
-// stays where it is, for people to look at.
+// newestSnapshot reads the last valid one of snapshots. The file of one that is not valid stays
+// for inspection.
 func (d *Dir) newestSnapshot(snapshots []uint64) (index, term uint64, data []byte, err error) {
 	for _, candidate := range slices.Backward(snapshots) {
 		term, data, err := d.ReadSnapshot(candidate)
@@ -180,15 +179,15 @@ func (d *Dir) newestSnapshot(snapshots []uint64) (index, term uint64, data []byt
 	return 0, 0, nil, segment.ErrNoSnapshot
 }
 
-// ReadSnapshot answers a *CorruptError for one that is not valid, or that the
-// disk cannot read.
+// ReadSnapshot reads the snapshot of an entry. The error is a *CorruptError if it is not valid,
+// or if the disk cannot read it.
 func (d *Dir) ReadSnapshot(index uint64) (term uint64, data []byte, err error) {
 	term, data, _, err = d.ReadSnapshotAt(d.SnapshotPath(index), index)
 	return term, data, err
 }
 
-// ReadSnapshotAt reads the snapshot of an entry in the file at path, and returns
-// the size of the file too.
+// ReadSnapshotAt reads the snapshot of an entry from the file at path. It also returns the size
+// of the file.
 func (d *Dir) ReadSnapshotAt(path string, index uint64) (term uint64, data []byte, size int64, err error) {
 	b, err := d.FS.ReadFile(path)
 	switch {

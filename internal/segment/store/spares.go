@@ -16,19 +16,17 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// sparesMax are kept; more recycled segments than that are removed.
+// sparesMax is how many spares are kept; further trimmed segments are removed.
 const sparesMax = 2
 
-// spares are the files that become segments. One is always there, except on a
-// full disk: the log takes commands and votes in it when there is no room for
-// appends.
+// spares manages the files that become segments. There is always one, except on a full disk: with
+// it the log takes commands and votes when there is no room for appends.
 type spares struct {
 	*Dir
 	busy *activity
 
-	// mu is held over each step of filling, so that the writer never writes
-	// where zeros are on their way. The writer takes it once per segment, and
-	// when it has caught up with the filler.
+	// mu is held during each step of filling, so that the writer never writes where zeros are being
+	// written. The writer takes it once per segment, and when it has caught up with the filler.
 	mu     sync.Mutex
 	kept   []*spare
 	number uint64 // of the newest spare
@@ -41,12 +39,12 @@ type spare struct {
 	named  bool // its name is durable
 }
 
-// prepare makes a spare if there is none, and opens the one that is next.
+// prepare creates a spare if there is none, and opens the one to be used next.
 func (p *spares) prepare() (made bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if sp := p.fullest(); sp != nil {
-		return false, p.open(sp) // the writer must not have to, see handles
+		return false, p.open(sp) // the writer must not have to open it, see Dir.held
 	}
 	sp, err := p.create()
 	if err != nil {
@@ -92,7 +90,7 @@ func (sp *spare) fill(to int64) error {
 	return nil
 }
 
-// fill brings the fullest spare nearer to size to.
+// fill extends the fullest spare towards size to.
 func (p *spares) fill(to int64) (more bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +107,8 @@ func (p *spares) fill(to int64) (more bool, err error) {
 	return sp.filled < to, nil
 }
 
-// fullest may be nil. The caller holds spares.mu.
+// fullest returns the spare with the most filled bytes, or nil if there is none. The caller holds
+// spares.mu.
 func (p *spares) fullest() *spare {
 	if len(p.kept) == 0 {
 		return nil
@@ -123,7 +122,7 @@ func (p *spares) have() bool {
 	return len(p.kept) > 0
 }
 
-// take hands out the fullest spare, opened, or a new empty one.
+// take returns the fullest spare, opened, or a new empty one.
 func (p *spares) take() (*spare, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +161,8 @@ func (p *spares) close() error {
 	return err
 }
 
-// adopt keeps the spares that were there, but for recycled ones: versions before this one
-// recycled segments of which bytes may still be in sockets.
+// adopt keeps the spares that exist, except recycled ones: earlier versions recycled segments of
+// which bytes may still be in sockets.
 func (p *spares) adopt(infos []vfs.FileInfo) error {
 	for _, info := range infos {
 		path := filepath.Join(p.Path, info.Name)
@@ -171,7 +170,7 @@ func (p *spares) adopt(infos []vfs.FileInfo) error {
 		p.number = max(p.number, number)
 		unused, err := p.unused(path)
 		if err != nil {
-			return fmt.Errorf("look at a spare segment: %w", err)
+			return fmt.Errorf("check a spare segment: %w", err)
 		}
 		if !unused || len(p.kept) == sparesMax {
 			if err := p.FS.Remove(path); err != nil {
@@ -184,8 +183,8 @@ func (p *spares) adopt(infos []vfs.FileInfo) error {
 	return nil
 }
 
-// unused reports whether no segment was ever begun in the file at path: it holds zeros
-// where a header would be.
+// unused reports whether no segment was ever begun in the file at path: it holds zeros where a
+// header would be.
 func (p *spares) unused(path string) (bool, error) {
 	file, err := p.FS.Open(path)
 	if err != nil {
@@ -200,15 +199,14 @@ func (p *spares) unused(path string) (bool, error) {
 	return !unreadable && bytes.Equal(b[:n], zeros[:n]), errors.Join(err, file.Close())
 }
 
-// retire makes spares of the files of segments, or removes them. They are in
-// rising order, and are used by nobody.
+// retire makes spares of the files of segments, or removes them. The segments are in ascending
+// order and have no users.
 //
-// The directory is synced before a file is used again. Otherwise this could
-// happen: the file is renamed, gets the header of a new segment, the power
-// goes, and the old name is back with the new header behind it.
+// The directory is synced before a file is used again. Otherwise a file could be renamed and get
+// the header of a new segment, the power could fail, and the old name would be back with the new
+// header.
 //
-// An error leaves files that are no longer part of the log. The next Open
-// removes them.
+// After an error, files remain that are no longer part of the log. The next Recover removes them.
 func (p *spares) retire(segments []*Segment) error {
 	if len(segments) == 0 {
 		return nil
@@ -223,7 +221,7 @@ func (p *spares) retire(segments []*Segment) error {
 			err = p.FS.Remove(seg.Path)
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // somebody else removed it: it is not missed
+		case errors.Is(err, fs.ErrNotExist): // already removed
 		case err != nil:
 			return fmt.Errorf("trim: %w", err)
 		case sp != nil:
@@ -239,16 +237,15 @@ func (p *spares) retire(segments []*Segment) error {
 		sp.named = true
 	}
 	p.kept = append(p.kept, recycled...)
-	p.busy.kick() // it opens the next spare
+	p.busy.kick() // the filler opens the next spare
 	return nil
 }
 
-// of returns the spare that seg is to become, beside so many others; nil
-// if there are enough, if the log is too idle to want one, or if bytes of seg may still be
-// on their way to a client. A socket that was given bytes of a file by reference holds
-// pages of the page cache, and sends what is in them then: it may do so long after the
-// call has returned, and after the process has ended. The pages of a file that was
-// removed stay as they are.
+// of returns the spare that seg becomes, given that others more become spares too. It returns nil
+// if there are enough, if the log is too idle to need one, or if bytes of seg may still be on
+// their way to a client. A socket that was given bytes of a file by reference holds pages of the
+// page cache, and sends their content at that time: perhaps long after the call has returned, or
+// after the process has ended. The pages of a removed file do not change.
 func (p *spares) of(seg *Segment, others int) *spare {
 	if !seg.begun || seg.sent.Load() {
 		return nil

@@ -16,42 +16,40 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Options of a log. All but the owner are the same for all logs of a node.
+// Options configures a log. All but the owner are the same for all logs of a node.
 type Options struct {
-	// Owner is whose log it is. The zero value is for tools, see Owner.
+	// Owner is the owner of the log. The zero value is for tools, see segment.Owner.
 	Owner segment.Owner
 
-	// Watermark is the path of the durable watermark, see WatermarkFile. Outside the
-	// directory of the log it notices that an older copy of the whole directory
-	// was brought back. Empty: the file "watermark" in the directory.
+	// Watermark is the path of the durable watermark, see WatermarkFile. Outside the directory of
+	// the log it detects that an older copy of the whole directory was restored. If empty, it is the
+	// file "watermark" in the directory.
 	Watermark string
 
-	// SegmentBytes is the position at which a segment is full; 0 means 64 MiB.
-	// Only its footer, and an entry larger than that, lie beyond.
+	// SegmentBytes is the position at which a segment is full; 0 means 64 MiB. Only the footer, and
+	// a single larger entry, extend beyond it.
 	SegmentBytes int64
 
-	// WatermarkBytes may become durable before the watermark is written, see
+	// WatermarkBytes is how many bytes may become durable before the watermark is written, see
 	// WatermarkFile; 0 means 8 MiB.
 	WatermarkBytes int64
 
-	// LeastStored is what a batch must have, on average, to be handed out as bytes of a file;
-	// 0 means 32 KiB.
+	// LeastStored is the average batch size in bytes from which on batches are handed out as ranges
+	// of a file; 0 means 32 KiB.
 	LeastStored int
 
-	// SyncDelay is slept after each fdatasync, to see how the system behaves
-	// on a slow disk.
+	// SyncDelay is added to each fdatasync, to test the system with a slow disk.
 	SyncDelay time.Duration
 
-	// Manual starts no goroutine: the owner calls Prepare. Otherwise a
-	// goroutine of the Store does, whenever there is something to prepare.
+	// Manual prevents the Store from starting a goroutine: the caller must call Prepare. Otherwise a
+	// goroutine calls it when there is something to prepare.
 	Manual bool
 
-	// Rand gives the salts of segments; nil means crypto/rand. It must not
-	// give again after a restart what it gave before: frames of a recycled
-	// file differ in nothing else.
+	// Rand is the source of the salts of segments; nil means crypto/rand. It must not repeat its
+	// output after a restart: frames of a recycled file differ in nothing else.
 	Rand io.Reader
 
-	// Logger gets what recovery found and repaired; nil means slog.Default.
+	// Logger receives what recovery found and repaired; nil means slog.Default.
 	Logger *slog.Logger
 }
 
@@ -83,18 +81,18 @@ var _ segment.Log = (*Store)(nil)
 //	<ordinal>-<first index>.seg    segments; the highest ordinal is the active one
 //	<index>.snap                   snapshots: the state after the entry index
 //	<ordinal>-<first index>.keys   the key summary of a segment, if there is one
-//	<number>.spare                 zero-filled or recycled files: segments to be
-//	<ordinal>-<first index>.begin  the segment that the log begins with, see beginMark
+//	<number>.spare                 zero-filled or recycled files that become segments
+//	<ordinal>-<first index>.begin  the segment that the log begins with, see BeginMark
 //	<ordinal>-<first index>.reset  a segment that is about to replace all others, see Reset
 //	<index>.snap.tmp               a snapshot being written, or that of a Reset under way
-//	<ordinal>-<first index>.repair   a segment made anew that is about to replace a damaged one, see Repairer
-//	watermark                        how far the log certainly went, see Options.Watermark
+//	<ordinal>-<first index>.repair   a rewritten segment that is about to replace a damaged one, see repair.Repairer
+//	watermark                        a position up to which the log was durable, see Options.Watermark
 //	*.bad                          damaged files that were replaced; nothing reads them
 //
 // All numbers have 20 decimal digits. The first index alone would not name a
 // segment: after a torn tail, and when an entry truncates the first of a
 // segment, two segments begin with the same index. The ordinal rises with
-// each segment begun, so it says which of them counts.
+// each segment begun, so the higher one is valid.
 type Store struct {
 	*Dir
 	*failure
@@ -113,8 +111,8 @@ type Store struct {
 	readOnly  bool // Close writes nothing
 }
 
-// Create makes a new log in dir, durable when it returns. It refuses with
-// fs.ErrExist if there is one. What an interrupted Create left is removed.
+// Create creates a new log in dir, which is durable on return. The error is fs.ErrExist if there
+// is one. Files of an interrupted Create are removed.
 func Create(disk vfs.FS, dir string, o Options, b segment.Bootstrap) (*Store, error) {
 	s := newStore(disk, dir, o)
 	if err := s.create(b); err != nil {
@@ -192,8 +190,8 @@ func (s *Store) create(b segment.Bootstrap) error {
 	return s.watermark.Write(s.durable)
 }
 
-// Close notes that everything is durable, makes it so, and closes the files.
-// Cursors may outlive it; their next read fails.
+// Close writes a sync mark, makes everything durable, and closes the files. Cursors may still be
+// in use; their next read fails.
 func (s *Store) Close() error {
 	s.filler.stop()
 	err := s.failed()
@@ -209,13 +207,13 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.spares.close(), s.release(s.active), s.closeHandles())
 }
 
-// failure is the first failed write or sync of a log: nothing works after it.
+// failure is the first failed write or sync of a log, after which every call fails.
 type failure struct {
 	path   string // of the log
 	reason atomic.Pointer[error]
 }
 
-// fail keeps the first reason and returns it.
+// fail records the reason, unless there is one, and returns the recorded one.
 func (f *failure) fail(err error) error {
 	err = fmt.Errorf("log in %s stopped: %w", f.path, err)
 	f.reason.CompareAndSwap(nil, &err)

@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// headBytes are read of a frame to find its batches.
+	// headBytes is how many bytes of a frame are read to find its batches.
 	headBytes = 4 << 10
-	// leastStored is the default of Options.LeastStored: what a batch must have, on average, to be worth a system call of its
-	// own. Smaller ones are read many at once.
+	// leastStored is the default of Options.LeastStored: the average batch size in bytes that makes
+	// a system call of its own worthwhile. Smaller batches are read many at once.
 	leastStored = 32 << 10
 )
 
-// verified is the part of a segment that has matched its checksums since the log was
-// opened: one range, since segments are read from one end to the other.
+// verified is the part of a segment that has matched its checksums since the log was opened. It
+// is one range, since segments are read from one end to the other.
 type verified struct {
 	mu         sync.Mutex
 	begin, end int64
 }
 
-// add adds a range. One that does not touch the one that is there replaces it if it is
-// longer.
+// add adds a range. A range that does not touch the current one replaces it if it is longer.
 func (v *verified) add(begin, end int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -42,7 +41,7 @@ func (v *verified) clear() {
 	v.mu.Unlock()
 }
 
-// through returns where the verified range ends that has position in it; 0: none has.
+// through returns the end of the verified range if it contains position, and 0 otherwise.
 func (v *verified) through(position int64) int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -61,7 +60,7 @@ func (c *cursor) Verified() bool {
 func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stored, ok bool) {
 	b, stop, ok, err := c.chunk(limit, maxBytes)
 	if err != nil || !ok || b.place != c.index {
-		return run, false // Next returns the error
+		return run, false // Next will return the error
 	}
 	seg := b.segment
 	end := min(b.end, seg.verified.through(b.begin))
@@ -70,7 +69,7 @@ func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stor
 		c.head = make([]byte, headBytes)
 	}
 	for index < stop && position < end {
-		n, _ := b.file.ReadAt(c.head, position) // too little is no header
+		n, _ := b.file.ReadAt(c.head, position) // a short read yields no valid header
 		h, err := format.ParseFrameHeader(c.head[:n], position, b.salt)
 		if err != nil || position+h.Size() > end {
 			break
@@ -93,15 +92,16 @@ func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stor
 	if len(run.Batches) == 0 || c.reader.useSegment(seg) != nil {
 		return run, false
 	}
-	seg.sent.Store(true) // before anything is: it is not recycled any more
+	seg.sent.Store(true) // before any byte is sent, so that the file is not recycled
 	c.index, c.position = index, position
 	run.File, run.Distrust = b.file, seg.verified.clear
 	run.Release = func() { _ = c.reader.release(seg) } // see Close
 	return run, true
 }
 
-// batchesOf finds the batches of the entry at position, whose payload begins with head,
-// that end beyond an offset; none if they have less than least bytes on average.
+// batchesOf returns the places of the batches that end beyond the offset from, of the entry at
+// position whose payload begins with head. ok is false if the batches have less than least bytes
+// on average.
 func batchesOf(head []byte, h *format.FrameHeader, position int64, from record.Offset, least int) (all []segment.StoredBatch, ok bool) {
 	e, err := record.ParseEntryHead(head, int(h.Length))
 	if err != nil || int(h.Length) < least*e.Batches {

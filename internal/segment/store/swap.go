@@ -13,8 +13,8 @@ const (
 	badSuffix    = ".bad"
 )
 
-// FinishSwaps ends what a crash interrupted, and returns what is there then: segments and
-// snapshots only.
+// FinishSwaps completes repairs and a Reset that a crash interrupted, and returns the files as
+// they are then.
 func (f *Files) FinishSwaps() (*Files, error) {
 	d := f.dir
 	if len(f.repairs) > 0 {
@@ -40,9 +40,9 @@ func (f *Files) FinishSwaps() (*Files, error) {
 	return f, nil
 }
 
-// SwapRepairs puts segments that were made anew in the place of damaged ones. A
-// file named .repair is complete and durable. The directory is synced between the
-// steps, so no crash leaves two segments of an ordinal, or none and no .repair:
+// SwapRepairs replaces damaged segments with rewritten ones. A file named .repair is complete and
+// durable. The directory is synced between the steps, so a crash never leaves two segments of an
+// ordinal, or neither a segment nor a .repair file:
 //
 //  1. The .repair names are durable.
 //  2. Segments of their ordinals are kept aside, as .bad.
@@ -70,7 +70,7 @@ func (f *Files) SwapRepairs() error {
 	return f.dir.SyncDir()
 }
 
-// Foresee makes f what it will be when finishSwaps is done.
+// Foresee changes f to the files that FinishSwaps would leave, without changing the disk.
 func (f *Files) Foresee() error {
 	f.Segments = slices.DeleteFunc(f.Segments, func(seg *Segment) bool {
 		return slices.ContainsFunc(f.repairs, func(m *Segment) bool { return m.Ordinal == seg.Ordinal })
@@ -88,10 +88,10 @@ func (f *Files) Foresee() error {
 	return err
 }
 
-// foreseen returns the files as FinishSwaps would leave them, under the names that they have.
+// foreseen returns the files that FinishSwaps would leave, under the names that they have now.
 func (f *Files) foreseen() (*Files, error) {
 	if len(f.resets) > 0 {
-		return nil, errors.New("a snapshot of its leader was about to replace it; start the node, which completes that, and stop it again")
+		return nil, errors.New("a snapshot of the leader was about to replace the log; start the node, which completes the replacement, and stop it again")
 	}
 	return f, f.Foresee()
 }

@@ -8,21 +8,20 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// trimmer takes segments out of the log, from the front.
+// trimmer removes segments from the front of the log.
 type trimmer struct {
 	*loader
 	snapshots *snapshots
 }
 
-// Trim takes whole segments from the front of the log, up to one whose
-// start has a snapshot: without it nobody could begin there. Their files become
-// spares if the log is busy enough to want them soon, and are removed
-// otherwise. A segment with readers leaves the log now and its file with the
-// last of them.
+// Trim removes whole segments from the front of the log, up to one whose start has a snapshot:
+// the log cannot begin without one. Their files become spares if the log is busy enough to need
+// them soon, and are removed otherwise. A segment with readers leaves the log now; its last
+// reader removes the file.
 //
-// One call takes about trimStep segments: the directory is synced twice for
-// them, and the journal that the file system writes for their removal stays
-// small, since the syncs of the writer may have to wait for it.
+// One call removes about trimStep segments. The directory is synced twice for them, and the
+// journal entry that the file system writes for their removal stays small, since the syncs of the
+// writer may have to wait for it.
 func (t *trimmer) Trim(below uint64) (more bool, err error) {
 	t.upkeep.Lock()
 	defer t.upkeep.Unlock()
@@ -33,7 +32,7 @@ func (t *trimmer) Trim(below uint64) (more bool, err error) {
 	if err != nil || drop == 0 {
 		return false, err
 	}
-	// Everyone may ask for the first index, its term and offset at any time.
+	// The first index, its term and its offset must be available in memory at any time.
 	if _, err := t.headerOf(oldest); err != nil {
 		return false, fmt.Errorf("trim below entry %d: %w", below, err)
 	}
@@ -52,7 +51,7 @@ func (t *trimmer) Trim(below uint64) (more bool, err error) {
 
 const trimStep = 16
 
-// beginAt makes it durable that the first n segments do not count any more.
+// beginAt makes it durable that the first n segments are no longer part of the log.
 func (t *trimmer) beginAt(n int) error {
 	t.mu.RLock()
 	first := t.segments[n]
@@ -63,9 +62,9 @@ func (t *trimmer) beginAt(n int) error {
 	return t.SyncDir()
 }
 
-// front returns how many segments may go in one step, the live one that is the
-// oldest after that, and whether more may go. The snapshot of the oldest is
-// read: once the segments before are gone there is no other to begin with.
+// front returns how many segments may be removed in one step, the live segment that is the oldest
+// afterwards, and whether more may be removed. It reads the snapshot of that segment: once the
+// earlier segments are gone, there is no other to begin with.
 func (t *trimmer) front(below uint64) (drop int, oldest *Segment, more bool, err error) {
 	for {
 		drop, more = 0, false

@@ -13,46 +13,47 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// WatermarkFile holds the durable watermark of a log: how far the log certainly went.
+// WatermarkFile holds the durable watermark of a log: a position up to which the log certainly
+// was durable.
 //
-// A log whose newest segment is an older copy of itself, or is not there, looks
-// like a sound log that ends earlier: nothing behind its end shows more. The
-// replica would vote as if it had never seen what it acknowledged. The
-// watermark prevents that. It is written after what it says is durable in the segments,
+// A log whose newest segment is missing, or is an older copy of itself, looks like an undamaged
+// log that ends earlier: nothing behind its end shows that there was more. The replica would vote
+// as if it had never seen entries that it acknowledged. The watermark prevents that. It is
+// written after the segments are durable,
 //
 //   - when the term or the vote has changed, before the write that changed it
-//     is done: no vote leaves before,
+//     returns: no vote is sent earlier,
 //   - when a segment has been begun,
-//   - when the log falls idle or is closed, with the sync mark,
+//   - when the log becomes idle or is closed, with the sync mark,
 //   - and when Options.WatermarkBytes have become durable since.
 //
-// A log that ends before its watermark has lost something. What the watermark
-// does not cover is what became durable since it was written last: less than
-// WatermarkBytes of entries, in the newest segment, without a new term or vote.
+// A log that ends before its watermark has lost something. The watermark does not cover what
+// became durable since it was last written: less than WatermarkBytes of entries in the newest
+// segment, without a new term or vote.
 //
-// The watermark only ever adds a reason for distrust. Without one, or with one
-// that is older than the log, the log counts as it is.
+// The watermark can only show that a log has lost something. Without a watermark, or with one
+// that is older than the log, the log is accepted as it is.
 type WatermarkFile struct {
 	Dir     *Dir
 	Written format.Watermark // newest slot of the file
-	known   bool             // written is in the file, in the slot of its counter
-	damaged atomic.Bool      // the file is damaged, and is to be made anew
-	file    vfs.File         // the writer's own, open while the log is; nil: it is opened by the next write
+	known   bool             // Written is in the file, in the slot of its counter
+	damaged atomic.Bool      // the file is damaged, and must be rewritten
+	file    vfs.File         // used by the writer alone, and open while the log is; if nil, the next write opens it
 }
 
 const (
 	watermarkName = "watermark"
 
-	// defaultWatermarkBytes is small beside a segment, and one sync more for so
-	// many bytes is not felt.
+	// defaultWatermarkBytes is small beside a segment, and large enough that one more sync per so
+	// many bytes costs little.
 	defaultWatermarkBytes = 8 << 20
 )
 
-// NewWatermarkFile returns the watermark of the log in d, not read yet.
+// NewWatermarkFile returns the watermark of the log in d. Read reads it.
 func NewWatermarkFile(d *Dir) *WatermarkFile { return &WatermarkFile{Dir: d} }
 
-// Read reads the file. One that is missing or damaged is no damage of the log:
-// lacks is the reason, and the next write makes the file anew.
+// Read reads the file. A file that is missing or damaged is not damage of the log: lacks is the
+// reason, and the next write rewrites the file.
 func (w *WatermarkFile) Read() (lacks, err error) {
 	b, err := w.Dir.FS.ReadFile(w.Path())
 	if errors.Is(err, fs.ErrNotExist) || vfs.Unreadable(err) {
@@ -72,8 +73,7 @@ func (w *WatermarkFile) Read() (lacks, err error) {
 	return nil, nil
 }
 
-// parse returns the newest slot of the file's content, if it is whole and that
-// of this log.
+// parse returns the newest slot in the file's content if it is whole and belongs to this log.
 func (w *WatermarkFile) parse(b []byte) (written format.Watermark, err error) {
 	written, err = format.ParseWatermark(b)
 	if err == nil && len(b) < format.WatermarkSize {
@@ -91,6 +91,7 @@ func (w *WatermarkFile) parse(b []byte) (written format.Watermark, err error) {
 	return written, nil
 }
 
+// Path returns the path of the file.
 func (w *WatermarkFile) Path() string {
 	if w.Dir.Options.Watermark != "" {
 		return w.Dir.Options.Watermark
@@ -106,13 +107,14 @@ func (w *WatermarkFile) hold() (err error) {
 	return err
 }
 
-// due reports whether the file lacks what must not be missed of now.
+// due reports whether the watermark has to be written: it is not known, now has another segment,
+// term or vote, or Options.WatermarkBytes have become durable since.
 func (w *WatermarkFile) due(now *format.Watermark) bool {
 	return !w.known || w.Written.Ordinal != now.Ordinal || w.Written.Term != now.Term || w.Written.Vote != now.Vote ||
 		now.Position-w.Written.Position >= w.Dir.Options.WatermarkBytes
 }
 
-// Write writes the slot that does not hold the newest.
+// Write writes now to the slot that does not hold the newest watermark.
 func (w *WatermarkFile) Write(now format.Watermark) error {
 	now.Counter, now.Owner = w.Written.Counter, w.Dir.Options.Owner
 	if w.damaged.Swap(false) {
@@ -128,9 +130,8 @@ func (w *WatermarkFile) Write(now format.Watermark) error {
 	} else {
 		err = w.create(&now)
 		if errors.Is(err, syscall.ENOSPC) {
-			// A full disk must not keep a log from voting and trimming that had
-			// no watermark before either.
-			w.Dir.Options.Logger.Warn("no room for the durable watermark; made when there is", "dir", w.Dir.Path, "error", err)
+			// On a full disk, a log that had no watermark before must still be able to vote and trim.
+			w.Dir.Options.Logger.Warn("no room for the durable watermark; it is written when there is", "dir", w.Dir.Path, "error", err)
 			return nil
 		}
 	}
@@ -153,7 +154,7 @@ func (w *WatermarkFile) writeSlot(now *format.Watermark) error {
 	return w.file.Datasync()
 }
 
-// create makes the whole file, so that no later slot needs room.
+// create writes the whole file, so that later slots need no room.
 func (w *WatermarkFile) create(now *format.Watermark) error {
 	b := make([]byte, format.WatermarkSize)
 	copy(b[now.Slot():], now.Encode())
@@ -178,7 +179,7 @@ func (w *WatermarkFile) Close() error {
 	return file.Close()
 }
 
-// LogEnd is where a log was found to end.
+// LogEnd is the place at which a log was found to end.
 type LogEnd struct {
 	Header   *format.Header // of the newest segment
 	Position int64          // behind its last frame
@@ -186,8 +187,7 @@ type LogEnd struct {
 	Last     uint64 // index of the last entry
 }
 
-// Missing says what a log lacks that ends there; "" if nothing is known to be
-// missing.
+// Missing describes what a log that ends at end lacks; "" if nothing is known to be missing.
 func (w *WatermarkFile) Missing(end LogEnd) string {
 	mark, lacks := &w.Written, ""
 	switch h := end.Header; {
@@ -196,7 +196,7 @@ func (w *WatermarkFile) Missing(end LogEnd) string {
 		lacks = "its newest segment is missing"
 	case h.Ordinal == mark.Ordinal && !h.Rebuilt() && h.Salt != mark.Salt:
 		lacks = "its newest segment is another file"
-	// A repaired segment is laid out anew, and complete.
+	// A repaired segment was rewritten, and is complete.
 	case h.Ordinal == mark.Ordinal && !h.Rebuilt() && end.Position < mark.Position:
 		lacks = "its newest segment is an older copy, or damaged there"
 	case end.Hard.Term < mark.Term:
@@ -213,8 +213,8 @@ func (w *WatermarkFile) Missing(end LogEnd) string {
 		mark.Ordinal, mark.Position, mark.Last, mark.Term, mark.Vote)
 }
 
-// DurableIn returns the position in front of which everything in the segment of h
-// was durable, as far as the watermark covers it; 0 if it does not.
+// DurableIn returns the position in front of which everything in the segment of h was durable
+// according to the watermark, or 0 if the watermark is of another segment.
 func (w *WatermarkFile) DurableIn(h *format.Header) int64 {
 	if h == nil || !w.known || h.Ordinal != w.Written.Ordinal || h.Salt != w.Written.Salt {
 		return 0

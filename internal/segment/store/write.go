@@ -12,14 +12,14 @@ type writer struct {
 	reader    *reader
 	names     *names
 	watermark *WatermarkFile
-	writing   bool // Write is under way
+	writing   bool // Write is running
 }
 
-// Write stages everything in ws, writes it with one system call per segment,
-// and syncs once if one of ws asks for it.
+// Write implements segment.Log. It stages everything in ws, writes it with one system call per
+// segment, and syncs once if one of ws asks for it.
 //
-// Hard states between the first and the last of ws are not written: nobody
-// has seen them before Write returns.
+// Hard states between the first and the last of ws are not written: no one has seen them before
+// Write returns.
 func (w *writer) Write(ws []segment.Write) (segment.Result, error) {
 	if err := w.failed(); err != nil {
 		return segment.Result{}, err
@@ -72,9 +72,9 @@ func (w *writer) write(ws []segment.Write, result *segment.Result) error {
 	return nil
 }
 
-// Mark writes a sync mark unless the newest frame is one. It is not synced:
-// it becomes durable with the next write, or when the kernel gets to it. The
-// durable watermark is written of what is durable before it.
+// Mark implements segment.Log. It writes a sync mark unless the newest frame is one. The mark is
+// not synced: it becomes durable with the next write, or when the kernel writes it back. Before
+// the mark, the durable watermark is written, for what is durable then.
 func (w *writer) Mark() error {
 	if err := w.failed(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (w *writer) Mark() error {
 	}
 	size := format.FrameSize(format.HardStateSize)
 	if w.torn || w.marked == w.position || w.mustRoll(size) {
-		return nil // a mark is never worth a segment
+		return nil // a mark does not justify a new segment
 	}
 	w.stageState(format.MarkFrame, w.hard)
 	if err := w.flush(); err != nil {
