@@ -10,63 +10,63 @@ import (
 	"strandline.dev/internal/unknown"
 )
 
-// A node becomes a member only if it is expected: an operator announced its name,
-// or it brings a token that a member made. So a process that restarts under a name
-// of its own each time leaves no members behind.
+// A node becomes a member only if it is expected: an operator announced its name, or it presents
+// a token that a member created. So a process that restarts under a new name each time leaves no
+// members behind.
 
-// JoinRequest asks to be admitted.
+// JoinRequest is the request of a node to join.
 type JoinRequest struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	// Nonce is drawn by the node and kept until it is a member. A request that repeats
-	// it comes from a node that has not received the answer.
+	// Nonce is chosen at random by the node and kept until it is a member. A request that repeats it
+	// comes from a node that has not received the answer.
 	Nonce string `json:"nonce"`
-	// Token lets in a node that was not announced; empty: it has none.
+	// Token admits a node that was not announced; empty: it has none.
 	Token string `json:"token,omitempty"`
-	// Levels are those that the node understands.
+	// Levels are the feature levels that the node supports.
 	Levels Levels  `json:"levels,omitzero"`
 	Labels []Label `json:"labels,omitempty"`
 }
 
-// JoinAnswer is all that a node needs to begin.
+// JoinAnswer is everything that a node needs to start as a member.
 type JoinAnswer struct {
 	ClusterID      string   `json:"cluster_id"`
 	NodeID         uint64   `json:"node_id"`
 	CatalogReplica uint64   `json:"catalog_replica"`
 	CatalogVoters  []uint64 `json:"catalog_voters"`
 	Nodes          []Node   `json:"nodes"`
-	// Fresh: CatalogReplica was given by this answer for the first time.
+	// Fresh is set if this answer assigns CatalogReplica for the first time.
 	Fresh bool `json:"fresh,omitempty"`
 }
 
-// Announced is a name that may join. Times are in unix ms.
+// Announced is a node name that may join. Times are in Unix milliseconds.
 type Announced struct {
 	Name    string          `json:"name"`
 	Expires int64           `json:"expires_ms,omitempty"` // 0: never
 	Unknown unknown.Members `json:"-"`
 }
 
-// Token lets nodes of any name join until it expires. Only its hash is kept, so
-// that a reader of the catalog cannot use it.
+// Token admits nodes of any name until it expires. Only its hash is stored, so that a reader of
+// the catalog cannot use it.
 type Token struct {
 	Hash     string          `json:"hash"`
 	Expires  int64           `json:"expires_ms"`
-	Reusable bool            `json:"reusable,omitempty"` // for more than one node
+	Reusable bool            `json:"reusable,omitempty"` // may be used by more than one node
 	Unknown  unknown.Members `json:"-"`
 }
 
-// MaxExpected bounds the names that are announced, and the tokens.
+// MaxExpected is the maximum number of announced names, and of tokens.
 const MaxExpected = 1000
 
-// HashToken is what is kept of a token. A token is random and as long as a key, so
-// it needs no salt and no slow hash.
+// HashToken returns the stored form of a token. A token is random and as long as a key, so it
+// needs no salt and no slow hash.
 func HashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// Admit decides on a request at a time in unix ms. A node that asks again is given
-// what it was given before, and nothing changes.
+// Admit decides on a request at the time now, in Unix milliseconds. A node that repeats its
+// request gets the previous answer, and nothing changes.
 func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	known, member := s.Named(q.Name)
 	token, brought := s.Tokens[HashToken(q.Token)]
@@ -86,10 +86,11 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	if refusal := CheckLabels(q.Labels); refusal != nil {
 		return Node{}, Change{}, refusal
 	}
-	// With its labels, or a log that must not be there could be put there first, and one that is to be spread
-	// over the nodes would be refused until they come. So each member has them from the first on where the
-	// level allows labels, as it does in a cluster whose nodes all understand it (FirstLevel); and no other
-	// node decides on less than that, since only the newest state can refuse a change (catalog.Changes).
+	// The labels are part of the same change: otherwise a log could be placed on the node against its rule, or a log
+	// that is to be spread over the nodes would be refused until the labels arrive. So each member has its labels
+	// from the first state on if the level allows labels, as it does in a cluster whose nodes all understand it
+	// (FirstLevel). No other node decides on an older state, since only the newest state can refuse a change
+	// (catalog.Changes).
 	added := Node{ID: s.NextNode, Name: q.Name, Address: q.Address, Nonce: q.Nonce, Catalog: s.NextReplica, Labels: q.Labels}
 	if allow(neededLevel(added), s.FeatureLevel()) != nil {
 		added.Labels = nil
@@ -111,11 +112,10 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	return added, change, nil
 }
 
-// Introduce enters a node in the catalog that is not there, or under an address or with
-// labels that it had before; labels wait for the level that allows them. With the first node
-// all else begins: peers are announced, rights are enforced if administrator names who may
-// administer, and the feature level is that one, or as high as this needs. The change is
-// empty if nothing differs, or the node was removed.
+// Introduce adds a node to the catalog, or updates its address and labels; labels wait for the
+// feature level that permits them. The first node also initializes the cluster: its peers are
+// announced, rights are enforced if administrator is not empty, and the feature level is level,
+// or higher if that is needed. The change is empty if nothing differs or the node was removed.
 func Introduce(s *State, me Node, peers []string, level int, administrator string) (c Change, refusal *record.Refusal) {
 	n, member := s.Nodes[me.ID]
 	if len(s.Nodes) > 0 {
@@ -148,9 +148,9 @@ func Introduce(s *State, me Node, peers []string, level int, administrator strin
 	return c, nil
 }
 
-// WithNewLabels are the labels of a node that was started a short while ago with others than it
-// had: those that it had, and what is new. One that was started by mistake without a label, or
-// with another value, is restarted meanwhile, and no replica has moved.
+// WithNewLabels returns the labels of a node that was started a short while ago with other labels
+// than before: the previous ones, and new keys. An operator who started it by mistake without a
+// label, or with another value, can restart it before any replica moves.
 func WithNewLabels(before, given []Label) []Label {
 	if !slices.ContainsFunc(before, func(l Label) bool { return !slices.Contains(given, l) }) {
 		return given
@@ -164,7 +164,7 @@ func WithNewLabels(before, given []Label) []Label {
 	return labels
 }
 
-// Announce lets a node of a name join; the change forgets what has expired.
+// Announce permits a node of the given name to join. The change removes what has expired.
 func Announce(s *State, a Announced, now int64) (Change, *record.Refusal) {
 	known, member := s.Named(a.Name)
 	switch {
@@ -175,13 +175,13 @@ func Announce(s *State, a Announced, now int64) (Change, *record.Refusal) {
 	}
 	change := forgetExpired(s, now)
 	if len(s.Announced)-len(change.Withdraw) >= MaxExpected {
-		return Change{}, record.Refuse(record.TooLarge, "%d nodes are announced and have not come, which is the limit", len(s.Announced))
+		return Change{}, record.Refuse(record.TooLarge, "%d announced nodes have not joined, which is the limit", len(s.Announced))
 	}
 	change.Announce = []Announced{a}
 	return change, nil
 }
 
-// AddToken keeps a new token; the change forgets what has expired.
+// AddToken adds a token. The change removes what has expired.
 func AddToken(s *State, t Token, now int64) (Change, *record.Refusal) {
 	change := forgetExpired(s, now)
 	if len(s.Tokens)-len(change.Revoke) >= MaxExpected {
@@ -209,13 +209,13 @@ func forgetExpired(s *State, now int64) (c Change) {
 
 func expired(at, now int64) bool { return at != 0 && at <= now }
 
-// NameUsed reports whether a node has the name, or had it.
+// NameUsed reports whether a node has or had the name.
 func (s *State) NameUsed(name string) bool {
 	_, member := s.Named(name)
 	return member || s.WasRemoved(name)
 }
 
-// WasRemoved reports whether a node of that name was removed; names are not used again.
+// WasRemoved reports whether a node of that name was removed. Names are not reused.
 func (s *State) WasRemoved(name string) bool {
 	for _, gone := range s.Gone {
 		if gone == name {
@@ -225,7 +225,7 @@ func (s *State) WasRemoved(name string) bool {
 	return false
 }
 
-// NameTaken refuses a second node of the same name.
+// NameTaken returns the refusal of a second node of the same name.
 func NameTaken(by Node) *record.Refusal {
 	return record.Refuse(record.Precondition,
 		"there is a node %q already, at %s. If its data is lost: start the new one with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",

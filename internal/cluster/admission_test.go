@@ -81,7 +81,7 @@ func TestANodeIsAdmittedWithItsLabels(t *testing.T) {
 
 	q.Name, q.Labels = "e", []Label{"dc"}
 	_, _, refusal = Admit(s, q, 0)
-	require.ErrorContains(t, refusal, "is no label")
+	require.ErrorContains(t, refusal, "is not a label")
 }
 
 func TestATokenForOneNodeAdmitsOne(t *testing.T) {

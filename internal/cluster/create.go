@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// MaxLogs bounds the logs of a cluster: each costs files, two goroutines and a
-	// place in the catalog.
+	// MaxLogs is the maximum number of logs in a cluster: each takes files, two goroutines and an
+	// entry in the catalog.
 	MaxLogs = 10_000
-	// MaxReplicas is more than anybody needs: each makes an append a little slower,
-	// and five survive the loss of any two.
+	// MaxReplicas is the maximum number of replicas of a log that vote. Each one makes an append a
+	// little slower, and five survive the loss of any two.
 	MaxReplicas = 7
 )
 
@@ -23,12 +23,11 @@ type NewLog struct {
 	Created int64  // unix ms
 	Request string // see Log.Request
 	Creator string // see Log.Creator
-	// Nodes are to hold the log, and the first to lead it; nil: they are chosen.
+	// Nodes are the nodes that will hold the log. The first will lead it. If nil, they are chosen.
 	Nodes []uint64
 }
 
-// CreateLog plans a log that the catalog does not have yet. Alive reports whether a
-// node can be reached.
+// CreateLog plans a new log. alive reports whether a node can be reached.
 func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.Refusal) {
 	if _, ok := s.Logs[q.Name]; ok {
 		return Log{}, record.Refuse(record.LogExists, "there is a log %q already", q.Name)
@@ -64,8 +63,8 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 		}
 	}
 	if len(nodes) == 0 {
-		// As for the moment between a cluster's formation and its first node.
-		return Log{}, record.Refuse(record.Busy, "the cluster has no node that a log could be put on at the moment")
+		// For example between the formation of a cluster and the addition of its first node.
+		return Log{}, record.Refuse(record.Busy, "no node of the cluster can hold a log at the moment")
 	}
 	for i, node := range nodes {
 		r := Replica{ID: s.NextReplica + uint64(i), Node: node}
@@ -85,15 +84,16 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 	return l, nil
 }
 
-// creatorLevel is the feature level that allows Log.Creator.
+// creatorLevel is the feature level that permits Log.Creator.
 const creatorLevel = 4
 
-// refuseCrowding refuses one more log of a principal that would then have created more than fit into
-// the cluster besides: one may have half of all there can be, and leaves the other half to others.
+// refuseCrowding refuses a new log if its creator would then have created more logs than can
+// still be added to the cluster: one principal may use half of what is there, and leaves the
+// other half to others.
 func refuseCrowding(s *State, creator string) *record.Refusal {
 	left := MaxLogs - len(s.Logs)
 	if len(s.Logs) < left {
-		return nil // nobody has created more than there are
+		return nil // no one has created more logs than there are
 	}
 	own := 0
 	for _, l := range s.Logs {
@@ -108,7 +108,7 @@ func refuseCrowding(s *State, creator string) *record.Refusal {
 		"%s has created %d of the cluster's logs, and there is room for %d more, which is left to others: delete logs, or have an administrator create this one", creator, own, left)
 }
 
-// checkNodes refuses nodes that cannot hold a log together.
+// checkNodes refuses nodes that cannot hold the replicas of one log.
 func checkNodes(s *State, nodes []uint64) *record.Refusal {
 	for i, id := range nodes {
 		switch n, ok := s.Nodes[id]; {
@@ -119,16 +119,16 @@ func checkNodes(s *State, nodes []uint64) *record.Refusal {
 		}
 	}
 	if len(nodes) == 0 || len(nodes) > MaxReplicas {
-		return record.Refuse(record.Invalid, "%d replicas asked for, a log has 1 to %d", len(nodes), MaxReplicas)
+		return record.Refuse(record.Invalid, "%d replicas requested, a log has 1 to %d", len(nodes), MaxReplicas)
 	}
 	return nil
 }
 
-// ReconfigureLog changes the settings of a log. Zero values of MaxBatchBytes and
-// Replicas, nil Settings and a nil Rule leave them as they are; an empty Rule takes the log's
-// own away. The durability and the topic of a log cannot change. id is that of the log that the caller means; 0: any. The
-// revision is that of the configuration which the caller has changed; 0: whichever there
-// is. A request that has been carried out and is sent again changes nothing.
+// ReconfigureLog changes the settings of a log. A zero MaxBatchBytes or Replicas, nil Settings
+// and a nil Rule leave these settings unchanged; an empty Rule removes the log's own rule. The
+// durability and the topic of a log cannot change. id is the id of the log that the caller means;
+// 0: any. to.Revision is the revision of the configuration that the caller has changed; 0: any. A
+// request that is repeated after it took effect changes nothing.
 func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *record.Refusal) {
 	l, refusal := s.Find(name, id)
 	if refusal != nil {
@@ -144,7 +144,7 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 			to.MaxBatchBytes = l.Config.MaxBatchBytes
 		}
 	}
-	// What the log wants without having been configured is no order to keep it so.
+	// The default number of replicas is not made explicit.
 	if to.Replicas == 0 || to.Replicas == WantedReplicas(s, &l) {
 		to.Replicas = l.Config.Replicas
 	}
@@ -166,7 +166,7 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 	}
 	asked := to.Replicas != l.Config.Replicas
 	l.Config = to
-	// Else a rule that is not met any more would be in the way of all other changes.
+	// Otherwise a rule that is no longer met would prevent all other changes.
 	if asked || !reflect.DeepEqual(was, s.RuleOf(&l)) {
 		if refusal := refuseRule(s, &l); refusal != nil {
 			return Change{}, refusal
@@ -175,8 +175,8 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 	return Change{Put: []Log{l}}, nil
 }
 
-// DeleteLog removes a log that is no part of a topic with others. id is as for
-// Reconfigure.
+// DeleteLog removes a log that is not part of a topic with several partitions. id is as for
+// ReconfigureLog.
 func DeleteLog(s *State, name string, id uint64) (Change, *record.Refusal) {
 	if _, refusal := s.Find(name, id); refusal != nil {
 		return Change{}, refusal
@@ -187,7 +187,7 @@ func DeleteLog(s *State, name string, id uint64) (Change, *record.Refusal) {
 	return Change{Delete: []string{name}}, nil
 }
 
-// Find returns the log of a name. id is that by which the caller knows it; 0: any.
+// Find returns the log with the given name. id is the id by which the caller knows it; 0: any.
 func (s *State) Find(name string, id uint64) (Log, *record.Refusal) {
 	l, ok := s.Logs[name]
 	if !ok {
@@ -196,14 +196,14 @@ func (s *State) Find(name string, id uint64) (Log, *record.Refusal) {
 	return l, Identify(name, id, l.ID)
 }
 
-// Identify refuses a log that has the name that a caller asks for, but is not the
-// log with the id by which the caller knows it; wanted 0: any.
+// Identify refuses a request if the log of that name, whose id is id, is not the log with the id
+// wanted that the caller knows; wanted 0: any.
 func Identify(name string, wanted, id uint64) *record.Refusal {
 	switch {
 	case wanted == 0 || wanted == id:
 		return nil
 	case wanted > id:
-		// Ids rise, so this node does not know the caller's log yet.
+		// Ids increase, so this node does not know the caller's log yet.
 		return record.Refuse(record.NotLeader, "this node does not know a log %q with id %d yet", name, wanted)
 	}
 	r := record.Refuse(record.LogReplaced,

@@ -1,7 +1,6 @@
-// Package cluster decides who the members of a cluster are, which replicas a log
-// is to have and where, and what is due: pure functions of the catalog's state.
-// It does no I/O, reads no clock and starts no goroutine. The catalog keeps its
-// values, the leader of a log brings Raft's configuration to what they say, and
-// nodes host the replicas that are placed on them. The simulator runs the same
-// rules.
+// Package cluster decides the membership of a cluster, the placement of replicas, and which
+// changes are due, as pure functions of the catalog's state. It does no I/O, reads no clock and
+// starts no goroutine. The catalog stores the values, the leader of a log adapts Raft's
+// configuration to them, and nodes host the replicas that are placed on them. The simulator uses
+// the same functions.
 package cluster

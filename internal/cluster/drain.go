@@ -8,8 +8,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Drain marks a node as one that is to lead nothing, or undoes that. The change is empty if
-// it is so already.
+// Drain marks a node as drained, so that it leads nothing, or removes the mark if undo is set.
+// The change is empty if that is the case already.
 func Drain(s *State, name string, undo bool) (Change, *record.Refusal) {
 	n, member := s.Named(name)
 	if !member {
@@ -22,8 +22,9 @@ func Drain(s *State, name string, undo bool) (Change, *record.Refusal) {
 	return Change{Node: []Node{n}}, nil
 }
 
-// Heirs are those of the voters of a log that a node which is drained lets lead, the best
-// first: none on such a node, and at home rather than elsewhere. They differ from log to log.
+// Heirs returns the voters of a log to which a drained node may hand over the leadership, the
+// best first: none on a drained node, and those at home before others. The order differs from log
+// to log.
 func Heirs(s *State, l *Log, voters []uint64) (heirs []uint64) {
 	for _, voter := range voters {
 		if n := s.Nodes[l.NodeOf(voter)]; n.ID != 0 && !n.Drained && !n.Leaving {
@@ -40,23 +41,25 @@ func Heirs(s *State, l *Log, voters []uint64) (heirs []uint64) {
 	return heirs
 }
 
-// LogVoters are those of a log at the moment, for Waits.
+// LogVoters is the current voters of a log, for Waits.
 type LogVoters struct {
 	Log    string
-	Leader uint64   // node; 0: none is known
+	Leader uint64   // node; 0: not known
 	Voters []uint64 // nodes
-	// Outgoing are the nodes of the voters of before, while a majority of these is needed too.
+	// Outgoing are the nodes of the outgoing voters, while a joint configuration needs a majority of
+	// these, too.
 	Outgoing []uint64
-	// Current are those of the voters that answer and keep up with the leader.
+	// Current are the nodes of the voters that answer and keep up with the leader.
 	Current []uint64
 }
 
-// MaxWaits bounds the reasons that Waits returns: they are shown to people, and are a part of an answer
-// that has to fit into a message.
+// MaxWaits bounds the reasons that Waits returns, since they are shown to operators and are part
+// of an answer that must fit into a message.
 const MaxWaits = 1000
 
-// Waits are the reasons for which a node must not be stopped yet: what it leads, and logs of
-// which no majority would be left, up to MaxWaits of them. Empty: it may be.
+// Waits returns the reasons why a node must not be stopped yet, at most MaxWaits of them: the
+// logs that it leads, and the logs that would be left without a majority. It returns none if the
+// node may be stopped.
 func Waits(node uint64, logs []LogVoters) (why []string) {
 	for _, l := range logs {
 		if len(why) >= MaxWaits {

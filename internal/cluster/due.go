@@ -4,33 +4,33 @@ import (
 	"fmt"
 )
 
-// View is what the node that decides sees of the others.
+// View is what the deciding node knows about the reachability of nodes.
 type View struct {
 	// Alive reports whether a node can be reached.
 	Alive func(node uint64) bool
-	// Lost reports whether a node could not be reached for so long that it counts
-	// as gone for good.
+	// Lost reports whether a node has been unreachable for so long that it counts as permanently
+	// gone.
 	Lost func(node uint64) bool
 }
 
-// Kind of an Action.
+// Kind is the kind of an Action.
 type Kind string
 
 const (
-	// GiveVote and TakeVote say which Node votes on the catalog.
+	// GiveVote and TakeVote change whether Node votes on the catalog.
 	GiveVote Kind = "give-vote"
 	TakeVote Kind = "take-vote"
-	// AddReplica puts a log on the node To as well, with a voter, and AddReader with a read
-	// replica; RemoveReplica takes it from Node, MoveReplica takes it from there to To.
+	// AddReplica adds a voter of a log on the node To, AddReader a read replica. RemoveReplica
+	// removes the replica on Node, MoveReplica moves it from Node to To.
 	AddReplica    Kind = "add-replica"
 	AddReader     Kind = "add-read-replica"
 	RemoveReplica Kind = "remove-replica"
 	MoveReplica   Kind = "move-replica"
-	// StopSpreading: replicas are spread evenly.
+	// StopSpreading records that replicas are spread evenly.
 	StopSpreading Kind = "stop-spreading"
 )
 
-// Action is one thing that is due.
+// Action is one change that is due.
 type Action struct {
 	Kind     Kind
 	Log      string
@@ -41,15 +41,14 @@ func (a Action) String() string {
 	return fmt.Sprintf("%s log=%q node=%d to=%d", a.Kind, a.Log, a.Node, a.To)
 }
 
-// Due is what the node that leads the catalog has to decide now. It is empty once
-// the cluster is as it should be, or has to wait for nodes or for what was decided
-// before.
+// Due returns the actions that the leader of the catalog has to take now. There are none if the
+// cluster is as it should be, or has to wait for nodes or for earlier actions.
 func Due(s *State, v View) []Action {
 	return append(votesDue(s, v), replicasDue(s, v)...)
 }
 
-// Enact is the change that carries actions out. There is at most one for each log
-// and each node's vote.
+// Enact returns the change that carries out actions. There is at most one action for each log and
+// for each node's vote.
 func Enact(s *State, actions []Action) (c Change) {
 	next := s.NextReplica
 	for _, a := range actions {

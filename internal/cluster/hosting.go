@@ -5,32 +5,31 @@ import (
 	"slices"
 )
 
-// Step is what a node has to do about a log.
+// Step is what a node has to do next about a log.
 type Step int
 
 const (
-	// Keep: nothing.
+	// Keep does nothing.
 	Keep Step = iota
-	// Drop the replica that runs here, with its files.
+	// Drop stops the replica that runs here and removes its files.
 	Drop
-	// Open the files that were created here. If they are not there, they are lost.
+	// Open opens the files that were created here. If they are not there, they are lost.
 	Open
-	// Make the files of a replica that begins, and open them.
+	// Make creates the files of a new replica and opens them.
 	Make
-	// Replace a replica that was in the memory of an earlier process, see RenewReplicas.
+	// Replace replaces a replica that was in the memory of an earlier process, see RenewReplicas.
 	Replace
-	// Wait until the newest placement is known.
+	// Wait waits until the newest placement is known.
 	Wait
 )
 
-// Due says what a node has to do next about a log of which it runs the replica
-// hosted (0: none), and with which replica.
+// Due returns the next step of a node about a log of which it runs the replica hosted (0: none),
+// and the replica concerned.
 //
-// created reports whether a replica was created on this node and not dropped.
-// Current: this process has seen the newest placement at some time. What a
-// node has acted on is not always what it knows after a crash. A placement that
-// is older than that may name a replica which was dropped here, and to make it
-// again from nothing would give it back its vote, without its memory.
+// created reports whether a replica was created on this node and not dropped. current reports
+// whether this process has seen the newest placement at some time. After a crash, a node may know
+// an older placement than the one that it has acted on. Such a placement may name a replica that
+// was dropped here; to create it again would give it back its vote without its memory.
 func (p *Placement) Due(node, hosted uint64, created func(replica uint64) bool, current bool) (Step, Replica) {
 	r, here := p.On(node)
 	switch {
@@ -46,21 +45,21 @@ func (p *Placement) Due(node, hosted uint64, created func(replica uint64) bool, 
 	return Wait, r
 }
 
-// Hosted is a replica that runs on a node, or whose files it has open.
+// Hosted is a replica that runs on a node or has its files open.
 type Hosted struct{ Log, Replica uint64 }
 
-// HostingAction is one thing that a node has to do about a log.
+// HostingAction is one step that a node has to take about a log.
 type HostingAction struct {
 	Step    Step // Drop, Open, Make or Replace
 	Name    string
-	Log     Log // as the catalog has it; empty for Drop if the log has gone
+	Log     Log // from the catalog; zero for Drop if the log was deleted
 	Replica uint64
 }
 
-// HostingDue is what a node has to do so that it hosts what the catalog places on
-// it. Hosted is what it hosts, by name, without the catalog; created and current are
-// as for Placement.Due. A node drives it whenever the state has changed: it carries
-// out the drops, and asks again for a log that has both left and come.
+// HostingDue returns the steps that a node has to take to host what the catalog places on it.
+// hosted is what it hosts now, by name, without the catalog; created and current are as for
+// Placement.Due. A node calls it whenever the state has changed. It carries out the drops, and
+// calls it again for a log that was both dropped and placed here.
 func HostingDue(s *State, node uint64, hosted map[string]Hosted, created func(log, replica uint64) bool, current bool) (due []HostingAction) {
 	for _, name := range slices.Sorted(maps.Keys(hosted)) {
 		h, l := hosted[name], s.Logs[name]

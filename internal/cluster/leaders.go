@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Led is a log that has a leader.
+// Led is a log with a leader.
 type Led struct {
 	Log    uint64
 	Leader uint64 // node
-	// Able are the nodes that could lead it instead.
+	// Able are the other nodes that could lead it.
 	Able []uint64
 }
 
-// Handover is the leadership of a log that goes from one node to another.
+// Handover moves the leadership of a log from one node to another.
 type Handover struct {
 	Log, From, To uint64
 }
 
-// SpreadLeaders returns the handovers after which no node leads two logs more than
-// another one that could take one of its logs, directly or by way of further
-// handovers. It returns none if that is so already. The result depends on nothing
-// else, and a handover that is carried out is never undone by the next call.
+// SpreadLeaders returns the handovers after which no node leads two logs more than another node
+// that could take one of its logs, directly or through further handovers. It returns none if that
+// is the case already. The result depends on nothing else, and the next call never undoes a
+// handover that was carried out.
 func SpreadLeaders(logs []Led) []Handover {
 	s := newSpread(logs)
 	for s.step() {
@@ -30,13 +30,13 @@ func SpreadLeaders(logs []Led) []Handover {
 	return s.handovers(logs)
 }
 
-// spread is a distribution of leaders on its way to an even one.
+// spread is a distribution of leaders that is being made even.
 type spread struct {
 	leads  map[uint64]int    // by node: how many logs it leads
 	leader map[uint64]uint64 // by log
 	able   map[uint64][]uint64
-	// moves are the logs that the first node could hand over to the second. One
-	// that the first does not lead any more has no meaning.
+	// moves are the logs that the first node could hand over to the second. A log that the first no
+	// longer leads is ignored.
 	moves map[[2]uint64][]uint64
 	nodes []uint64 // sorted, so that the result is the same on every node
 }
@@ -48,7 +48,7 @@ func newSpread(logs []Led) *spread {
 	for _, l := range slices.SortedFunc(slices.Values(logs), func(a, b Led) int { return cmp.Compare(a.Log, b.Log) }) {
 		s.leads[l.Leader]++
 		for _, node := range l.Able {
-			s.leads[node] += 0 // it counts, though it leads nothing
+			s.leads[node] += 0 // a node that leads nothing counts, too
 		}
 		s.able[l.Log] = append(slices.Clone(l.Able), l.Leader)
 		s.lead(l.Log, l.Leader)
@@ -68,15 +68,15 @@ func (s *spread) lead(log, node uint64) {
 	}
 }
 
-// step makes the distribution more even by one log, along the shortest way from
-// a node that leads many to one that leads at least two fewer. It reports false if
-// there is none: then no other distribution is more even.
+// step makes the distribution more even by one log, along the shortest path from a node that
+// leads many logs to one that leads at least two fewer. It returns false if there is none: then
+// no other distribution is more even.
 func (s *spread) step() bool {
 	from := slices.Clone(s.nodes)
 	slices.SortStableFunc(from, func(a, b uint64) int { return cmp.Compare(s.leads[b], s.leads[a]) })
 	for _, node := range from {
 		if way := s.way(node); way != nil {
-			for i := len(way) - 1; i > 0; i-- { // from the end: each node gives before it takes
+			for i := len(way) - 1; i > 0; i-- { // from the end: each node gives a log away before it takes one
 				log, _ := s.movable(way[i-1], way[i])
 				s.lead(log, way[i])
 			}
@@ -88,8 +88,8 @@ func (s *spread) step() bool {
 	return false
 }
 
-// way is the shortest way, by handovers, from a node to one that leads at least two
-// logs fewer; nil if there is none.
+// way returns the shortest path of handovers from a node to one that leads at least two logs
+// fewer, or nil if there is none.
 func (s *spread) way(from uint64) []uint64 {
 	came := map[uint64]uint64{from: from}
 	for queue := []uint64{from}; len(queue) > 0; queue = queue[1:] {
@@ -116,7 +116,7 @@ func (s *spread) way(from uint64) []uint64 {
 	return nil
 }
 
-// movable is a log that one node leads and another could.
+// movable returns a log that the node from leads and the node to could lead.
 func (s *spread) movable(from, to uint64) (log uint64, can bool) {
 	pair := [2]uint64{from, to}
 	logs := s.moves[pair]
@@ -130,7 +130,7 @@ func (s *spread) movable(from, to uint64) (log uint64, can bool) {
 	return logs[0], true
 }
 
-// handovers are what differs from how the logs were led.
+// handovers returns the changes from the original leaders of logs.
 func (s *spread) handovers(logs []Led) (all []Handover) {
 	for _, l := range logs {
 		if now := s.leader[l.Log]; now != l.Leader {

@@ -15,42 +15,43 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// A cluster has a feature level, which its catalog holds. What nodes of an older release
-// would not understand is written only at the level that allows it. A release understands
-// the level of the one before and its own, so that nodes of both work together and each
-// can go back, until an operator raises the level.
+// A cluster has a feature level, which is stored in its catalog. Data that nodes of an older
+// release would not understand is written only at the level that permits it. A release supports
+// its own level and that of the previous release, so that nodes of both work together and each
+// can be downgraded, until an operator raises the level.
 
-// Levels are the feature levels that a node understands: both, and those between. The
-// zero value is that of a node of before there were levels, which understands the first.
+// Levels is the range of feature levels that a node supports, both inclusive. The zero value is
+// that of a release without levels, which supports the first.
 type Levels struct {
 	Min int `json:"min"`
 	Max int `json:"max"`
 }
 
-// firstLevel is what was written before there were levels.
+// firstLevel is the level of everything written before levels were introduced.
 const firstLevel = 1
 
-// Understood are the levels of this release:
+// Understood is the range of levels that this release supports:
 //
-//	1  everything before there were levels
+//	1  everything before levels were introduced
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
 //	3  digests of logs, and their stretch
-//	4  the secret of access.List, who has created a log, and who has set a hold
+//	4  the secret of access.List, the creators of logs, and the principals of holds
 //
-// What only a higher level allows is marked in Change, Node, Log and Config with the tag since; for
+// Fields of Change, Node, Log and Config that only a higher level permits have the tag since; for
 // commands of logs see AllowCommand.
 var Understood = Levels{Min: firstLevel, Max: access.SecretLevel}
 
-// DigestLevel allows entries that begin a digest or have contents for it, and snapshots with digests.
+// DigestLevel permits entries that begin a digest or have contents for it, and snapshots with
+// digests.
 const DigestLevel = 3
 
-// PrincipalLevel allows the principal of a hold, in its command and in snapshots.
+// PrincipalLevel permits the principal of a hold, in its command and in snapshots.
 const PrincipalLevel = 4
 
-// FeatureLevel is that of the cluster.
+// FeatureLevel returns the feature level of the cluster.
 func (s *State) FeatureLevel() int { return max(s.Level, firstLevel) }
 
-// Known are the levels with the zero value spelled out.
+// Known returns the levels with explicit values in place of zeros.
 func (l Levels) Known() Levels { return Levels{max(l.Min, firstLevel), max(l.Max, firstLevel)} }
 
 func (l Levels) String() string {
@@ -60,8 +61,7 @@ func (l Levels) String() string {
 	return fmt.Sprintf("%d to %d", l.Min, l.Max)
 }
 
-// RefuseLevels refuses that a node takes part in a cluster of a level that it does not
-// understand.
+// RefuseLevels returns a refusal if a node does not support the level of the cluster.
 func RefuseLevels(node string, l Levels, level int) *record.Refusal {
 	switch l = l.Known(); {
 	case l.Max < level:
@@ -75,9 +75,9 @@ func RefuseLevels(node string, l Levels, level int) *record.Refusal {
 	return nil
 }
 
-// Finalize raises the cluster to the highest level that any of its nodes understands.
-// announced are the levels of the nodes that answered, by id. The change is empty if the
-// cluster is at that level already.
+// Finalize raises the cluster to the highest level that any of its nodes supports. announced has
+// the levels of the nodes that answered, by id. The change is empty if the cluster is at that
+// level already. It is refused if a node does not answer or does not support that level.
 func Finalize(s *State, announced map[uint64]Levels) (level int, c Change, refusal *record.Refusal) {
 	level = s.FeatureLevel()
 	for _, n := range s.Members() {
@@ -104,19 +104,18 @@ func Finalize(s *State, announced map[uint64]Levels) (level int, c Change, refus
 	return level, Change{Level: level}, nil
 }
 
-// FirstLevel is the level at which a cluster begins: the highest that all nodes
-// understand that are to form it.
+// FirstLevel returns the level of a new cluster: the highest that all of its nodes support.
 func FirstLevel(all []Levels) int {
 	return slices.MinFunc(all, func(a, b Levels) int { return cmp.Compare(a.Known().Max, b.Known().Max) }).Known().Max
 }
 
-// Allow refuses a change that nodes might not understand at the level of the cluster, which
-// the change itself may raise.
+// Allow refuses a change that nodes might not understand at the level of the cluster, which the
+// change itself may raise.
 func Allow(s *State, c Change) *record.Refusal {
 	return allow(c.needs(), max(s.FeatureLevel(), c.Level))
 }
 
-// AllowCommand refuses a command of a log that replicas might not understand at a level:
+// AllowCommand refuses a command of a log that replicas might not understand at the given level:
 // they would stop.
 func AllowCommand(level int, kind record.CommandKind) *record.Refusal {
 	if kind <= record.ForgetSession {
@@ -133,7 +132,7 @@ func allow(needed, level int) *record.Refusal {
 		"this needs feature level %d, and the cluster is at %d: upgrade all nodes, then run `strandline cluster finalize`", needed, level)
 }
 
-// needs is the level that allows everything in the change.
+// needs returns the level that permits everything in the change.
 func (c *Change) needs() int {
 	needed := neededLevel(*c)
 	if c.Access != nil {
@@ -154,7 +153,7 @@ func (c *Change) needs() int {
 	return needed
 }
 
-// neededLevel is the highest tag since of the fields that are set.
+// neededLevel returns the highest since tag of the fields that are set.
 func neededLevel(of any) int {
 	needed := firstLevel
 	for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
@@ -165,12 +164,12 @@ func neededLevel(of any) int {
 	return needed
 }
 
-// CheckpointFormat is the version of how a checkpoint is encoded. It is raised when the
-// state could be misunderstood by who only skips what it does not know.
+// CheckpointFormat is the version of the encoding of a checkpoint. It is raised when a reader
+// that skips unknown members could misunderstand the state.
 const CheckpointFormat = 1
 
-// ErrNewer is wrapped by the errors of what only a newer version understands. They are
-// permanent: the node must not continue with a state that lacks something.
+// ErrNewer is wrapped by errors about data that only a newer version understands. They are
+// permanent: the node must not continue with an incomplete state.
 var ErrNewer = errors.New("a newer version of Strandline wrote it; install that version on this node")
 
 // DecodeChange decodes a record of the catalog.
@@ -182,18 +181,19 @@ func DecodeChange(data []byte) (c Change, err error) {
 		return Change{}, err
 	}
 	if header.Format > CheckpointFormat {
-		return Change{}, fmt.Errorf("checkpoint of format %d, this version understands %d: %w", header.Format, CheckpointFormat, ErrNewer)
+		return Change{}, fmt.Errorf("checkpoint of format %d, this version supports %d: %w", header.Format, CheckpointFormat, ErrNewer)
 	}
 	err = json.Unmarshal(data, &c)
 	return c, err
 }
 
-// MaxCheckpointBytes bounds the state as a checkpoint has it, which is one record. The
-// MiB that a record has besides is for what is never refused: where replicas are, and members.
+// MaxCheckpointBytes bounds the encoded state in a checkpoint, which is one record. The remaining
+// MiB of a record is for changes that are never refused: placements and members.
 const MaxCheckpointBytes = record.MaxRecordBytes - 1<<20
 
-// Fit refuses a change that somebody asks for and that would make the state larger than
-// most, MaxCheckpointBytes. Bytes is how large it becomes. It encodes the state once or twice.
+// Fit refuses a change requested by a user that would make the state larger than most, which is
+// MaxCheckpointBytes outside of tests. bytes is the resulting size. Fit encodes the state once or
+// twice.
 func Fit(s *State, c Change, most int) (bytes int, err error) {
 	after := s.Clone()
 	if err := after.Fold(c); err != nil {
@@ -211,12 +211,12 @@ func (s *State) size() int {
 	whole := s.Checkpoint("")
 	value, err := json.Marshal(whole)
 	if err != nil {
-		return math.MaxInt // it could not be written
+		return math.MaxInt // it cannot be encoded
 	}
 	return len(value)
 }
 
-// asksForRoom reports whether the change has what users decide how much there is of.
+// asksForRoom reports whether the change adds data whose amount users decide.
 func (s *State) asksForRoom(c Change) bool {
 	return len(c.Announce)+len(c.Tokens)+len(c.Rules) > 0 || !c.Access.Empty() ||
 		slices.ContainsFunc(c.Put, func(l Log) bool {
@@ -225,7 +225,7 @@ func (s *State) asksForRoom(c Change) bool {
 		})
 }
 
-// Checkpoint is the change that replaces all before it.
+// Checkpoint returns the change that replaces all changes before it.
 func (s *State) Checkpoint(id string) Change {
 	whole := s.Clone()
 	return Change{ID: id, CheckpointFormat: CheckpointFormat, Checkpoint: &whole}

@@ -189,7 +189,7 @@ func TestAChangeOfANewerVersionIsNotGuessedAt(t *testing.T) {
 
 	change, err = DecodeChange([]byte(`{"change":"x","access":{"enforce":true,"deny":["user/a"]}}`))
 	require.NoError(t, err)
-	require.ErrorContains(t, s.Fold(change), "deny: no such kind of change is known")
+	require.ErrorContains(t, s.Fold(change), "deny: unknown kind of change")
 
 	_, err = DecodeChange([]byte(`{"change":"x","checkpoint_format":2,"checkpoint":{"logs":[]}}`))
 	require.ErrorIs(t, err, ErrNewer)

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// loadTolerated is by how much more than its share, in percent, a node may lead before
-	// logs are swapped, and loadWorth how many bytes a second that has to be at least: a swap
-	// holds up the appends of two logs.
+	// loadTolerated is how far the load of a node may exceed its share, in percent, before logs are
+	// swapped, and loadWorth the minimum excess in bytes per second: a swap delays the appends of
+	// two logs.
 	loadTolerated = 20
 	loadWorth     = 256 << 10
-	// swapsAtOnce bounds the swaps of one plan: what they change is seen before the next.
+	// swapsAtOnce bounds the swaps of one plan, so that their effect is seen before the next.
 	swapsAtOnce = 4
-	// swapMillis is for how long a log that was swapped stays.
+	// swapMillis is for how long, in milliseconds, a swapped log is not moved again.
 	swapMillis = 60_000
-	// swapChoices are how many logs of a node are looked at, the heaviest and the lightest.
+	// swapChoices is how many logs of a node are considered, the heaviest and the lightest.
 	swapChoices = 32
 )
 
-// SwapLeaders returns handovers after which the nodes that lead logs take more equal loads, in
-// bytes a second by log, than before: of two logs in exchange, or of one from a node that leads
-// more logs. So the numbers of logs stay as even as they are. It returns none where no node
-// has much more than its share, or no exchange helps. A log that is fixed is not moved.
+// SwapLeaders returns handovers that make the loads of the leading nodes more equal. load is in
+// bytes per second, by log. Two logs are exchanged, or one moves away from a node that leads more
+// logs, so the numbers of logs stay as even as they are. It returns none if no node has much more
+// than its share, or no exchange helps. Logs for which fixed holds are not moved.
 func SwapLeaders(logs []Led, load map[uint64]int64, fixed func(log uint64) bool) (plan []Handover) {
 	w := newSwapper(logs, load, fixed)
 	for len(plan) < 2*swapsAtOnce {
@@ -39,12 +39,12 @@ func SwapLeaders(logs []Led, load map[uint64]int64, fixed func(log uint64) bool)
 	return plan
 }
 
-// swapper is a distribution of leaders on its way to equal loads.
+// swapper is a distribution of leaders whose loads are being made equal.
 type swapper struct {
 	load  map[uint64]int64 // by log
 	nodes map[uint64]int64 // the load of each node
 	count map[uint64]int   // the logs that each node leads
-	led   map[uint64][]Led // by node, the heaviest first; but for those that are fixed
+	led   map[uint64][]Led // by node, the heaviest first; without fixed ones
 	share int64
 }
 
@@ -56,7 +56,7 @@ func newSwapper(logs []Led, load map[uint64]int64, fixed func(log uint64) bool) 
 		w.nodes[l.Leader] += load[l.Log]
 		w.count[l.Leader]++
 		for _, node := range l.Able {
-			w.nodes[node] += 0 // it counts, though it leads nothing
+			w.nodes[node] += 0 // a node that leads nothing counts, too
 		}
 		if !fixed(l.Log) {
 			w.led[l.Leader] = append(w.led[l.Leader], l)
@@ -69,8 +69,8 @@ func newSwapper(logs []Led, load map[uint64]int64, fixed func(log uint64) bool) 
 	return w
 }
 
-// best is the exchange that takes most from the node with the most load, of what that has more
-// than another; nil: none is worth it.
+// best returns the exchange that reduces the gap between the node with the most load and another
+// one most, or nil if none is worthwhile.
 func (w *swapper) best() (best []Handover) {
 	nodes := slices.Sorted(maps.Keys(w.nodes))
 	if len(nodes) == 0 {
@@ -80,11 +80,11 @@ func (w *swapper) best() (best []Handover) {
 	if over := w.nodes[from] - w.share; over < loadWorth || over*100 < w.share*loadTolerated {
 		return nil
 	}
-	least := max(loadWorth/2, w.share/20) // less is not worth an exchange
+	least := max(loadWorth/2, w.share/20) // a smaller gain is not worth an exchange
 	for _, to := range nodes {
 		gap := w.nodes[from] - w.nodes[to]
 		try := func(moved int64, handovers ...Handover) {
-			// What is left of the gap is as large on the other side at the most.
+			// If more than half of the gap moves, the remaining gap is on the other side.
 			if gained := min(moved, gap-moved); gained >= least {
 				best, least = handovers, gained+1
 			}
@@ -108,7 +108,7 @@ func (w *swapper) best() (best []Handover) {
 	return best
 }
 
-// carryOut takes a log away from its node; where it is led then, it stays.
+// carryOut records a handover. The log is not moved again.
 func (w *swapper) carryOut(h Handover) {
 	w.nodes[h.From] -= w.load[h.Log]
 	w.nodes[h.To] += w.load[h.Log]

@@ -7,24 +7,25 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// A memory log lives in the memory of its replicas. A process that begins again has
-// lost its part, so its replica gets a new id and learns from the others. When no
-// majority is left the log is lost. It begins anew, with replicas that know nothing
-// of the old ones. So that no offset and no writer term is given twice, both stay
-// below ceilings that the catalog has reserved, and the log begins anew above them.
+// A memory log is kept in the memory of its replicas. A process that restarts has lost its
+// replica, which gets a new id and copies the log from the others. When no majority is left, the
+// log is lost and restarts with new replicas that know nothing of the old ones. So that no offset
+// and no writer term is used twice, both stay below ceilings that the catalog has reserved, and
+// the log restarts above them.
 
 const (
-	// OffsetBlock is how many offsets a memory log reserves ahead of use: an hour
-	// at a million records a second.
+	// OffsetBlock is how many offsets a memory log reserves ahead: enough for an hour at a million
+	// records per second.
 	OffsetBlock = 1 << 32
-	// TermBlock is how many writer terms it reserves.
+	// TermBlock is how many writer terms a memory log reserves ahead.
 	TermBlock = 1 << 20
 )
 
-// Reserved is what a memory log may use, and what it must not use again.
+// Reserved is the offsets and writer terms that a memory log may use, and those that it must not
+// use again.
 type Reserved struct {
-	// Offsets below Lost, and writer terms up to LostTerm, belong to earlier
-	// replicas of the log, whose records are gone.
+	// Offsets below Lost, and writer terms up to LostTerm, belong to earlier replicas of the log,
+	// whose records are lost.
 	Lost     record.Offset     `json:"lost,omitempty"`
 	LostTerm record.WriterTerm `json:"lost_term,omitempty"`
 	// Offsets stay below Ceiling, and terms at or below TermCeiling.
@@ -39,20 +40,20 @@ func (r *Reserved) Reserve(end record.Offset, term record.WriterTerm) {
 }
 
 const (
-	// offsetMargin covers what is in flight and not in the readable end yet.
+	// offsetMargin covers records in flight, which are not below the readable end yet.
 	offsetMargin = 1 << 28
-	// termMargin does so for writer terms: each has a caller that waits for it.
+	// termMargin does the same for writer terms: each one has a caller that waits for it.
 	termMargin = 1 << 16
 )
 
-// ReserveDue reports whether half of a block below a ceiling is used, so that the
-// leader has to ask the catalog for more (Reserve).
+// ReserveDue reports whether half of a block below a ceiling is used, so that the leader has to
+// reserve more in the catalog.
 func (r *Reserved) ReserveDue(end record.Offset, term record.WriterTerm) bool {
 	return int64(end)+OffsetBlock/2 >= r.Ceiling || term+TermBlock/2 >= r.TermCeiling
 }
 
-// HasOffsets reports whether records may be appended at end. It is false, too, as
-// long as a log that begins anew has not moved on to where it lost its records.
+// HasOffsets reports whether records may be appended at end. It also returns false until a log
+// that restarts has moved its end to Lost.
 func (r *Reserved) HasOffsets(end record.Offset, records int) bool {
 	return end >= r.Lost && int64(end)+offsetMargin+int64(records) <= r.Ceiling
 }
@@ -60,13 +61,13 @@ func (r *Reserved) HasOffsets(end record.Offset, records int) bool {
 // HasTerms reports whether another writer term may be granted.
 func (r *Reserved) HasTerms(term record.WriterTerm) bool { return term+termMargin <= r.TermCeiling }
 
-// Raised is r with the ceilings of other where those are higher.
+// Raised returns r with the ceilings of other if those are higher.
 func (r Reserved) Raised(other Reserved) Reserved {
 	r.Ceiling, r.TermCeiling = max(r.Ceiling, other.Ceiling), max(r.TermCeiling, other.TermCeiling)
 	return r
 }
 
-// ReserveFor moves the ceilings of a log up; refused if the log has gone.
+// ReserveFor raises the ceilings of a log. It is refused if the log was deleted.
 func ReserveFor(s *State, name string, id uint64, end record.Offset, term record.WriterTerm) (Log, Change, *record.Refusal) {
 	l, ok := s.Logs[name]
 	if !ok || l.ID != id {
@@ -76,14 +77,13 @@ func ReserveFor(s *State, name string, id uint64, end record.Offset, term record
 	return l, Change{Put: []Log{l}}, nil
 }
 
-// BeginAnew lets memory logs begin anew that were found lost, if their placement is
-// still the one that was judged.
+// BeginAnew restarts memory logs that were found lost, if their placement has not changed since.
 func BeginAnew(s *State, lost []Log) (c Change) {
 	next := s.NextReplica
 	for _, judged := range lost {
 		l, ok := s.Logs[judged.Name]
 		if !ok || l.ID != judged.ID || !l.Same(&judged.Placement) {
-			continue // it is looked at again
+			continue // it will be judged again
 		}
 		next = l.BeginAnew(next)
 		c.Put = append(c.Put, l)
@@ -91,9 +91,8 @@ func BeginAnew(s *State, lost []Log) (c Change) {
 	return c
 }
 
-// BeginAnew gives a memory log that is lost replicas in the places of those that it
-// should have. Next is the first id that was never used; BeginAnew returns the next
-// such one.
+// BeginAnew gives a lost memory log new replicas in place of those that it should have. next is
+// the first unused replica id; BeginAnew returns the first unused one afterwards.
 func (l *Log) BeginAnew(next uint64) uint64 {
 	l.Lost, l.LostTerm = record.Offset(l.Ceiling), l.TermCeiling
 	l.Reserve(0, 0)
@@ -113,71 +112,72 @@ func (l *Log) BeginAnew(next uint64) uint64 {
 	return next
 }
 
-// Doubtful reports whether a replica that takes another one for the leader of a memory log cannot rely on
-// that: it knows none (0), or one that is lost or was taken away. A learner never stands for election, and so
-// takes a leader that has ended for the leader as long as no other comes.
+// Doubtful reports whether the leader that a replica of a memory log knows may not exist any
+// more: it knows none (0), or one that is lost or was removed. A learner never stands for
+// election, and so keeps a leader that has ended until another one appears.
 func (p *Placement) Doubtful(leader uint64) bool {
 	_, there := p.find(func(r Replica) bool { return r.ID == leader && !r.Lost })
 	return !there
 }
 
-// Kept is what is left of a memory log's replica.
+// Kept describes what is left of a memory log's replica.
 type Kept struct {
-	// Made: the replica began on its node. Runs: it runs there now; if it was made
-	// and does not run, its node has not noted yet that it is lost.
+	// Made is set if the replica was created on its node, Runs if it runs there now. If it was made
+	// and does not run, its node has not recorded yet that it is lost.
 	Made, Runs bool
-	// Ended: it runs no more, and never votes again.
+	// Ended is set if it no longer runs and never votes again.
 	Ended bool `json:"Ended,omitempty"`
-	// Candidacy is that of a replica that runs.
+	// Candidacy is set if the replica runs.
 	Candidacy
 }
 
-// Candidacy is what decides whether a replica can be elected, and whom it votes for.
+// Candidacy decides whether a replica can be elected, and for which replicas it votes.
 type Candidacy struct {
 	Term uint64
-	// Last is the index of the replica's newest entry, and LastTerm the term of that. Last is 0
-	// if a node of an earlier version has answered.
+	// Last is the index of the replica's newest entry, and LastTerm the term of that entry. Last is
+	// 0 if a node of an earlier version answered.
 	Last, LastTerm uint64
-	// Applied is the index of the newest entry that has been applied.
+	// Applied is the index of the newest applied entry.
 	Applied uint64
-	// Leads: the replica is the leader of its term.
+	// Leads is set if the replica is the leader of its term.
 	Leads bool
 	// Voters and Outgoing are Raft's configuration as the replica has applied it.
 	Voters, Outgoing []uint64
 }
 
-// Same reports whether nothing has happened between two answers of a replica.
+// Same reports whether nothing has happened at a replica between two answers.
 func (k *Kept) Same(o *Kept) bool {
 	return k.Made == o.Made && k.Runs == o.Runs && k.Ended == o.Ended && k.Term == o.Term && k.Last == o.Last &&
 		k.LastTerm == o.LastTerm && k.Applied == o.Applied && k.Leads == o.Leads &&
 		slices.Equal(k.Voters, o.Voters) && slices.Equal(k.Outgoing, o.Outgoing)
 }
 
-// Fate says whether a memory log can still elect a leader.
+// Fate is whether a memory log can still elect a leader.
 type Fate int
 
 const (
 	FateUnknown Fate = iota
 	FateAlive
-	// FateStuck: replicas run, and a majority of them would have to vote for one that lacks
-	// entries which they have. If that holds at one moment (SameAnswers of two rounds of questions), no
-	// leader is elected any more, unless a message is still under way that an earlier leader sent.
-	// So those replicas have to end before the log begins anew; then its fate is FateLost.
+	// FateStuck means that replicas run, but a majority would have to vote for one that lacks
+	// entries that they have. If that holds at one moment (SameAnswers of two rounds of queries), no
+	// leader will be elected, unless a message of an earlier leader is still in flight. So those
+	// replicas have to end before the log restarts; then its fate is FateLost.
 	FateStuck
 	FateLost
 )
 
-// Fate judges by what is left of each replica that is not lost. Gone reports
-// whether a node is gone for good, with all that it held.
+// Fate decides from what is left of each replica that is not lost. gone reports whether a node is
+// permanently gone, with everything that it held.
 //
-// The catalog cannot say it: while replicas come and go, Raft's configuration is
-// ahead of it. But each replica counts votes by the configuration that it has
-// applied. Where no voter finds a majority in its own, none will ever be elected,
-// nothing more commits, and so no configuration changes.
+// The catalog cannot decide it: while replicas are added and removed, Raft's configuration is
+// ahead of it. But each replica counts votes by the configuration that it has applied. If no
+// voter has a majority in its own configuration, none will ever be elected, nothing more commits,
+// and so no configuration changes.
 //
-// A majority does not help a voter that lacks entries: who has more does not vote for it. That
-// happens where the leader of a joint configuration is lost with the voters that came in: who has
-// applied it finds no majority, and has the longer log.
+// A majority does not help a voter that lacks entries: replicas with more entries do not vote for
+// it. That happens if the leader of a joint configuration is lost together with the incoming
+// voters: a replica that has applied the joint configuration has no majority, and has the longer
+// log.
 func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate {
 	known := true
 	runs := map[uint64]Kept{}
@@ -187,7 +187,7 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 		case k.Runs:
 			runs[r.ID] = k
 		case answered && !k.Made && (k.Ended || !slices.Contains(p.Founders, r.ID)), !answered && gone(r.Node):
-			// A founder that has not begun yet may do so at any moment, and has a vote from then on.
+			// A founder that has not been created yet may be at any moment, and has a vote from then on.
 		default:
 			known = false
 		}
@@ -207,7 +207,7 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 	switch {
 	case !known:
 		return FateUnknown
-	case found && led: // it still sends its entries to those that lack them
+	case found && led: // the leader still sends its entries to the others
 		return FateUnknown
 	case found:
 		return FateStuck
@@ -215,7 +215,8 @@ func (p *Placement) Fate(kept map[uint64]Kept, gone func(node uint64) bool) Fate
 	return FateLost
 }
 
-// keeping are the replicas that may hold a part of a memory log, and have or get a vote.
+// keeping returns the replicas that may hold a part of a memory log and that have or will get a
+// vote.
 func (p *Placement) keeping() iter.Seq[Replica] {
 	return func(yield func(Replica) bool) {
 		for _, list := range [][]Replica{p.Replicas, p.Leaving} {
@@ -228,9 +229,9 @@ func (p *Placement) keeping() iter.Seq[Replica] {
 	}
 }
 
-// SameAnswers reports whether nothing has happened at any replica that runs between two rounds of
-// questions. Where the second was asked after the answers of the first, there was a moment at which all
-// answers were true.
+// SameAnswers reports whether nothing has happened at any running replica between two rounds of
+// queries. If the second round began after the answers of the first, all answers were true at one
+// moment.
 func (p *Placement) SameAnswers(first, second map[uint64]Kept) bool {
 	for r := range p.keeping() {
 		a, b := first[r.ID], second[r.ID]
@@ -241,12 +242,12 @@ func (p *Placement) SameAnswers(first, second map[uint64]Kept) bool {
 	return true
 }
 
-// gets reports whether a replica gets the vote of another one.
+// gets reports whether voter would vote for k.
 func (k *Kept) gets(voter Kept) bool {
 	return k.Last == 0 || voter.LastTerm < k.LastTerm || voter.LastTerm == k.LastTerm && voter.Last <= k.Last
 }
 
-// majority reports whether a majority of the replica's configuration counts.
+// majority reports whether counts holds for a majority of the replica's configuration.
 func (k *Kept) majority(counts func(id uint64) bool) bool {
 	return majority(k.Voters, counts) && (len(k.Outgoing) == 0 || majority(k.Outgoing, counts))
 }
@@ -261,9 +262,9 @@ func majority(voters []uint64, counts func(id uint64) bool) bool {
 	return 2*n > len(voters)
 }
 
-// IsGone reports whether a node counts as gone for good, with all that it held: it was
-// removed, or is to leave and is lost (View.Lost). One that is replaced while it runs
-// may be late with its answer, and hold the replica that makes a majority.
+// IsGone reports whether a node counts as permanently gone, with everything that it held: it was
+// removed, or is leaving and lost (View.Lost). A node that is being replaced while it runs may
+// answer late, and hold the replica that makes a majority.
 func IsGone(s *State, node uint64, lost func(node uint64) bool) bool {
 	n, member := s.Nodes[node]
 	return !member || n.Leaving && lost(node)

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// DefaultReplicas is how many nodes hold a log that does not say, once there are
-// so many.
+// DefaultReplicas is the number of replicas of a log whose configuration does not set it, once
+// there are as many nodes.
 const DefaultReplicas = 3
 
-// WantedReplicas is how many nodes a log wants to be on: as many as it was
-// configured with, for ever, whether there are so many or not. One that does not
-// say wants DefaultReplicas, or as many as there are nodes; those that are
-// announced as peers of a cluster which is being formed count, so that a log which
-// is created meanwhile is no different.
+// WantedReplicas returns how many replicas a log should have: the configured number, whether
+// there are as many nodes or not. If none is configured, it is DefaultReplicas or the number of
+// nodes, whichever is lower. Announced peers of a cluster that is being formed count as nodes, so
+// that a log created meanwhile is no different.
 func WantedReplicas(s *State, l *Log) int {
 	wanted := wantedOf(s, l, s.staying(0))
 	if l.Config.Replicas == 0 {
-		wanted = max(wanted, len(l.Replicas)) // it loses none because nodes go
+		wanted = max(wanted, len(l.Replicas)) // it loses none when nodes leave
 	}
 	return wanted
 }
 
-// wantedOf is how many replicas a log wants of so many members.
+// wantedOf returns how many replicas a log should have in a cluster with the given number of
+// members.
 func wantedOf(s *State, l *Log, members int) int {
 	if l.Config.Replicas > 0 {
 		return l.Config.Replicas
@@ -35,9 +35,9 @@ func wantedOf(s *State, l *Log, members int) int {
 	return min(DefaultReplicas, members)
 }
 
-// Place chooses the nodes of a new log, as many as it wants or as there are: those
-// that keep its rule, then those that answer, then those with the fewest replicas. The
-// first, which is to lead, is at home, or changes from log to log. None are returned if
+// Place chooses the nodes of a new log, as many as it should have or as there are. It prefers
+// nodes that meet the log's rule, then those that answer, then those with the fewest replicas.
+// The first one, which will lead, is at home, or changes from log to log. Place returns none if
 // there is no node.
 func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	drained := func(id uint64) int {
@@ -60,22 +60,22 @@ func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	slices.Sort(nodes)
 	first := int(l.ID % uint64(len(nodes)))
 	nodes = slices.Concat(nodes[first:], nodes[:first])
-	// A log is not begun by a node that does not answer.
+	// A node that does not answer must not be the first leader.
 	slices.SortStableFunc(nodes, func(a, b uint64) int {
 		return cmp.Or(cmp.Compare(down(a), down(b)), cmp.Compare(drained(a), drained(b)), cmp.Compare(p.homeRank(a), p.homeRank(b)))
 	})
 	return nodes
 }
 
-// placeReaders chooses the nodes of the read replicas of a new log beside its voters, as far as
-// there are any.
+// placeReaders chooses the nodes of the read replicas of a new log, as far as there are any
+// besides those of its voters.
 func placeReaders(s *State, l *Log, voters []uint64, alive func(node uint64) bool) []uint64 {
 	p := newPlacer(s, l)
 	return p.chooseReaders(nil, voters, candidates(s, alive))
 }
 
-// candidates are the nodes that are not leaving: those that answer, then those with the fewest
-// replicas first.
+// candidates returns the nodes that are not leaving: first those that answer, then by the number
+// of their replicas, lowest first.
 func candidates(s *State, alive func(node uint64) bool) (nodes []uint64) {
 	for _, n := range s.Members() {
 		if !n.Leaving {
@@ -89,7 +89,7 @@ func candidates(s *State, alive func(node uint64) bool) (nodes []uint64) {
 	return nodes
 }
 
-// downness sorts nodes that answer before those that do not.
+// downness returns a sort key that puts nodes that answer before those that do not.
 func downness(alive func(node uint64) bool) func(uint64) int {
 	return func(id uint64) int {
 		if alive(id) {
@@ -99,7 +99,7 @@ func downness(alive func(node uint64) bool) func(uint64) int {
 	}
 }
 
-// load is how many replicas each node is to hold.
+// load returns the number of replicas placed on each node.
 func (s *State) load() map[uint64]int {
 	load := map[uint64]int{}
 	for _, l := range s.Logs {

@@ -9,10 +9,10 @@ import (
 	"strandline.dev/internal/unknown"
 )
 
-// A read replica is a learner for ever: it counts for no majority and never votes. Its place
-// is decided after those of the voters, which may have any node that it is on.
+// A read replica remains a learner: it counts for no majority and never votes. It is placed after
+// the voters, which take precedence over it on every node.
 
-// ReadReplicas are read replicas on nodes with one label.
+// ReadReplicas is a number of read replicas on nodes with one label.
 type ReadReplicas struct {
 	Label   Label           `json:"label"`
 	Count   int             `json:"count"`
@@ -21,7 +21,8 @@ type ReadReplicas struct {
 
 func (r ReadReplicas) String() string { return fmt.Sprintf("%s:%d", r.Label, r.Count) }
 
-// MaxReadReplicas is how many a log has at the most: its leader sends each of them everything.
+// MaxReadReplicas is the maximum number of read replicas of a log: its leader sends everything to
+// each of them.
 const MaxReadReplicas = 16
 
 func checkReaders(readers []ReadReplicas) *record.Refusal {
@@ -31,7 +32,7 @@ func checkReaders(readers []ReadReplicas) *record.Refusal {
 			return refusal
 		}
 		if r.Count < 1 || r.Count > MaxReadReplicas {
-			return record.Refuse(record.Invalid, "%d read replicas of %s asked for: between 1 and %d", r.Count, r.Label, MaxReadReplicas)
+			return record.Refuse(record.Invalid, "%d read replicas of %s requested: between 1 and %d", r.Count, r.Label, MaxReadReplicas)
 		}
 		if slices.ContainsFunc(readers[:i], func(other ReadReplicas) bool { return other.Label == r.Label }) {
 			return record.Refuse(record.Invalid, "read replicas of %s are given twice", r.Label)
@@ -39,7 +40,7 @@ func checkReaders(readers []ReadReplicas) *record.Refusal {
 		total += r.Count
 	}
 	if total > MaxReadReplicas {
-		return record.Refuse(record.TooLarge, "%d read replicas asked for, the most is %d", total, MaxReadReplicas)
+		return record.Refuse(record.TooLarge, "%d read replicas requested, the limit is %d", total, MaxReadReplicas)
 	}
 	return nil
 }
@@ -51,9 +52,9 @@ func (p *placer) wantedReaders() []ReadReplicas {
 	return p.rule.Readers
 }
 
-// readers compares read replicas on nodes with what the rule wants beside voters: missing has
-// the label of each that lacks, and surplus are nodes that none is wanted on. Where there are
-// too many, the first nodes keep theirs.
+// readers compares the nodes of the read replicas with the log's rule, given the nodes of the
+// voters. missing has the label of each missing read replica, surplus the nodes where none is
+// wanted. If there are too many, those on the first nodes of on are kept.
 func (p *placer) readers(on, voters []uint64) (missing []Label, surplus []uint64) {
 	m := newReaderMatch(p, voters)
 	for _, id := range on {
@@ -64,27 +65,27 @@ func (p *placer) readers(on, voters []uint64) (missing []Label, surplus []uint64
 	return m.missing(), surplus
 }
 
-// readerMatch assigns nodes to the read replicas that are wanted, a node to one of its labels.
-// As many have a node as can have one: an augmenting path moves nodes that are in it to other
-// labels to let one more in, and none is ever put out (Kuhn 1955; nodes that were let in first
-// stay, so the order of admission is one of preference).
+// readerMatch assigns nodes to the wanted read replicas, each node to one of its labels. The
+// assignment is maximal: an augmenting path moves assigned nodes to other labels to admit one
+// more, and none is ever removed (Kuhn 1955). Nodes that were admitted first stay, so the order
+// of admission is the order of preference.
 type readerMatch struct {
 	*placer
 	voters  []uint64
-	holders [][]uint64 // by place in the rule's list, at most as many as are wanted
+	holders [][]uint64 // by position in the rule's list, at most as many as wanted
 }
 
 func newReaderMatch(p *placer, voters []uint64) readerMatch {
 	return readerMatch{p, voters, make([][]uint64, len(p.wantedReaders()))}
 }
 
-// admit lets a node in if there is room for it.
+// admit assigns a node if there is a place for it.
 func (m readerMatch) admit(id uint64) bool {
 	tried := uint32(0)
 	return m.assign(id, &tried)
 }
 
-// assign gives the node a place of a label that was not tried, a bit for each.
+// assign assigns the node to a label that has not been tried; tried has a bit for each.
 func (m readerMatch) assign(id uint64, tried *uint32) bool {
 	for i, want := range m.wantedReaders() {
 		if *tried&(1<<i) != 0 || !m.mayServe(id, want.Label, m.voters) {
@@ -114,14 +115,14 @@ func (m readerMatch) missing() (missing []Label) {
 	return missing
 }
 
-// mayServe reports whether a read replica that is wanted on nodes with a label may be on a node.
+// mayServe reports whether a read replica wanted on nodes with the label may be on the node id.
 func (p *placer) mayServe(id uint64, label Label, voters []uint64) bool {
 	n := p.state.Nodes[id]
 	return !n.Leaving && slices.Contains(n.Labels, label) && !slices.Contains(voters, id)
 }
 
-// shortage has the label of each read replica that no node could hold, whether it is up or not,
-// if the voters are on some nodes.
+// shortage returns the label of each read replica that no node could hold, up or down, given the
+// nodes of the voters.
 func (p *placer) shortage(voters []uint64) []Label {
 	if len(p.wantedReaders()) == 0 {
 		return nil
@@ -134,8 +135,8 @@ func (p *placer) shortage(voters []uint64) []Label {
 	return missing
 }
 
-// chooseReaders adds nodes for what is missing of a log's read replicas, the first of the
-// candidates that leave room for those on other nodes.
+// chooseReaders returns the nodes to add for the missing read replicas of a log: the first
+// candidates that leave room for the others.
 func (p *placer) chooseReaders(on, voters, candidates []uint64) (added []uint64) {
 	m := newReaderMatch(p, voters)
 	for _, id := range on {
@@ -152,7 +153,7 @@ func (p *placer) chooseReaders(on, voters, candidates []uint64) (added []uint64)
 	return added
 }
 
-// unmetReaders is what the rule demands of read replicas and those on some nodes do not keep.
+// unmetReaders describes how the read replicas on the given nodes fall short of the rule.
 func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
 	if len(p.wantedReaders()) == 0 {
 		return nil
@@ -162,7 +163,7 @@ func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
 		m.admit(id)
 	}
 	missing := m.missing()
-	for _, n := range p.state.Members() { // of what is missing, this leaves what no node could hold
+	for _, n := range p.state.Members() { // what is missing after this, no node could hold
 		if !slices.Contains(on, n.ID) {
 			m.admit(n.ID)
 		}
@@ -182,15 +183,15 @@ func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
 	return unmet
 }
 
-// readersDue is what brings the read replicas of a log, whose voters are as they should be, one
-// step closer to its rule: one goes that is not wanted where it is; one comes that is missing;
-// one moves away from a node that is lost or drained, if another node may have it.
+// readersDue returns the action that brings the read replicas of a log one step closer to its
+// rule; its voters are as they should be. A surplus one is removed; a missing one is added; one
+// on a lost or drained node moves away if another node may have it.
 func readersDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok bool) {
 	p, on, voters := newPlacer(s, l), nodesOf(l.Readers), nodesOf(l.Replicas)
 	if len(on) == 0 && len(p.wantedReaders()) == 0 {
 		return a, false
 	}
-	// Those that go first, if there are too many, are those that serve nobody.
+	// If there are too many, those that cannot serve are removed first.
 	slices.SortStableFunc(on, func(a, b uint64) int { return cmp.Compare(reluctance(s, a, v), reluctance(s, b, v)) })
 	able := slices.DeleteFunc(byLoad(s, l, load, v), func(id uint64) bool { return s.Nodes[id].Drained })
 	if _, surplus := p.readers(on, voters); len(surplus) > 0 {
@@ -199,7 +200,7 @@ func readersDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok boo
 	if to := p.chooseReaders(on, voters, able); len(to) > 0 {
 		return Action{Kind: AddReader, Log: l.Name, To: to[0]}, true
 	}
-	// Nothing that is missing can be added now, so that who comes for one takes its place.
+	// No missing read replica can be added now, so a new node can only replace this one.
 	for _, id := range on {
 		if reluctance(s, id, v) == 0 {
 			continue
@@ -211,8 +212,8 @@ func readersDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok boo
 	return a, false
 }
 
-// reluctance is higher for a node that should rather not hold a read replica; 0: it is as good
-// as any.
+// reluctance is higher for a node that should rather not hold a read replica, and 0 for all
+// others.
 func reluctance(s *State, id uint64, v View) int {
 	n := s.Nodes[id]
 	switch {
@@ -224,8 +225,8 @@ func reluctance(s *State, id uint64, v View) int {
 	return 0
 }
 
-// readerInTheWay is a node whose read replica of a log keeps a voter away from it that has no
-// other place; 0: there is none.
+// readerInTheWay returns a node whose read replica of a log prevents a voter that has no other
+// place, or 0 if there is none.
 func readerInTheWay(s *State, l *Log, choose func(without *Log) (to uint64)) uint64 {
 	if len(l.Readers) == 0 {
 		return 0

@@ -43,9 +43,9 @@ func TestReadReplicasArePlacedBesideTheVoters(t *testing.T) {
 		{"too many", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 2)}}, "", "", "dc=s has 1 of 2 read replicas"},
 		{"no such place", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("x", 1)}}, "", "", "dc=x has 0 of 1 read replicas"},
 		{"none", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 0)}}, "", "", "between 1 and 16"},
-		{"far too many", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 9), reads("t", 9)}}, "", "", "18 read replicas asked for"},
+		{"far too many", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 9), reads("t", 9)}}, "", "", "18 read replicas requested"},
 		{"twice", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 1), reads("s", 1)}}, "", "", "given twice"},
-		{"no label", []string{"a"}, 1, Rule{Readers: []ReadReplicas{{Label: "dc", Count: 1}}}, "", "", "is no label"},
+		{"no label", []string{"a"}, 1, Rule{Readers: []ReadReplicas{{Label: "dc", Count: 1}}}, "", "", "is not a label"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := places(row.nodes...)

@@ -13,44 +13,46 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// When a majority is lost for good, an operator has what is left continue as a new cluster:
-// the nodes that survive say what they have (Remains), PlanRecovery decides what becomes of each log, and each
-// node carries out its part while it is stopped. The plan is a function of the remains alone,
-// so that nodes which have no file in common come to the same one.
+// When a majority is permanently lost, an operator can let the rest continue as a new cluster:
+// each surviving node describes what it has (Remains), PlanRecovery decides about each log, and
+// each node carries out its part while it is stopped. The plan is a function of the remains
+// alone, so that nodes without a shared file compute the same plan.
 
-// Remains are what a node that is stopped has on its disk.
+// Remains describes what a stopped node has on its disk.
 type Remains struct {
 	Cluster string `json:"cluster"`
 	Node    uint64 `json:"node"`
 	Name    string `json:"name"`
-	// Taken is when, in unix ms, and Nonce is random: no two recoveries make the same cluster.
+	// Taken is the time in Unix milliseconds, and Nonce is random, so that no two recoveries make
+	// the same cluster.
 	Taken    int64              `json:"taken_ms"`
 	Nonce    string             `json:"nonce"`
-	Replicas []RemainingReplica `json:"replicas"` // by log and id; those on disk
-	// Catalog is what the node's replica of the catalog adds up to, all its entries counted;
-	// nil if that cannot be read.
+	Replicas []RemainingReplica `json:"replicas"` // those on disk, by log and id
+	// Catalog is the state of the node's replica of the catalog including all of its entries, or nil
+	// if it cannot be read.
 	Catalog *State `json:"catalog,omitempty"`
 }
 
-// RemainingReplica is what is left of one replica. All entries on the disk count, committed or not.
+// RemainingReplica describes what is left of one replica. All entries on the disk count,
+// committed or not.
 type RemainingReplica struct {
 	Log      uint64        `json:"log"`
 	ID       uint64        `json:"replica"`
-	Term     uint64        `json:"term"` // the newest that it has heard of
+	Term     uint64        `json:"term"` // the newest that it knows
 	Last     uint64        `json:"last_index"`
 	LastTerm uint64        `json:"last_term"`
 	Start    record.Offset `json:"start"`
 	End      record.Offset `json:"end"`
-	// Committed is the offset up to which it knows that records are committed.
+	// Committed is the offset up to which it knows records to be committed.
 	Committed record.Offset `json:"committed"`
 	Voters    []uint64      `json:"voters"`
 	Outgoing  []uint64      `json:"outgoing,omitempty"` // of a joint configuration
 	Learners  []uint64      `json:"learners,omitempty"`
-	// InForce are the voters that it counts votes of when it is started, and OutgoingInForce those of a
-	// joint configuration: the newest change of the configuration may not be known to be committed.
+	// InForce are the voters whose votes it counts when it starts, and OutgoingInForce those of a
+	// joint configuration: the newest configuration change may not be known to be committed.
 	InForce         []uint64 `json:"in_force,omitempty"`
 	OutgoingInForce []uint64 `json:"outgoing_in_force,omitempty"`
-	Problem         string   `json:"problem,omitempty"` // why it cannot be used; empty: it can
+	Problem         string   `json:"problem,omitempty"` // why it cannot be used; empty if it can
 }
 
 // Same reports whether a node still has what it had when the other remains were taken.
@@ -60,8 +62,8 @@ func (s Remains) Same(other Remains) bool {
 	return errA == nil && errB == nil && string(a) == string(b)
 }
 
-// alone are remains without when they were taken, and without the words of errors, in which the
-// directory may have another name.
+// alone returns the remains without the time and nonce, and without the texts of errors, in which
+// the directory may have another name.
 func (s Remains) alone() Remains {
 	s.Taken, s.Nonce, s.Replicas = 0, "", slices.Clone(s.Replicas)
 	for i := range s.Replicas {
@@ -72,43 +74,43 @@ func (s Remains) alone() Remains {
 	return s
 }
 
-// RecoveryPlan is what becomes of a cluster of which some nodes are lost.
+// RecoveryPlan is the plan for a cluster some of whose nodes are lost.
 type RecoveryPlan struct {
-	Was     string    `json:"was"`     // the id of the cluster
-	Cluster string    `json:"cluster"` // from now on
-	Unix    int64     `json:"unix_ms"` // of what is written
-	Remains []Remains `json:"remains"` // it was made of, by node
-	Lost    []Node    `json:"lost"`    // the nodes that are members no more, by id
-	// Logs are those on disk and in memory, the catalog first, then by name.
+	Was     string    `json:"was"`     // id of the cluster before
+	Cluster string    `json:"cluster"` // id of the cluster afterwards
+	Unix    int64     `json:"unix_ms"` // time of what is written
+	Remains []Remains `json:"remains"` // input of the plan, by node
+	Lost    []Node    `json:"lost"`    // nodes that are no longer members, by id
+	// Logs are the logs on disk and in memory, the catalog first, then by name.
 	Logs []LogRecovery `json:"logs"`
-	// Unused are replicas that no log continues with: damaged, or of no log that is known.
+	// Unused are replicas with which no log continues: damaged ones, and those of unknown logs.
 	Unused []UnusedReplica `json:"unused,omitempty"`
-	State  State           `json:"state"` // of the catalog from now on
+	State  State           `json:"state"` // of the catalog afterwards
 }
 
-// LogRecovery is what becomes of one log.
+// LogRecovery is the plan for one log.
 type LogRecovery struct {
 	Log  uint64 `json:"log"`
 	Name string `json:"name"`
-	// Memory: the log is in memory, and begins anew without its records at offset End.
+	// Memory is set for a log in memory, which restarts without its records at offset End.
 	Memory bool `json:"memory,omitempty"`
-	// Survivors are the replicas that can be used, the most complete first: the log
-	// continues with that. Without any nothing of the log is left.
+	// Survivors are the usable replicas. The log continues with the first one, which is the most
+	// complete. If there is none, nothing of the log is left.
 	Survivors []Survivor `json:"survivors"`
-	// Damaged are the ids of replicas that are there and cannot be used: one may have records that no survivor
-	// has, and be repaired by what others have once its node is started.
+	// Damaged are the ids of replicas that exist but cannot be used. One may have records that no
+	// survivor has; it may be repaired from others once its node is started.
 	Damaged []uint64 `json:"damaged,omitempty"`
-	// Term is that of the entries which take the lost replicas away; 0: a majority is left, which
-	// elects a leader and takes them away as it would any. It cannot where it does not know yet that
-	// the change of the configuration has committed by which it is one.
+	// Term is the term of the entries that remove the lost replicas. It is 0 if a majority is left
+	// that elects a leader and removes them as usual. A majority cannot do so if it does not know
+	// yet that the configuration change that makes it a majority has committed.
 	Term uint64 `json:"term,omitempty"`
-	// Voters is how many had a vote, and LostVoters how many of these are lost. Majority: those
-	// that are left have all that was acknowledged.
+	// Voters is how many replicas had a vote, and LostVoters how many of these are lost. Majority is
+	// set if those that are left have all acknowledged records.
 	Voters     int  `json:"voters"`
 	LostVoters int  `json:"lost_voters"`
 	Majority   bool `json:"majority"`
-	// Records up to Committed are proven to be committed; those up to End are kept, unless Term is 0 and
-	// nobody was told of them.
+	// Records up to Committed are proven to be committed. Those up to End are kept, unless Term is 0
+	// and they were never acknowledged.
 	Committed record.Offset `json:"committed"`
 	End       record.Offset `json:"end"`
 }
@@ -128,7 +130,7 @@ type UnusedReplica struct {
 	Problem string `json:"problem"`
 }
 
-// Keep are the members that a log has from now on.
+// Keep returns the ids of the members of the log after the recovery.
 func (l *LogRecovery) Keep() (ids []uint64) {
 	for _, s := range l.Survivors {
 		ids = append(ids, s.ID)
@@ -137,28 +139,28 @@ func (l *LogRecovery) Keep() (ids []uint64) {
 }
 
 const (
-	// recoveryTerms is how much higher the term is with which a log continues: more than lost
-	// replicas reach that go on among themselves, and few enough for Kafka's leader epochs.
+	// recoveryTerms is how much the term of a continued log is raised: by more than lost replicas
+	// that continue among themselves can reach, and by little enough for Kafka's leader epochs.
 	recoveryTerms = 1 << 16
-	// RecoveryWriterTerms is by how much the writer term of a log rises that continues without its
-	// majority: the lost replicas may have granted some that the others have not heard of.
+	// RecoveryWriterTerms is how much the writer term of a log is raised that continues without its
+	// majority: the lost replicas may have granted some that the others do not know.
 	RecoveryWriterTerms = 1 << 32
-	// recoverySessions and recoveryBlocks cover what the lost part of the catalog may have
-	// given: ids of sessions, and blocks of offsets and writer terms of memory logs.
+	// recoverySessions and recoveryBlocks cover what the lost part of the catalog may have assigned:
+	// ids of sessions, and blocks of offsets and writer terms of memory logs.
 	recoverySessions = 1 << 32
 	recoveryBlocks   = 16
 	// recoveryRevisions covers the changes of a log's configuration, and of the list of rights, that only the
-	// lost part of the catalog may have: a revision that it gave means another configuration now, and a change
-	// "if the revision is still that" has to be refused.
+	// lost part of the catalog may have: a revision that it assigned means another configuration now, and a change
+	// on the condition of that revision must be refused.
 	recoveryRevisions = 1 << 32
-	// recoveryIDs covers the ids of logs and replicas that it may have given.
+	// recoveryIDs covers the ids of logs and replicas that it may have assigned.
 	recoveryIDs = 1 << 20
 )
 
-// ErrNothingLost refuses a recovery of what needs none.
-var ErrNothingLost = errors.New("a majority of the catalog and of every log is on these nodes: start them, the cluster goes on by itself")
+// ErrNothingLost is returned by PlanRecovery if no recovery is needed.
+var ErrNothingLost = errors.New("a majority of the catalog and of every log is on these nodes: start them, and the cluster continues by itself")
 
-// PlanRecovery decides what becomes of each log. Remains are those of all nodes that survive.
+// PlanRecovery decides how each log continues. remains are those of all surviving nodes.
 func PlanRecovery(remains []Remains) (*RecoveryPlan, error) {
 	remains = slices.SortedFunc(slices.Values(remains), func(a, b Remains) int { return cmp.Compare(a.Node, b.Node) })
 	for i, s := range remains {
@@ -191,17 +193,17 @@ func PlanRecovery(remains []Remains) (*RecoveryPlan, error) {
 	return r.plan, nil
 }
 
-// recovery is a plan that is being made.
+// recovery is a plan under construction.
 type recovery struct {
 	plan  *RecoveryPlan
 	state State
-	byLog map[uint64][]Survivor // those that can be used, the most complete first
+	byLog map[uint64][]Survivor // usable replicas, the most complete first
 	alive map[uint64]bool       // nodes
 	// damaged are the replicas of each log that cannot be used.
 	damaged map[uint64][]uint64
 }
 
-// begin finds the catalog that survives, and makes the others its members no more.
+// begin finds the surviving catalog and removes the lost nodes from its members.
 func (r *recovery) begin() error {
 	catalogs := map[uint64]*State{}
 	r.alive = map[uint64]bool{}
@@ -223,12 +225,12 @@ func (r *recovery) begin() error {
 	}
 	best := r.byLog[CatalogID]
 	if len(best) == 0 {
-		return errors.New("no whole replica of the catalog survives: without it nobody knows what the logs are")
+		return errors.New("no intact replica of the catalog survives: without one the logs are not known")
 	}
 	r.state = catalogs[best[0].Node].Clone()
 	for _, s := range r.plan.Remains {
 		if r.state.Nodes[s.Node].ID == 0 {
-			return fmt.Errorf("the catalog that survives does not have node %q, or has it no more: leave it out", s.Name)
+			return fmt.Errorf("the surviving catalog does not have node %q, or no longer has it: leave it out", s.Name)
 		}
 	}
 	for _, n := range r.state.Members() {
@@ -242,7 +244,7 @@ func (r *recovery) begin() error {
 		n := r.state.Nodes[s.Node]
 		for _, replica := range s.Replicas {
 			if replica.Log == CatalogID {
-				n.Catalog = replica.ID // which the catalog that survives may not know
+				n.Catalog = replica.ID // the surviving catalog may not know it
 			}
 		}
 		r.state.Nodes[s.Node] = n
@@ -263,8 +265,9 @@ func (r *recovery) begin() error {
 	return nil
 }
 
-// sort puts the most complete replica of a log first. Whatever any of them knows to be committed
-// is in that, as it would be in a leader. Those that it does not know as members are not used.
+// sort puts the most complete replica of a log first. As with an elected leader, it has
+// everything that any replica knows to be committed. Replicas that it does not know as members
+// are not used.
 func (r *recovery) sort(log uint64) {
 	all := r.byLog[log]
 	slices.SortStableFunc(all, func(a, b Survivor) int {
@@ -277,12 +280,12 @@ func (r *recovery) sort(log uint64) {
 			kept = append(kept, s)
 			continue
 		}
-		r.plan.Unused = append(r.plan.Unused, UnusedReplica{s.Node, log, s.ID, "it is no member of its log any more"})
+		r.plan.Unused = append(r.plan.Unused, UnusedReplica{s.Node, log, s.ID, "it is no longer a member of its log"})
 	}
 	r.byLog[log] = kept
 }
 
-// continued is how a log continues of which something is left.
+// continued decides how a log continues of which something is left.
 func (r *recovery) continued(log uint64, name string) LogRecovery {
 	survivors := r.byLog[log]
 	l := LogRecovery{Log: log, Name: name, Survivors: survivors, Damaged: r.damaged[log]}
@@ -304,7 +307,7 @@ func (r *recovery) continued(log uint64, name string) LogRecovery {
 	for _, s := range survivors {
 		l.Committed, term = max(l.Committed, s.Committed), max(term, s.Term)
 	}
-	// By any configuration that one of them has: whose is the newest that counts, an election finds out.
+	// By the configuration of each of them, since the election decides which one is in effect.
 	continues := !slices.ContainsFunc(survivors, func(s Survivor) bool { return !elects(s, survivors) || !electsAtFirst(s, survivors) })
 	if continues && log != CatalogID {
 		l.Survivors = voterFirst(survivors)
@@ -317,7 +320,7 @@ func (r *recovery) continued(log uint64, name string) LogRecovery {
 	return l
 }
 
-// elects reports whether these replicas can elect a leader by the configuration that one of them knows.
+// elects reports whether these replicas can elect a leader by the configuration of by.
 func elects(by Survivor, replicas []Survivor) bool {
 	there := func(id uint64) bool {
 		return slices.ContainsFunc(replicas, func(s Survivor) bool { return s.ID == id })
@@ -325,25 +328,26 @@ func elects(by Survivor, replicas []Survivor) bool {
 	return majority(by.Voters, there) && (len(by.Outgoing) == 0 || majority(by.Outgoing, there))
 }
 
-// electsAtFirst does so for the configuration that one of them begins with.
+// electsAtFirst is like elects for the configuration with which by starts.
 func electsAtFirst(by Survivor, replicas []Survivor) bool {
 	if len(by.InForce) == 0 {
-		return true // a release before this one has not said it
+		return true // an earlier release did not record it
 	}
 	by.Voters, by.Outgoing = by.InForce, by.OutgoingInForce
 	return elects(by, replicas)
 }
 
-// voterFirst puts the most complete of those replicas first that may be elected.
+// voterFirst moves the most complete replica that may be elected to the front.
 func voterFirst(survivors []Survivor) []Survivor {
 	voters := slices.Concat(survivors[0].Voters, survivors[0].Outgoing)
 	at := slices.IndexFunc(survivors, func(s Survivor) bool { return slices.Contains(voters, s.ID) })
 	return slices.Concat(survivors[at:at+1], survivors[:at], survivors[at+1:])
 }
 
-// leaveOutElectors leaves the first survivor alone where the others could elect a leader without it: only
-// the first is written anew, and what they acknowledged among themselves would not be in it. They may elect by
-// the configuration that they begin with, too, and commit then what they have of a newer one.
+// leaveOutElectors keeps the first survivor alone if the others could elect a leader without it:
+// only the first is rewritten, and it would lack what they acknowledge among themselves. They may
+// also elect by the configuration with which they start, and then commit what they have of a
+// newer one.
 func (r *recovery) leaveOutElectors(l *LogRecovery) {
 	first, others := l.Survivors[0], l.Survivors[1:]
 	elect := func(s Survivor) bool { return elects(s, others) || len(s.InForce) > 0 && electsAtFirst(s, others) }
@@ -357,8 +361,8 @@ func (r *recovery) leaveOutElectors(l *LogRecovery) {
 	l.Survivors = l.Survivors[:1:1]
 }
 
-// votersOf are the survivors that vote from now on: those that did, and the one that the log
-// continues with.
+// votersOf returns the survivors that vote afterwards: those that voted before, and the one with
+// which the log continues.
 func votersOf(first Survivor, survivors []Survivor) (ids []uint64) {
 	for _, s := range survivors {
 		if s.ID == first.ID || slices.Contains(first.Voters, s.ID) {
@@ -368,7 +372,7 @@ func votersOf(first Survivor, survivors []Survivor) (ids []uint64) {
 	return ids
 }
 
-// recover decides what becomes of a log, and places it.
+// recover decides how a log continues and places it.
 func (r *recovery) recover(name string) {
 	l := r.state.Logs[name]
 	l.Config.Revision += recoveryRevisions
@@ -381,7 +385,7 @@ func (r *recovery) recover(name string) {
 	delete(r.byLog, l.ID)
 	r.plan.Logs = append(r.plan.Logs, out)
 	if len(out.Survivors) == 0 {
-		return // it stays as it is, without a leader, until somebody deletes it
+		return // it stays as it is, without a leader, until it is deleted
 	}
 	voters := votersOf(out.Survivors[0], out.Survivors)
 	readers := l.Readers
@@ -397,12 +401,12 @@ func (r *recovery) recover(name string) {
 	r.state.Logs[name] = l
 }
 
-// beginAnew lets a memory log begin anew: its processes have ended.
+// beginAnew restarts a memory log, whose processes have ended.
 func (r *recovery) beginAnew(l Log) {
 	gone := func(replica Replica) bool { return !r.alive[replica.Node] }
 	l.Replicas, l.Readers = slices.DeleteFunc(slices.Clone(l.Replicas), gone), slices.DeleteFunc(slices.Clone(l.Readers), gone)
 	if len(l.Replicas) == 0 {
-		l.Readers = nil // they get other places
+		l.Readers = nil // they are placed again
 		for _, node := range Place(&r.state, &l, func(uint64) bool { return true }) {
 			l.Replicas = append(l.Replicas, Replica{Node: node})
 		}
@@ -414,18 +418,18 @@ func (r *recovery) beginAnew(l Log) {
 	r.plan.Logs = append(r.plan.Logs, LogRecovery{Log: l.ID, Name: l.Name, Memory: true, End: l.Lost})
 }
 
-// name gives the cluster its new id, and says which replicas are of no log that is known.
+// name sets the new id of the cluster, and lists the replicas of unknown logs as unused.
 func (r *recovery) name() {
 	delete(r.byLog, CatalogID)
 	for _, log := range slices.Sorted(maps.Keys(r.byLog)) {
 		for _, s := range r.byLog[log] {
-			r.plan.Unused = append(r.plan.Unused, UnusedReplica{s.Node, log, s.ID, "the catalog that survives has no such log"})
+			r.plan.Unused = append(r.plan.Unused, UnusedReplica{s.Node, log, s.ID, "the surviving catalog has no such log"})
 		}
 	}
 	data, err := json.Marshal(r.plan.Remains)
 	if err != nil {
-		panic(err) // it was decoded from JSON, or has nothing that JSON does not have
+		panic(err) // all of it can be encoded as JSON
 	}
 	sum := sha256.Sum256(data)
-	r.plan.Cluster = base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26] // as long as others
+	r.plan.Cluster = base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])[:26] // as long as other cluster ids
 }

@@ -136,7 +136,7 @@ func TestWhatARecoveryLeaves(t *testing.T) {
 	require.GreaterOrEqual(t, int64(after.Lost), memory.Ceiling, "no offset is given twice")
 	require.Len(t, after.Replicas, 1)
 	require.Greater(t, after.Replicas[0].ID, uint64(77), "no id is given twice")
-	require.Equal(t, []UnusedReplica{{1, 9, 77, "the catalog that survives has no such log"}}, plan.Unused)
+	require.Equal(t, []UnusedReplica{{1, 9, 77, "the surviving catalog has no such log"}}, plan.Unused)
 	require.Greater(t, plan.State.NextLog, uint64(9))
 	require.True(t, plan.State.Nodes[1].Votes)
 }
@@ -188,7 +188,7 @@ func TestWhatCannotBeRecovered(t *testing.T) {
 		{nil, "no node survives"},
 		{append(survivors(s, 1), other...), "belongs to cluster"},
 		{append(survivors(s, 1), survivors(s, 1)...), "twice"},
-		{blind, "no whole replica of the catalog"},
+		{blind, "no intact replica of the catalog"},
 		{unknown, "does not have node"},
 		{survivors(s, 1, 2), ErrNothingLost.Error()},
 	} {

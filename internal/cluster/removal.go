@@ -8,9 +8,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// RemoveNode takes a node out of the cluster, or does not expect any more one that was
-// announced. It is refused while the node holds replicas that vote; its read replicas move or go
-// before it does.
+// RemoveNode removes a node from the cluster, or withdraws the announcement of one that has not
+// joined. It is refused while the node holds voters; read replicas are moved or removed before
+// the node is.
 func RemoveNode(s *State, name string) (Change, *record.Refusal) {
 	node, member := s.Named(name)
 	if _, announced := s.Announced[name]; announced && !member {
@@ -27,16 +27,15 @@ func RemoveNode(s *State, name string) (Change, *record.Refusal) {
 		}
 	}
 	if s.staying(node.ID) == 0 {
-		return Change{}, record.Refuse(record.Precondition, "node %q is the only one that is left", name)
+		return Change{}, record.Refuse(record.Precondition, "node %q is the last one in the cluster", name)
 	}
 	node.Leaving = true
 	return Change{Node: []Node{node}}, nil
 }
 
-// ReplaceNode moves all replicas of a node to another one, and takes it out of the
-// cluster once they are there. Of a log that the other one holds already, or must not hold by
-// the log's rule, the replica moves to a third node, or goes if the log wants no more than it
-// has without it.
+// ReplaceNode moves all replicas of a node to another one, and removes the node once they are
+// there. If the other node already holds a log, or must not hold it by the log's rule, the
+// replica moves to a third node, or is removed if the log does not need it.
 func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Change, *record.Refusal) {
 	from, ok := s.Named(name)
 	if !ok {
@@ -49,7 +48,7 @@ func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Cha
 	again := from.Leaving
 	from.Leaving = true
 	change, load, next := Change{Node: []Node{from}}, s.load(), s.NextReplica
-	then := s.Clone() // without the node, a rule may be met otherwise
+	then := s.Clone() // without the node, a rule may be met differently
 	then.Nodes[from.ID] = from
 	for _, log := range slices.Sorted(maps.Keys(s.Logs)) {
 		l := s.Logs[log]
@@ -84,8 +83,8 @@ func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Cha
 	return change, nil
 }
 
-// replacing names a node to which replicas of another one move, unless some move to
-// that one.
+// replacing returns the name of a node to which replicas of the node from are moving, or "" if
+// some are moving to the node to.
 func replacing(s *State, from, to uint64) (other string) {
 	for _, l := range s.Logs {
 		if !slices.ContainsFunc(l.Leaving, func(r Replica) bool { return r.Node == from }) {
@@ -103,7 +102,7 @@ func replacing(s *State, from, to uint64) (other string) {
 	return other
 }
 
-// staying counts the nodes that are not on their way out, without one.
+// staying returns the number of nodes that are not leaving, without the given one.
 func (s *State) staying(without uint64) (nodes int) {
 	for _, n := range s.Nodes {
 		if !n.Leaving && n.ID != without {
@@ -113,7 +112,7 @@ func (s *State) staying(without uint64) (nodes int) {
 	return nodes
 }
 
-// NoNode refuses a name that is that of no node, or of one that cannot be used.
+// NoNode returns the refusal for a name of no node, or of one that cannot be used.
 func (s *State) NoNode(name string) *record.Refusal {
 	var names []string
 	for _, n := range s.Members() {

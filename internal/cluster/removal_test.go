@@ -17,7 +17,7 @@ func TestANodeThatHoldsNothingIsRemoved(t *testing.T) {
 	_, refusal = RemoveNode(s, "none")
 	require.ErrorContains(t, refusal, "node1, node2, node3")
 	_, refusal = RemoveNode(voting(1), "node1")
-	require.ErrorContains(t, refusal, "the only one that is left")
+	require.ErrorContains(t, refusal, "the last one in the cluster")
 	require.NoError(t, s.Fold(Change{Announce: []Announced{{Name: "d"}}}))
 	change, refusal = RemoveNode(s, "d")
 	require.Nil(t, refusal)

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// MaxMoving is how many logs get new replicas at the same time without an operator's
-// request: each reads its whole log on one node and writes it on another.
+// MaxMoving is how many logs get new replicas at the same time without an operator's request:
+// each reads its whole log on one node and writes it on another.
 const MaxMoving = 16
 
-// replicasDue adds replicas to logs that have too few, as nodes come, removes those
-// that are too many, and spreads replicas over the nodes if that was asked for.
+// replicasDue returns the actions that add replicas to logs that have too few, remove surplus
+// ones, and spread replicas over the nodes if that was requested.
 func replicasDue(s *State, v View) (due []Action) {
 	load, free := s.load(), MaxMoving
 	for _, l := range s.Logs {
@@ -22,7 +22,7 @@ func replicasDue(s *State, v View) (due []Action) {
 	for _, name := range slices.Sorted(maps.Keys(s.Logs)) {
 		l := s.Logs[name]
 		if !l.Settled() {
-			continue // one step after the other
+			continue // one step at a time
 		}
 		a, found := replicaDue(s, &l, load, v)
 		moves := a.To != 0
@@ -48,8 +48,8 @@ func replicasDue(s *State, v View) (due []Action) {
 	return due
 }
 
-// replicaDue is what brings a log one step closer to the replicas that it should have: voters
-// first, then read replicas.
+// replicaDue returns the action that brings a log one step closer to the replicas that it should
+// have: voters first, then read replicas.
 func replicaDue(s *State, l *Log, load map[uint64]int, v View) (a Action, found bool) {
 	have, want := len(l.Replicas), WantedReplicas(s, l)
 	switch {
@@ -77,8 +77,8 @@ func replicaDue(s *State, l *Log, load map[uint64]int, v View) (a Action, found 
 	return readersDue(s, l, load, v)
 }
 
-// SpreadReplicas are the moves after which every node that can be reached holds as many
-// replicas as the others, or one more, as far as the rules of the logs allow.
+// SpreadReplicas returns the moves after which every reachable node holds as many replicas as the
+// others, or one more, as far as the rules of the logs permit.
 func SpreadReplicas(s *State, v View) (moves []Action) {
 	load := s.load()
 	names := slices.Sorted(maps.Keys(s.Logs))
@@ -93,7 +93,7 @@ func SpreadReplicas(s *State, v View) (moves []Action) {
 			holders := nodesOf(l.Replicas)
 			slices.SortStableFunc(holders, func(a, b uint64) int { return cmp.Compare(load[b], load[a]) })
 			if s.RuleOf(&l).Empty() {
-				holders = holders[:min(len(holders), 1)] // whoever may take that of another may take that of the first
+				holders = holders[:min(len(holders), 1)] // a node that may take any of them may take the first
 			}
 			for _, from := range holders {
 				to := leastLoaded(s, &l, from, load, v)
@@ -111,9 +111,9 @@ func SpreadReplicas(s *State, v View) (moves []Action) {
 	return moves
 }
 
-// leastLoaded is the node that can be reached, has no replica of a log, may take one in the
-// place of that on a node (0: of none) by the log's rule, and holds the fewest; 0: there is
-// none.
+// leastLoaded returns the reachable node with the fewest replicas that has no replica of the log
+// and, by the log's rule, may take one in place of that on the node from (0: of none); 0 if there
+// is none.
 func leastLoaded(s *State, l *Log, from uint64, load map[uint64]int, v View) uint64 {
 	p, now := newPlacer(s, l), nodesOf(l.Replicas)
 	limit := p.cost(now)
@@ -123,8 +123,8 @@ func leastLoaded(s *State, l *Log, from uint64, load map[uint64]int, v View) uin
 	return p.best(without(now, from), byLoad(s, l, load, v), limit)
 }
 
-// byLoad are the nodes that can be reached and have no replica of a log, those that hold the
-// fewest replicas first.
+// byLoad returns the reachable nodes without a replica of the log, those with the fewest replicas
+// first.
 func byLoad(s *State, l *Log, load map[uint64]int, v View) (able []uint64) {
 	for _, n := range s.Members() {
 		if _, here := l.On(n.ID); !here && !n.Leaving && v.Alive(n.ID) {
@@ -139,8 +139,8 @@ func without(nodes []uint64, node uint64) []uint64 {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n uint64) bool { return n == node })
 }
 
-// misplaced is a replica that does not keep its log's rule, and a node on which it would
-// do so better; 0, 0: there is none.
+// misplaced returns a replica that violates its log's rule and a node where it would violate it
+// less; 0, 0 if there is none.
 func misplaced(s *State, l *Log, load map[uint64]int, v View) (from, to uint64) {
 	p, now := newPlacer(s, l), nodesOf(l.Replicas)
 	lowest := p.cost(now)
@@ -159,9 +159,9 @@ func misplaced(s *State, l *Log, load map[uint64]int, v View) (from, to uint64) 
 	return from, to
 }
 
-// superfluous is the node whose replica a log with too many can do without: it cannot be
-// reached, as those that stay have to commit the removal; then the others keep the rule best,
-// then it holds the most. What the rule lacks afterwards, misplaced repairs.
+// superfluous returns the node whose replica a log with too many should lose: preferably one that
+// cannot be reached, since the others have to commit the removal; then the one without which the
+// rule is met best; then the one with the most replicas. misplaced corrects the rest.
 func superfluous(s *State, l *Log, load map[uint64]int, v View) uint64 {
 	p, now := newPlacer(s, l), nodesOf(l.Replicas)
 	return slices.MinFunc(now, func(a, b uint64) int {

@@ -16,22 +16,22 @@ import (
 // Label is a property of a node, KEY=VALUE, such as dc=fra.
 type Label string
 
-// Key is what stands before the "=".
+// Key returns the part before the "=".
 func (l Label) Key() string {
 	key, _, _ := strings.Cut(string(l), "=")
 	return key
 }
 
-// Value is what stands behind the "=".
+// Value returns the part after the "=".
 func (l Label) Value() string {
 	_, value, _ := strings.Cut(string(l), "=")
 	return value
 }
 
 const (
-	// MaxLabels bounds the labels of a node, and of each list of a rule.
+	// MaxLabels is the maximum number of labels of a node, and of each list of a rule.
 	MaxLabels = 16
-	// MaxRules bounds the default rules.
+	// MaxRules is the maximum number of default rules.
 	MaxRules = 100
 )
 
@@ -40,7 +40,7 @@ var (
 	validPrefix = regexp.MustCompile(`^[A-Za-z0-9._-]{0,249}$`)
 )
 
-// CheckLabels refuses what cannot be the labels of a node.
+// CheckLabels refuses labels that a node cannot have.
 func CheckLabels(labels []Label) *record.Refusal {
 	if refusal := checkList(labels); refusal != nil {
 		return refusal
@@ -55,17 +55,17 @@ func CheckLabels(labels []Label) *record.Refusal {
 
 func checkList(labels []Label) *record.Refusal {
 	if len(labels) > MaxLabels {
-		return record.Refuse(record.Invalid, "%d labels, the most is %d", len(labels), MaxLabels)
+		return record.Refuse(record.Invalid, "%d labels, the limit is %d", len(labels), MaxLabels)
 	}
 	for _, l := range labels {
 		if !validLabel.MatchString(string(l)) {
-			return record.Refuse(record.Invalid, "%q is no label: KEY=VALUE, each 1 to 63 of a-z A-Z 0-9 . _ -", l)
+			return record.Refuse(record.Invalid, "%q is not a label: KEY=VALUE, each 1 to 63 of a-z A-Z 0-9 . _ -", l)
 		}
 	}
 	return nil
 }
 
-// label is the node's label of a key; empty: it has none.
+// label returns the node's label with the given key, or "" if it has none.
 func (n *Node) label(key string) Label {
 	for _, l := range n.Labels {
 		if l.Key() == key {
@@ -79,10 +79,12 @@ func (n *Node) hasAny(of []Label) bool {
 	return slices.ContainsFunc(of, func(l Label) bool { return slices.Contains(n.Labels, l) })
 }
 
-// Apart reports whether two nodes have different labels of a key, or one has none.
+// Apart reports whether two nodes have different labels with the given key, or the first has
+// none.
 func Apart(a, b *Node, key string) bool { return a.label(key) == "" || a.label(key) != b.label(key) }
 
-// rank is the place of the node in an order of choices; len(homes): it is none of them.
+// rank returns the position of the first of homes that the node has, or len(homes) if it has
+// none.
 func (n *Node) rank(homes []Label) int {
 	for i, l := range homes {
 		if slices.Contains(n.Labels, l) {
@@ -92,23 +94,24 @@ func (n *Node) rank(homes []Label) int {
 	return len(homes)
 }
 
-// Rule is a placement rule: it says where the voters of a log are to be, where its leader, and where
-// read replicas. It never changes in place.
+// Rule is a placement rule: where the voters of a log, its leader and its read replicas should
+// be. It is never changed in place.
 type Rule struct {
-	// Spread is the key of a label: of three values or more none has more than half of the
-	// voters, of two both have one.
+	// Spread is the key of a label. With three or more values, no value has more than half of the
+	// voters; with two, both have one.
 	Spread string `json:"spread,omitempty"`
-	// In: voters are on nodes with one of these labels only; Out: on none with one of these.
+	// In restricts voters to nodes with one of these labels; Out excludes nodes with one of these.
 	In  []Label `json:"in,omitempty"`
 	Out []Label `json:"out,omitempty"`
-	// Homes are where the leader is to be, the best first. One voter at least is in the first.
+	// Homes are the labels of the nodes that should lead, the preferred one first. At least one
+	// voter is on a node with the first.
 	Homes []Label `json:"homes,omitempty"`
-	// Readers are the read replicas that the log has beside its voters, on other nodes.
+	// Readers are the read replicas that the log has besides its voters, on other nodes.
 	Readers []ReadReplicas  `json:"read_replicas,omitempty" since:"3"`
 	Unknown unknown.Members `json:"-"`
 }
 
-// Empty reports whether the rule demands nothing.
+// Empty reports whether the rule requires nothing.
 func (r *Rule) Empty() bool {
 	return r == nil || r.Spread == "" && len(r.In)+len(r.Out)+len(r.Homes)+len(r.Readers) == 0 && r.Unknown == ""
 }
@@ -135,10 +138,10 @@ func appendPart[T any](parts []string, name string, list []T) []string {
 	return append(parts, name+" "+strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]"))
 }
 
-// check refuses a rule that makes no sense anywhere.
+// check refuses a rule that is not valid in any cluster.
 func (r *Rule) check() *record.Refusal {
 	if r.Spread != "" && !validLabel.MatchString(r.Spread+"=x") {
-		return record.Refuse(record.Invalid, "%q is no key of a label", r.Spread)
+		return record.Refuse(record.Invalid, "%q is not a label key", r.Spread)
 	}
 	for _, list := range [][]Label{r.In, r.Out, r.Homes} {
 		if refusal := checkList(list); refusal != nil {
@@ -148,13 +151,13 @@ func (r *Rule) check() *record.Refusal {
 	return checkReaders(r.Readers)
 }
 
-// allows reports whether a voter may be on a node, whatever the others are on.
+// allows reports whether a voter may be on a node, regardless of the others.
 func (r *Rule) allows(n Node) bool {
 	return (len(r.In) == 0 || n.hasAny(r.In)) && !n.hasAny(r.Out) && (r.Spread == "" || n.label(r.Spread) != "")
 }
 
-// RuleOf is the rule of a log: its own or, without one, that of the longest prefix of its
-// name that has one.
+// RuleOf returns the rule of a log: its own, or else that of the longest prefix of its name that
+// has one, or nil.
 func (s *State) RuleOf(l *Log) *Rule {
 	if !l.Config.Rule.Empty() {
 		return l.Config.Rule
@@ -169,9 +172,9 @@ func (s *State) RuleOf(l *Log) *Rule {
 	return found
 }
 
-// SetRule gives the logs whose names begin with a prefix, and that have no rule of their own,
-// a rule; an empty one takes it away. It is refused where one of those logs, or a new one,
-// could not keep it.
+// SetRule sets the default rule for logs whose names begin with a prefix and that have no rule of
+// their own. An empty rule removes it. It is refused if one of those logs, or a new one, could
+// not meet it.
 func SetRule(s *State, prefix string, rule Rule) (c Change, refusal *record.Refusal) {
 	if !validPrefix.MatchString(prefix) {
 		return c, record.Refuse(record.Invalid, "%q cannot begin the name of a log", prefix)
@@ -192,7 +195,7 @@ func SetRule(s *State, prefix string, rule Rule) (c Change, refusal *record.Refu
 	for _, name := range slices.Sorted(maps.Keys(s.Logs)) {
 		l := s.Logs[name]
 		if !strings.HasPrefix(name, prefix) || reflect.DeepEqual(s.RuleOf(&l), then.RuleOf(&l)) {
-			continue // one that it does not concern may have a rule that is not met any more
+			continue // a log whose rule does not change may have one that is no longer met
 		}
 		if refusal := refuseRule(&then, &l); refusal != nil {
 			return Change{}, refusal
@@ -211,7 +214,7 @@ func setRules(rules, changed map[string]Rule) {
 	}
 }
 
-// refuseRule refuses a log whose rule its members cannot keep, whether they are up or not.
+// refuseRule refuses a log whose rule the members cannot meet, up or down.
 func refuseRule(s *State, l *Log) *record.Refusal {
 	p := newPlacer(s, l)
 	if p.rule.Empty() {
@@ -249,7 +252,7 @@ func refuseUnmet(rule *Rule, log string, missing []string) *record.Refusal {
 	return record.Refuse(record.Precondition, "log %q cannot be placed as asked (%v): %s", log, rule, strings.Join(missing, "; "))
 }
 
-// Unmet is what a log's rule demands and its replicas and read replicas do not keep.
+// Unmet describes how the replicas and read replicas of a log fall short of its rule.
 func Unmet(s *State, l *Log) []string {
 	p := newPlacer(s, l)
 	if p.rule.Empty() {
@@ -272,7 +275,7 @@ type placer struct {
 	state *State
 	rule  *Rule
 	want  int
-	// values are those of Rule.Spread that nodes have on which voters may be.
+	// values are the values of Rule.Spread on the nodes that may hold voters.
 	values []Label
 }
 
@@ -289,7 +292,7 @@ func newPlacer(s *State, l *Log) placer {
 	return p
 }
 
-// most is how many voters may be on nodes of one value.
+// most returns how many voters may be on nodes with the same value.
 func (p *placer) most() int {
 	switch len(p.values) {
 	case 0, 1:
@@ -300,7 +303,7 @@ func (p *placer) most() int {
 	return max(1, p.want/2)
 }
 
-// homeRank is Node.rank of a node, 0 without a rule.
+// homeRank returns Node.rank of a node, or 0 without a rule.
 func (p *placer) homeRank(node uint64) int {
 	if p.rule.Empty() {
 		return 0
@@ -309,12 +312,12 @@ func (p *placer) homeRank(node uint64) int {
 	return n.rank(p.rule.Homes)
 }
 
-// perVoter is what a voter that does not keep the rule costs: more than all read replicas that
-// have no place, each of which costs 1.
+// perVoter is the cost of a voter that violates the rule: more than that of all read replicas
+// without a place, each of which costs 1.
 const perVoter = MaxReadReplicas + 1
 
-// cost is how far nodes are from the rule; 0: they keep it, as far as any could, and leave room
-// for the read replicas.
+// cost returns how far nodes are from the rule. It is 0 if they meet it as far as any nodes can,
+// and leave room for the read replicas.
 func (p *placer) cost(nodes []uint64) int {
 	return p.costOfVoters(nodes)*perVoter + len(p.shortage(nodes))
 }
@@ -342,10 +345,10 @@ func (p *placer) costOfVoters(nodes []uint64) (cost int) {
 	return cost
 }
 
-// best returns the candidate that, with the given nodes, keeps the rule best, then spreads
-// them most evenly, then covers the best home that has none; of equal ones the first. It
-// must not cost more than limit. 0: there is none. Where a voter has to come, limit is
-// voterLimit: it may take the place of a read replica.
+// best returns the candidate that, together with nodes, meets the rule best, then spreads them
+// most evenly, then covers the most preferred home without a node. Among equal ones it returns
+// the first. The cost must not exceed limit. It returns 0 if there is none. If a voter has to be
+// added, limit is voterLimit: it may take the place of a read replica.
 func (p *placer) best(nodes, candidates []uint64, limit int) (best uint64) {
 	if p.rule.Empty() {
 		if len(candidates) > 0 {
@@ -380,11 +383,11 @@ func (p *placer) best(nodes, candidates []uint64, limit int) (best uint64) {
 	return best
 }
 
-// voterLimit is the most that nodes may cost where their voters keep the rule as well as now.
+// voterLimit returns the maximum cost of nodes whose voters meet the rule as well as now.
 func (p *placer) voterLimit(now []uint64) int { return p.costOfVoters(now)*perVoter + MaxReadReplicas }
 
-// choose adds candidates to nodes, the first of equal ones, until there are as many as the
-// log wants or no other keeps the rule.
+// choose adds candidates to nodes until there are as many as the log should have or no other
+// meets the rule.
 func (p *placer) choose(nodes, candidates []uint64) []uint64 {
 	for len(nodes) < p.want {
 		next := p.best(nodes, candidates, p.voterLimit(nodes))
@@ -396,7 +399,7 @@ func (p *placer) choose(nodes, candidates []uint64) []uint64 {
 	return nodes
 }
 
-// unmet is what the rule demands and nodes do not keep.
+// unmet describes how nodes fall short of the rule.
 func (p *placer) unmet(nodes []uint64) (missing []string) {
 	count, home := map[Label]int{}, len(p.rule.Homes) == 0
 	for _, id := range nodes {
@@ -406,7 +409,7 @@ func (p *placer) unmet(nodes []uint64) (missing []string) {
 		case p.rule.Spread != "" && n.label(p.rule.Spread) == "":
 			missing = append(missing, fmt.Sprintf("node %q has no label %s", n.Name, p.rule.Spread))
 		case !p.rule.allows(n):
-			missing = append(missing, fmt.Sprintf("node %q is none that voters may be on", n.Name))
+			missing = append(missing, fmt.Sprintf("node %q may not hold voters", n.Name))
 		default:
 			count[n.label(p.rule.Spread)]++
 		}
@@ -419,9 +422,9 @@ func (p *placer) unmet(nodes []uint64) (missing []string) {
 		}
 		switch {
 		case len(p.values) == 0:
-			missing = append(missing, fmt.Sprintf("no node that voters may be on has a label %s", p.rule.Spread))
+			missing = append(missing, fmt.Sprintf("no node that may hold voters has a label %s", p.rule.Spread))
 		case len(p.values) == 1:
-			missing = append(missing, fmt.Sprintf("all nodes that voters may be on have %s, and two values of %s are needed", p.values[0], p.rule.Spread))
+			missing = append(missing, fmt.Sprintf("all nodes that may hold voters have %s, but two values of %s are needed", p.values[0], p.rule.Spread))
 		case p.want < 2:
 			missing = append(missing, fmt.Sprintf("one replica cannot be spread over %s", p.rule.Spread))
 		}

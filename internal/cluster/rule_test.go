@@ -58,7 +58,7 @@ func TestReplicasAreSpreadAsTheRuleSays(t *testing.T) {
 		{"a datacenter that is down holds its share", []string{"a", "a", "a", "b"}, 3, Rule{Spread: "dc"}, []uint64{4}, "a a b", ""},
 		{"of two the one that answers", []string{"a", "b", "c", "c"}, 3, Rule{Spread: "dc"}, []uint64{3}, "a b c", ""},
 		{"nodes without the label", []string{"a", "b", "c", "", ""}, 3, Rule{Spread: "dc"}, nil, "a b c", ""},
-		{"one datacenter", []string{"a", "a", "a"}, 3, Rule{Spread: "dc"}, nil, "", "all nodes that voters may be on have dc=a"},
+		{"one datacenter", []string{"a", "a", "a"}, 3, Rule{Spread: "dc"}, nil, "", "all nodes that may hold voters have dc=a"},
 		{"no datacenter", []string{"", ""}, 2, Rule{Spread: "dc"}, nil, "", "has a label dc"},
 		{"one replica", []string{"a", "b"}, 1, Rule{Spread: "dc"}, nil, "", "one replica cannot be spread"},
 		{"a majority would be in one", []string{"a", "b", "c", "c", "c"}, 5, Rule{Spread: "dc"}, nil, "", "4 of 5 replicas can be placed"},
@@ -69,7 +69,7 @@ func TestReplicasAreSpreadAsTheRuleSays(t *testing.T) {
 		{"the second choice has one too", []string{"a", "a", "a", "b", "c"}, 2, Rule{Homes: []Label{"dc=b", "dc=c"}}, nil, "b c", ""},
 		{"a home that voters may not be on", []string{"a", "b"}, 1, Rule{Homes: []Label{"dc=b"}, Out: []Label{"dc=b"}}, nil, "", "the home of its leader"},
 		{"no home", []string{"a", "b"}, 1, Rule{Homes: []Label{"dc=x"}}, nil, "", "dc=x, the home of its leader"},
-		{"no label", []string{"a"}, 1, Rule{In: []Label{"dc"}}, nil, "", "is no label"},
+		{"no label", []string{"a"}, 1, Rule{In: []Label{"dc"}}, nil, "", "is not a label"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := places(row.nodes...)

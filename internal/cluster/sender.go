@@ -1,22 +1,22 @@
 package cluster
 
-// Sender is what is known of the node that sent a message of a replica.
+// Sender classifies the node that sent a message of a replica.
 type Sender int
 
 const (
-	// Forged: the replica is another node's, or was removed. The message must not
-	// be believed: it could be a vote, or an acknowledgement.
+	// Forged means that the replica is on another node, or was removed. The message must be ignored:
+	// it could be a vote, or an acknowledgement.
 	Forged Sender = iota
-	// Placed: the replica is on that node.
+	// Placed means that the replica is on that node.
 	Placed
-	// Newer: the catalog as known here does not contain the replica yet. To a node
-	// that was away, this sender may be the only one that reports what happened.
+	// Newer means that the catalog as known here does not contain the replica yet. For a node that
+	// was away, this sender may be the only source of news.
 	Newer
 )
 
-// SenderOf judges a message of a replica of a log that came from a node. Next is
-// the first replica id that the catalog, as known here, has not given: what is
-// below and not placed was removed.
+// SenderOf classifies the sender of a message of a replica, which came from the node from. next
+// is the first replica id that the catalog, as known here, has not assigned: lower ids that are
+// not placed were removed.
 func (p *Placement) SenderOf(replica, from, next uint64) Sender {
 	switch at := p.NodeOf(replica); {
 	case at != 0 && at == from:

@@ -6,9 +6,9 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// RoomOf is what a disk with so many bytes free has room for. Two thresholds divide
-// it: below minFree the disk takes no records, below a quarter of that only trims.
-// What lies between is for commands, and for entries in flight.
+// RoomOf returns what a disk with free bytes free has room for. There are two thresholds: below
+// minFree the disk takes no records, below a quarter of that only trims. The space in between is
+// for commands, and for entries in flight.
 func RoomOf(free, minFree int64) sequence.Room {
 	switch {
 	case free < minFree/4:
@@ -23,17 +23,17 @@ func RoomOf(free, minFree int64) sequence.Room {
 type VoterRoom struct {
 	Voter uint64
 	Room  sequence.Room
-	// Gone: its node has not been connected for a while, and has room for nothing.
+	// Gone is set if its node has not been connected for a while.
 	Gone bool
-	// Shy: it leads only where nobody else can, because its node is drained or leaves.
+	// Shy is set if it should lead only if no other can, because its node is drained or leaving.
 	Shy bool
 }
 
-// MajorityRoom returns what more than half of the voters' disks have room for. A leader
-// takes what its own disk and those of a majority have room for; where its own has room for
-// less, one of heirs is to lead: those among the other voters that have that room. Give all
-// three to Replica.SetRoom. As long as no disk that is known is full, a node that is gone is no
-// reason to refuse records: that no majority answers is not for the disks to say.
+// MajorityRoom returns what more than half of the voters' disks have room for. A leader accepts
+// what its own disk and a majority of the disks have room for. If its own disk has room for less,
+// one of heirs should lead: the other voters with that room. All three are passed to
+// Replica.SetRoom. As long as no known disk is full, an unreachable node is no reason to refuse
+// records: the disks do not decide whether a majority answers.
 func MajorityRoom(own uint64, voters []VoterRoom) (majority sequence.Room, heirs []uint64) {
 	least := sequence.RoomForRecords
 	for _, v := range voters {

@@ -6,90 +6,92 @@ import (
 	"slices"
 )
 
-// Survey is what the nodes of a cluster say of the logs they lead and follow.
+// Survey is what the nodes of a cluster report about the logs that they lead and follow.
 type Survey struct {
 	Nodes map[uint64]Surveyed // those that answered, by id
 	State *State              // of the catalog
 }
 
-// Surveyed is what one node says.
+// Surveyed is the report of one node.
 type Surveyed struct {
-	// Up is for how many ms it has been serving.
+	// Up is how long it has been serving, in milliseconds.
 	Up int64
-	// Unfit: it is stopping, or its disk is full or hangs, or it does not know what
-	// the catalog wants; it should lead as little as possible.
+	// Unfit is set if it is stopping, its disk is full or hangs, or its catalog is not up to date.
+	// It should lead as little as possible.
 	Unfit bool
-	// Stopping: it hands over what it leads, to stop.
+	// Stopping is set if it hands over its leaderships in order to stop.
 	Stopping bool
-	// Leads are the logs that it leads, by id, with the replicas that vote.
+	// Leads are the logs that it leads, by id, with their voters.
 	Leads map[uint64][]uint64
-	// Load are the bytes a second that logs it leads take now; those that take none may be
+	// Load is the current bytes per second of the logs that it leads. Logs without load may be
 	// missing.
 	Load map[uint64]int64
-	// Follows are the logs whose leader it receives messages from.
+	// Follows are the logs from whose leader it receives messages.
 	Follows map[uint64]bool
 }
 
-// Spreader decides which leaders move to other nodes: away from nodes that are drained,
-// home, and so that all lead as many and then take as much. One node of a cluster runs
-// it, so that no two plans contradict each other. It gives a log to a node that did
-// not keep it only after a long time: what took the log away, a slow disk or an
-// operator, would do so again. That time begins short where the node is the log's home,
-// and doubles. So does the time for which a node has to be well that was not again and again.
+// Spreader decides which leaderships move to other nodes: away from drained nodes, to home nodes,
+// and so that all nodes lead the same number of logs and then have the same load. One node of a
+// cluster runs it, so that no two plans conflict.
+//
+// A node that did not keep a log is given that log again only after a long time: the reason, a
+// slow disk or an operator, would take effect again. If the node is the log's home, the time
+// starts short and doubles. A node that was repeatedly unwell has to be well for a time that
+// doubles, too.
 type Spreader struct {
-	given   map[uint64]given // by log: what was handed over and is kept so far
+	given   map[uint64]given // by log: handovers that have lasted so far
 	strikes []strike
-	doubts  map[uint64]int    // by node: given logs that are gone, and did not have it as their home
+	doubts  map[uint64]int    // by node: logs given to it that another node leads now, and whose home it is not
 	health  map[uint64]health // by node
-	// load are bytes a second of each log, averaged over some looks; swapped is until when a
-	// log stays where it was led to because of that.
+	// load is the bytes per second of each log, averaged over several surveys; swapped is until when
+	// a log that was moved because of its load is not moved again.
 	load    map[uint64]int64
 	swapped map[uint64]int64
 }
 
 type given struct {
 	handover Handover
-	life     int64 // when To began to serve, by this node's clock
-	// gone: another node led the log at the last look, which was at goneAt. The next look says
-	// whether To is stopping, or down: nodes answer one after the other, so that the log may be
-	// seen at its next leader although To was well when it answered.
+	life     int64 // when To started to serve, by this node's clock
+	// gone is set if another node led the log in the last survey, at goneAt. The next survey shows
+	// whether To is stopping or down: nodes answer one after another, so the log may be seen at its
+	// next leader although To was well when it answered.
 	gone   bool
 	goneAt int64
 }
 
 type strike struct {
 	log, node uint64
-	until     int64 // the node is not given the log
+	until     int64 // until then the node is not given the log
 	forgotten int64
-	times     int // a home did not keep the log in a row; 0: the node is not its home
+	times     int // how often in a row a home did not keep the log; 0: the node is not its home
 }
 
-// health is how a node was at the looks so far. One look that found it unwell says little: on
-// a machine that has much to do an answer may be late.
+// health is the condition of a node in the surveys so far. A single survey that found it unwell
+// means little: on a busy machine an answer may be late.
 type health struct {
-	missed int   // looks in a row that found it unwell
-	up     int64 // for how long it had been serving when it answered last
-	since  int64 // for so long it has been well
-	falls  int   // how often it was not, before
+	missed int   // surveys in a row that found it unwell
+	up     int64 // how long it had been serving when it last answered
+	since  int64 // since when it has been well
+	falls  int   // how often it was unwell before
 }
 
 const (
-	// SettleMillis is for how long a node is well before it is given leaders: one that
-	// comes and goes would interrupt them each time. It doubles with each time that the node
-	// was not, to longestSettleMillis, until it was well for forgetMillis.
+	// SettleMillis is how long, in milliseconds, a node must be well before it is given leaderships:
+	// a node that comes and goes would interrupt them each time. It doubles each time the node was
+	// unwell, up to longestSettleMillis, until it has been well for forgetMillis.
 	SettleMillis        = 5_000
 	longestSettleMillis = 300_000
 	forgetMillis        = 600_000
-	// strikeMillis is for how long a node is not given a log that it did not keep.
+	// strikeMillis is how long a node is not given a log that it did not keep.
 	strikeMillis = 600_000
-	// maxStrikes at once, and a node is given no log at all.
+	// maxStrikes is the number of simultaneous strikes from which on a node is given no log at all.
 	maxStrikes = 3
-	// sameLife is how far apart two estimates of when a node began may lie.
+	// sameLifeMillis is how far two estimates of the start of a node may differ.
 	sameLifeMillis = 2_000
 )
 
-// Plan returns the handovers that spread the leaders evenly. Now is ms of any clock
-// that does not jump. Each plan assumes that the one before was carried out, or that
+// Plan returns the handovers that spread the leaderships evenly. now is in milliseconds of any
+// clock that does not jump. Each plan assumes that the previous one was carried out, or that
 // Refused was called.
 func (s *Spreader) Plan(now int64, v Survey) []Handover {
 	leader := v.leaders()
@@ -144,7 +146,7 @@ func (s *Spreader) Plan(now int64, v Survey) []Handover {
 	return plan
 }
 
-// Refused takes back a handover that its leader refused at once: nothing happened.
+// Refused takes back a handover that its leader refused at once, so that nothing happened.
 func (s *Spreader) Refused(h Handover) { delete(s.given, h.Log) }
 
 // loads averages the loads of the logs, and reports whether there is any.
@@ -162,9 +164,9 @@ func (s *Spreader) loads(now int64, v Survey, leader map[uint64]uint64) bool {
 	return len(load) > 0
 }
 
-// homeOf makes the best of the nodes that could lead a log its leader, the one that leads the
-// fewest, if the leader is not as good, and leaves as able those that are as good. It returns
-// the leader. One that is drained is worse than any other.
+// homeOf makes the best of the nodes that could lead a log its leader if the current one is not
+// as good; among equals, the one that leads the fewest logs. It leaves in Able only nodes that
+// are as good, and returns the leader. A drained node is worse than any other.
 func homeOf(s *State, l *Log, led *Led, leads map[uint64]int) uint64 {
 	rule, best := s.RuleOf(l), 0
 	rank := func(node uint64) int {
@@ -190,7 +192,7 @@ func homeOf(s *State, l *Log, led *Led, leads map[uint64]int) uint64 {
 	return led.Leader
 }
 
-// feel notes which nodes are well.
+// feel records which nodes are well.
 func (s *Spreader) feel(now int64, v Survey) {
 	if s.health == nil {
 		s.health = map[uint64]health{}
@@ -223,19 +225,19 @@ func (s *Spreader) feel(now int64, v Survey) {
 	}
 }
 
-// settled reports whether a node has been well for long enough to be given leaders.
+// settled reports whether a node has been well for long enough to be given leaderships.
 func (s *Spreader) settled(now int64, node uint64) bool {
 	h := s.health[node]
 	needed := min(SettleMillis<<min(max(h.falls-1, 0), 10), longestSettleMillis)
 	return h.missed == 0 && now-h.since >= int64(needed)
 }
 
-// look finds handovers that did not last, and forgets what is long ago.
+// look finds handovers that did not last, and removes old strikes.
 func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
 	s.doubts = map[uint64]int{}
 	s.strikes = slices.DeleteFunc(s.strikes, func(k strike) bool { return now >= k.forgotten })
 	there := make(map[uint64]bool, len(v.State.Logs))
-	atHome := map[uint64]bool{} // the logs whose home is the node that they were given to
+	atHome := map[uint64]bool{} // logs that were given to their home
 	for _, l := range v.State.Logs {
 		there[l.ID] = true
 		if rule, g := v.State.RuleOf(&l), s.given[l.ID]; !rule.Empty() {
@@ -248,7 +250,7 @@ func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
 		node, answers := v.Nodes[g.handover.To]
 		began := now - node.Up
 		if !answers || node.Stopping || max(began-g.life, g.life-began) > sameLifeMillis || v.State.Nodes[g.handover.To].Drained {
-			delete(s.given, log) // it was down, stops or is drained, which takes all its logs away
+			delete(s.given, log) // it was down, is stopping or is drained, and so loses all its logs
 			continue
 		}
 		at, led := leader[log]
@@ -269,7 +271,7 @@ func (s *Spreader) look(now int64, v Survey, leader map[uint64]uint64) {
 	}
 }
 
-// strike notes that a node did not keep a log.
+// strike records that a node did not keep a log.
 func (s *Spreader) strike(now int64, log, node uint64, home bool) {
 	k := strike{log: log, node: node, until: now + strikeMillis, forgotten: now + strikeMillis}
 	if home {
@@ -285,7 +287,7 @@ func (s *Spreader) strike(now int64, log, node uint64, home bool) {
 	s.strikes = append(slices.DeleteFunc(s.strikes, func(before strike) bool { return home && before.log == log && before.node == node }), k)
 }
 
-// struck reports whether a node is not to be given a log.
+// struck reports whether a node must not be given a log.
 func (s *Spreader) struck(now int64, log, node uint64) bool {
 	count := s.doubts[node]
 	if g := s.given[log]; g.gone && g.handover.To == node || count >= maxStrikes {
@@ -305,8 +307,8 @@ func (s *Spreader) struck(now int64, log, node uint64) bool {
 	return false
 }
 
-// leaders are the nodes that lead, by log. Of two that say so one has been deposed;
-// which one does not matter, as it refuses to hand over.
+// leaders returns the leading nodes, by log. If two nodes report to lead a log, one has been
+// deposed; it does not matter which, since it refuses to hand over.
 func (v *Survey) leaders() map[uint64]uint64 {
 	leader := map[uint64]uint64{}
 	for id, node := range v.Nodes {

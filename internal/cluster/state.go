@@ -13,25 +13,25 @@ import (
 	"strandline.dev/internal/unknown"
 )
 
-// State is what the catalog's changes add up to. Its methods look something up; all
-// but Fold change nothing. What is decided on it are functions, by what they decide:
-// admission, create, topic, due (voters, replicas), hosting, settle, renew, removal, memory.
+// State is the sum of the catalog's changes. Its methods are look-ups; none but Fold changes it.
+// Decisions are functions in files named by their subject: admission, create, topic, due (voters,
+// replicas), hosting, settle, renew, removal, memory.
 type State struct {
 	Logs      map[string]Log       `json:"logs"`                // by name
 	Nodes     map[uint64]Node      `json:"nodes"`               // the members, by id
 	Gone      map[uint64]string    `json:"gone"`                // names of nodes that were removed, by id
-	Announced map[string]Announced `json:"announced,omitempty"` // by name, who may join
-	Tokens    map[string]Token     `json:"tokens,omitempty"`    // by hash, with which others may
-	// Rules say where the voters and leaders are of logs without a rule of their own, by the
-	// prefix of their names.
+	Announced map[string]Announced `json:"announced,omitempty"` // names that may join
+	Tokens    map[string]Token     `json:"tokens,omitempty"`    // join tokens by hash
+	// Rules are the placement rules of logs without a rule of their own, by the prefix of their
+	// names.
 	Rules map[string]Rule `json:"rules,omitempty"`
-	// Access is who may do what.
+	// Access is the users, tokens and grants.
 	Access access.List `json:"access,omitzero"`
-	// Spreading: replicas are being spread evenly over the nodes.
+	// Spreading is set while replicas are being spread evenly over the nodes.
 	Spreading bool `json:"spreading,omitempty"`
-	// Stretch is that of the catalog itself, see Stretcher; 0 is 1.
+	// Stretch is the stretch of the catalog itself, see Stretcher; 0 means 1.
 	Stretch int `json:"stretch,omitempty"`
-	// Level is the feature level; 0 is the first, see FeatureLevel.
+	// Level is the feature level; 0 means the first, see FeatureLevel.
 	Level       int              `json:"level,omitempty"`
 	NextLog     uint64           `json:"next_log"`
 	NextNode    uint64           `json:"next_node"`
@@ -51,18 +51,18 @@ type Node struct {
 	ID      uint64 `json:"id"`
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	Kafka   string `json:"kafka,omitempty"` // of its Kafka port; empty: none
-	// Nonce is that of the JoinRequest.
+	Kafka   string `json:"kafka,omitempty"` // address of its Kafka port; empty: none
+	// Nonce is the nonce of the JoinRequest.
 	Nonce string `json:"nonce"`
 	// Catalog is the node's replica of the catalog.
 	Catalog uint64 `json:"catalog_replica"`
-	// Votes: that replica votes.
+	// Votes is set if that replica votes.
 	Votes bool `json:"votes,omitempty"`
-	// Leaving: its replicas are being moved elsewhere.
+	// Leaving is set while its replicas are being moved to other nodes.
 	Leaving bool `json:"leaving,omitempty"`
-	// Drained: it is to lead nothing, as it will be stopped.
+	// Drained is set if it must lead nothing, since it will be stopped.
 	Drained bool `json:"drained,omitempty" since:"2"`
-	// Labels say where the node is; one for each key. Never changed in place.
+	// Labels describe the location of the node, one for each key. They are never changed in place.
 	Labels  []Label         `json:"labels,omitempty" since:"2"`
 	Unknown unknown.Members `json:"-"`
 }
@@ -73,20 +73,20 @@ type Log struct {
 	Name    string `json:"name"`
 	Config  Config `json:"config"`
 	Created int64  `json:"created_ms"`
-	// Request is what the caller named the request that created the log, so that
-	// it finds the log when it sends the request again; empty: nothing.
+	// Request is the caller's name for the request that created the log, so that a repeated request
+	// finds the log; empty: none.
 	Request string `json:"request,omitempty"`
-	// Creator is the principal whose share of the cluster's logs it takes; empty: nobody's.
+	// Creator is the principal to whose share of the cluster's logs it counts; empty: none.
 	Creator string `json:"creator,omitempty" since:"4"`
 	Placement
-	// Reserved is for memory logs only.
+	// Reserved is used for memory logs only.
 	Reserved
-	// Stretch multiplies the times of elections and heartbeats, see Stretcher; 0 is 1.
+	// Stretch multiplies the times of elections and heartbeats, see Stretcher; 0 means 1.
 	Stretch int             `json:"stretch,omitempty" since:"3"`
 	Unknown unknown.Members `json:"-"`
 }
 
-// Config is how a log was configured.
+// Config is the configuration of a log.
 type Config struct {
 	Durability     string `json:"durability"`
 	RetentionMs    int64  `json:"retention_ms,omitempty"`
@@ -96,23 +96,24 @@ type Config struct {
 	Fenced         bool   `json:"fenced,omitempty"`
 	Topic          string `json:"topic,omitempty"`
 	Partition      int32  `json:"partition,omitempty"`
-	// Revision counts the configurations that the log has had; the first is 1.
+	// Revision is the number of configurations that the log has had; the first is 1.
 	Revision uint64 `json:"revision,omitempty"`
-	// Settings of another protocol, kept as they were set. Never changed in place.
+	// Settings are settings of another protocol, stored as they were set. They are never changed in
+	// place.
 	Settings map[string]string `json:"settings,omitempty"`
-	// Rule is the log's own; nil: see State.RuleOf.
+	// Rule is the log's own placement rule; if nil, see State.RuleOf.
 	Rule    *Rule           `json:"rule,omitempty" since:"2"`
 	Unknown unknown.Members `json:"-"`
 }
 
-// memoryDurability is Config.Durability of a log that nothing on disk is kept of.
+// memoryDurability is the Config.Durability of a log of which nothing is stored on disk.
 const memoryDurability = "memory"
 
-// InMemory reports whether the log is kept in the memory of its replicas only.
+// InMemory reports whether the log is kept only in the memory of its replicas.
 func (c *Config) InMemory() bool { return c.Durability == memoryDurability }
 
-// Change is one record of the catalog. All its parts take effect together. The tag since is
-// the feature level that allows a part; without it, any does.
+// Change is one record of the catalog. All its parts take effect together. The tag since is the
+// feature level that permits a part; parts without it are always permitted.
 type Change struct {
 	// ID lets the proposer recognize the change in the log.
 	ID         string           `json:"change"`
@@ -121,19 +122,19 @@ type Change struct {
 	Node       []Node           `json:"node,omitempty"`              // nodes that are new or different
 	Gone       []uint64         `json:"gone,omitempty"`              // nodes that left
 	Announce   []Announced      `json:"announce,omitempty"`          // names that may join from now on
-	Withdraw   []string         `json:"withdraw,omitempty"`          // names that may not any more
-	Tokens     []Token          `json:"tokens,omitempty"`            // new ones
-	Revoke     []string         `json:"revoke,omitempty"`            // hashes of tokens that are of no use any more
-	Access     *access.Change   `json:"access,omitempty" since:"2"`  // who may do what
-	Rules      map[string]Rule  `json:"rules,omitempty" since:"2"`   // default rules that are new, different or, if empty, gone
-	Spread     *bool            `json:"spread,omitempty"`            // whether replicas are to be spread
-	Sessions   record.SessionID `json:"sessions,omitempty"`          // all ids below are taken
-	Stretch    int              `json:"stretch,omitempty" since:"3"` // that of the catalog from now on
-	Level      int              `json:"level,omitempty"`             // the feature level from now on
-	Checkpoint *State           `json:"checkpoint,omitempty"`        // everything so far
-	// CheckpointFormat is the version of Checkpoint; 0 is 1.
+	Withdraw   []string         `json:"withdraw,omitempty"`          // names that may no longer join
+	Tokens     []Token          `json:"tokens,omitempty"`            // new join tokens
+	Revoke     []string         `json:"revoke,omitempty"`            // hashes of tokens that are no longer valid
+	Access     *access.Change   `json:"access,omitempty" since:"2"`  // users, tokens and grants
+	Rules      map[string]Rule  `json:"rules,omitempty" since:"2"`   // default rules that are new, different or, if empty, removed
+	Spread     *bool            `json:"spread,omitempty"`            // new value of Spreading
+	Sessions   record.SessionID `json:"sessions,omitempty"`          // all session ids below are taken
+	Stretch    int              `json:"stretch,omitempty" since:"3"` // new stretch of the catalog
+	Level      int              `json:"level,omitempty"`             // new feature level
+	Checkpoint *State           `json:"checkpoint,omitempty"`        // replaces everything before
+	// CheckpointFormat is the version of Checkpoint; 0 means 1.
 	CheckpointFormat int             `json:"checkpoint_format,omitempty"`
-	unknown          unknown.Members // what this version cannot do
+	unknown          unknown.Members // parts that this version does not support
 }
 
 // Empty reports whether the change has no effect and need not be recorded.
@@ -142,8 +143,8 @@ func (c *Change) Empty() bool {
 		c.Sessions == 0 && c.Spread == nil && c.Stretch == 0 && c.Level == 0 && c.Checkpoint == nil && c.Access.Empty()
 }
 
-// NewState is the state before the first change. The node that forms a cluster
-// has id 1, and its replica of the catalog too.
+// NewState returns the state before the first change. The node that forms a cluster has the id 1,
+// and so has its replica of the catalog.
 func NewState() State {
 	return State{
 		Logs: map[string]Log{}, Nodes: map[uint64]Node{}, Gone: map[uint64]string{},
@@ -152,11 +153,11 @@ func NewState() State {
 	}
 }
 
-// Fold adds a change to the state.
+// Fold applies a change to the state.
 func (s *State) Fold(c Change) error {
 	switch {
 	case c.unknown != "":
-		return fmt.Errorf("%s: no such kind of change is known: %w", strings.Join(c.unknown.Names(), ", "), ErrNewer)
+		return fmt.Errorf("%s: unknown kind of change: %w", strings.Join(c.unknown.Names(), ", "), ErrNewer)
 	case c.Empty():
 		return errors.New("it changes nothing")
 	}
@@ -210,7 +211,7 @@ func (s *State) put(l Log) {
 	}
 }
 
-// Clone copies the maps; what they hold is never changed in place.
+// Clone copies the maps. Their values are never changed in place.
 func (s *State) Clone() State {
 	fresh, out := NewState(), *s
 	maps.Copy(fresh.Logs, s.Logs)
@@ -223,7 +224,7 @@ func (s *State) Clone() State {
 	return out
 }
 
-// Named finds a member by its name.
+// Named returns the member with the given name.
 func (s *State) Named(name string) (Node, bool) {
 	for _, n := range s.Nodes {
 		if n.Name == name {
@@ -233,13 +234,13 @@ func (s *State) Named(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// Members are all nodes, by id.
+// Members returns all nodes, ordered by id.
 func (s *State) Members() []Node {
 	return slices.SortedFunc(maps.Values(s.Nodes), func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// PlaceOf returns the log and the node of a replica of a log other than the
-// catalog; 0, 0 if there is none of that id.
+// PlaceOf returns the log and the node of a replica of a log other than the catalog; 0, 0 if
+// there is none with that id.
 func (s *State) PlaceOf(replica uint64) (log, node uint64) {
 	for _, l := range s.Logs {
 		if node := l.NodeOf(replica); node != 0 {

@@ -5,33 +5,34 @@ import (
 	"slices"
 )
 
-// The times of a log's elections and heartbeats follow the distance of its voters: each is
-// multiplied by the log's stretch, which is in the catalog. Local voters have 1, and a
-// voter that is gone is missed as soon as before.
+// The times of a log's elections and heartbeats depend on the distance of its voters: each is
+// multiplied by the log's stretch, which is stored in the catalog. It is 1 for nearby voters,
+// whose failure is then noticed as soon as without a stretch.
 
 const (
-	// stretchLevel is the feature level that allows a stretch.
+	// stretchLevel is the feature level that permits a stretch.
 	stretchLevel = 3
-	// stretchMillis is the round trip between two voters that a stretch of 1 is for, in ms: the
-	// shortest election timeout is five such, and an election takes two.
+	// stretchMillis is the round trip between two voters, in milliseconds, for which a stretch of 1
+	// is meant: the shortest election timeout is five such round trips, and an election takes two.
 	stretchMillis = 100
-	// MaxStretch bounds it: with that a leader is missed after 4 to 8 s.
+	// MaxStretch is the maximum stretch: with it, the failure of a leader is noticed after 4 to 8 s.
 	MaxStretch = 8
-	// stretchStep is the factor by which one change raises or lowers it: replicas learn of it one
-	// after the other, and core.SetStretch says how far apart they may be meanwhile.
+	// stretchStep is the factor by which one change raises or lowers a stretch: replicas learn of it
+	// one after another, and core.SetStretch says how far apart they may be meanwhile.
 	stretchStep = 4
-	// stretchRises and stretchFalls are for how long, in ms, the round trips have to ask for
-	// another stretch. A higher one is needed, a lower one only better.
+	// stretchRises and stretchFalls are how long, in milliseconds, the round trips must call for a
+	// higher or a lower stretch. A higher one is necessary, a lower one only better.
 	stretchRises = 10_000
 	stretchFalls = 60_000
-	// maxStretched bounds the logs of one change.
+	// maxStretched is the maximum number of logs in one change.
 	maxStretched = 256
 )
 
-// RoundTrips are the round trips that each node has measured to others, in ms.
+// RoundTrips is the round trips that each node has measured to others, in milliseconds.
 type RoundTrips map[uint64]map[uint64]int
 
-// longest is the longest between any two of some nodes; all reports whether each pair was measured.
+// longest returns the longest round trip between any two of nodes; all reports whether each pair
+// was measured.
 func (r RoundTrips) longest(nodes []uint64) (ms int, all bool) {
 	all = true
 	for i, a := range nodes {
@@ -45,7 +46,7 @@ func (r RoundTrips) longest(nodes []uint64) (ms int, all bool) {
 	return ms, all
 }
 
-// StretchFor is the stretch that voters on some nodes need.
+// StretchFor returns the stretch that voters on the given nodes need.
 func (r RoundTrips) StretchFor(nodes []uint64) int {
 	ms, _ := r.longest(nodes)
 	return stretchOf(ms)
@@ -53,18 +54,19 @@ func (r RoundTrips) StretchFor(nodes []uint64) int {
 
 func stretchOf(ms int) int { return min(max(1, (ms+stretchMillis-1)/stretchMillis), MaxStretch) }
 
-// Stretcher changes the stretch of logs. It remembers since when another one would be right.
+// Stretcher changes the stretch of logs. It records since when another one would be right.
 type Stretcher struct {
 	since map[uint64]asked // by log
 }
 
-// asked is another stretch and since when, in ms, it is asked for.
+// asked is another stretch, and since when, in milliseconds, it has been called for.
 type asked struct {
 	stretch int
 	since   int64
 }
 
-// Plan is the change that is due at a time, in ms that do not jump; empty: none is.
+// Plan returns the change that is due at the time now, in milliseconds of a clock that does not
+// jump. It is empty if none is due.
 func (t *Stretcher) Plan(now int64, s *State, trips RoundTrips) (c Change) {
 	if allow(stretchLevel, s.FeatureLevel()) != nil {
 		return c
@@ -92,7 +94,8 @@ func (t *Stretcher) Plan(now int64, s *State, trips RoundTrips) (c Change) {
 	return c
 }
 
-// Restretch is a change of Plan as it is right in a newer state: logs may have changed or gone.
+// Restretch returns a change of Plan as it applies to a newer state: logs may have changed or
+// been deleted.
 func Restretch(s *State, planned Change) (c Change) {
 	if planned.Stretch != s.Stretch {
 		c.Stretch = planned.Stretch
@@ -106,13 +109,13 @@ func Restretch(s *State, planned Change) (c Change) {
 	return c
 }
 
-// due is the stretch that a log gets now; 0: it stays.
+// due returns the new stretch of a log, or 0 if it does not change.
 func (t *Stretcher) due(now int64, before map[uint64]asked, log uint64, is int, nodes []uint64, trips RoundTrips) int {
 	is = max(is, 1)
 	ms, all := trips.longest(nodes)
 	to, lasts := stretchOf(ms), int64(stretchRises)
 	if to < is {
-		// Not as soon as it would just do: round trips vary.
+		// Leave a margin, since round trips vary.
 		to, lasts = stretchOf(ms+ms/4), stretchFalls
 		if to >= is || !all {
 			return 0

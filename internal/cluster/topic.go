@@ -7,15 +7,14 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// A topic is what Kafka's clients call a log, or several. Partition 0 of topic
-// "orders" is the log "orders", however it was created. Partition 3 is the log
-// "orders/3": no user can take that name, because a slash is not allowed in
-// one. So a topic is there when its partition 0 is, and a topic and a log of
-// the same name are never two things. All partitions of a topic come and go in
-// one change of the catalog.
+// A topic is what Kafka's clients call a log, or several. Partition 0 of topic "orders" is the
+// log "orders", however it was created. Partition 3 is the log "orders/3": no user can take that
+// name, because a slash is not allowed in one. So a topic exists if its partition 0 does, and a
+// topic and a log of the same name are always the same. All partitions of a topic are created and
+// deleted in one change of the catalog.
 const partitionSeparator = "/"
 
-// PartitionLog is the name of the log that holds a partition of a topic.
+// PartitionLog returns the name of the log that holds a partition of a topic.
 func PartitionLog(topic string, partition int32) string {
 	if partition == 0 {
 		return topic
@@ -23,18 +22,18 @@ func PartitionLog(topic string, partition int32) string {
 	return topic + partitionSeparator + strconv.Itoa(int(partition))
 }
 
-// NewPartitions are partitions to be added to a topic, or those of a new one.
+// NewPartitions describes partitions to be added to a topic, or those of a new topic.
 type NewPartitions struct {
 	Topic       string
 	From, Until int32 // half-open; From 0 creates the topic
 	Config      Config
 	Created     int64      // unix ms
 	Creator     string     // see Log.Creator
-	Nodes       [][]uint64 // of each; nil: they are chosen
+	Nodes       [][]uint64 // of each partition; nil: they are chosen
 }
 
-// CreatePartitions plans the logs of partitions. Those that are added to a topic
-// want as many replicas as its first was configured with.
+// CreatePartitions plans the logs of partitions. Partitions added to a topic get as many replicas
+// as its first one was configured with.
 func CreatePartitions(s *State, q NewPartitions, alive func(node uint64) bool) (c Change, refusal *record.Refusal) {
 	first, there := s.Logs[q.Topic]
 	if q.From > 0 && !there {
@@ -62,8 +61,8 @@ func CreatePartitions(s *State, q NewPartitions, alive func(node uint64) bool) (
 	return c, nil
 }
 
-// ReconfigureTopic changes the settings of all partitions of a topic as ReconfigureLog
-// does. The revision is that of partition 0.
+// ReconfigureTopic changes the settings of all partitions of a topic as ReconfigureLog does.
+// to.Revision is the revision of partition 0.
 func ReconfigureTopic(s *State, name string, to Config) (c Change, refusal *record.Refusal) {
 	logs := TopicLogs(s, name)
 	if len(logs) == 0 {
@@ -96,7 +95,7 @@ func noTopic(name string) *record.Refusal {
 	return record.Refuse(record.LogNotFound, "there is no topic %q", name)
 }
 
-// TopicLogs are the logs of a topic's partitions, from 0 on.
+// TopicLogs returns the logs of a topic's partitions, from partition 0 on.
 func TopicLogs(s *State, topic string) (logs []Log) {
 	for {
 		l, ok := s.Logs[PartitionLog(topic, int32(len(logs)))]
@@ -107,8 +106,8 @@ func TopicLogs(s *State, topic string) (logs []Log) {
 	}
 }
 
-// refusePartOfTopic refuses to delete a log that is part of a topic with others: the
-// numbers of partitions would have a gap.
+// refusePartOfTopic refuses to delete one of several partitions of a topic: the partition numbers
+// would have a gap.
 func refusePartOfTopic(s *State, name string) *record.Refusal {
 	topic := cmp.Or(s.Logs[name].Config.Topic, name)
 	if others := len(TopicLogs(s, topic)) - 1; others > 0 {

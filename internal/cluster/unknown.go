@@ -2,8 +2,8 @@ package cluster
 
 import "strandline.dev/internal/unknown"
 
-// What the catalog holds keeps the members that this version does not know: a node of a
-// newer release may have written them, and this one writes the object again.
+// Objects in the catalog keep the JSON members that this version does not know: a node of a newer
+// release may have written them, and this one writes the object again.
 
 func (s State) MarshalJSON() ([]byte, error) {
 	type known State
@@ -104,7 +104,7 @@ func (t *Token) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// UnmarshalJSON notes what the change does that this version cannot, for Fold.
+// UnmarshalJSON records the parts of the change that this version does not support, for Fold.
 func (c *Change) UnmarshalJSON(data []byte) (err error) {
 	type known Change
 	c.unknown, err = unknown.Unmarshal(data, (*known)(c))

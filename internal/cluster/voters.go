@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// MaxCatalogVoters is how many nodes at the most vote on the catalog: more would
-// make each change slower and the cluster no safer. The others follow it.
+// MaxCatalogVoters is the maximum number of nodes that vote on the catalog: more would make each
+// change slower and the cluster no safer. The others follow it.
 const MaxCatalogVoters = 5
 
-// VotersOf is how many of so many nodes vote on the catalog: an odd number, since
-// one more would have to agree and no more may fail. Of two nodes both do, so that
-// the catalog is on both disks.
+// VotersOf returns how many of the given number of nodes vote on the catalog. It is odd, since
+// one more would have to agree and no more may fail. Of two nodes both vote, so that the catalog
+// is on both disks.
 func VotersOf(nodes int) int {
 	if nodes > 2 && nodes%2 == 0 {
 		nodes--
@@ -19,7 +19,7 @@ func VotersOf(nodes int) int {
 	return min(nodes, MaxCatalogVoters)
 }
 
-// Catalog is the placement of the catalog's own replicas.
+// Catalog returns the placement of the catalog's own replicas.
 func (s *State) Catalog() Placement {
 	var p Placement
 	for _, n := range s.Members() {
@@ -33,9 +33,8 @@ func (s *State) Catalog() Placement {
 	return p
 }
 
-// CatalogMembers are the replicas that the catalog itself should have. A node on
-// its way out follows for as long as it holds a replica of any log: it may lead
-// that log, and then it is the one to move it.
+// CatalogMembers returns the replicas that the catalog itself should have. A leaving node follows
+// for as long as it holds a replica of any log: it may lead that log, and then has to move it.
 func CatalogMembers(s *State) (voters, learners []uint64) {
 	for _, n := range s.Members() {
 		switch {
@@ -48,9 +47,9 @@ func CatalogMembers(s *State) (voters, learners []uint64) {
 	return voters, learners
 }
 
-// votesDue moves the votes on the catalog to those who can use them. One that is
-// down keeps its vote until it counts as lost, and also then if no other node can
-// have it; one that is down is never given a vote.
+// votesDue returns the actions that move the votes on the catalog to nodes that can use them. A
+// node that is down keeps its vote until it counts as lost, and longer if no other node can have
+// it. A node that is down is never given a vote.
 func votesDue(s *State, v View) (due []Action) {
 	const lost = 3
 	var able []Node
@@ -60,7 +59,7 @@ func votesDue(s *State, v View) (due []Action) {
 		alive := v.Alive(n.ID)
 		switch {
 		case n.Leaving, !n.Votes && !alive:
-			continue // it cannot have one
+			continue // it cannot have a vote
 		case n.Votes && alive:
 			rank[n.ID] = 0
 		case n.Votes && !v.Lost(n.ID):
@@ -81,15 +80,15 @@ func votesDue(s *State, v View) (due []Action) {
 	if len(able) == 0 {
 		return nil
 	}
-	// Nodes that are lost make neither more votes nor fewer.
+	// Lost nodes neither add votes nor remove any.
 	count := max(VotersOf(there), VotersOf(voters))
 	slices.SortStableFunc(able, func(a, b Node) int { return cmp.Compare(rank[a.ID], rank[b.ID]) })
 	gone := slices.IndexFunc(able, func(n Node) bool { return rank[n.ID] == lost })
 	if gone < 0 {
 		gone = len(able)
 	}
-	// Those that are lost come last, also where the rule wants one of them: a vote moves at once, and
-	// back, and until then it is better where it can be used.
+	// Lost nodes come last, even if the rule prefers one of them: a vote moves at once, and back,
+	// and until then it is better where it can be used.
 	able = append(spreadVotes(s, able[:gone], count), able[gone:]...)
 	chosen := map[uint64]bool{}
 	for _, n := range able[:count] {
@@ -106,9 +105,9 @@ func votesDue(s *State, v View) (due []Action) {
 	return due
 }
 
-// spreadVotes returns nodes in another order. Of the first ones, as many as there are votes, less than half
-// have the same value of the label by which the default rule for the catalog's name spreads, if there
-// are values enough.
+// spreadVotes reorders nodes so that, among the first ones, as many as there are votes, less than
+// half have the same value of the label by which the default rule for the catalog's name spreads,
+// if there are enough values.
 func spreadVotes(s *State, nodes []Node, votes int) []Node {
 	rule := s.RuleOf(&Log{Name: CatalogName})
 	if rule.Empty() || rule.Spread == "" {
@@ -128,7 +127,7 @@ func spreadVotes(s *State, nodes []Node, votes int) []Node {
 	return append(first, then...)
 }
 
-// retired are the nodes on their way out that hold nothing any more.
+// retired returns the leaving nodes that hold nothing any more.
 func retired(s *State) (nodes []uint64) {
 	for _, n := range s.Members() {
 		if n.Leaving && !n.Votes && !s.Holds(n.ID) {

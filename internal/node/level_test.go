@@ -155,7 +155,7 @@ func TestAnUnknownChangeStopsTheCatalogOfANode(t *testing.T) {
 	require.NoError(t, c.Refresh(t.Context()))
 	require.NoError(t, c.AppendAt(t.Context(), c.Next, [][]byte{[]byte(`{"change":"x","rename":["orders","sales"]}`)}))
 	require.ErrorIs(t, c.Refresh(t.Context()), cluster.ErrNewer)
-	require.ErrorContains(t, n.Ready(), "rename: no such kind of change is known")
+	require.ErrorContains(t, n.Ready(), "rename: unknown kind of change")
 	_, err := n.CreateLog(t.Context(), anyone, "more", settings.Config{})
 	require.ErrorContains(t, err, "install that version on this node")
 	mustAppend(t, n, "orders", "a") // its logs continue

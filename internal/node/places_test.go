@@ -67,7 +67,7 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 	n = c.nodes["c"]
 	c.eventually("the status to say what is missing", func() bool {
 		l := logOf("orders")
-		return !l.Healthy && slices.Contains(l.Unmet, "all nodes that voters may be on have dc=z, and two values of dc are needed")
+		return !l.Healthy && slices.Contains(l.Unmet, "all nodes that may hold voters have dc=z, but two values of dc are needed")
 	})
 }
 

@@ -133,7 +133,7 @@ func TestOneUserWithAllHoldsOfALogKeepsNobodyOut(t *testing.T) {
 	}
 	require.ErrorIs(t, err, client.ErrTooLarge)
 	require.Equal(t, sequence.MaxHolds, held)
-	require.ErrorContains(t, set(carol, "orders", "backup"), "which is the most: release one that is not used")
+	require.ErrorContains(t, set(carol, "orders", "backup"), "which is the limit: release one that is not used")
 	require.NoError(t, set(carol, "payments", "backup"))
 	info, err := carol.Info(t.Context(), "orders")
 	require.NoError(t, err)

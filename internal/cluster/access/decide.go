@@ -8,21 +8,21 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Bounds of what the catalog keeps: every node holds all of it.
+// Limits of what the catalog stores, since every node holds all of it.
 const (
 	MaxUsers  = 10_000
 	MaxTokens = 10_000
 	MaxGrants = 10_000
-	// MaxScope is how many objects the scope of a token may name.
+	// MaxScope is the maximum number of objects in the scope of a token.
 	MaxScope = 32
 )
 
 const userPrefix = "user/"
 
-// OfUser is the principal of a user.
+// OfUser returns the principal of a user.
 func OfUser(name string) string { return userPrefix + name }
 
-// PutUser adds a user, or changes its password. existed reports which.
+// PutUser adds a user, or changes its password if it exists, which existed reports.
 func PutUser(l List, u User) (c Change, existed bool, refusal *record.Refusal) {
 	before, existed := l.Users[u.Name]
 	switch {
@@ -35,8 +35,8 @@ func PutUser(l List, u User) (c Change, existed bool, refusal *record.Refusal) {
 	return c, existed, nil
 }
 
-// RemoveUser removes a user with all tokens and grants, so that another one of the same
-// name begins without any. A certificate of the user remains valid and has no rights.
+// RemoveUser removes a user with all its tokens and grants, so that a later user of the same name
+// starts without any. A certificate of the user remains valid but has no rights.
 func RemoveUser(l List, name string) (c Change, refusal *record.Refusal) {
 	principal := OfUser(name)
 	if _, ok := l.Users[name]; ok {
@@ -59,7 +59,7 @@ func RemoveUser(l List, name string) (c Change, refusal *record.Refusal) {
 	return c, keepsAdministrator(l, &c)
 }
 
-// AddToken keeps a new token, and forgets those that have expired.
+// AddToken adds a token and removes those that have expired.
 func AddToken(l List, t Token, now int64) (c Change, refusal *record.Refusal) {
 	for _, id := range slices.Sorted(maps.Keys(l.Tokens)) {
 		if l.Tokens[id].Expires <= now {
@@ -70,7 +70,7 @@ func AddToken(l List, t Token, now int64) (c Change, refusal *record.Refusal) {
 		return Change{}, record.Refuse(record.Invalid, "a token acts for a user such as user/alice, not for %q", t.Principal)
 	}
 	if len(t.Scope) > MaxScope {
-		return Change{}, record.Refuse(record.Invalid, "a scope of %d objects, at most %d are taken", len(t.Scope), MaxScope)
+		return Change{}, record.Refuse(record.Invalid, "a scope has %d objects, the limit is %d", len(t.Scope), MaxScope)
 	}
 	for _, s := range t.Scope {
 		if r := checkOn(s.On, s.Rights); r != nil {
@@ -92,8 +92,8 @@ func RevokeToken(l List, id string) (Change, *record.Refusal) {
 	return Change{Revoke: []string{id}}, nil
 }
 
-// AddGrants adds rights to those that principals have. The change is empty if they have
-// them.
+// AddGrants adds rights to those that principals have. The change is empty if they have all of
+// them already.
 func AddGrants(l List, all []Grant) (c Change, refusal *record.Refusal) {
 	after := l
 	for _, g := range all {
@@ -119,8 +119,8 @@ func AddGrants(l List, all []Grant) (c Change, refusal *record.Refusal) {
 	return c, nil
 }
 
-// RemoveGrants takes rights away. It refuses those that a principal was not given on just
-// that object: what follows from another grant would stay.
+// RemoveGrants removes rights. It refuses to remove rights that the principal was not granted on
+// exactly that object, since rights that follow from another grant would remain.
 func RemoveGrants(l List, all []Grant) (c Change, refusal *record.Refusal) {
 	after := l
 	for _, g := range all {
@@ -135,9 +135,9 @@ func RemoveGrants(l List, all []Grant) (c Change, refusal *record.Refusal) {
 	return c, keepsAdministrator(l, &c)
 }
 
-// Enforce has what is not granted refused from now on, or allowed again. administrator, if
-// it is not empty, gets the right to administer in the same change. It is refused while
-// nobody has that right.
+// Enforce turns the enforcement of rights on or off. If administrator is not empty, it is granted
+// the right to administer in the same change. Enforcement is refused while no principal has that
+// right.
 func Enforce(l List, on bool, administrator string) (c Change, refusal *record.Refusal) {
 	if administrator != "" {
 		if c, refusal = AddGrants(l, []Grant{{Principal: administrator, On: OfCluster, Rights: Administer}}); refusal != nil {
@@ -150,8 +150,8 @@ func Enforce(l List, on bool, administrator string) (c Change, refusal *record.R
 	return c, keepsAdministrator(l, &c)
 }
 
-// keepsAdministrator refuses a change after which rights are enforced and nobody could
-// change them.
+// keepsAdministrator refuses a change after which rights are enforced and no principal may change
+// them.
 func keepsAdministrator(l List, c *Change) *record.Refusal {
 	after := l.With(c)
 	if !after.Enforced {
@@ -163,10 +163,10 @@ func keepsAdministrator(l List, c *Change) *record.Refusal {
 		}
 	}
 	return record.Refuse(record.Precondition,
-		"nobody would have the right to administer: grant it first, `strandline grant add user/NAME administer cluster`, or give --administrator user/NAME")
+		"no one would have the right to administer: grant it first, `strandline grant add user/NAME administer cluster`, or give --administrator user/NAME")
 }
 
-// CheckPrincipal returns an error unless rights can be granted to a principal.
+// CheckPrincipal returns an error if rights cannot be granted to p.
 func CheckPrincipal(p string) error {
 	name, isUser := strings.CutPrefix(p, userPrefix)
 	if !isUser {
@@ -175,13 +175,13 @@ func CheckPrincipal(p string) error {
 	if p == Anybody || name != p && checkName(name) == nil {
 		return nil
 	}
-	return record.Refuse(record.Invalid, "%q is no principal: write user/NAME, node/NAME or *, where a name is 1 to %d characters out of a-z A-Z 0-9 . _ -", p, maxName)
+	return record.Refuse(record.Invalid, "%q is not a principal: write user/NAME, node/NAME or *, where a name is 1 to %d characters out of a-z A-Z 0-9 . _ -", p, maxName)
 }
 
-// CheckUserName returns an error unless a user can have the name.
+// CheckUserName returns a refusal if name is not valid for a user.
 func CheckUserName(name string) *record.Refusal { return checkName(name) }
 
-// maxName is the longest name of a principal, in bytes, as in certificates.
+// maxName is the maximum length of a principal's name in bytes, as in certificates.
 const maxName = 63
 
 func checkName(name string) *record.Refusal {

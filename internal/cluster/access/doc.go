@@ -1,6 +1,5 @@
-// Package access decides who may do what: users, tokens and grants as the catalog has
-// them, and the rights that follow. Like the rest of internal/cluster it does no I/O and
-// reads no clock.
+// Package access decides the rights of principals, from the users, tokens and grants in the
+// catalog. Like the rest of internal/cluster it does no I/O and reads no clock.
 //
-// Begin with List, what the catalog knows, and Rules, which answer for it.
+// List is the state in the catalog; Rules is a List prepared for decisions.
 package access

@@ -6,23 +6,22 @@ import (
 	"strandline.dev/internal/unknown"
 )
 
-// List is what the catalog knows of who may do what. Its maps are never changed in
-// place.
+// List is the users, tokens and grants in the catalog. Its maps are never changed in place.
 type List struct {
 	Users  map[string]User  `json:"users,omitempty"`  // by name
 	Tokens map[string]Token `json:"tokens,omitempty"` // by id
 	Grants map[string]Grant `json:"grants,omitempty"` // by Grant.key
-	// Enforced: what is not granted is refused.
+	// Enforced is set if requests without a grant are refused.
 	Enforced bool `json:"enforced,omitempty"`
-	// Secret is random, made with the first change and the same on all nodes: what is said of
-	// users that there are not follows from it, so that no node gives another answer.
+	// Secret is random, created with the first change and the same on all nodes. Answers about users
+	// that do not exist are derived from it, so that all nodes give the same ones.
 	Secret []byte `json:"secret,omitempty"`
 	// Revision counts the changes.
 	Revision uint64          `json:"revision,omitempty"`
 	Unknown  unknown.Members `json:"-"`
 }
 
-// User is one who can prove who it is with a password, of which verifiers are kept.
+// User is a user that authenticates with a password, of which only verifiers are stored.
 type User struct {
 	Name      string              `json:"name"`
 	Created   int64               `json:"created_ms"`
@@ -30,8 +29,8 @@ type User struct {
 	Unknown   unknown.Members     `json:"-"`
 }
 
-// Verifier is what RFC 5802 has a server keep of a password. The password does not follow
-// from it.
+// Verifier is what a server stores of a password according to RFC 5802. The password cannot be
+// derived from it.
 type Verifier struct {
 	Salt       []byte          `json:"salt"`
 	Iterations int             `json:"iterations"`
@@ -40,15 +39,15 @@ type Verifier struct {
 	Unknown    unknown.Members `json:"-"`
 }
 
-// Token is an access token: it lets whoever has its secret act for a principal. Only the secret's hash is kept.
-// Times are in unix ms.
+// Token is an access token: the bearer of its secret acts for a principal. Only the hash of the
+// secret is stored. Times are in Unix milliseconds.
 type Token struct {
 	ID        string `json:"id"`
 	Hash      string `json:"hash"`
 	Principal string `json:"principal"`
 	Created   int64  `json:"created_ms"`
 	Expires   int64  `json:"expires_ms"`
-	// Scope leaves some of the principal's rights; nil: all of them.
+	// Scope limits the token to some of the principal's rights; nil: it has all of them.
 	Scope   []Scope         `json:"scope,omitempty"`
 	Unknown unknown.Members `json:"-"`
 }
@@ -60,7 +59,7 @@ type Scope struct {
 	Unknown unknown.Members `json:"-"`
 }
 
-// Grant is rights of a principal on an object.
+// Grant gives a principal rights on an object.
 type Grant struct {
 	Principal string          `json:"principal"` // user/NAME, node/NAME or Anybody
 	On        Object          `json:"on"`
@@ -78,19 +77,19 @@ func exact(o Object) string {
 	return ""
 }
 
-// Change is a change of a List. All of it takes effect together.
+// Change is a change of a List. It takes effect atomically.
 type Change struct {
 	Users       []User          `json:"users,omitempty"`        // new, or with other passwords
 	RemoveUsers []string        `json:"remove_users,omitempty"` // names
 	Tokens      []Token         `json:"tokens,omitempty"`       // new
 	Revoke      []string        `json:"revoke,omitempty"`       // ids of tokens
-	Grants      []Grant         `json:"grants,omitempty"`       // as they are from now on; without rights: gone
+	Grants      []Grant         `json:"grants,omitempty"`       // new values; a grant without rights is removed
 	Enforce     *bool           `json:"enforce,omitempty"`
-	Secret      []byte          `json:"secret,omitempty" since:"4"` // the list's, where it has none
+	Secret      []byte          `json:"secret,omitempty" since:"4"` // set if the list has none
 	Unknown     unknown.Members `json:"-"`
 }
 
-// SecretLevel is the feature level that allows a Secret.
+// SecretLevel is the feature level that permits a Secret.
 const SecretLevel = 4
 
 // Empty reports whether the change has no effect.

@@ -13,19 +13,20 @@ import (
 type Kind string
 
 const (
-	// Cluster is all of the cluster. There is one.
+	// Cluster is the whole cluster.
 	Cluster Kind = "cluster"
 	// Log is a log, or a topic with all its partitions.
 	Log Kind = "log"
-	// Group is a consumer group of Kafka's.
+	// Group is a Kafka consumer group.
 	Group Kind = "group"
 )
 
-// Object is what rights are on.
+// Object is what rights are granted on.
 type Object struct {
 	Kind Kind   `json:"kind"`
 	Name string `json:"name,omitempty"`
-	// Prefix: all whose names begin with Name. Only grants have such objects.
+	// Prefix is set if the object is all logs or groups whose names begin with Name. Only grants and
+	// scopes have such objects.
 	Prefix  bool            `json:"prefix,omitempty"`
 	Unknown unknown.Members `json:"-"`
 }
@@ -33,7 +34,8 @@ type Object struct {
 // OfCluster is the whole cluster.
 var OfCluster = Object{Kind: Cluster}
 
-// OfLog is the log of a name. All partitions of a topic are one object.
+// OfLog returns the object of the log with the given name. All partitions of a topic are one
+// object.
 func OfLog(name string) Object {
 	topic, _, _ := strings.Cut(name, "/")
 	return Object{Kind: Log, Name: topic}
@@ -42,10 +44,11 @@ func OfLog(name string) Object {
 // system reports whether the object is a log of the system.
 func (o Object) system() bool { return o.Kind == Log && record.IsSystemLog(o.Name) }
 
-// MaxObjectName bounds the name of an object, in bytes.
+// MaxObjectName is the maximum length of an object's name in bytes.
 const MaxObjectName = 255
 
-// String is the object as people write it: cluster, log/orders, log/audit-*, group/*.
+// String returns the object as it is written in commands: cluster, log/orders, log/audit-*,
+// group/*.
 func (o Object) String() string {
 	switch {
 	case o.Kind == Cluster:
@@ -56,7 +59,7 @@ func (o Object) String() string {
 	return string(o.Kind) + "/" + o.Name
 }
 
-// ParseObject is the opposite of String.
+// ParseObject parses the result of String.
 func ParseObject(text string) (Object, error) {
 	kind, name, named := strings.Cut(text, "/")
 	o := Object{Kind: Kind(kind), Name: name}
@@ -67,7 +70,7 @@ func ParseObject(text string) (Object, error) {
 	return o, fmt.Errorf("rights are on cluster, log/NAME, log/PREFIX*, group/NAME or group/PREFIX*, not on %q", text)
 }
 
-// Check returns an error unless rights can be granted on the object.
+// Check returns an error if rights cannot be granted on the object.
 func (o Object) Check() error {
 	switch {
 	case onKind[o.Kind] == None:
@@ -77,12 +80,12 @@ func (o Object) Check() error {
 	case o.Kind != Cluster && o.Name == "" && !o.Prefix:
 		return fmt.Errorf("a %s without a name; all of them are %s/*", o.Kind, o.Kind)
 	case len(o.Name) > MaxObjectName:
-		return fmt.Errorf("a name of %d bytes, at most %d are taken", len(o.Name), MaxObjectName)
+		return fmt.Errorf("a name has %d bytes, the limit is %d", len(o.Name), MaxObjectName)
 	}
 	return nil
 }
 
-// covers reports whether what is granted on o holds for one object.
+// covers reports whether a grant on o applies to one.
 func (o Object) covers(one Object) bool {
 	return o.Kind == one.Kind && (o.Name == one.Name || o.Prefix && strings.HasPrefix(one.Name, o.Name))
 }

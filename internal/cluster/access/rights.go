@@ -6,39 +6,39 @@ import (
 	"strings"
 )
 
-// Rights are a set of what a principal may do.
+// Rights is a set of rights of a principal.
 type Rights uint16
 
 const (
 	Append     Rights = 1 << iota // append to a log, fence other writers of it
 	Read                          // read a log; take part in a consumer group
-	Trim                          // remove records of a log
+	Trim                          // remove the oldest records of a log
 	Configure                     // change the settings of a log
 	Create                        // create logs
 	Delete                        // delete logs, consumer groups
-	Observe                       // see which logs, groups and nodes there are, and how they are
-	Administer                    // everything, grants and nodes among it
+	Observe                       // see logs, groups and nodes, and their status
+	Administer                    // everything, including grants and nodes
 	rightsEnd
 
-	// All are all rights.
+	// All is the set of all rights.
 	All = rightsEnd - 1
-	// None is no right.
+	// None is the empty set.
 	None Rights = 0
 )
 
 // names are in the order of the bits.
 var names = []string{"append", "read", "trim", "configure", "create", "delete", "observe", "administer"}
 
-// onKind are the rights that can be granted on each kind of object. Those that say
-// something of single logs can be granted on all of the cluster, except for what a log
-// holds: that is granted on logs, of which a prefix may be all.
+// onKind is the rights that can be granted on each kind of object. Rights on logs and groups can
+// be granted on the whole cluster, except the rights on the content of a log: these are granted
+// on logs, and the empty prefix covers all of them.
 var onKind = map[Kind]Rights{
 	Cluster: Create | Delete | Observe | Administer,
 	Log:     Append | Read | Trim | Configure | Create | Delete | Observe,
 	Group:   Read | Delete | Observe,
 }
 
-// Names of the rights in the set.
+// Names returns the names of the rights in the set.
 func (r Rights) Names() (all []string) {
 	for i, name := range names {
 		if r&(1<<i) != 0 {
@@ -50,7 +50,7 @@ func (r Rights) Names() (all []string) {
 
 func (r Rights) String() string { return strings.Join(r.Names(), ",") }
 
-// ParseRights returns the set of rights with names.
+// ParseRights returns the set of the named rights.
 func ParseRights(all []string) (set Rights, err error) {
 	for _, name := range all {
 		at := slices.Index(names, name)
@@ -62,7 +62,7 @@ func ParseRights(all []string) (set Rights, err error) {
 	return set, nil
 }
 
-// MarshalText and UnmarshalText write a set as names, separated by commas.
+// MarshalText encodes a set as names, separated by commas. UnmarshalText decodes it.
 func (r Rights) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 func (r *Rights) UnmarshalText(text []byte) (err error) {

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Anybody in a grant is every principal that has proved who it is.
+// Anybody in a grant stands for every authenticated principal.
 const Anybody = "*"
 
-// Rules are a List made ready for decisions. They are never changed.
+// Rules is a List prepared for decisions. It is never changed.
 type Rules struct {
-	// Enforced: what is not granted is refused. Until then everybody may do everything.
+	// Enforced is set if requests without a grant are refused. Otherwise every request is allowed.
 	Enforced bool
 	list     List
 	grants   map[string][]Grant // by principal
-	members  []string           // names of the nodes, sorted; none: it is not known which there are
+	members  []string           // names of the nodes, sorted; empty: they are not known
 }
 
-// Compile makes the rules of a list, which must not be changed afterwards, in a cluster of
-// nodes of these names.
+// Compile returns the rules of a list in a cluster of the named nodes. The list must not be
+// changed afterwards.
 func Compile(l List, members ...string) *Rules {
 	r := &Rules{Enforced: l.Enforced, list: l, grants: map[string][]Grant{}, members: slices.Sorted(slices.Values(members))}
 	for _, key := range slices.Sorted(maps.Keys(l.Grants)) {
@@ -29,15 +29,17 @@ func Compile(l List, members ...string) *Rules {
 	return r
 }
 
-// Of returns the rights of a principal on one object, of which scope, unless it is nil,
-// leaves some. Whatever is granted on a log or group includes that it may be observed,
-// and what can be granted on all of the cluster holds for each of its objects. A node of
-// the cluster may do everything: it holds the logs anyway. One that was removed, or never
-// was a member, may do nothing, whatever was granted to all: its certificate is valid for
-// a year. Nobody in particular, "", may do nothing.
-// On a log of the system only those have rights who may administer: whoever reads the
-// catalog knows all grants, token hashes and password verifiers, and the committed offsets are
-// those of all groups.
+// Of returns the rights of a principal on an object. If scope is not nil, only the rights in it
+// are returned.
+//
+// A grant on a log or group includes the right to observe it. A grant on the cluster applies to
+// each of its objects. A node of the cluster has all rights, since it holds the logs anyway. A
+// node that was removed, or never was a member, has none, whatever was granted to Anybody: its
+// certificate is valid for a year. The empty principal has none.
+//
+// On a log of the system only principals that may administer have rights: the catalog contains
+// all grants, token hashes and password verifiers, and the committed offsets are those of all
+// groups.
 func (r *Rules) Of(principal string, scope []Scope, o Object) Rights {
 	var have Rights
 	switch {
@@ -62,8 +64,8 @@ func (r *Rules) Of(principal string, scope []Scope, o Object) Rights {
 	return have
 }
 
-// Believes reports whether a principal whose certificate is valid is one of the cluster: a
-// user, or a node that is a member as far as is known.
+// Believes reports whether a principal with a valid certificate belongs to the cluster: a user,
+// or a node that is a member as far as is known.
 func (r *Rules) Believes(principal string) bool {
 	name, isNode := strings.CutPrefix(principal, nodePrefix)
 	if !isNode || len(r.members) == 0 {
@@ -73,10 +75,10 @@ func (r *Rules) Believes(principal string) bool {
 	return member
 }
 
-// Members returns the names of the nodes, sorted. They must not be changed.
+// Members returns the sorted names of the nodes. They must not be changed.
 func (r *Rules) Members() []string { return r.members }
 
-// rightsOn are the rights on one object that follow from a grant.
+// rightsOn returns the rights on o that follow from the grant.
 func (g Grant) rightsOn(o Object) Rights {
 	switch {
 	case g.On.Kind == Cluster && g.Rights&Administer != 0:
@@ -91,10 +93,10 @@ func (g Grant) rightsOn(o Object) Rights {
 	return g.Rights | Observe
 }
 
-// nodePrefix begins the principal of a node.
+// nodePrefix is the beginning of a node's principal.
 const nodePrefix = "node/"
 
-// HoldsAnywhere reports whether a principal has a right on some object of a kind.
+// HoldsAnywhere reports whether a principal has the right on some object of the kind.
 func (r *Rules) HoldsAnywhere(principal string, scope []Scope, kind Kind, right Rights) bool {
 	if r.Of(principal, scope, OfCluster)&right != 0 {
 		return true
@@ -121,17 +123,17 @@ func (r *Rules) HoldsAnywhere(principal string, scope []Scope, kind Kind, right 
 	return false
 }
 
-// Token returns a token that is valid at a time in unix ms.
+// Token returns the token with the given id if it is valid at the time now, in Unix milliseconds.
 func (r *Rules) Token(id string, now int64) (Token, bool) {
 	t, ok := r.list.Tokens[id]
 	return t, ok && now < t.Expires
 }
 
-// User returns what is kept of a user's password.
+// User returns the stored password verifiers of a user.
 func (r *Rules) User(name string) (User, bool) {
 	u, ok := r.list.Users[name]
 	return u, ok
 }
 
-// List returns what the rules are made of. It must not be changed.
+// List returns the list from which the rules were compiled. It must not be changed.
 func (r *Rules) List() List { return r.list }

@@ -2,8 +2,8 @@ package access
 
 import "strandline.dev/internal/unknown"
 
-// See package cluster: what the catalog holds keeps the members that this version does not
-// know. Those of a Change are refused there.
+// As in package cluster, objects in the catalog keep the JSON members that this version does not
+// know. Unknown members of a Change are refused there.
 
 func (l List) MarshalJSON() ([]byte, error) {
 	type known List
