@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// MaxCost bounds what an expression may cost on one record, in CEL's units: about a
-	// hundred make a microsecond of work, and no step that counts nothing takes long.
+	// MaxCost bounds the cost of an expression on one record, in CEL's units: about a hundred of
+	// them take a microsecond, and no step without a cost takes long.
 	MaxCost = 100_000
-	// maxCompared is how many values within each other are compared at once. Each takes about
-	// as long as ten units.
+	// maxCompared is how many nested values are compared at once. Each takes about as long as ten
+	// units.
 	maxCompared = 10_000
-	// zoneCost is that of a function that looks up a time zone, which is in a file.
+	// zoneCost is the cost of a function that looks up a time zone, which is in a file.
 	zoneCost = 1_000
-	// bytesPerUnit is how much text a unit reads.
+	// bytesPerUnit is how many bytes of text are read for one unit.
 	bytesPerUnit = 20
 )
 
-// sizes gives CEL's estimate of costs how large things can be at most.
+// sizes provides the size limits for CEL's cost estimate.
 type sizes struct{}
 
 // EstimateSize implements cost.Estimator.
@@ -44,9 +44,9 @@ func (sizes) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	return &cost.SizeEstimate{Max: math.MaxInt64}
 }
 
-// EstimateCallCost implements cost.Estimator. CEL estimates comparisons by the outermost
-// of the values within each other: where both sides come from the record, they have to be
-// counted (costs).
+// EstimateCallCost implements cost.Estimator. CEL estimates a comparison by the outermost of
+// nested values. If both sides come from the record, the cost must be counted at run time
+// (costs).
 func (sizes) EstimateCallCost(function, _ string, _ *cost.AstNode, args []cost.AstNode) *cost.CallEstimate {
 	switch function {
 	case operators.Equals, operators.NotEquals, operators.In:
@@ -57,8 +57,8 @@ func (sizes) EstimateCallCost(function, _ string, _ *cost.AstNode, args []cost.A
 	return nil
 }
 
-// mayNest reports whether an argument may have values within each other that the expression
-// does not spell out.
+// mayNest reports whether an argument may have nested values that the expression does not spell
+// out.
 func mayNest(n cost.AstNode) bool {
 	switch n.Type().Kind() {
 	case types.DynKind, types.AnyKind, types.ListKind, types.MapKind:
@@ -77,13 +77,13 @@ func spelledOut(e ast.Expr) bool {
 	return false
 }
 
-// costs counts calls that CEL counts as one unit, or by the outermost of the values within
-// each other, although they look at more.
+// costs counts calls that CEL counts as one unit, or by the outermost of nested values, although
+// they examine more.
 type costs struct{}
 
 var compared = types.NewSizeCalculator(types.SizeCalculatorMaxDepth(math.MaxInt), types.SizeCalculatorMaxTraversal(maxCompared))
 
-// CallCost implements interpreter.ActualCostEstimator. The cost is nil where CEL's own is right.
+// CallCost implements interpreter.ActualCostEstimator. It returns nil if CEL's own cost is right.
 func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	switch {
 	case (function == operators.Equals || function == operators.NotEquals) && isAggregate(args[0]) && isAggregate(args[1]):

@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// environment declares what an expression can name.
+// environment declares the variables of an expression.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("key", cel.StringType),
@@ -26,14 +26,14 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-// expression is a checked one with the record that it is evaluated on.
+// expression is a checked expression with the record on which it is evaluated.
 type expression struct {
 	program cel.Program
-	keys    keySet // it is false outside of them
+	keys    keySet // it is false for all other keys
 	subject subject
 }
 
-// compile checks an expression: its syntax, its types, and that it can stay within MaxCost.
+// compile checks the syntax and types of an expression, and that it can stay within MaxCost.
 func compile(text string) (*expression, error) {
 	if len(text) > MaxExpressionBytes {
 		return nil, invalid(1, 1, "it has %d bytes, the limit is %d", len(text), MaxExpressionBytes)
@@ -48,7 +48,7 @@ func compile(text string) (*expression, error) {
 		return nil, invalid(max(at.Line(), 1), max(at.Column(), 0)+1, "%s", all[0].Message)
 	}
 	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, invalid(1, 1, "it is of type %s and has to be true or false", t)
+		return nil, invalid(1, 1, "it is of type %s, not bool", t)
 	}
 	if refusal := checkPatterns(checked.NativeRep()); refusal != nil {
 		return nil, refusal
@@ -62,7 +62,7 @@ func compile(text string) (*expression, error) {
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if cost.Max > MaxCost {
-		options = append(options, cel.CostTracking(costs{}), cel.CostLimit(MaxCost)) // counting takes time
+		options = append(options, cel.CostTracking(costs{}), cel.CostLimit(MaxCost)) // only if necessary, since counting takes time
 	}
 	program, err := env.Program(checked, options...)
 	if err != nil {
@@ -71,8 +71,8 @@ func compile(text string) (*expression, error) {
 	return &expression{program: program, keys: keysOf(checked.NativeRep().Expr())}, nil
 }
 
-// holds evaluates the expression on the newest record of a walk. The error quotes little of
-// the record.
+// holds evaluates the expression on the current record of a walk. The error quotes little of the
+// record.
 func (e *expression) holds(w *record.Walk) (bool, error) {
 	e.subject = subject{walk: w}
 	out, _, err := e.program.Eval(&e.subject)
@@ -81,17 +81,17 @@ func (e *expression) holds(w *record.Walk) (bool, error) {
 	}
 	holds, ok := out.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("it is of type %s and has to be true or false", out.Type().TypeName())
+		return false, fmt.Errorf("it is of type %s, not bool", out.Type().TypeName())
 	}
 	return bool(holds), nil
 }
 
-// maxText bounds what is said of a fault, in bytes: it goes into headers of answers, of which
-// some clients take 8 KiB.
+// maxText bounds the description of an error, in bytes: it is sent in headers of answers, of
+// which some clients accept 8 KiB.
 const maxText = 300
 
-// short cuts a text that may quote an expression or a record, and replaces what is not UTF-8.
+// short truncates a text that may quote an expression or a record, and replaces invalid UTF-8.
 func short(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD")
-	return strings.ToValidUTF8(text[:min(len(text), maxText)], "") // what is replaced may take more bytes
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "") // replacements may take more bytes
 }

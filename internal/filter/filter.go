@@ -1,6 +1,6 @@
-// Package filter decides which records a reader gets, and what of each: a Spec says so, New
-// checks it, and a Filter is asked of one record after the other where it lies. Conditions
-// on keys and headers look at the bytes; an expression (expression.go) is in CEL.
+// Package filter decides which records a reader gets, and which parts of each. A Spec describes
+// the selection, New checks it, and a Filter is applied to one encoded record after another.
+// Conditions on keys and headers compare bytes; an expression (expression.go) is in CEL.
 package filter
 
 import (
@@ -11,46 +11,46 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Spec is what a reader asks for. All conditions that are set have to hold.
+// Spec describes a selection of records. All conditions that are set must hold.
 type Spec struct {
 	Keys       [][]byte        // the key is one of these
 	Prefixes   [][]byte        // the key begins with one of these
-	Headers    []record.Header // a header of that name has that value, for each
-	Where      string          // an expression that is true
-	SkipFailed bool            // a record that the expression fails on is left out
+	Headers    []record.Header // for each of these there is a header with that name and value
+	Where      string          // this expression is true
+	SkipFailed bool            // records on which the expression fails are left out
 	Projection Projection
 }
 
-// Projection is what of a record is not sent.
+// Projection describes which parts of a record are not sent.
 type Projection struct {
 	DropKey, DropValue, DropHeaders bool
-	ValueBytes                      int64    // at most; 0: all
-	JSONFields                      []string // of a value that is an object
+	ValueBytes                      int64    // at most this many bytes of the value; 0: all
+	JSONFields                      []string // only these fields of a value that is a JSON object
 }
 
 // Limits of a Spec.
 const (
 	MaxConditions      = 10_000
-	MaxHeaders         = 100 // of the conditions: each looks at all headers of a record
+	MaxHeaders         = 100 // each condition on a header reads all headers of a record
 	MaxExpressionBytes = 16 << 10
 	MaxJSONFields      = 100
 	maxFieldDepth      = 10
-	cheapHeaders       = 4 // conditions that take no turn
+	cheapHeaders       = 4 // conditions that do not make a filter costly
 )
 
-// Filter answers for one read. It is for one goroutine.
+// Filter selects records for one read. It must be used by one goroutine at a time.
 type Filter struct {
 	spec     Spec
 	wanted   keySet              // of the spec and of the expression
 	keys     map[string]struct{} // of wanted; nil: any
-	prefixes [][]byte            // of wanted, sorted, none begins with another; nil: any
+	prefixes [][]byte            // of wanted, sorted; none begins with another; nil: any
 	where    *expression         // nil: none
 	project  bool
 	fields   fieldTree // of JSONFields
 }
 
-// New checks a spec. The error is a *record.Refusal: FilterInvalid, with the place in
-// the expression if it is about that, or Invalid.
+// New checks a spec and returns its filter. The error is a *record.Refusal: FilterInvalid, with
+// the place in the expression if it concerns that, or Invalid.
 func New(s Spec) (*Filter, error) {
 	if n := len(s.Keys) + len(s.Prefixes) + len(s.Headers); n > MaxConditions {
 		return nil, record.Refuse(record.Invalid, "a filter of %d keys, prefixes and headers, the limit is %d", n, MaxConditions)
@@ -63,7 +63,7 @@ func New(s Spec) (*Filter, error) {
 	case p.ValueBytes < 0:
 		return nil, record.Refuse(record.Invalid, "a projection to %d bytes of the value", p.ValueBytes)
 	case p.DropValue && (p.ValueBytes > 0 || len(p.JSONFields) > 0), p.ValueBytes > 0 && len(p.JSONFields) > 0:
-		return nil, record.Refuse(record.Invalid, "a projection takes no value, its first bytes or some of its fields: one of them")
+		return nil, record.Refuse(record.Invalid, "a projection drops the value, or keeps its first bytes, or keeps some of its fields: choose one")
 	case len(p.JSONFields) > MaxJSONFields:
 		return nil, record.Refuse(record.Invalid, "a projection to %d fields, the limit is %d", len(p.JSONFields), MaxJSONFields)
 	}
@@ -88,27 +88,27 @@ func New(s Spec) (*Filter, error) {
 	return f, nil
 }
 
-// Keys are the only ones that a record may have; none: any.
+// Keys returns the keys that a selected record can have; none: any.
 func (f *Filter) Keys() [][]byte { return f.wanted.keys }
 
-// Prefixes are such that a record's key begins with one of them; none: any.
+// Prefixes returns prefixes with one of which the key of a selected record begins; none: any.
 func (f *Filter) Prefixes() [][]byte { return f.prefixes }
 
-// Costly reports whether a record may take long: there is an expression, JSON to read, or
-// more than a few headers to compare.
+// Costly reports whether a record may take long: the filter has an expression, reads JSON, or
+// compares more than a few headers.
 func (f *Filter) Costly() bool {
 	return f.where != nil || f.fields != nil || len(f.spec.Headers) > cheapHeaders
 }
 
-// SkipFailed reports whether a record that the expression fails on is left out.
+// SkipFailed reports whether records on which the expression fails are left out.
 func (f *Filter) SkipFailed() bool { return f.spec.SkipFailed }
 
-// Whole reports whether records that are kept are sent as they are.
+// Whole reports whether selected records are sent unchanged.
 func (f *Filter) Whole() bool { return !f.project }
 
-// Keep reports whether the newest record of a walk is wanted. The error is of the
-// expression: it says what failed, not where. The expression is not evaluated where it is
-// false for the record's key, whatever else it says.
+// Keep reports whether the current record of a walk is selected. An error is that of the
+// expression: it says what failed, not where. The expression is not evaluated if the record's key
+// makes it false.
 func (f *Filter) Keep(w *record.Walk) (bool, error) {
 	if f.keys != nil {
 		if key := w.Key(); key == nil {
@@ -131,7 +131,7 @@ func (f *Filter) Keep(w *record.Walk) (bool, error) {
 	return f.where.holds(w)
 }
 
-// shortest sorts prefixes and leaves out those that begin with another.
+// shortest sorts prefixes and omits those that begin with another.
 func shortest(prefixes [][]byte) [][]byte {
 	var kept [][]byte
 	for _, p := range slices.SortedFunc(slices.Values(prefixes), bytes.Compare) {
@@ -142,9 +142,9 @@ func shortest(prefixes [][]byte) [][]byte {
 	return kept
 }
 
-// hasPrefix reports whether a key begins with one of the shortest prefixes. Only the last
-// that is not behind the key can be it: between a prefix and its keys are such as begin
-// with it.
+// hasPrefix reports whether a key begins with one of the prefixes that shortest returned. Only
+// the last prefix that is not greater than the key can match: all strings between a prefix and a
+// key that begins with it also begin with the prefix.
 func hasPrefix(key []byte, prefixes [][]byte) bool {
 	if key == nil {
 		return false
@@ -153,8 +153,7 @@ func hasPrefix(key []byte, prefixes [][]byte) bool {
 	return is || i > 0 && bytes.HasPrefix(key, prefixes[i-1])
 }
 
-// hasHeader reports whether one of the headers has the name and the value; null is equal to
-// null only.
+// hasHeader reports whether one of the headers has the name and the value; null equals only null.
 func hasHeader(w *record.Walk, h *record.Header) bool {
 	for name, value := range w.Headers {
 		if string(name) == h.Key && bytes.Equal(value, h.Value) && (value == nil) == (h.Value == nil) {
@@ -164,7 +163,7 @@ func hasHeader(w *record.Walk, h *record.Header) bool {
 	return false
 }
 
-// Add takes the newest record of the walk into a selection, as the projection wants it.
+// Add adds the current record of the walk to a selection, with the projection applied.
 func (f *Filter) Add(s *record.Selection, w *record.Walk) {
 	if !f.project {
 		s.Add(w)
@@ -186,7 +185,7 @@ func (f *Filter) Add(s *record.Selection, w *record.Walk) {
 	s.AddWith(w, key, value, !p.DropHeaders)
 }
 
-// Failed is the error that ends a read at a record which the expression fails on.
+// Failed returns the error that ends a read at a record on which the expression fails.
 func Failed(o record.Offset, err error) *record.Refusal {
 	r := record.Refuse(record.FilterFailed, "the expression fails on the record at offset %d: %v", o, err)
 	r.At = o

@@ -11,15 +11,15 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// headers is CEL's map of a record's headers by name, read where they lie. Of several of a
-// name the last counts, as in Kafka's clients.
+// headers is CEL's map of a record's headers by name. It reads the encoded record. If several
+// headers have the same name, the last one is used, as in Kafka's clients.
 type headers struct {
 	walk    *record.Walk
 	lookups int
-	all     map[string]string // once many have been looked up, or all of them; nil: not yet
+	all     map[string]string // filled after many look-ups, or when all are needed
 }
 
-// manyLookups is how many make it worth to copy all headers.
+// manyLookups is the number of look-ups from which on all headers are copied.
 const manyLookups = 8
 
 // Find implements traits.Mapper.
@@ -91,14 +91,14 @@ func (h *headers) Type() ref.Type { return types.MapType }
 // Value implements ref.Val.
 func (h *headers) Value() any { return h.copied() }
 
-// String keeps the record out of messages.
+// String omits the content, which keeps the record out of messages.
 func (h *headers) String() string { return fmt.Sprintf("headers of offset %d", h.walk.Offset()) }
 
 func (h *headers) mapped() traits.Mapper {
 	return types.NewStringStringMap(types.DefaultTypeAdapter, h.copied())
 }
 
-// copied is all headers by name.
+// copied returns all headers by name.
 func (h *headers) copied() map[string]string {
 	if h.all == nil {
 		h.all = map[string]string{}

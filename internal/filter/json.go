@@ -13,9 +13,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
-var errMore = errors.New("something follows it")
+var errMore = errors.New("more data follows it")
 
-// decodeJSON is the value as CEL sees it, null for none, or CEL's error.
+// decodeJSON returns the value as CEL's type, null if there is none, or a CEL error.
 func decodeJSON(value []byte) ref.Val {
 	if value == nil {
 		return types.NullValue
@@ -38,7 +38,7 @@ func decodeJSON(value []byte) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(numbers(v))
 }
 
-// numbers makes integers of those JSON numbers that are.
+// numbers converts JSON numbers to integers if they are integers, and to floats otherwise.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -59,10 +59,10 @@ func numbers(v any) any {
 	return v
 }
 
-// fieldTree is the fields of an object that are wanted, by name; nil: all of a field.
+// fieldTree is the wanted fields of an object, by name; a nil value means the whole field.
 type fieldTree map[string]fieldTree
 
-// newFieldTree reads paths such as a.b; nil for none.
+// newFieldTree parses paths such as a.b. It returns nil if there are none.
 func newFieldTree(paths []string) (fieldTree, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -71,13 +71,13 @@ func newFieldTree(paths []string) (fieldTree, error) {
 	for _, path := range paths {
 		names := strings.Split(path, ".")
 		if len(names) > maxFieldDepth || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || path == "" || strings.Contains(path, "..") {
-			return nil, record.Refuse(record.Invalid, "%q names no field of a JSON value: names, at most %d, with dots between them", path, maxFieldDepth)
+			return nil, record.Refuse(record.Invalid, "%q is not a path of a JSON field: it has 1 to %d names with dots between them", path, maxFieldDepth)
 		}
 		at := root
 		for i, name := range names {
 			below, there := at[name]
 			if there && below == nil {
-				break // all of it is wanted already
+				break // the whole field is wanted already
 			}
 			if i == len(names)-1 {
 				at[name] = nil
@@ -93,7 +93,7 @@ func newFieldTree(paths []string) (fieldTree, error) {
 	return root, nil
 }
 
-// project is an object with the wanted fields only; nil of what is none.
+// project returns an object with only the wanted fields, or nil if value is not an object.
 func (t fieldTree) project(value []byte) []byte {
 	if len(value) > maxRead {
 		return nil

@@ -9,18 +9,19 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// keySet is which keys a record may have: one of keys, if there are any, that begins with
-// one of prefixes, if there are any. The zero value is any key, and none.
+// keySet is a set of keys. If keys is not empty, a key must be one of keys; if prefixes is not
+// empty, it must begin with one of prefixes. The zero value contains every key, and also records
+// without a key.
 type keySet struct{ keys, prefixes [][]byte }
 
-// keysOf returns a set of keys outside of which a checked expression is false and does not
-// fail, whatever else is in the record: unless the key is longer than an expression reads. The
-// set may be larger than it has to be. It never has the empty key, which for an expression is
-// that of a record without one.
+// keysOf returns a set of keys such that a checked expression is false, and does not fail, for
+// every other key, regardless of the rest of the record. Keys longer than an expression reads are
+// excepted. The set may be larger than necessary. It never contains the empty key, which an
+// expression sees for a record without a key.
 //
-// In CEL "false && x" and "x && false" are false also where x fails: one side bounds a
-// conjunction. A disjunction is false where both of its sides are. Negations, conditions and
-// comprehensions, whose variables may hide key, bound nothing.
+// In CEL, "false && x" and "x && false" are false even if x fails, so either side bounds a
+// conjunction. A disjunction is false if both sides are. Negations, conditionals, and
+// comprehensions, whose variables may hide key, do not bound the set.
 func keysOf(e ast.Expr) keySet {
 	if e.Kind() != ast.CallKind {
 		return keySet{}
@@ -54,8 +55,7 @@ func keysOf(e ast.Expr) keySet {
 
 func isKey(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "key" }
 
-// texts returns the bytes of expressions that are all literals of text and not empty, and
-// nil for any others.
+// texts returns the bytes of expressions if all are non-empty string literals, and nil otherwise.
 func texts(all ...ast.Expr) [][]byte {
 	var found [][]byte
 	for _, e := range all {
@@ -71,12 +71,12 @@ func texts(all ...ast.Expr) [][]byte {
 	return found
 }
 
-// and is a set that has all keys which both have: of two lists it takes one.
+// and returns a set that contains all keys in both sets. Of two lists it uses one.
 func (s keySet) and(o keySet) keySet {
 	return keySet{keys: fewer(s.keys, o.keys), prefixes: fewer(s.prefixes, o.prefixes)}
 }
 
-// fewer is the shorter of two lists of which an empty one is no bound.
+// fewer returns the shorter of two lists, where an empty list is no bound.
 func fewer(a, b [][]byte) [][]byte {
 	if len(a) == 0 || len(b) > 0 && len(b) < len(a) {
 		return b
@@ -84,7 +84,7 @@ func fewer(a, b [][]byte) [][]byte {
 	return a
 }
 
-// or is a set that has all keys which one of the two has.
+// or returns a set that contains all keys in either set.
 func (s keySet) or(o keySet) keySet {
 	if len(s.keys) > 0 && len(o.keys) > 0 {
 		return keySet{keys: slices.Concat(s.keys, o.keys)}
@@ -96,7 +96,7 @@ func (s keySet) or(o keySet) keySet {
 	return keySet{prefixes: slices.Concat(a, b)}
 }
 
-// beginnings are such that each key of the set begins with one of them; none: any.
+// beginnings returns prefixes with one of which each key of the set begins; none: any.
 func (s keySet) beginnings() [][]byte {
 	if len(s.prefixes) > 0 {
 		return s.prefixes
@@ -104,7 +104,7 @@ func (s keySet) beginnings() [][]byte {
 	return s.keys
 }
 
-// within is the set with the bounds of another where it has none of its own.
+// within returns the set with the bounds of another where it has none of its own.
 func (s keySet) within(o keySet) keySet {
 	if len(s.keys) == 0 {
 		s.keys = o.keys

@@ -10,15 +10,14 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Limits of a regular expression: each byte that it looks at may cost a step for each of its
+// Limits of a regular expression: each byte that it examines may take a step for each of its
 // instructions, which CEL does not count.
 const (
 	maxPatternBytes        = 1 << 10
 	maxPatternInstructions = 500
 )
 
-// checkPatterns refuses regular expressions that are too large, and such as are known only
-// with the record.
+// checkPatterns refuses regular expressions that are too large, or that are not literals.
 func checkPatterns(checked *ast.AST) *record.Refusal {
 	var refusal *record.Refusal
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -35,14 +34,14 @@ func checkPatterns(checked *ast.AST) *record.Refusal {
 	return refusal
 }
 
-// faultOfPattern names what is wrong with a regular expression, or nothing.
+// faultOfPattern describes what is wrong with a regular expression, or returns "".
 func faultOfPattern(e ast.Expr) string {
 	if e.Kind() != ast.LiteralKind {
-		return "a regular expression is a literal"
+		return "a regular expression must be a literal"
 	}
 	text, ok := e.AsLiteral().(types.String)
 	if !ok {
-		return "a regular expression is text"
+		return "a regular expression must be a string"
 	}
 	if len(text) > maxPatternBytes {
 		return "the regular expression is too long"

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxRead is how many bytes of a key, of all headers, or of a value of JSON an expression
-	// reads. JSON, decoded, may take twenty times as much.
+	// maxRead is how many bytes of a key, of all headers, or of a JSON value an expression reads.
+	// Decoded JSON may take twenty times as much memory.
 	maxRead = 1 << 20
-	// maxHeaders is how many headers a record may have that an expression reads.
+	// maxHeaders is how many headers an expression reads.
 	maxHeaders = 10_000
 )
 
-// subject gives an expression the record where it lies: what is not named is not decoded,
-// and nothing is twice.
+// subject is the record on which an expression is evaluated. Fields are decoded when the
+// expression names them, and once.
 type subject struct {
 	walk       *record.Walk
 	key, value ref.Val // nil: not decoded yet
