@@ -23,14 +23,13 @@ const (
 	attributeControl       = 1 << 5
 )
 
-// Batch is one whole encoded batch, Kafka's record batch format v2, with its
-// header at 0. It is the unit in which records travel, are stored and are
-// served; nothing between producer and reader encodes them anew. All integers
-// of the header are big-endian.
+// Batch is one complete encoded batch in Kafka's record batch format v2, header first. Records
+// are sent, stored and served in batches; between producer and reader they are never encoded
+// again. All integers of the header are big-endian.
 //
-//	 0  i64  base offset        of the first record; ours to set
+//	 0  i64  base offset        of the first record; set by the log
 //	 8  i32  length             bytes that follow this field
-//	12  i32  leader epoch       ours to set
+//	12  i32  leader epoch       set by the log
 //	16  i8   magic              2
 //	17  u32  CRC-32C            over everything from 21 on
 //	21  i16  attributes         0-2 codec, 3 log append time, 4 transactional, 5 control
@@ -43,62 +42,61 @@ const (
 //	57  i32  record count
 //	61  records, see Record; compressed as a whole if the attributes name a codec
 //
-// Base offset and leader epoch lie outside the CRC, so the log gives a batch
-// its place without touching, or reading, the rest.
+// The CRC does not cover base offset and leader epoch, so the log sets them without changing or
+// reading the rest.
 //
-// The accessors do not check: a Batch comes from Split, or has passed Check
-// or Verify.
+// The accessors do not check the batch, which must come from Split or have passed Check or
+// Verify.
 type Batch []byte
 
-// BaseOffset is the offset of the first record.
+// BaseOffset returns the offset of the first record.
 func (b Batch) BaseOffset() Offset { return Offset(binary.BigEndian.Uint64(b)) }
 
-// SetBaseOffset gives the batch its place in a log, in place.
+// SetBaseOffset sets the offset of the first record, in place.
 func (b Batch) SetBaseOffset(o Offset) { binary.BigEndian.PutUint64(b, uint64(o)) }
 
-// End is the offset after the last record.
+// End returns the offset after the last record.
 func (b Batch) End() Offset { return b.BaseOffset() + Offset(b.Count()) }
 
-// LeaderEpoch is the term of the leader that appended the batch.
+// LeaderEpoch returns the term of the leader that appended the batch.
 func (b Batch) LeaderEpoch() int32 { return int32(binary.BigEndian.Uint32(b[12:])) }
 
-// SetLeaderEpoch writes the term of the leader, in place.
+// SetLeaderEpoch sets the term of the leader, in place.
 func (b Batch) SetLeaderEpoch(epoch int32) { binary.BigEndian.PutUint32(b[12:], uint32(epoch)) }
 
-// Count is the number of records.
+// Count returns the number of records.
 func (b Batch) Count() int { return int(int32(binary.BigEndian.Uint32(b[57:]))) }
 
-// Attributes are the flags of the batch; the codec is the lowest three bits.
+// Attributes returns the flags of the batch. The codec is the lowest three bits.
 func (b Batch) Attributes() int16 { return int16(binary.BigEndian.Uint16(b[21:])) }
 
-// Compression is the codec of the records section. It may be one that this
-// program does not know.
+// Compression returns the codec of the records section, which this program may not support.
 func (b Batch) Compression() Codec { return Codec(b.Attributes() & codecMask) }
 
-// BaseTimestamp is the producer's time of the first record, in unix ms.
+// BaseTimestamp returns the producer's time of the first record, in Unix milliseconds.
 func (b Batch) BaseTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[27:])) }
 
-// MaxTimestamp is the highest time of a record, in unix ms, as the producer set
-// it, which is not checked; or after SetAppendTime that of all records.
+// MaxTimestamp returns the highest time of a record, in Unix milliseconds. The producer sets it
+// and it is not checked. After SetAppendTime it is the time of all records.
 func (b Batch) MaxTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[35:])) }
 
-// ProducerID is the id of Kafka's idempotent producer, -1 for none.
+// ProducerID returns the id of Kafka's idempotent producer, or -1 if there is none.
 func (b Batch) ProducerID() int64 { return int64(binary.BigEndian.Uint64(b[43:])) }
 
-// ProducerEpoch is the epoch of Kafka's idempotent producer, -1 for none.
+// ProducerEpoch returns the epoch of Kafka's idempotent producer, or -1 if there is none.
 func (b Batch) ProducerEpoch() int16 { return int16(binary.BigEndian.Uint16(b[51:])) }
 
-// BaseSequence is Kafka's sequence of the first record, -1 for none.
+// BaseSequence returns Kafka's sequence number of the first record, or -1 if there is none.
 func (b Batch) BaseSequence() int32 { return int32(binary.BigEndian.Uint32(b[53:])) }
 
 func (b Batch) lengthField() int     { return int(int32(binary.BigEndian.Uint32(b[8:]))) }
 func (b Batch) crcField() uint32     { return binary.BigEndian.Uint32(b[17:]) }
 func (b Batch) lastOffsetDelta() int { return int(int32(binary.BigEndian.Uint32(b[23:]))) }
 
-// Split cuts the first batch off a run of contiguous ones. It proves that the
-// header is there and that the whole batch is, nothing else; the batch aliases
-// run, and rest is what follows it. The error is a *Refusal: TooLarge if the
-// batch claims more than MaxBatchBytes, else Invalid.
+// Split splits the first batch off a run of contiguous ones. It checks that the header and the
+// whole batch are there, and nothing else. The batch aliases run, and rest is what follows it.
+// The error is a *Refusal: TooLarge if the batch claims more than MaxBatchBytes, Invalid
+// otherwise.
 func Split(run []byte) (first Batch, rest []byte, err error) {
 	if len(run) < BatchHeaderSize {
 		return nil, nil, Refuse(Invalid, "batch of %d bytes, the header alone has %d", len(run), BatchHeaderSize)
@@ -117,37 +115,35 @@ func Split(run []byte) (first Batch, rest []byte, err error) {
 	return Batch(run[:size:size]), run[size:], nil
 }
 
-// Verify proves that the bytes are those of the batch that was stored: it
-// checks size, magic, CRC, and that codec, record count and last offset delta
-// make sense together. It does not look into the records; Check did, before
-// the batch was let in, and the CRC covers them. For bytes read back from a
-// disk or a server: one pass of CRC, no allocation. The error is a *Refusal
-// with reason Corrupt.
+// Verify checks that the bytes are those of the batch that was stored: size, magic, CRC, and the
+// consistency of codec, record count and last offset delta. It does not read the records, which
+// Check validated before the batch was accepted and which the CRC covers. It is meant for bytes
+// read from a disk or a server, costs one pass of CRC, and does not allocate. The error is a
+// *Refusal with reason Corrupt.
 func (b Batch) Verify() error {
 	return b.VerifyAs(false)
 }
 
-// Check proves everything that a server must know of a batch from the wire
-// before the log may take it: what Verify checks, and besides
+// Check checks everything that a server must know about a received batch before it appends it.
+// Besides what Verify checks,
 //
-//   - the batch is at most MaxBatchBytes and MaxBatchRecords long and, inflated,
+//   - the batch has at most MaxBatchBytes and MaxBatchRecords and, decompressed,
 //     MaxInflatedBytes;
-//   - it is of no kind that only a broker writes, and of no transaction;
+//   - it is not of a kind that only a broker writes, nor part of a transaction;
 //   - the records fill the section exactly, their deltas are 0 to count-1 in
-//     order, each is well formed and at most MaxRecordBytes large.
+//     order, and each is well formed and has at most MaxRecordBytes.
 //
-// Timestamps are the producer's own and are not checked. An uncompressed batch
-// costs one pass of CRC and a walk over the lengths, no allocation; a
-// compressed one is inflated into memory that is bounded by MaxInflatedBytes.
-// The error is a *Refusal, TooLarge with the limit or Invalid; a batch that
-// was refused is in no log.
+// Timestamps are the producer's and are not checked. An uncompressed batch costs one pass of CRC
+// and a walk over the lengths, without allocation; a compressed one is decompressed into memory
+// bounded by MaxInflatedBytes. The error is a *Refusal, TooLarge with the limit or Invalid; a
+// refused batch is in no log.
 func (b Batch) Check() error {
 	_, err := b.CheckWithin(MaxInflatedBytes)
 	return err
 }
 
-// CheckWithin is Check in memory for so many inflated bytes. It returns false, and no error,
-// for a batch that inflates to more and may still be whole.
+// CheckWithin is like Check with memory for the given number of decompressed bytes. It returns
+// false and no error for a batch that needs more and may still be valid.
 func (b Batch) CheckWithin(inflated int) (within bool, err error) {
 	if err := b.checkHeader(); err != nil {
 		return true, err
@@ -178,8 +174,7 @@ func (b Batch) checkHeader() error {
 	return nil
 }
 
-// faultOfHeader names the first thing wrong with the header or the CRC, or
-// nothing.
+// faultOfHeader describes the first fault of the header or the CRC, or returns "".
 func (b Batch) faultOfHeader(selected bool) string {
 	if len(b) < BatchHeaderSize {
 		return fmt.Sprintf("of %d bytes, the header alone has %d", len(b), BatchHeaderSize)
@@ -188,7 +183,7 @@ func (b Batch) faultOfHeader(selected bool) string {
 		return fmt.Sprintf("length %d in a batch of %d bytes", n, len(b))
 	}
 	if magic := b[16]; magic != magicV2 {
-		return fmt.Sprintf("magic %d, this program knows %d", magic, magicV2)
+		return fmt.Sprintf("magic %d, this program supports %d", magic, magicV2)
 	}
 	if sum := Checksum(b[crcStart:]); sum != b.crcField() {
 		return fmt.Sprintf("CRC %08x, its bytes give %08x", b.crcField(), sum)
@@ -199,25 +194,26 @@ func (b Batch) faultOfHeader(selected bool) string {
 	return b.faultOfCount(selected)
 }
 
-// Content is the SHA-256 of all that the batch's CRC covers: everything but its place in a
-// log, as base offset and leader epoch are the server's, and magic and length, which follow.
+// Content returns the SHA-256 of everything that the CRC covers. That excludes the batch's place
+// in a log, since the server sets base offset and leader epoch, and magic and length, which are
+// implied.
 func (b Batch) Content() Content { return sha256.Sum256(b[crcStart:]) }
 
-// Damaged reports whether a batch, as Split returns it, has another checksum than
-// its bytes give. The same batch sent again may be whole.
+// Damaged reports whether the checksum of a batch, as Split returns it, does not match its bytes.
+// If it is sent again, it may be intact.
 func (b Batch) Damaged() bool { return b[16] == magicV2 && Checksum(b[crcStart:]) != b.crcField() }
 
-// SetAppendTime gives all records of a checked batch the time at which a server
-// has taken them, in unix ms, instead of their producer's.
+// SetAppendTime sets the time of all records of a checked batch to the time at which a server
+// accepted them, in Unix milliseconds, in place of the producer's.
 func (b Batch) SetAppendTime(unixMs int64) {
 	binary.BigEndian.PutUint16(b[21:], uint16(b.Attributes()|attributeLogAppendTime))
 	binary.BigEndian.PutUint64(b[35:], uint64(unixMs))
 	binary.BigEndian.PutUint32(b[17:], Checksum(b[crcStart:]))
 }
 
-// Recompress returns a checked batch with its records compressed with another codec,
-// in new memory. All else in it stays. The error is a *Refusal: TooLarge if the batch
-// would be larger than MaxBatchBytes.
+// Recompress returns a checked batch with its records compressed with another codec, in new
+// memory. Everything else stays the same. The error is a *Refusal: TooLarge if the batch would be
+// larger than MaxBatchBytes.
 func (b Batch) Recompress(c Codec) (Batch, error) {
 	section, err := b.section()
 	if err == nil && c != None {
@@ -237,7 +233,7 @@ func (b Batch) Recompress(c Codec) (Batch, error) {
 	return out, nil
 }
 
-// tooLarge builds the refusal for something over a limit, in its own unit.
+// tooLarge returns the refusal for something over a limit, in the unit of the limit.
 func tooLarge(limit int64, format string, args ...any) *Refusal {
 	r := Refuse(TooLarge, format, args...)
 	r.Detail = fmt.Sprintf("%s, the limit is %d", r.Detail, limit)

@@ -6,9 +6,9 @@ import (
 	"math/bits"
 )
 
-// Builder encodes records into one batch after the other. The zero value is
-// ready and grows memory of its own; with Reset it works in the caller's, and
-// then a record costs no allocation. It is not safe for concurrent use.
+// Builder encodes records into one batch after another. The zero value is ready to use and
+// allocates its memory; after Reset it uses the caller's, and then a record costs no allocation.
+// It is not safe for concurrent use.
 type Builder struct {
 	buffer        []byte // header room, then the records so far; empty before the first
 	count         int
@@ -16,22 +16,22 @@ type Builder struct {
 	maxTimestamp  int64
 }
 
-// Reset drops what was added and starts a batch in dst[:0], which may be nil.
-// The memory is the builder's until Finish hands it back.
+// Reset discards the records added so far and starts a batch in dst[:0], which may be nil. The
+// builder owns the memory until Finish returns it.
 func (b *Builder) Reset(dst []byte) {
 	*b = Builder{buffer: dst[:0]}
 }
 
-// Count is the number of records added since the last Reset or Finish.
+// Count returns the number of records added since the last Reset or Finish.
 func (b *Builder) Count() int { return b.count }
 
-// Size is the encoded size of the batch so far, uncompressed, in bytes.
+// Size returns the encoded size of the batch so far, uncompressed, in bytes.
 func (b *Builder) Size() int { return max(len(b.buffer), BatchHeaderSize) }
 
-// Add appends a record. Offset is ignored: the record takes the next index.
-// Key, value and headers are copied. The error is a *Refusal TooLarge, if the
-// record exceeds MaxRecordBytes, or the batch would exceed MaxBatchBytes or
-// MaxBatchRecords with it; the batch is then as it was before.
+// Add appends a record. Its Offset is ignored: the record gets the next index. Key, value and
+// headers are copied. The error is a *Refusal TooLarge if the record exceeds MaxRecordBytes, or
+// if with it the batch would exceed MaxBatchBytes or MaxBatchRecords; the batch is then
+// unchanged.
 func (b *Builder) Add(r Record) error {
 	payload, body := measure(&r)
 	if payload > MaxRecordBytes {
@@ -73,12 +73,10 @@ func (b *Builder) Add(r Record) error {
 	return nil
 }
 
-// Finish completes the batch, its records compressed with c, at base offset 0,
-// leader epoch -1 and without a producer id. It hands the memory over: the
-// builder is empty afterwards and keeps no hold on it. The error is a *Refusal,
-// Invalid if there is no record or the codec is unknown, TooLarge if
-// compression made the batch larger than MaxBatchBytes; the builder is then as
-// it was before.
+// Finish completes the batch, with its records compressed with c, at base offset 0, leader epoch
+// -1 and without a producer id. The caller owns its memory; the builder is empty afterwards. The
+// error is a *Refusal: Invalid if there is no record or the codec is unknown, TooLarge if
+// compression made the batch larger than MaxBatchBytes; the builder is then unchanged.
 func (b *Builder) Finish(c Codec) (Batch, error) {
 	if b.count == 0 {
 		return nil, Refuse(Invalid, "batch without records")
@@ -117,8 +115,8 @@ func (b *Builder) Finish(c Codec) (Batch, error) {
 	return batch, nil
 }
 
-// MaxEncodedSize is at least what a record takes of a batch: every field but key, value
-// and headers at most 36 bytes together, and every header at most 10 beside its own.
+// MaxEncodedSize returns an upper bound of the size of an encoded record: all fields but key,
+// value and headers take at most 36 bytes, and every header at most 10 besides its own.
 func MaxEncodedSize(key, value []byte, headers []Header) int {
 	size := 36 + len(key) + len(value)
 	for i := range headers {
@@ -127,8 +125,8 @@ func MaxEncodedSize(key, value []byte, headers []Header) int {
 	return size
 }
 
-// measure returns the bytes of key, value and headers together, and the size
-// of the record's body but for its timestamp and offset delta.
+// measure returns the total bytes of key, value and headers, and the size of the record's body
+// without its timestamp and offset delta.
 func measure(r *Record) (payload, body int) {
 	payload = len(r.Key) + len(r.Value)
 	body = 1 + lengthSize(r.Key) + lengthSize(r.Value) + varintSize(int64(len(r.Headers)))
@@ -148,12 +146,12 @@ func appendField(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// lengthSize is the size of the length before value.
+// lengthSize returns the size of the length field of value.
 func lengthSize(value []byte) int {
 	return varintSize(int64(len(value))) // null takes one byte, as empty does
 }
 
-// varintSize is the size of v as a zigzag varint.
+// varintSize returns the size of v as a zigzag varint.
 func varintSize(v int64) int {
 	zigzag := uint64(v<<1) ^ uint64(v>>63)
 	return (bits.Len64(zigzag|1) + 6) / 7

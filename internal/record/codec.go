@@ -2,8 +2,8 @@ package record
 
 import "fmt"
 
-// Codec is how the records section of a batch is compressed. The numbers are
-// Kafka's: bits 0 to 2 of the batch attributes.
+// Codec is the compression of the records section of a batch. The numbers are Kafka's: bits 0 to
+// 2 of the batch attributes.
 type Codec uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 
 var codecNames = [codecEnd]string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-// String is the codec's name as Kafka's configuration spells it.
+// String returns the codec's name as in Kafka's configuration.
 func (c Codec) String() string {
 	if !c.known() {
 		return fmt.Sprintf("codec %d", uint8(c))
@@ -25,14 +25,14 @@ func (c Codec) String() string {
 	return codecNames[c]
 }
 
-// ParseCodec reads a name as String writes it.
+// ParseCodec parses the result of String.
 func ParseCodec(name string) (Codec, error) {
 	for c, n := range codecNames {
 		if n == name {
 			return Codec(c), nil
 		}
 	}
-	return None, fmt.Errorf("unknown codec %q: none, gzip, snappy, lz4 and zstd are known", name)
+	return None, fmt.Errorf("unknown codec %q: use none, gzip, snappy, lz4 or zstd", name)
 }
 
 func (c Codec) known() bool { return c < codecEnd }

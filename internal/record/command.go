@@ -5,64 +5,64 @@ import (
 	"fmt"
 )
 
-// CommandKind names what a command entry changes. Numbers are for ever: they
-// are on disk. 34 to 63 are reserved for trim holds, 64 to 95 for filters,
-// 96 to 127 for chain checks, 128 to 159 for acknowledgement timing.
+// CommandKind is the kind of a command. The numbers are stored on disk and must not change. 34 to
+// 63 are reserved for trim holds, 64 to 95 for filters, 96 to 127 for chain checks, 128 to 159
+// for acknowledgement timing.
 type CommandKind uint16
 
 const (
-	// OpenSession begins Session with lease Lease (ms) at epoch 0.
+	// OpenSession opens Session with lease Lease (ms) at epoch 0.
 	OpenSession CommandKind = 1
-	// CloseSession ends Session at its client's wish.
+	// CloseSession ends Session at the request of its client.
 	CloseSession CommandKind = 2
 	// ExpireSession ends Session because its lease ran out.
 	ExpireSession CommandKind = 3
-	// EndEpoch makes every sequence of Session up to Epoch that is not in the
-	// log by now "never"; the client continues in a higher epoch.
+	// EndEpoch makes the outcome of every sequence of Session up to Epoch that is not in the log
+	// "never". The client continues in a higher epoch.
 	EndEpoch CommandKind = 4
 	// AcquireWriter raises the writer term to Writer.
 	AcquireWriter CommandKind = 5
-	// Trim drops every record below Offset. With FlagFastForward Offset may
-	// lie beyond the end, and the log continues there.
+	// Trim removes every record below Offset. With FlagFastForward, Offset may be beyond the end,
+	// and the log continues there.
 	Trim CommandKind = 6
 	// Seal refuses appends from now on.
 	Seal CommandKind = 7
-	// Configure carries the log's new configuration in Text.
+	// Configure sets the configuration of the log to Text.
 	Configure CommandKind = 8
-	// Fence makes the log fenced, with FlagFenced, or not: whether appends without
-	// a writer term are refused once a term has been granted.
+	// Fence makes the log fenced if FlagFenced is set, and not fenced otherwise. A fenced log
+	// refuses appends without a writer term once a term has been granted.
 	Fence CommandKind = 9
-	// ForgetSession forgets Session, which has ended, before its time: a node needs
-	// the memory.
+	// ForgetSession forgets Session, which has ended, before its retention is over, because a node
+	// needs the memory.
 	ForgetSession CommandKind = 10
 
-	// SetHold makes the hold in Text keep every record from Offset on, for as long as
-	// Lease; one of its name that is there is moved. See AppendHoldCommand.
+	// SetHold sets the hold in Text, which keeps every record from Offset on for the duration of
+	// Lease. An existing hold of that name is moved. See AppendHoldCommand.
 	SetHold CommandKind = 32
-	// ReleaseHold ends the hold that Text names.
+	// ReleaseHold releases the hold named in Text.
 	ReleaseHold CommandKind = 33
 )
 
 const (
 	// FlagFastForward lets Trim move the end of the log.
 	FlagFastForward uint32 = 1 << 0
-	// FlagFenced is of Fence.
+	// FlagFenced is a flag of Fence.
 	FlagFenced uint32 = 1 << 1
-	// FlagExpired is of a ReleaseHold because the hold's lease ran out.
+	// FlagExpired marks a ReleaseHold because the hold's lease ran out.
 	FlagExpired uint32 = 1 << 2
-	// FlagBroken is of a ReleaseHold because the hold kept more than it may. Whoever asks
-	// for it gives the hold as it was seen, as SetHold does; the entry has the name.
+	// FlagBroken marks a ReleaseHold because the hold kept more than it may. The request contains
+	// the hold as it was seen, as for SetHold; the entry contains its name.
 	FlagBroken uint32 = 1 << 3
-	// FlagFromStart and FlagFromEnd ask for a SetHold from where the log starts, or
-	// ends, when it is decided; the entry has the offset.
+	// FlagFromStart and FlagFromEnd request a SetHold at the start or the end of the log at the time
+	// of the decision. The entry contains the offset.
 	FlagFromStart uint32 = 1 << 4
 	FlagFromEnd   uint32 = 1 << 5
 )
 
 const commandSize = 48
 
-// Command is a change of the log that is not a record. It is an entry like
-// any other, so its place among the appends is the same on every replica.
+// Command is a change of the log that is not a record. It is an entry like any other, so its
+// order relative to appends is the same on every replica.
 //
 //	 0  u16  kind
 //	 2  u16  reserved
@@ -85,7 +85,7 @@ type Command struct {
 	Text       []byte
 }
 
-// AppendCommand encodes c.
+// AppendCommand appends the encoding of c to dst.
 func AppendCommand(dst []byte, c Command) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(c.Kind))
 	dst = binary.LittleEndian.AppendUint16(dst, 0)
@@ -99,8 +99,8 @@ func AppendCommand(dst []byte, c Command) []byte {
 	return append(dst, c.Text...)
 }
 
-// ParseCommand reads the body of a command entry; Text aliases it. A kind
-// that this program does not know is an error: a replica stops at it.
+// ParseCommand decodes the body of a command entry. Text aliases it. An unknown kind is an error:
+// a replica stops at it.
 func ParseCommand(body []byte) (Command, error) {
 	if len(body) < commandSize {
 		return Command{}, fmt.Errorf("%w: command of %d bytes", ErrEntry, len(body))

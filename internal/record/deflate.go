@@ -10,8 +10,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// deflate compresses src into dst[:0], which may grow, with any codec but
-// None. Compressor states are large, so they are pooled.
+// deflate compresses src into dst[:0], which may grow, with any codec but None. Compressor states
+// are large, so they are pooled.
 func deflate(dst []byte, c Codec, src []byte) ([]byte, error) {
 	switch c {
 	case Gzip:
@@ -23,8 +23,8 @@ func deflate(dst []byte, c Codec, src []byte) ([]byte, error) {
 		defer lz4Writers.Put(w)
 		return deflateStream(dst, w, src)
 	case Snappy:
-		// One raw block, as most clients write it; Kafka's Java client, which
-		// writes a framing of its own, reads it too.
+		// One raw block, as most clients write it. Kafka's Java client writes its own framing, but
+		// reads a raw block, too.
 		return snappy.Encode(dst[:cap(dst)], src), nil
 	default:
 		return zstdEncoder().EncodeAll(src, dst[:0]), nil
@@ -35,7 +35,7 @@ var (
 	gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 	lz4Writers  = sync.Pool{New: func() any { return newLZ4Writer() }}
 
-	// zstdEncoder keeps one state for each processor inside itself.
+	// zstdEncoder keeps one state for each processor.
 	zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false))
 		if err != nil {
@@ -45,8 +45,8 @@ var (
 	})
 )
 
-// newLZ4Writer makes a writer of frames as Kafka's Java client makes them:
-// independent blocks of 64 KiB, no checksum, since the batch has one.
+// newLZ4Writer returns a writer of frames like those of Kafka's Java client: independent blocks
+// of 64 KiB without a checksum, since the batch has one.
 func newLZ4Writer() *lz4.Writer {
 	w := lz4.NewWriter(nil)
 	err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1))
@@ -56,7 +56,7 @@ func newLZ4Writer() *lz4.Writer {
 	return w
 }
 
-// resetWriter is a compressor that can start over.
+// resetWriter is a compressor that can be reset.
 type resetWriter interface {
 	io.WriteCloser
 	Reset(io.Writer)
@@ -75,7 +75,7 @@ func deflateStream(dst []byte, w resetWriter, src []byte) ([]byte, error) {
 	return sink.bytes, nil
 }
 
-// appender is an io.Writer at the end of a slice.
+// appender is an io.Writer that appends to a slice.
 type appender struct{ bytes []byte }
 
 func (a *appender) Write(p []byte) (int, error) {

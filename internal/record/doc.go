@@ -1,8 +1,7 @@
-// Package record holds the nouns of the log: offsets, records, batches (the
-// Kafka record batch format v2), the entry that carries batches through
-// consensus, the commands that are entries too, the limits, and the refusals
-// every verb can answer with.
+// Package record defines the data types of the log: offsets, records, batches (Kafka's record
+// batch format v2), the entries that carry batches through consensus, the commands, which are
+// entries too, the limits, and the refusals that every verb can return.
 //
-// It does no I/O, starts no goroutine and imports nothing else of ours. Start
-// with Batch (batch.go) and Entry (entry.go).
+// It does no I/O, starts no goroutine and imports no other package of this module. Start with
+// Batch (batch.go) and Entry (entry.go).
 package record

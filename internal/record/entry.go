@@ -8,15 +8,14 @@ import (
 	"hash/crc32"
 )
 
-// EntryVersion is the version of an entry, and DigestedVersion that of one with
-// which the log's digest begins or continues. A replica that meets another version
-// stops rather than guess.
+// EntryVersion is the version of an entry, and DigestedVersion that of an entry with which the
+// log's digest begins or continues. A replica stops at any other version.
 const (
 	EntryVersion    = 1
 	DigestedVersion = 2
 )
 
-// EntryKind is what an entry carries.
+// EntryKind is the kind of an entry's content.
 type EntryKind uint8
 
 const (
@@ -38,11 +37,11 @@ const (
 	entryBegins = 1 << 0 // flag: Entry.Begins
 )
 
-// Content is the SHA-256 of what a batch says, see Batch.Content.
+// Content is the SHA-256 of the content of a batch, see Batch.Content.
 type Content [ContentSize]byte
 
-// Entry is the payload of one Raft entry: the unit in which appends become
-// durable. All integers are little-endian.
+// Entry is the payload of one Raft entry, the unit in which appends become durable. All integers
+// are little-endian.
 //
 //	 0  u8   version        EntryVersion or, of batches, DigestedVersion
 //	 1  u8   kind           EntryBatches or EntryCommand
@@ -57,8 +56,8 @@ type Content [ContentSize]byte
 //	    hashed count x HashedBatch (48 bytes each)
 //	    or, for a command, the encoded Command
 //
-// The batches are stored exactly as the producer sent them, except for base
-// offset and leader epoch, which lie outside the batch CRC.
+// The batches are stored exactly as the producer sent them, except for base offset and leader
+// epoch, which the batch CRC does not cover.
 type Entry struct {
 	Kind    EntryKind
 	Time    int64
@@ -67,14 +66,14 @@ type Entry struct {
 	Count   uint32
 	Metas   []byte // batch count x BatchMeta
 	Body    []byte // contiguous batches, or one encoded command
-	Batches int    // how many batches Body holds
-	// Begins: the log's digest covers the batches from this entry on, and none before.
+	Batches int    // number of batches in Body
+	// Begins is set if the log's digest covers the batches from this entry on, and none before.
 	Begins bool
-	// Hashed has the contents of batches of earlier entries, see AppendHashed.
+	// Hashed is the contents of batches of earlier entries, see AppendHashed.
 	Hashed []byte
 }
 
-// HashedBatch is the content of a batch that lies in an earlier entry.
+// HashedBatch is the content of a batch in an earlier entry.
 //
 //	 0  i64  first offset
 //	 8  u32  record count
@@ -87,10 +86,10 @@ type HashedBatch struct {
 	Content Content
 }
 
-// End is the offset after the last record of the batch.
+// End returns the offset after the last record of the batch.
 func (h *HashedBatch) End() Offset { return h.First + Offset(h.Count) }
 
-// BatchMeta is what the log must know of one batch besides its bytes.
+// BatchMeta is the metadata of one batch.
 //
 //	 0  u32  size            of the encoded batch in Body
 //	 4  u32  epoch
@@ -111,15 +110,14 @@ type BatchMeta struct {
 	Flags      uint32
 }
 
-// MetaImplicit marks a batch of a session that its own first batch opens, or
-// moves to a higher epoch, without an open command (Kafka's idempotent
-// producers).
+// MetaImplicit marks a batch of a session that is opened, or moved to a higher epoch, by its
+// first batch and without a command (Kafka's idempotent producers).
 const MetaImplicit uint32 = 1 << 0
 
 // ErrEntry is wrapped by every error of ParseEntry.
 var ErrEntry = errors.New("malformed entry")
 
-// ParseEntry reads an entry without copying: Metas and Body alias data.
+// ParseEntry decodes an entry without copying: Metas, Body and Hashed alias data.
 func ParseEntry(data []byte) (Entry, error) {
 	e, err := ParseEntryHead(data, len(data))
 	if err == nil {
@@ -132,14 +130,14 @@ func ParseEntry(data []byte) (Entry, error) {
 	return e, err
 }
 
-// ParseEntryHead is ParseEntry for the first bytes of an entry that has so many: all but
-// the body and what follows it have to be among them, and Body and Hashed stay empty.
+// ParseEntryHead is like ParseEntry for the first bytes of an entry of the given length. They
+// must include everything before the body. Body and Hashed stay empty.
 func ParseEntryHead(data []byte, length int) (Entry, error) {
 	if len(data) < entryHeaderSize {
 		return Entry{}, fmt.Errorf("%w: %d bytes, the header alone has %d", ErrEntry, len(data), entryHeaderSize)
 	}
 	if v := data[0]; v != EntryVersion && v != DigestedVersion {
-		return Entry{}, fmt.Errorf("%w: version %d, this program knows %d and %d", ErrEntry, v, EntryVersion, DigestedVersion)
+		return Entry{}, fmt.Errorf("%w: version %d, this program supports %d and %d", ErrEntry, v, EntryVersion, DigestedVersion)
 	}
 	e := Entry{
 		Kind:    EntryKind(data[1]),
@@ -156,7 +154,7 @@ func ParseEntryHead(data []byte, length int) (Entry, error) {
 			return Entry{}, fmt.Errorf("%w: unknown flags %#x", ErrEntry, flags)
 		}
 		if hashed = e.hashedSize(data); hashed == 0 && !e.Begins {
-			return Entry{}, fmt.Errorf("%w: of version %d, with nothing of a digest", ErrEntry, DigestedVersion)
+			return Entry{}, fmt.Errorf("%w: version %d without data of a digest", ErrEntry, DigestedVersion)
 		}
 	}
 	rest := data[entryHeaderSize:]
@@ -177,7 +175,7 @@ func ParseEntryHead(data []byte, length int) (Entry, error) {
 	return e, nil
 }
 
-// hashedSize is how many bytes at the end of an encoded entry of batches are Hashed.
+// hashedSize returns the size of Hashed at the end of an encoded entry of batches.
 func (e *Entry) hashedSize(data []byte) int {
 	if data[0] != DigestedVersion {
 		return 0
@@ -185,10 +183,10 @@ func (e *Entry) hashedSize(data []byte) int {
 	return int(binary.LittleEndian.Uint32(data[36:])) * HashedSize
 }
 
-// bodyAt is where the body begins.
+// bodyAt returns the position of the body.
 func (e *Entry) bodyAt() int { return entryHeaderSize + len(e.Metas) }
 
-// check proves that the metadata and a body of so many bytes agree in sizes and counts.
+// check checks that the metadata and a body of the given size agree in sizes and counts.
 func (e *Entry) check(body int) error {
 	size, count := uint64(0), uint64(0)
 	for i := range e.Batches {
@@ -203,7 +201,7 @@ func (e *Entry) check(body int) error {
 	return nil
 }
 
-// Places yields where the batches lie. It is an iter.Seq.
+// Places yields the places of the batches. It is an iter.Seq.
 func (e *Entry) Places(yield func(BatchPlace) bool) {
 	p := BatchPlace{At: int64(e.bodyAt()), End: e.First}
 	for i := range e.Batches {
@@ -216,14 +214,14 @@ func (e *Entry) Places(yield func(BatchPlace) bool) {
 	}
 }
 
-// BatchPlace is where a batch lies in an encoded entry.
+// BatchPlace is the place of a batch in an encoded entry.
 type BatchPlace struct {
 	At   int64
 	Size int
 	End  Offset // behind its last record
 }
 
-// All yields the place and the bytes of each batch of an entry that was read whole. It is an
+// All yields the place and the bytes of each batch of an entry from ParseEntry. It is an
 // iter.Seq2.
 func (e *Entry) All(yield func(BatchPlace, Batch) bool) {
 	body := e.bodyAt()
@@ -234,7 +232,7 @@ func (e *Entry) All(yield func(BatchPlace, Batch) bool) {
 	}
 }
 
-// HashedBatches yields what Hashed holds. It is an iter.Seq.
+// HashedBatches yields the batches in Hashed. It is an iter.Seq.
 func (e *Entry) HashedBatches(yield func(HashedBatch) bool) {
 	for b := e.Hashed; len(b) >= HashedSize; b = b[HashedSize:] {
 		h := HashedBatch{
@@ -247,7 +245,7 @@ func (e *Entry) HashedBatches(yield func(HashedBatch) bool) {
 	}
 }
 
-// AppendHashed encodes a batch for Entry.Hashed.
+// AppendHashed appends the encoding of a batch for Entry.Hashed to dst.
 func AppendHashed(dst []byte, h *HashedBatch) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.First))
 	dst = binary.LittleEndian.AppendUint32(dst, h.Count)
@@ -270,11 +268,11 @@ func (e Entry) Meta(i int) BatchMeta {
 	}
 }
 
-// End is the offset after the last record of the entry.
+// End returns the offset after the last record of the entry.
 func (e Entry) End() Offset { return e.First + Offset(e.Count) }
 
-// AppendEntryHeader encodes the fixed header and leaves what follows to AppendMeta and
-// plain appends. Of e.Hashed only the length counts.
+// AppendEntryHeader appends the encoded fixed header to dst. AppendMeta and plain appends add the
+// rest. Only the length of e.Hashed is used.
 func AppendEntryHeader(dst []byte, e Entry) []byte {
 	version, flags := byte(EntryVersion), byte(0)
 	if e.Begins || len(e.Hashed) > 0 {
@@ -292,7 +290,7 @@ func AppendEntryHeader(dst []byte, e Entry) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(len(e.Hashed)/HashedSize))
 }
 
-// AppendMeta encodes the metadata of one batch.
+// AppendMeta appends the encoded metadata of one batch to dst.
 func AppendMeta(dst []byte, m BatchMeta) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, m.Size)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(m.Epoch))
@@ -306,13 +304,13 @@ func AppendMeta(dst []byte, m BatchMeta) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Checksum is the CRC-32C used for batches, entries, frames and snapshots.
+// Checksum returns the CRC-32C used for batches, entries, frames and snapshots.
 func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// NextChain folds the payload CRC of an entry into the running chain value.
-// Each entry stores the value before it, so a gap, a swap or a repeat of
-// entries shows. It is no signature: it does not resist an adversary. The
-// mixer is the finaliser of MurmurHash3 (Appleby, public domain).
+// NextChain returns the chain value after an entry with the given payload CRC. Each entry stores
+// the value before it, so a missing, swapped or repeated entry is detected. The chain is not a
+// signature: it does not resist an adversary. The mixer is the finalizer of MurmurHash3 (Appleby,
+// public domain).
 func NextChain(chain uint64, payloadCRC uint32) uint64 {
 	x := chain ^ (uint64(payloadCRC) + 0x9e3779b97f4a7c15)
 	x ^= x >> 33

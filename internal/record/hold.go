@@ -12,36 +12,38 @@ const (
 	MaxHoldOwner   = 256  // bytes
 	MaxHoldPointer = 4096 // bytes
 
-	// MaxHoldPrincipal has room for a kind and a name, as in user/alice.
+	// MaxHoldPrincipal bounds a kind and a name, as in user/alice.
 	MaxHoldPrincipal = 128
 
-	// MaxHoldBytes is the most that AppendHold and AppendHoldPrincipal write of one.
+	// MaxHoldBytes is the maximum number of bytes that AppendHold and AppendHoldPrincipal write for
+	// one hold.
 	MaxHoldBytes = holdHeaderBytes + MaxHoldName + MaxHoldOwner + MaxHoldPointer + 2 + MaxHoldPrincipal
 )
 
-// Hold keeps every record of a log from Offset on: nothing trims them until the hold
-// is moved, released, expired or broken. One of a name is in a log at a time.
+// Hold keeps every record of a log from Offset on: nothing trims them until the hold is moved,
+// released, expired or broken. The names of a log's holds are unique.
 type Hold struct {
 	Name   string
 	Offset Offset
-	Owner  string // for people: who to ask before it is released
-	// Lease in ms: the hold expires if it is not set again for so long; 0: never.
+	Owner  string // for people: whom to ask before it is released
+	// Lease is the time in milliseconds after which the hold expires unless it is set again; 0: it
+	// never expires.
 	Lease uint32
-	// MaxBytes and MaxAge (ms) bound what the hold keeps: once that is more, the leader
-	// breaks it. 0: no bound.
+	// MaxBytes and MaxAge (ms) bound what the hold keeps. Once it keeps more, the leader breaks it.
+	// 0: no bound.
 	MaxBytes, MaxAge int64
-	// Pointer is the owner's: where the state lies that the records below Offset have
-	// made, for example. A reader that comes too late is given it.
+	// Pointer is set by the owner: for example, the location of the state derived from the records
+	// below Offset. Readers of trimmed offsets receive it.
 	Pointer []byte
-	// Principal is who set or moved it last, as the server knows them, such as user/alice; empty: nobody that is
-	// known, as where rights are not enforced.
+	// Principal is the principal that last set or moved the hold, such as user/alice; empty if it is
+	// not known, for example because rights are not enforced.
 	Principal string
 }
 
 const holdHeaderBytes = 24
 
-// AppendHold encodes what a SetHold command has in its text: all but Offset and Lease,
-// which are fields of the command, and Principal, which may follow.
+// AppendHold appends the encoding of a hold in the text of a SetHold command: everything but
+// Offset and Lease, which are fields of the command, and Principal, which may follow.
 //
 //	 0  i64  most bytes kept
 //	 8  i64  most age kept, ms
@@ -61,8 +63,8 @@ func AppendHold(dst []byte, h Hold) []byte {
 	return append(dst, h.Pointer...)
 }
 
-// ParseHold reads what AppendHold wrote, and returns what follows it. The hold keeps
-// nothing of data. What Check refuses is an error.
+// ParseHold decodes the result of AppendHold, and returns what follows it. The hold does not
+// alias data. A hold that Check refuses is an error.
 func ParseHold(data []byte) (h Hold, rest []byte, err error) {
 	if len(data) < holdHeaderBytes {
 		return Hold{}, nil, fmt.Errorf("%w: hold of %d bytes", ErrEntry, len(data))
@@ -84,14 +86,14 @@ func ParseHold(data []byte) (h Hold, rest []byte, err error) {
 	return h, body[name+owner+pointer:], nil
 }
 
-// AppendHoldPrincipal encodes the principal of a hold, a u16 length and the name. What AppendHold wrote stands
-// before it.
+// AppendHoldPrincipal appends the encoded principal of a hold, a u16 length and the name. It
+// follows the result of AppendHold.
 func AppendHoldPrincipal(dst []byte, h Hold) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(h.Principal)))
 	return append(dst, h.Principal...)
 }
 
-// ParseHoldPrincipal reads what AppendHoldPrincipal wrote, and returns what follows it.
+// ParseHoldPrincipal decodes the result of AppendHoldPrincipal, and returns what follows it.
 func ParseHoldPrincipal(data []byte) (principal string, rest []byte, err error) {
 	if len(data) < 2 {
 		return "", nil, fmt.Errorf("%w: principal of a hold, of %d bytes", ErrEntry, len(data))
@@ -104,8 +106,8 @@ func ParseHoldPrincipal(data []byte) (principal string, rest []byte, err error) 
 	return string(data[:length]), data[length:], nil
 }
 
-// AppendHoldCommand encodes the text of a SetHold command: with the principal only if that is known, which only
-// later feature levels allow.
+// AppendHoldCommand appends the encoded text of a SetHold command to dst. It includes the
+// principal only if that is known, since only later feature levels permit it.
 func AppendHoldCommand(dst []byte, h Hold) []byte {
 	if dst = AppendHold(dst, h); h.Principal != "" {
 		dst = AppendHoldPrincipal(dst, h)
@@ -113,7 +115,7 @@ func AppendHoldCommand(dst []byte, h Hold) []byte {
 	return dst
 }
 
-// ParseHoldCommand reads what AppendHoldCommand wrote. What follows it is an error.
+// ParseHoldCommand decodes the result of AppendHoldCommand. Further bytes are an error.
 func ParseHoldCommand(data []byte) (Hold, error) {
 	h, rest, err := ParseHold(data)
 	if err == nil && len(rest) > 0 {
@@ -128,7 +130,7 @@ func ParseHoldCommand(data []byte) (Hold, error) {
 	return h, nil
 }
 
-// Check refuses a hold that no log takes, whatever its records are.
+// Check refuses a hold that no log accepts.
 func (h *Hold) Check() *Refusal {
 	tooLarge := func(what string, bytes, limit int) *Refusal {
 		r := Refuse(TooLarge, "%s of %d bytes, the limit is %d", what, bytes, limit)
@@ -150,14 +152,14 @@ func (h *Hold) Check() *Refusal {
 	return nil
 }
 
-// Trimmed refuses an offset below the start of a log. It carries the highest of the log's
-// holds that has a pointer, because a late reader has least to read behind that.
+// Trimmed returns the refusal of an offset below the start of a log. It contains the highest of
+// the log's holds that has a pointer, since a late reader has least to read from there.
 func Trimmed(asked, start Offset, holds []Hold) *Refusal {
 	r := Refuse(OffsetTrimmed, "offset %d is trimmed; the log now starts at %d", asked, start)
 	r.Start = start
 	for i := range holds {
-		// One below the start was released after the caller looked at the start, or
-		// before that moved.
+		// A hold below the start was released after the caller read the start, or before the start
+		// moved.
 		if h := &holds[i]; len(h.Pointer) > 0 && h.Offset >= start && (r.Hold == nil || h.Offset > r.Hold.Offset) {
 			r.Hold = h
 		}

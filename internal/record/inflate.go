@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// growthMin is the first size of a buffer.
+	// growthMin is the initial size of a buffer.
 	growthMin = 16 << 10
 
 	lz4Magic             = 0x184d2204
@@ -27,13 +27,12 @@ var (
 	errLinkedBlocks   = errors.New("lz4 frame of linked blocks")
 )
 
-// inflate decompresses src, with any codec but None, into dst[:0], which may
-// grow. The error is errInflatesBeyond if there is more than limit.
+// inflate decompresses src, with any codec but None, into dst[:0], which may grow. The error is
+// errInflatesBeyond if the result exceeds limit.
 //
-// Compressed bytes are hostile until they have been inflated. Where a format
-// is read as a stream, the buffer doubles as it fills, and never beyond the
-// limit. Where the buffer must be made first, an announced size is believed
-// only as far as that many compressed bytes can honour it.
+// Compressed bytes are untrusted. If a format is read as a stream, the buffer doubles as it
+// fills, up to limit. If the buffer must be allocated first, an announced size is used only as
+// far as that many compressed bytes can produce it.
 func inflate(dst []byte, c Codec, src []byte, limit int) ([]byte, error) {
 	dst = dst[:0]
 	switch c {
@@ -50,7 +49,7 @@ func inflate(dst []byte, c Codec, src []byte, limit int) ([]byte, error) {
 	}
 }
 
-// gzipReader is a decompressor with the place it reads from, pooled together.
+// gzipReader is a decompressor and its source, pooled together.
 type gzipReader struct {
 	source bytes.Reader
 	gzip.Reader
@@ -69,10 +68,9 @@ func inflateGzip(dst, src []byte, limit int) ([]byte, error) {
 	return inflateStream(dst, &r.Reader, limit)
 }
 
-// inflateLZ4 takes a new reader each time. A reader that was reset still has
-// the last window of the frame before at hand, and a hostile frame could make
-// it copy from there: one producer would read another's records. Its large
-// buffers are pooled nevertheless, by the library.
+// inflateLZ4 uses a new reader each time. A reader that was reset still has the last window of
+// the previous frame, and a malicious frame could copy from it: one producer would read another's
+// records. The library pools its large buffers.
 //
 // Frames of linked blocks are refused, as Kafka's brokers and clients do.
 func inflateLZ4(dst, src []byte, limit int) ([]byte, error) {
@@ -98,7 +96,7 @@ func inflateStream(dst []byte, r io.Reader, limit int) ([]byte, error) {
 		room := dst[len(dst):min(cap(dst), limit)]
 		full := len(room) == 0
 		if full {
-			room = make([]byte, 1) // to see whether there is more
+			room = make([]byte, 1) // to detect whether there is more
 		}
 		n, err := r.Read(room)
 		if full && n > 0 {
@@ -114,8 +112,8 @@ func inflateStream(dst []byte, r io.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// grow returns a copy of b with twice the room, or with room for need bytes,
-// whichever is more, but for at most limit bytes.
+// grow returns a copy of b with twice the capacity, or with capacity for need bytes, whichever is
+// larger, but at most limit.
 func grow(b []byte, need, limit int) []byte {
 	larger := make([]byte, len(b), min(max(2*cap(b), need, growthMin), limit))
 	copy(larger, b)

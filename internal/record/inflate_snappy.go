@@ -8,9 +8,9 @@ import (
 	"github.com/klauspost/compress/snappy"
 )
 
-// xerialMagic begins the framing that Kafka's Java client puts around snappy
-// blocks, after the library it uses. A raw block never begins so: these bytes
-// would announce a length and then copy from before the beginning.
+// xerialMagic begins the framing that Kafka's Java client puts around snappy blocks, named after
+// the library that it uses. A raw block never begins like this: these bytes would announce a
+// length and then copy from before the beginning.
 //
 //	 0  magic           8 bytes
 //	 8  u32  version    big-endian
@@ -20,8 +20,8 @@ var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
 
 const xerialHeaderSize = 16
 
-// snappyGrowthMax is above what a byte of a snappy block can become: the best
-// element takes 3 bytes and copies 64.
+// snappyGrowthMax is an upper bound of the decompressed bytes per byte of a snappy block: the
+// best element takes 3 bytes and copies 64.
 const snappyGrowthMax = 22
 
 var errXerial = errors.New("xerial framing is cut short")
@@ -51,9 +51,9 @@ func inflateSnappy(dst, src []byte, limit int) ([]byte, error) {
 	return dst, nil
 }
 
-// appendSnappyBlock inflates one raw block behind dst. The strict decoder is
-// slower, but refuses an extension of the format that only its own library
-// reads: such a batch would stop other readers of the log.
+// appendSnappyBlock decompresses one raw block behind dst. The strict decoder is slower, but
+// refuses an extension of the format that only its own library reads: such a batch would stop
+// other readers of the log.
 func appendSnappyBlock(dst, block []byte, limit int) ([]byte, error) {
 	n, err := snappy.DecodedLen(block)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// zstdBlockMax is what a block of a zstd frame can become.
+	// zstdBlockMax is the maximum decompressed size of a block of a zstd frame.
 	zstdBlockMax = 128 << 10
 
 	// zstdWindowMax admits the highest level of the zstd library. The window
@@ -17,7 +17,7 @@ const (
 	zstdWindowMax = 128 << 20
 )
 
-// zstdDecoder keeps one state for each processor inside itself.
+// zstdDecoder keeps one state for each processor.
 var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil,
 		zstd.WithDecodeAllCapLimit(true),
@@ -29,9 +29,9 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// inflateZstd makes room for the most that the frames can become, because the
-// library does not distinguish a lack of room from malformed data. Where that is more
-// than the limit, an error counts as a lack of room.
+// inflateZstd allocates the maximum decompressed size of the frames first, because the library
+// does not distinguish a lack of room from malformed data. If that size exceeds limit, any error
+// counts as a lack of room.
 func inflateZstd(dst, src []byte, limit int) ([]byte, error) {
 	most, err := zstdBound(src)
 	if err != nil {
@@ -49,10 +49,9 @@ func inflateZstd(dst, src []byte, limit int) ([]byte, error) {
 
 var errZstdFrame = errors.New("zstd frame is cut short or malformed")
 
-// zstdBound returns the most that a run of zstd frames can inflate to. It goes
-// from block to block: each is at most 128 KiB, or smaller if the window is or
-// if it is stored or repeats one byte. Behind the header of a frame, which may
-// announce its size, comes
+// zstdBound returns an upper bound of the decompressed size of a run of zstd frames. It iterates
+// over the blocks: each has at most 128 KiB, or less if the window is smaller, or if it is stored
+// or repeats one byte. The header of a frame, which may announce its size, is followed by
 //
 //	block header  u24, little-endian: 1 bit last, 2 bits type, 21 bits size
 //	block         size bytes; one byte if the type is "repeated"
@@ -99,8 +98,8 @@ func zstdBound(src []byte) (int, error) {
 	return total, nil
 }
 
-// zstdBlocksBound goes over the blocks of one frame, of which a compressed one
-// becomes at most block bytes, and returns what follows the last.
+// zstdBlocksBound iterates over the blocks of one frame, in which a compressed block has at most
+// block bytes, and returns what follows the last one.
 func zstdBlocksBound(blocks []byte, block int) (most int, rest []byte, err error) {
 	const stored, repeated, compressed = 0, 1, 2
 	for last := false; !last; {

@@ -7,17 +7,17 @@ import (
 	"fmt"
 )
 
-// Record is one record as an application sees it. A nil Key or Value is
-// Kafka's null, which differs from an empty one.
+// Record is a record as applications see it. A nil Key or Value is Kafka's null, which differs
+// from an empty one.
 type Record struct {
 	Offset    Offset
-	Timestamp int64 // the producer's time, unix ms
+	Timestamp int64 // the producer's time, Unix milliseconds
 	Key       []byte
 	Value     []byte
 	Headers   []Header
 }
 
-// Header is a name and value that travel with a record. Names may repeat.
+// Header is a name and value that are stored with a record. Names may repeat.
 type Header struct {
 	Key   string
 	Value []byte
@@ -27,11 +27,10 @@ type Header struct {
 //
 //	for r, err := range batch.Records { ... }
 //
-// Keys and values alias the batch or, if it is compressed, memory that was
-// made for this iteration and stays valid after it. A record without headers
-// costs no allocation; an uncompressed batch costs none at all. After an
-// error, which is a *Refusal with reason Corrupt, the iteration ends. Records
-// checks what it needs to be safe on any bytes, but not the CRC.
+// Keys and values alias the batch or, if it is compressed, memory that was allocated for this
+// iteration and stays valid after it. A record without headers costs no allocation; an
+// uncompressed batch costs none at all. The iteration ends after an error, which is a *Refusal
+// with reason Corrupt. Records is safe on any bytes, but does not check the CRC.
 func (b Batch) Records(yield func(Record, error) bool) {
 	section, err := b.section()
 	if err != nil {
@@ -63,8 +62,8 @@ func (b Batch) Records(yield func(Record, error) bool) {
 	}
 }
 
-// section returns the encoded records. Inflated ones are in memory that
-// nobody else uses: readers keep what aliases it.
+// section returns the encoded records. Decompressed ones are in newly allocated memory: readers
+// keep slices of it.
 func (b Batch) section() ([]byte, error) {
 	if len(b) < BatchHeaderSize {
 		return nil, fmt.Errorf("%d bytes, the header alone has %d", len(b), BatchHeaderSize)
@@ -82,7 +81,7 @@ func (b Batch) section() ([]byte, error) {
 	return bytes.Clone(inflated), nil
 }
 
-// checkRecords walks over the records for Check.
+// checkRecords checks the records for Check.
 func (b Batch) checkRecords(limit int) (within bool, err error) {
 	section := b[BatchHeaderSize:]
 	if c := b.Compression(); c != None {
@@ -120,8 +119,7 @@ func checkSection(section []byte, count int) error {
 	return nil
 }
 
-// view is one encoded record, read where it lies. Lengths and deltas are
-// zigzag varints; a length of -1 means null.
+// view is one encoded record. Lengths and deltas are zigzag varints; a length of -1 means null.
 //
 //	length           varint32  bytes that follow this field
 //	attributes       i8        unused
@@ -137,7 +135,7 @@ type view struct {
 	timestampDelta int64
 	key, value     []byte
 	headerCount    int
-	headers        []byte // headerCount encoded headers, proved well formed
+	headers        []byte // headerCount encoded headers, known to be well formed
 }
 
 var (
@@ -148,8 +146,8 @@ var (
 	errNullHeader = errors.New("a header without a key")
 )
 
-// read fills the view with the record at the beginning of data, which must be
-// the index-th of its batch. All slices alias data.
+// read fills the view with the record at the beginning of data, which must be the index-th of its
+// batch. All slices alias data.
 func (v *view) read(data []byte, index int) error {
 	length, rest, ok := varint32(data)
 	if !ok {
@@ -182,7 +180,7 @@ func (v *view) read(data []byte, index int) error {
 	return v.readHeaders(rest)
 }
 
-// readHeaders proves that data is a header count and that many headers.
+// readHeaders checks that data is a header count and that many headers.
 func (v *view) readHeaders(data []byte) error {
 	count, rest, ok := varint32(data)
 	if !ok {
@@ -212,8 +210,8 @@ func (v *view) readHeaders(data []byte) error {
 	return nil
 }
 
-// decodeHeaders copies the headers out of a view that was read without error.
-// The count is safe to allocate by: that many headers have been seen.
+// decodeHeaders copies the headers out of a view that was read without error. The count is safe
+// to allocate, since that many headers have been checked.
 func (v *view) decodeHeaders() []Header {
 	headers := make([]Header, v.headerCount)
 	rest := v.headers
@@ -226,7 +224,7 @@ func (v *view) decodeHeaders() []Header {
 	return headers
 }
 
-// field reads a length and that many bytes; null is nil, empty is not.
+// field reads a length and that many bytes. Null is nil; an empty field is not.
 func field(data []byte) (value, rest []byte, err error) {
 	n, rest, ok := varint32(data)
 	switch {
@@ -240,9 +238,9 @@ func field(data []byte) (value, rest []byte, err error) {
 	return rest[:n:n], rest[n:], nil
 }
 
-// varint32 reads a zigzag varint of at most five bytes. Longer forms of a
-// small number are refused because Kafka's clients refuse them: one such
-// record would stop every reader of the log.
+// varint32 reads a zigzag varint of at most five bytes. Longer encodings of a small number are
+// refused because Kafka's clients refuse them: one such record would stop every reader of the
+// log.
 func varint32(data []byte) (int32, []byte, bool) {
 	if len(data) > 0 && data[0] < 0x80 {
 		u := uint32(data[0])

@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// Reason says why a verb was refused. The servers map each to their own codes,
-// and a test proves that every server maps every reason.
+// Reason is the reason of a refusal. Each protocol maps it to a code of its own, and a test
+// checks that every server maps every reason.
 type Reason uint8
 
 const (
 	Invalid          Reason = iota + 1 // the request is malformed; never in the log
 	TooLarge                           // over a documented limit
 	LogNotFound                        // no log of that name
-	LogExists                          // a log of that name is there already
+	LogExists                          // there is a log of that name already
 	OffsetTrimmed                      // read below the start; Start carries the new one
 	OffsetBeyondEnd                    // read or trim beyond the end; End carries it
-	SessionNotFound                    // never opened, or forgotten for good
+	SessionNotFound                    // never opened, or forgotten
 	SessionExpired                     // closed or its lease ran out
 	StaleEpoch                         // the session has moved to a higher epoch
 	SequenceGap                        // a sequence before this one is missing; Expected carries it
@@ -27,28 +27,28 @@ const (
 	Full                               // no room on a majority; trim or wait
 	Busy                               // a queue or budget of this node is full
 	Sealed                             // the log takes no more appends
-	OutcomeUnknown                     // leadership or the node was lost meanwhile: may be in the log
+	OutcomeUnknown                     // leadership or the node was lost: may be in the log
 	StorageFailed                      // this replica's disk failed; it has stopped
 	Corrupt                            // stored bytes do not match their checksum; not served
 	DataLost                           // a memory log lost its quorum; offsets below are gone
-	ShuttingDown                       // the node is going away
-	Unsupported                        // this version cannot do that
-	Stale                              // this replica cannot keep the bound that the read asks for
-	NoNode                             // no node of that name, or one that is not what the call needs
+	ShuttingDown                       // the node is stopping
+	Unsupported                        // this version does not support it
+	Stale                              // this replica cannot meet the bound of the read
+	NoNode                             // no node of that name, or not one that the call needs
 	NotMember                          // this node is in no cluster yet
-	LogReplaced                        // the log has another id than the caller expects; LogID carries it
-	Precondition                       // the cluster is not in the state that the change needs
-	Held                               // a hold keeps what the trim would drop; Hold is that hold
+	LogReplaced                        // the log has a different id than the caller expects; LogID carries it
+	Precondition                       // the cluster is not in the state that the change requires
+	Held                               // a hold keeps records that the trim would remove; Hold is that hold
 	HoldNotFound                       // no hold of that name: released, expired, broken or never set
-	Unauthenticated                    // the caller has not proved who it is, or not validly
-	Denied                             // the caller has no right to do that
+	Unauthenticated                    // the caller's credentials are missing or not valid
+	Denied                             // the caller lacks the right
 	FilterInvalid                      // the expression of a filter is not valid; Line and Column say where
 	FilterFailed                       // the expression fails on a record; At is its offset
 	reasonEnd
 )
 
-// facts of each reason: its wire name, whether the same call may succeed
-// later, and whether the request may have taken effect nevertheless.
+// facts has for each reason its name in protocols, whether the same call may succeed later, and
+// whether the request may have taken effect nevertheless.
 var facts = [reasonEnd]struct {
 	name    string
 	retry   bool
@@ -99,7 +99,7 @@ func Reasons() []Reason {
 	return all
 }
 
-// String is the reason's name on every wire: OFFSET_TRIMMED and the like.
+// String returns the reason's name in all protocols, such as OFFSET_TRIMMED.
 func (r Reason) String() string {
 	if r == 0 || r >= reasonEnd {
 		return fmt.Sprintf("REASON_%d", uint8(r))
@@ -110,7 +110,7 @@ func (r Reason) String() string {
 // Retryable reports whether the same call may succeed later or elsewhere.
 func (r Reason) Retryable() bool { return r > 0 && r < reasonEnd && facts[r].retry }
 
-// Outcome is what is known of an operation that was refused for r.
+// Outcome returns what is known about an operation that was refused for r.
 func (r Reason) Outcome() Outcome {
 	if r == 0 || r >= reasonEnd {
 		return MaybeDone
@@ -118,33 +118,33 @@ func (r Reason) Outcome() Outcome {
 	return facts[r].outcome
 }
 
-// Refusal is the error of every verb. Detail is for people; the fields are
-// for programs, and only those that the reason names are set.
+// Refusal is the error of every verb. Detail is for people; the other fields are for programs,
+// and only those that the reason names are set.
 type Refusal struct {
 	Reason     Reason
 	Detail     string
 	Start      Offset   // OffsetTrimmed
 	End        Offset   // OffsetBeyondEnd, EndMismatch
-	Expected   Sequence // SequenceGap: the next sequence the log would take
+	Expected   Sequence // SequenceGap: the next sequence that the log accepts
 	Epoch      Epoch    // StaleEpoch: the session's epoch
 	WriterTerm WriterTerm
 	Leader     string // NotLeader: address of the leader's gRPC port, if known
 	Limit      int64  // TooLarge: the limit, in the unit of Detail
-	LogID      uint64 // LogReplaced: of the log that has the name now
+	LogID      uint64 // LogReplaced: id of the log that has the name now
 	At         Offset // FilterFailed
 	Line       int    // FilterInvalid: the place in the expression, both from 1, in characters
 	Column     int
-	OwnShare   bool  `json:",omitempty"` // Busy: it is the caller's own share that is used up
-	Hold       *Hold // Held: the lowest; OffsetTrimmed: the highest that has a pointer, if any has
+	OwnShare   bool  `json:",omitempty"` // Busy: the caller's own share is used up
+	Hold       *Hold // Held: the lowest hold; OffsetTrimmed: the highest hold with a pointer, if any
 }
 
-// Refuse builds a refusal with a detail for people.
+// Refuse returns a refusal with a formatted detail.
 func Refuse(r Reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: r, Detail: fmt.Sprintf(format, args...)}
 }
 
-// RefusalOf is the refusal that err is or wraps; nil for nil. Any other error makes a
-// refusal with reason Invalid.
+// RefusalOf returns the refusal that err is or wraps, and nil for nil. For any other error it
+// returns a refusal with reason Invalid.
 func RefusalOf(err error) *Refusal {
 	if err == nil {
 		return nil // r below is allocated

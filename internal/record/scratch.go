@@ -2,12 +2,12 @@ package record
 
 import "sync"
 
-// scratch is memory for the time of one call, to inflate or to compress into.
-// A pooled one is never larger than scratchKept.
+// scratch is memory for the duration of one call, to decompress or compress into. A pooled one is
+// never larger than scratchKept.
 type scratch struct{ bytes []byte }
 
-// scratchKept bounds what a scratch keeps between calls, so that one large
-// batch does not hold its memory for ever.
+// scratchKept bounds the memory that a scratch keeps between calls, so that one large batch does
+// not occupy memory permanently.
 const scratchKept = 1 << 20
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

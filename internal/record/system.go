@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// systemPrefix begins names that are kept for logs of the system to come.
+// systemPrefix begins names that are reserved for future logs of the system.
 const systemPrefix = "_strandline"
 
-// systemLogs are the logs that the system has, and what Kafka's clients take for its own.
+// systemLogs are the logs of the system, and the names that Kafka's clients use for theirs.
 var systemLogs = []string{"_catalog", "_offsets", "__consumer_offsets", "__transaction_state"}
 
-// IsSystemLog reports whether a name belongs to the system: to a log that there is, or
-// that there may be one day.
+// IsSystemLog reports whether a name is reserved for the system.
 func IsSystemLog(name string) bool {
 	return strings.HasPrefix(name, "_") && (slices.Contains(systemLogs, name) || strings.HasPrefix(name, systemPrefix))
 }

@@ -6,35 +6,35 @@ import (
 	"fmt"
 )
 
-// Walk reads the records of a batch where they lie, one after the other, and decodes of
-// each only what is asked for:
+// Walk iterates over the encoded records of a batch and decodes only the requested fields of
+// each:
 //
 //	var w Walk
 //	memory, err := w.Begin(batch, memory, limit)
 //	for w.Next() { ... w.Key() ... }
 //	err = w.Err()
 //
-// It allocates nothing, except to inflate. The batch may be a selection, whose offsets
-// have gaps (Selection). It is safe on any bytes, and does not look at the CRC.
+// It does not allocate, except to decompress. The batch may be a selection, whose offsets have
+// gaps (Selection). It is safe on any bytes, and does not check the CRC.
 type Walk struct {
 	batch   Batch
-	rest    []byte // records behind the newest
-	left    int    // of them, as the batch says
-	at      int    // offset delta of the newest; -1: none yet
-	encoded []byte // the newest as it lies
-	fields  []byte // of the newest, from the value on
+	rest    []byte // records behind the current one
+	left    int    // number of these according to the batch
+	at      int    // offset delta of the current record; -1: none yet
+	encoded []byte // the current record
+	fields  []byte // the current record from the value on
 	parsed  bool   // value and headers are in view
 	view    view
 	err     error
 }
 
-// ErrInflatesBeyond: a batch inflates to more than the limit.
+// ErrInflatesBeyond is returned if the decompressed size of a batch exceeds the limit.
 var ErrInflatesBeyond = errInflatesBeyond
 
-// Begin starts with the first record of a batch. A compressed one is inflated into
-// memory, which may grow to limit bytes and, while it grows, 1.25 times as much again; what
-// is returned is the memory to be used next time. The walk's slices alias it, or the
-// batch. The error is ErrInflatesBeyond or a *Refusal with reason Corrupt.
+// Begin starts at the first record of a batch. A compressed batch is decompressed into memory,
+// which may grow to limit bytes and, while it grows, takes another 1.25 times as much. Begin
+// returns the memory to pass to the next call. The walk's slices alias it or the batch. The error
+// is ErrInflatesBeyond, or a *Refusal with reason Corrupt.
 func (w *Walk) Begin(b Batch, memory []byte, limit int) ([]byte, error) {
 	*w = Walk{at: -1}
 	if len(b) < BatchHeaderSize {
@@ -56,7 +56,7 @@ func (w *Walk) Begin(b Batch, memory []byte, limit int) ([]byte, error) {
 	return inflated, nil
 }
 
-// Next moves to the next record. It reports false at the end and after an error.
+// Next moves to the next record. It returns false at the end and after an error.
 func (w *Walk) Next() bool {
 	if w.left <= 0 || w.err != nil {
 		return false
@@ -73,7 +73,7 @@ func (w *Walk) fail(err error) {
 	w.err = Refuse(Corrupt, "record behind offset delta %d of a batch: %v", w.at, err)
 }
 
-// read takes the head of a record up to its key.
+// read reads the beginning of a record up to its key.
 func (w *Walk) read() error {
 	data := w.rest
 	length, rest, ok := varint32(data)
@@ -104,8 +104,7 @@ func (w *Walk) read() error {
 	return nil
 }
 
-// parse reads value and headers. What is wrong with them ends the walk: the record has
-// neither then.
+// parse reads value and headers. An error ends the walk, and the record has neither then.
 func (w *Walk) parse() {
 	if w.parsed {
 		return
@@ -122,13 +121,13 @@ func (w *Walk) parse() {
 	}
 }
 
-// Err is what ended the walk early, a *Refusal with reason Corrupt.
+// Err returns the error that ended the walk early, a *Refusal with reason Corrupt, or nil.
 func (w *Walk) Err() error { return w.err }
 
-// Offset is that of the newest record.
+// Offset returns the offset of the current record.
 func (w *Walk) Offset() Offset { return w.batch.BaseOffset() + Offset(w.at) }
 
-// Timestamp is that of the newest record, in unix ms.
+// Timestamp returns the time of the current record, in Unix milliseconds.
 func (w *Walk) Timestamp() int64 {
 	if w.batch.Attributes()&attributeLogAppendTime != 0 {
 		return w.batch.MaxTimestamp()
@@ -136,35 +135,35 @@ func (w *Walk) Timestamp() int64 {
 	return w.batch.BaseTimestamp() + w.view.timestampDelta
 }
 
-// Key is that of the newest record; nil: none.
+// Key returns the key of the current record, or nil if it has none.
 func (w *Walk) Key() []byte { return w.view.key }
 
-// Value is that of the newest record; nil: none.
+// Value returns the value of the current record, or nil if it has none.
 func (w *Walk) Value() []byte {
 	w.parse()
 	return w.view.value
 }
 
-// Size is the bytes of key, value and headers together.
+// Size returns the total size of key, value and headers of the current record in bytes.
 func (w *Walk) Size() int {
 	w.parse()
 	return w.view.payload
 }
 
-// HeaderSizes is how many headers the newest record has, and how many bytes they take as they
-// lie.
+// HeaderSizes returns the number of headers of the current record and their encoded size in
+// bytes.
 func (w *Walk) HeaderSizes() (count, bytes int) {
 	w.parse()
 	return w.view.headerCount, len(w.view.headers)
 }
 
-// Headers yields names and values of the headers where they lie. It is an iter.Seq2.
+// Headers yields names and values of the headers without copying. It is an iter.Seq2.
 func (w *Walk) Headers(yield func(name, value []byte) bool) {
 	w.parse()
 	rest := w.view.headers
 	for range w.view.headerCount {
 		var name, value []byte
-		name, rest, _ = field(rest) // proved well formed
+		name, rest, _ = field(rest) // known to be well formed
 		value, rest, _ = field(rest)
 		if !yield(name, value) {
 			return
@@ -172,7 +171,7 @@ func (w *Walk) Headers(yield func(name, value []byte) bool) {
 	}
 }
 
-// Record decodes the newest record. It aliases what the walk does.
+// Record decodes the current record. It aliases the memory of the walk.
 func (w *Walk) Record() Record {
 	w.parse()
 	r := Record{Offset: w.Offset(), Timestamp: w.Timestamp(), Key: w.view.key, Value: w.view.value}
@@ -182,8 +181,7 @@ func (w *Walk) Record() Record {
 	return r
 }
 
-// Selected yields the records of a batch that may be a selection. It is an iter.Seq2, and
-// otherwise as Records.
+// Selected is like Records for a batch that may be a selection. It is an iter.Seq2.
 func (b Batch) Selected(yield func(Record, error) bool) {
 	var w Walk
 	if _, err := w.Begin(b, nil, MaxInflatedBytes); err != nil {
@@ -204,7 +202,7 @@ func (b Batch) Selected(yield func(Record, error) bool) {
 	}
 }
 
-// RecordsAs is Selected for a batch that may be a selection, and Records for any other.
+// RecordsAs returns Selected if the batch may be a selection, and Records otherwise.
 func (b Batch) RecordsAs(selected bool) func(func(Record, error) bool) {
 	if selected {
 		return b.Selected
@@ -212,7 +210,7 @@ func (b Batch) RecordsAs(selected bool) func(func(Record, error) bool) {
 	return b.Records
 }
 
-// VerifyAs is Verify for a batch that may be a selection.
+// VerifyAs is like Verify. If selected is set, the batch may be a selection.
 func (b Batch) VerifyAs(selected bool) error {
 	if detail := b.faultOfHeader(selected); detail != "" {
 		return Refuse(Corrupt, "batch %s", detail)
@@ -220,13 +218,13 @@ func (b Batch) VerifyAs(selected bool) error {
 	return nil
 }
 
-// Selection writes batches of some of the records of others, one after the other, as Kafka's
-// compaction does: base offset, offset deltas and last offset delta stay as they were,
-// so that a record keeps its offset. The records are not compressed.
+// Selection builds batches that contain some of the records of others, as Kafka's compaction
+// does: base offset, offset deltas and last offset delta do not change, so a record keeps its
+// offset. The records are not compressed.
 type Selection struct {
-	Bytes []byte // the batches so far; they are whole after End
-	begin int    // of the newest batch
-	count int    // its records
+	Bytes []byte // the batches so far; complete after End
+	begin int    // start of the newest batch
+	count int    // number of its records
 }
 
 // Begin starts a batch of records of b.
@@ -235,14 +233,14 @@ func (s *Selection) Begin(b Batch) {
 	s.Bytes = append(s.Bytes, b[:BatchHeaderSize]...)
 }
 
-// Add takes the newest record of the walk over the batch as it is.
+// Add adds the current record of the walk over the batch unchanged.
 func (s *Selection) Add(w *Walk) {
 	s.Bytes = append(s.Bytes, w.encoded...)
 	s.count++
 }
 
-// AddWith takes the newest record of the walk with another key and value, and without
-// its headers if they are not wanted.
+// AddWith adds the current record of the walk with another key and value, and without its headers
+// unless headers is set.
 func (s *Selection) AddWith(w *Walk, key, value []byte, headers bool) {
 	w.parse()
 	rest, count := w.view.headers, w.view.headerCount
@@ -261,13 +259,13 @@ func (s *Selection) AddWith(w *Walk, key, value []byte, headers bool) {
 	s.count++
 }
 
-// Count is how many records the newest batch has.
+// Count returns the number of records in the newest batch.
 func (s *Selection) Count() int { return s.count }
 
-// Drop takes the newest batch back.
+// Drop removes the newest batch.
 func (s *Selection) Drop() { s.Bytes, s.count = s.Bytes[:s.begin], 0 }
 
-// End completes the newest batch; without records it is dropped.
+// End completes the newest batch. A batch without records is removed.
 func (s *Selection) End() {
 	if s.count == 0 {
 		s.Drop()
@@ -280,7 +278,7 @@ func (s *Selection) End() {
 	binary.BigEndian.PutUint32(b[17:], Checksum(b[crcStart:]))
 }
 
-// faultOfCount names what is wrong with the numbers of a batch, or nothing. Only a
+// faultOfCount describes what is wrong with the counts of a batch, or returns "". Only a
 // selection has fewer records than offsets.
 func (b Batch) faultOfCount(selected bool) string {
 	n, d := b.Count(), b.lastOffsetDelta()

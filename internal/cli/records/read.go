@@ -67,7 +67,7 @@ value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that
 			}
 			for _, l := range want.near {
 				if key, value, both := strings.Cut(l, "="); !both || key == "" || value == "" {
-					return terminal.Misused(command, "--near: %q is no label, such as dc=syd", l)
+					return terminal.Misused(command, "--near: %q is not a label such as dc=syd", l)
 				}
 			}
 			if c.JSON {
