@@ -11,11 +11,11 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Proof shows that a batch lies at its place in a log with a certain digest.
+// Proof proves that a batch is at its place in a log with a given digest.
 type Proof struct {
 	Batch   record.Batch // with its base offset
-	Number  uint64       // of the batch, from 0
-	Batches uint64       // that the digest covers
+	Number  uint64       // number of the batch, from 0
+	Batches uint64       // number of batches that the digest covers
 	Path    []Hash       // the audit path of RFC 6962
 }
 
@@ -42,8 +42,8 @@ func (p *Proof) Check(root Hash) error {
 	return nil
 }
 
-// Path returns the audit path of batch n in the last tree. The trees are those of one log
-// at rising places; leaves returns the leaves between the i-th and the next.
+// Path returns the audit path of batch n in the last of trees, which are trees of one log in
+// ascending order. leaves returns the leaves between the i-th tree and the next.
 func Path(n uint64, trees []Tree, leaves func(i int) ([]Hash, error)) ([]Hash, error) {
 	t := history{trees, leaves}
 	proof, err := tlog.ProveRecord(int64(trees[len(trees)-1].Batches), int64(n), tlog.HashReaderFunc(t.hashes))
@@ -57,7 +57,7 @@ func Path(n uint64, trees []Tree, leaves func(i int) ([]Hash, error)) ([]Hash, e
 	return path, nil
 }
 
-// history gives any node of the tree.
+// history computes any node of the last tree.
 type history struct {
 	trees  []Tree
 	leaves func(i int) ([]Hash, error)
@@ -76,10 +76,11 @@ func (t *history) hashes(indexes []int64) ([]tlog.Hash, error) {
 	return all, nil
 }
 
-// subtree returns the root of the leaves [n, n+1) << level. While a tree grew from the end of a
-// subtree that is a left child to the end of its sibling, it had the root among its peaks. So where
-// one of trees is from there, nothing is read. Where none is, what the sibling covers lies between two of them;
-// so at most the leaves between two trees are read at each end of the subtree.
+// subtree returns the root of the leaves [n, n+1) << level. While the tree grew from the end of a
+// left child to the end of its sibling, the root of that child was among its peaks. If one of
+// trees is from that time, no leaf is read. Otherwise everything that the sibling covers lies
+// between two of trees, so at most the leaves between two trees are read at each end of the
+// subtree.
 func (t *history) subtree(level int, n uint64) (Hash, error) {
 	end := (n + 1) << level
 	if at := t.reaching(end); n&1 == 0 && t.trees[at].Batches < end+1<<level {
@@ -99,7 +100,8 @@ func (t *history) subtree(level int, n uint64) (Hash, error) {
 	return node(left, right), nil
 }
 
-// reaching returns the first tree of so many batches or more; the last has them.
+// reaching returns the index of the first tree with at least the given number of batches. The
+// last tree has them.
 func (t *history) reaching(batches uint64) int {
 	at, _ := slices.BinarySearchFunc(t.trees, batches, func(t Tree, batches uint64) int { return cmp.Compare(t.Batches, batches) })
 	return at
@@ -108,7 +110,7 @@ func (t *history) reaching(batches uint64) int {
 func (t *history) leaf(n uint64) (Hash, error) {
 	at := t.reaching(n+1) - 1
 	if at < 0 {
-		return Hash{}, fmt.Errorf("batch %d is not stored any more", n)
+		return Hash{}, fmt.Errorf("batch %d is no longer stored", n)
 	}
 	leaves, err := t.leaves(at)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package digest computes what the records of a log add up to: the root of a Merkle tree
-// over its batches, as RFC 6962 defines it, and the proof that a record is one of them.
-// docs/formats.md says what is hashed.
+// Package digest computes the digest of a log's records: the root of a Merkle tree over its
+// batches, as RFC 6962 defines it, and proofs that a record is one of them. docs/formats.md
+// describes what is hashed.
 package digest
 
 import (
@@ -20,23 +20,23 @@ import (
 // HashSize is the size of a Hash.
 const HashSize = sha256.Size
 
-// Hash is that of a node of the tree; that of the root is the digest.
+// Hash is the hash of a node of the tree. The digest is the hash of the root.
 type Hash [HashSize]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash reads what String writes.
+// ParseHash parses the result of String.
 func ParseHash(text string) (h Hash, err error) {
 	if n, err := hex.Decode(h[:], []byte(text)[:min(len(text), 2*HashSize)]); err != nil || n != HashSize || len(text) != 2*HashSize {
-		return Hash{}, fmt.Errorf("%q is no digest: it has %d hexadecimal digits", text, 2*HashSize)
+		return Hash{}, fmt.Errorf("%q is not a digest: a digest has %d hexadecimal digits", text, 2*HashSize)
 	}
 	return h, nil
 }
 
-// Leaf is the hash of a batch at its place in the log. RFC 6962 calls what it is made of, the
-// offset and the content, the data of the leaf.
+// Leaf returns the hash of a batch at its place in the log. In the terms of RFC 6962, the offset
+// and the content are the data of the leaf.
 func Leaf(first record.Offset, content record.Content) Hash {
-	var b [1 + 8 + record.ContentSize]byte // the first byte is that of leaves, 0
+	var b [1 + 8 + record.ContentSize]byte // the first byte, 0, marks a leaf
 	binary.BigEndian.PutUint64(b[1:], uint64(first))
 	copy(b[9:], content[:])
 	return sha256.Sum256(b[:])
@@ -44,37 +44,38 @@ func Leaf(first record.Offset, content record.Content) Hash {
 
 func node(left, right Hash) Hash { return Hash(tlog.NodeHash(tlog.Hash(left), tlog.Hash(right))) }
 
-// Tree is the Merkle tree over the batches of a log, of which it keeps as much as it needs
-// to grow and for its root: the roots of the complete subtrees. The zero value is that of
-// a log without digests. It is a function of the entries alone, so it is the same on every replica.
+// Tree is the Merkle tree over the batches of a log. It stores only what it needs to grow and to
+// compute its root: the roots of the complete subtrees. The zero value is the tree of a log
+// without digests. It is a function of the entries alone, so it is the same on every replica.
 //
-// It trails the log: a batch becomes a leaf with a later entry, which has its content.
+// It trails the log: a batch becomes a leaf with a later entry that contains its content.
 //
 //	| not covered | leaves |  not leaves yet  |
 //	              ^        ^                  ^
 //	            From    Covered              End
 type Tree struct {
-	// Begun: there was an entry with Begins. The batches from it on are, or become, leaves.
+	// Begun is set after an entry with Begins. The batches from that entry on are, or will become,
+	// leaves.
 	Begun bool
-	From  record.Offset // of the first of them
-	// Covered is where the batches begin that are not leaves yet; End if there are none.
+	From  record.Offset // offset of the first of these batches
+	// Covered is the offset of the first batch that is not a leaf yet, or End if there is none.
 	Covered record.Offset
-	// End is where the log ends behind the newest entry, digested or not.
+	// End is the end of the log after the newest entry, covered or not.
 	End record.Offset
-	// Uncovered is how many bytes the batches of [Covered, End) have.
+	// Uncovered is the size of the batches in [Covered, End), in bytes.
 	Uncovered uint64
 	Batches   uint64 // leaves
-	peaks     []Hash // as many as Batches has bits that are 1, the largest subtree first
+	peaks     []Hash // one for each 1 bit of Batches, the largest subtree first
 }
 
-// Clone returns a tree that grows by itself.
+// Clone returns a copy that grows independently.
 func (t *Tree) Clone() Tree {
 	c := *t
 	c.peaks = slices.Clone(t.peaks)
 	return c
 }
 
-// Root is the digest. That of no batches is the SHA-256 of nothing.
+// Root returns the digest. Without batches it is the SHA-256 of the empty string.
 func (t *Tree) Root() Hash {
 	n := len(t.peaks)
 	if n == 0 {
@@ -87,7 +88,7 @@ func (t *Tree) Root() Hash {
 	return root
 }
 
-// Fold adds an entry that follows those before. An error says that it cannot follow them.
+// Fold adds the next entry. It returns an error if the entry cannot follow the previous ones.
 func (t *Tree) Fold(e *record.Entry) error {
 	if e.Begins {
 		*t = Tree{Begun: true, From: e.First, Covered: e.First, End: e.First}
@@ -112,8 +113,8 @@ func (t *Tree) Fold(e *record.Entry) error {
 	return nil
 }
 
-// skipped is up to where an entry leaves offsets out; 0: it does not. A fast-forward to an offset that
-// the log has reached already is a trim.
+// skipped returns the offset up to which an entry skips offsets, or 0 if it skips none. A
+// fast-forward to an offset that the log has reached already is a trim.
 func skipped(e *record.Entry) record.Offset {
 	if e.Kind == record.EntryCommand {
 		if c, err := record.ParseCommand(e.Body); err == nil && c.Kind == record.Trim && c.Flags&record.FlagFastForward != 0 && c.Offset > e.First {
@@ -123,7 +124,7 @@ func skipped(e *record.Entry) record.Offset {
 	return 0
 }
 
-// add makes a hash the next leaf.
+// add appends a leaf.
 func (t *Tree) add(h Hash) {
 	for n := t.Batches; n&1 == 1; n >>= 1 {
 		last := len(t.peaks) - 1
@@ -137,15 +138,17 @@ func (t *Tree) add(h Hash) {
 // peak returns the root of the complete subtree of 2^level leaves among the peaks.
 func (t *Tree) peak(level int) Hash { return t.peaks[bits.OnesCount64(t.Batches>>(level+1))] }
 
-// ErrState is wrapped by the errors of what is no encoded tree.
+// ErrState is wrapped by the errors for malformed encoded trees.
 var ErrState = errors.New("malformed digest")
 
 const stateBytes = 32 // without the peaks
 
-// MaxStateBytes is the most that Append writes: a peak for each bit of the number of batches.
+// MaxStateBytes is the maximum number of bytes that Append writes: there is a peak for each 1 bit
+// of the number of batches.
 const MaxStateBytes = stateBytes + 64*HashSize
 
-// Append encodes a tree that has begun, but for End. All integers are little-endian.
+// Append appends the encoding of a tree with Begun set, without End, to dst. All integers are
+// little-endian.
 //
 //	 0  i64  from       offset
 //	 8  i64  covered    offset
@@ -163,7 +166,7 @@ func (t *Tree) Append(dst []byte) []byte {
 	return dst
 }
 
-// Parse reads what Append wrote of the tree of a log that ends at end, and returns the
+// Parse decodes the result of Append for the tree of a log that ends at end, and returns the
 // bytes behind it.
 func Parse(data []byte, end record.Offset) (t Tree, rest []byte, err error) {
 	le := binary.LittleEndian
@@ -192,7 +195,7 @@ func Parse(data []byte, end record.Offset) (t Tree, rest []byte, err error) {
 	return t, rest, nil
 }
 
-// Check returns an error that names what does not hold of the bounds.
+// Check returns an error if the bounds of the tree are not consistent.
 func (t *Tree) Check() error {
 	switch {
 	case t.From > t.Covered || t.Covered > t.End:

@@ -6,32 +6,32 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Walker follows a log by its entries, one after the other and whole, and hashes each batch
-// that it is given. It compares that with the content that a later entry has, and in the
-// end adds those that no entry has yet.
+// Walker follows a log by its entries, in order and complete, and hashes each batch. It compares
+// the hash with the content in a later entry, and at the end adds the batches for which no entry
+// has the content yet.
 type Walker struct {
-	Tree // as entries make it, but for leaves behind limit
+	Tree // as the entries define it, without leaves behind limit
 
 	limit record.Offset
 	visit func(leaf Hash) // may be nil
-	// hashed are the batches that were given and are no leaves yet, in order.
+	// hashed are the batches seen that are not leaves yet, in order.
 	hashed []hashedBatch
-	// awaited is how many bytes the batches have that are no leaves and lie before what is
-	// given: entries to come have their contents.
+	// awaited is the size in bytes of the batches that are not leaves and precede the first entry
+	// given: later entries have their contents.
 	awaited uint64
-	reached record.Offset // where the last whole batch ends that ends at limit or before
-	// over: the digest begins anew behind limit, and no entry has the contents of batches before.
+	reached record.Offset // end of the last batch that ends at limit or before
+	// over is set if the digest restarts behind limit: no entry has the contents of earlier batches.
 	over bool
 }
 
 type hashedBatch struct {
 	record.HashedBatch
-	index uint64 // of its entry
+	index uint64 // index of its entry
 }
 
-// NewWalker returns a walker that continues a tree, with the batches that end at limit or before. It gets the
-// entries from the one that holds offset t.Covered on; those from t.End on if behind. visit, if
-// not nil, gets each leaf.
+// NewWalker returns a walker that continues the tree t with the batches that end at limit or
+// before. It must be given the entries from the one that holds offset t.Covered on, or, if behind
+// is set, from t.End on. If visit is not nil, it is called with each leaf.
 func NewWalker(t *Tree, behind bool, limit record.Offset, visit func(leaf Hash)) *Walker {
 	w := &Walker{Tree: t.Clone(), limit: limit, visit: visit, awaited: t.Uncovered}
 	if !behind {
@@ -41,7 +41,8 @@ func NewWalker(t *Tree, behind bool, limit record.Offset, visit func(leaf Hash))
 	return w
 }
 
-// ForgedError names a batch that is not the one that was appended, though all checksums match.
+// ForgedError reports a batch that is not the one that was appended, although all checksums
+// match.
 type ForgedError struct {
 	Index      uint64 // of its entry
 	First, End record.Offset
@@ -51,8 +52,8 @@ func (e *ForgedError) Error() string {
 	return fmt.Sprintf("the batch of offsets [%d, %d) in entry %d does not have the content that was appended", e.First, e.End, e.Index)
 }
 
-// Add follows an entry, and returns the batches that turn out to be forged. They are leaves as
-// they were appended.
+// Add adds the next entry, and returns the batches that turn out to be forged. The tree has them
+// as they were appended.
 func (w *Walker) Add(e *record.Entry, index uint64) (forged []*ForgedError) {
 	switch {
 	case !e.Begins, w.Begun && w.From == e.First: // the tree may end within that entry
@@ -67,7 +68,7 @@ func (w *Walker) Add(e *record.Entry, index uint64) (forged []*ForgedError) {
 	}
 	for h := range e.HashedBatches {
 		if !w.Begun || h.First < w.Covered {
-			continue // it is a leaf already
+			continue // already a leaf
 		}
 		w.Uncovered -= min(uint64(h.Size), w.Uncovered)
 		if len(w.hashed) == 0 || h.First < w.hashed[0].First {
@@ -116,17 +117,19 @@ func (w *Walker) leaf(h *record.HashedBatch) {
 	}
 }
 
-// Done reports whether all batches up to limit were given and compared with their contents.
+// Done reports whether all batches up to limit were added and compared with their contents.
 func (w *Walker) Done() bool {
 	return w.over || w.End >= w.limit && w.awaited == 0 && (len(w.hashed) == 0 || w.hashed[0].First >= w.limit)
 }
 
-// Compared reports whether all batches that Finish has in its tree were compared with their contents in entries.
+// Compared reports whether all batches in the tree that Finish returns were compared with their
+// contents in entries.
 func (w *Walker) Compared() bool { return len(w.hashed) == 0 || w.hashed[0].End() > w.limit }
 
-// Finish adds the batches up to limit that are no leaves yet, and returns the tree, as of the last of
-// them. It fails where the content of a batch has not come that lies before what was given; of one that is lost, as
-// the digest begins anew behind limit, none ever comes, and up to there is no digest.
+// Finish adds the batches up to limit that are not leaves yet, and returns the tree, which ends
+// with the last of them. It returns an error if the content of a batch that precedes the entries
+// given has not appeared. If the digest restarts behind limit, such a content never appears, and
+// Finish returns a tree without a digest.
 func (w *Walker) Finish() (Tree, error) {
 	if w.awaited > 0 && w.over {
 		return Tree{Covered: w.reached, End: w.reached}, nil

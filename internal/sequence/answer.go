@@ -7,18 +7,18 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// NoExpectation as Append.ExpectedEnd makes the append unconditional.
+// NoExpectation, as Append.ExpectedEnd, makes the append unconditional.
 const NoExpectation record.Offset = -1
 
 // Append is one request of a producer: batches that a server has checked.
 type Append struct {
 	Session record.SessionID // 0: no session, no duplicate detection
-	Epoch   record.Epoch     // a higher one than the session's begins it, with First 0
-	// First numbers the first record of the request; the others follow without
-	// gaps. For an implicit session it is Kafka's number, modulo 2^31.
+	Epoch   record.Epoch     // a higher epoch than the session's begins with First 0
+	// First is the sequence of the first record of the request; the others follow without gaps. For
+	// an implicit session it is Kafka's number, modulo 2^31.
 	First record.Sequence
-	// LowWater says that the client has the answers for everything below it
-	// in this epoch. It is never above First.
+	// LowWater is the sequence below which the client has all answers in this epoch. It is never
+	// above First.
 	LowWater    record.Sequence
 	WriterTerm  record.WriterTerm // 0: not fenced
 	ExpectedEnd record.Offset     // the log must end here; NoExpectation: unconditional
@@ -27,18 +27,18 @@ type Append struct {
 	// raises its epoch.
 	Implicit bool
 	Batches  []record.Batch // copied, not kept; their bytes stay as they are
-	// Digested: the log may have a digest, which begins with this request if it has none.
+	// Digested is set if the log may have a digest, which begins with this request if there is none.
 	Digested bool
 	Records  int     // sum over Batches
 	Bytes    int     // sum over Batches
-	Stages   *Stages // to be filled in; nil: nobody asks. Nothing is decided by it
+	Stages   *Stages // to be filled in unless nil; it does not affect decisions
 }
 
-// kafkaSequences is how many sequences Kafka's int32 distinguishes: after the
-// highest comes 0 again.
+// kafkaSequences is the number of sequences that Kafka's int32 distinguishes: the highest is
+// followed by 0.
 const kafkaSequences = 1 << 31
 
-// malformed refuses what no state of the log could make right.
+// malformed refuses a request that is not valid in any state of the log.
 func malformed(a *Append) *record.Refusal {
 	switch {
 	case len(a.Batches) == 0 || a.Records <= 0:
@@ -59,8 +59,7 @@ func malformed(a *Append) *record.Refusal {
 	return nil
 }
 
-// unwrap returns the 64-bit sequence nearest to next that Kafka's number n can
-// stand for.
+// unwrap returns the 64-bit sequence nearest to next that is congruent to Kafka's number n.
 func unwrap(next, n record.Sequence) record.Sequence {
 	distance := int64((n - next) % kafkaSequences)
 	if distance >= kafkaSequences/2 && next >= record.Sequence(kafkaSequences-distance) {
@@ -69,38 +68,38 @@ func unwrap(next, n record.Sequence) record.Sequence {
 	return next + record.Sequence(distance)
 }
 
-// encodedBytes is what a request takes in an entry.
+// encodedBytes returns the size of a request in an entry.
 func encodedBytes(a *Append) int { return a.Bytes + len(a.Batches)*batchMetaBytes }
 
-// Answer is what was decided, and what the decision rests on.
+// Answer is a decision, and the proposal on which it rests.
 type Answer struct {
 	// Refusal is nil if the request was accepted, or is a duplicate that gets
 	// the first answer again. A refused append has no effect.
 	Refusal *record.Refusal
-	// First and More say where the records are, in the order of the request,
-	// contiguous ones merged; see Runs. With a refusal they say which leading
-	// records of the request are in the log nevertheless, by an earlier send.
-	// Nearly every append has one run, which therefore costs no allocation.
+	// First and More are the offsets of the records in the order of the request, with contiguous
+	// ones merged; see Runs. With a refusal they are the leading records of the request that are in
+	// the log nevertheless, because of an earlier send. Nearly every append has one run, which costs
+	// no allocation.
 	First Run
 	More  []Run
 	// RestsOn is the number of the proposal that must commit before the answer may
 	// leave; 0 if it rests on committed entries alone.
 	RestsOn uint64
-	// Duplicate: nothing new entered the log.
+	// Duplicate is set if nothing new entered the log.
 	Duplicate bool
 
 	WriterTerm record.WriterTerm // AcquireWriter: the term granted
-	Epoch      record.Epoch      // EndEpoch: the session's epoch from now on
+	Epoch      record.Epoch      // EndEpoch: the session's new epoch
 	Start, End record.Offset     // Trim, AcquireWriter: the log's range after it
 }
 
-// Run is a row of records with consecutive offsets.
+// Run is a sequence of records with consecutive offsets.
 type Run struct {
 	First record.Offset
 	Count uint32
 }
 
-// Runs yields where the records of the request are.
+// Runs yields the offsets of the records of the request.
 func (a *Answer) Runs() iter.Seq[Run] {
 	return func(yield func(Run) bool) {
 		if a.First.Count == 0 || !yield(a.First) {
@@ -114,7 +113,7 @@ func (a *Answer) Runs() iter.Seq[Run] {
 	}
 }
 
-// add puts count records at first behind the runs that are there.
+// add adds count records at first behind the existing runs.
 func (a *Answer) add(first record.Offset, count uint32) {
 	last := &a.First
 	if len(a.More) > 0 {
@@ -130,10 +129,10 @@ func (a *Answer) add(first record.Offset, count uint32) {
 	}
 }
 
-// Proposal is an entry that waits to be proposed. Data is valid until the next
-// call of Append, Command, Seal or Drop; the proposer copies it.
+// Proposal is a sealed entry to be proposed to Raft. Data is valid until the next call of Append,
+// Command, Seal or Drop; the proposer copies it.
 type Proposal struct {
-	Number uint64 // rising from 1, never used twice by one Sequencer
+	Number uint64 // increasing from 1, never reused by one Sequencer
 	Data   []byte // an encoded record.Entry
 	CRC    uint32 // record.Checksum of Data
 	First  record.Offset
@@ -141,20 +140,20 @@ type Proposal struct {
 	Time   int64  // leader's time in the entry, unix ms
 }
 
-// State is the outcome of one sequence of a session.
+// State is the state of one sequence of a session.
 type State uint8
 
 const (
-	// Committed: the record is in the log, at Outcome.Offset.
+	// Committed means that the record is in the log, at Outcome.Offset.
 	Committed State = iota + 1
-	// Pending: the record is in flight.
+	// Pending means that the record is in flight.
 	Pending
-	// NotNow: the record is neither in the log nor in flight, but may yet come.
+	// NotNow means that the record is neither in the log nor in flight, but may yet be appended.
 	NotNow
-	// Never: the record is not in the log and cannot come any more.
+	// Never means that the record is not in the log and can no longer be appended.
 	Never
-	// Forgotten: the log does not know any more. Below the session's low-water
-	// mark that means it was committed.
+	// Forgotten means that the log no longer knows. Below the session's low-water mark it means that
+	// the record was committed.
 	Forgotten
 )
 
@@ -167,11 +166,11 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// Outcome is the answer of Resolve.
+// Outcome is the result of Resolve.
 type Outcome struct {
 	State  State
 	Offset record.Offset // Committed only
-	// Next is the first sequence of the epoch that is not in the log, if Known:
+	// Next is the first sequence of the epoch that is not in the log. It is valid if Known is set:
 	// the log knows the epoch.
 	Next  record.Sequence
 	Known bool

@@ -2,14 +2,13 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// appends decides the requests of producers.
+// appends decides appends.
 type appends struct{ *pipeline }
 
-// Append decides a request. The order of the checks is fixed: duplicates and
-// the order within the session first, then the writer term, then the expected
-// end, then limits; only then are offsets given. A request whose leading
-// batches are in the log already is decided on the rest, and whatever speaks
-// against one batch of the rest refuses all of it.
+// Append decides a request. The order of the checks is fixed: duplicates and the order within the
+// session first, then the writer term, then the expected end, then limits; only then are offsets
+// assigned. If leading batches of a request are in the log already, the rest is decided, and a
+// reason to refuse one batch of the rest refuses all of it.
 func (s appends) Append(a *Append) Answer {
 	s.memory.reclaim()
 	if !s.leading {
@@ -35,18 +34,17 @@ func (s appends) Append(a *Append) Answer {
 	return answer
 }
 
-// placement is what is left of a request after its duplicates.
+// placement is the rest of a request without its duplicates.
 type placement struct {
-	standing        // of the session before the rest
-	begins     bool // the session does not exist, or has ended, and begins with the rest
+	standing        // state of the session before the rest
+	begins     bool // the session does not exist or has ended, and starts with the rest
 	batches    []record.Batch
 	first      record.Sequence // of the rest, 64 bits wide
 	duplicates int             // records before the rest
 }
 
-// place finds the position of a request in its session: which leading batches are
-// duplicates, whose places it adds to the answer, and whether the log may take
-// the rest now.
+// place determines the position of a request in its session: which leading batches are
+// duplicates, whose offsets it adds to the answer, and whether the log may accept the rest now.
 func (s appends) place(a *Append, answer *Answer) (placement, *record.Refusal) {
 	p := placement{batches: a.Batches, first: a.First}
 	if a.Session == 0 {
@@ -93,8 +91,8 @@ func (s appends) place(a *Append, answer *Answer) (placement, *record.Refusal) {
 	return p, nil
 }
 
-// skipDuplicates takes the records below next, which are in the log or in
-// number, out of the placement.
+// skipDuplicates removes the records below next, which are in the log or in flight, from the
+// placement.
 func (s appends) skipDuplicates(a *Append, p *placement, next record.Sequence, answer *Answer) *record.Refusal {
 	count := min(uint64(next-p.first), uint64(a.Records))
 	if !s.locate(answer, a.Session, a.Epoch, p.first, uint32(count)) {
@@ -110,8 +108,7 @@ func (s appends) skipDuplicates(a *Append, p *placement, next record.Sequence, a
 	}
 	switch {
 	case count > 0:
-		// The batch was cut differently when it was sent first; half of one
-		// cannot be appended.
+		// The batch had other boundaries when it was first sent; part of a batch cannot be appended.
 		return gap(first, next)
 	case a.Atomic && len(p.batches) > 0:
 		return record.Refuse(record.Invalid, "the first %d records of an atomic append were appended before", p.duplicates)
@@ -125,7 +122,7 @@ func gap(first, next record.Sequence) *record.Refusal {
 	return r
 }
 
-// admit checks what does not depend on the session's order.
+// admit checks everything that does not depend on the order within the session.
 func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	if a.WriterTerm != 0 && a.WriterTerm != s.log.writerTerm {
 		if a.WriterTerm > s.log.writerTerm {
@@ -140,7 +137,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		r.WriterTerm = s.log.writerTerm
 		return r
 	}
-	// What was appended of this request before has moved the end by itself.
+	// Records of this request that were appended before have moved the end.
 	if a.ExpectedEnd != NoExpectation && a.ExpectedEnd+record.Offset(p.duplicates) != s.log.end {
 		r := record.Refuse(record.EndMismatch, "the log ends at %d, not at %d", s.log.end, a.ExpectedEnd)
 		r.End = s.log.end
@@ -171,7 +168,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 	return nil
 }
 
-// accept gives the rest of the request its offsets and puts it into proposals.
+// accept assigns offsets to the rest of the request and adds it to proposals.
 func (s appends) accept(a *Append, p *placement, answer *Answer) {
 	meta := record.BatchMeta{Epoch: a.Epoch, Session: a.Session, LowWater: a.LowWater, WriterTerm: a.WriterTerm}
 	if a.Session == 0 {
@@ -206,8 +203,8 @@ func (s appends) accept(a *Append, p *placement, answer *Answer) {
 	}
 }
 
-// advance moves the session of a batch past it. The session is at st if nothing
-// of it is in flight.
+// advance moves the session of a batch past it. st is the state of the session if none of its
+// changes is in flight.
 func (s appends) advance(st standing, m *record.BatchMeta) {
 	c := s.change(s.open, m.Session, st)
 	if m.Epoch > c.view.epoch {

@@ -4,19 +4,19 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// commands decides the changes of a log that are not records.
+// commands decides commands.
 type commands struct{ *pipeline }
 
-// Command decides a change of the log that is not a record. An accepted one is
-// a proposal of its own, in order with the appends around it. One that would
-// change nothing is accepted as a duplicate, without an entry.
+// Command decides a command. An accepted one becomes a proposal of its own, in order with the
+// appends around it. A command that would change nothing is accepted as a duplicate, without an
+// entry.
 func (s commands) Command(c record.Command) Answer {
 	s.memory.reclaim()
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
 	}
-	// An epoch ends once each time that a program starts. Without it a program that was restarted
-	// cannot learn which of its records are in the log until the disks have room.
+	// A program ends an epoch each time it starts. Otherwise a restarted program could not find out
+	// which of its records are in the log until the disks have room.
 	if s.room == RoomForTrims && !s.MakesRoom(c) && c.Kind != record.EndEpoch {
 		return s.refuse(s.noRoomForCommands())
 	}
@@ -90,7 +90,7 @@ func (s commands) forgetSession(c record.Command) Answer {
 		return s.unchanged()
 	}
 	d := s.propose(record.Command{Kind: c.Kind, Session: c.Session})
-	// What follows it in flight finds a session that has ended and took nothing.
+	// Later requests in flight see a session that has ended without any records.
 	s.change(d, c.Session, st).view.standing = standing{implicit: st.implicit}
 	return Answer{RestsOn: d.number}
 }
@@ -117,7 +117,7 @@ func (s commands) endEpoch(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Epoch: c.Epoch + 1}
 }
 
-// acquireWriter grants the term asked for, or with 0 the next one.
+// acquireWriter grants the requested term, or the next one if it is 0.
 func (s commands) acquireWriter(c record.Command) Answer {
 	term := c.WriterTerm
 	if term == 0 {

@@ -6,8 +6,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// covering is how a leader lets the digest follow: the contents of committed batches, which were
-// hashed aside, go into the proposals that are made anyway.
+// covering extends the digest on a leader: the contents of committed batches, which are hashed
+// elsewhere, are added to proposals that are made anyway.
 //
 //	table.digest.Covered                        hashedTo
 //	      | in proposals     | waits for the next  | not hashed yet ...
@@ -17,28 +17,30 @@ type covering struct {
 	projected *logState // ahead of the table's
 	leads     bool
 
-	hashed   []record.HashedBatch // oldest first, from where the table is covered on
+	hashed   []record.HashedBatch // oldest first, from the table's Covered on
 	bytes    uint64               // of the batches in hashed
-	attached int                  // the first of hashed are in proposals
-	renew    bool                 // the next proposal with batches begins the digest, perhaps anew
-	renewing uint64               // the number of the proposal in flight that does; 0: none
+	attached int                  // how many of hashed, from the front, are in proposals
+	renew    bool                 // the next proposal with batches begins or restarts the digest
+	renewing uint64               // number of the proposal in flight that does so; 0: none
 }
 
 const (
-	// MaxUncovered is how many bytes of batches the digest may trail the end: no append is proposed
-	// while there are more. One hasher is faster than any disk, so it takes a processor that has no time for it.
+	// MaxUncovered bounds the bytes of batches by which the digest may trail the end: while there
+	// are more, no append is proposed. One hasher is faster than any disk, so this requires a
+	// processor without time for it.
 	MaxUncovered = 64 << 20
 	// MaxHashed bounds the contents that wait for a proposal.
 	MaxHashed = 16 << 10
-	// maxAttached bounds those in one proposal. One that has more batches has fewer bytes in each.
+	// maxAttached bounds the contents in one proposal. A log with more batches has fewer bytes in
+	// each.
 	maxAttached = 8 << 10
 )
 
-// Hashed takes the contents of committed batches from HashedTo on. Those of others are
-// ignored: another replica has led meanwhile, or the digest begun anew.
+// Hashed takes the contents of committed batches from HashedTo on. Contents from another offset
+// are ignored: another replica has led meanwhile, or the digest has restarted.
 //
-// An error says that they are not those of batches of this log, and none was taken: no replica, this one
-// included, could apply the entry that carries them.
+// It returns an error, and takes none, if they are not the contents of batches of this log: no
+// replica, including this one, could apply an entry that contains them.
 func (c *covering) Hashed(from record.Offset, batches []record.HashedBatch) error {
 	if !c.leads || from != c.HashedTo() || c.renew || c.renewing > 0 {
 		return nil
@@ -60,7 +62,7 @@ func (c *covering) Hashed(from record.Offset, batches []record.HashedBatch) erro
 	return nil
 }
 
-// HashedTo is where the batches begin that are to be hashed next.
+// HashedTo returns the offset from which on batches must be hashed next.
 func (c *covering) HashedTo() record.Offset {
 	if n := len(c.hashed); n > 0 {
 		return c.hashed[n-1].End()
@@ -68,7 +70,7 @@ func (c *covering) HashedTo() record.Offset {
 	return c.folded.digest.Covered
 }
 
-// Unhashed is how many bytes of committed batches are to be hashed now.
+// Unhashed returns how many bytes of committed batches should be hashed now.
 func (c *covering) Unhashed() uint64 {
 	if !c.leads || c.renew || c.renewing > 0 || len(c.hashed) >= c.folded.limits.Hashed {
 		return 0
@@ -76,18 +78,18 @@ func (c *covering) Unhashed() uint64 {
 	return c.folded.digest.Uncovered - c.bytes
 }
 
-// Behind reports whether too much is not covered for another append.
+// Behind reports whether too many bytes are not covered for another append.
 func (c *covering) Behind() bool { return c.projected.uncovered > c.folded.limits.Uncovered }
 
-// RenewDigest has the digest begin anew: batches that it does not cover are lost.
+// RenewDigest makes the digest restart, because batches that it does not cover are lost.
 func (c *covering) RenewDigest() {
 	if c.leads && c.renewing == 0 {
 		c.renew = true
 	}
 }
 
-// Cover proposes contents by themselves if somebody waits for them: appends or, where that counts, the segments
-// of what is trimmed. It reports whether it has.
+// Cover proposes contents without an append if something waits for them: appends or, if trimmed
+// is set, the removal of trimmed segments. It reports whether it has.
 func (s *pipeline) Cover(trimmed bool) bool {
 	switch {
 	case !s.leading || s.attached == len(s.hashed) && !s.renew:
@@ -101,7 +103,8 @@ func (s *pipeline) Cover(trimmed bool) bool {
 	return true
 }
 
-// coveredTo is up to where the log is covered with what is in proposals.
+// coveredTo returns the offset up to which the log is covered, including the contents in
+// proposals.
 func (c *covering) coveredTo() record.Offset {
 	switch {
 	case c.renewing > 0:
@@ -112,7 +115,7 @@ func (c *covering) coveredTo() record.Offset {
 	return c.folded.digest.Covered
 }
 
-// attach puts what waits into a new proposal that gets so many bytes besides.
+// attach adds waiting contents to a new proposal that will hold the given bytes besides.
 func (c *covering) attach(d *proposal, bytes int) {
 	if c.renew {
 		c.renew, c.renewing, d.begins = false, d.number, true
@@ -132,7 +135,7 @@ func (c *covering) attach(d *proposal, bytes int) {
 	}
 }
 
-// detach takes it back from the newest proposal.
+// detach takes contents back from the newest proposal.
 func (c *covering) detach(d *proposal) {
 	c.attached -= len(d.hashed) / record.HashedSize
 	if d.begins {
@@ -140,7 +143,7 @@ func (c *covering) detach(d *proposal) {
 	}
 }
 
-// taken forgets what was in the oldest proposal, which the table has.
+// taken removes the contents of the oldest proposal, which the table has now.
 func (c *covering) taken(d *proposal) {
 	n := len(d.hashed) / record.HashedSize
 	for _, h := range c.hashed[:n] {
@@ -155,7 +158,8 @@ func (c *covering) taken(d *proposal) {
 	}
 }
 
-// check returns an error that names what does not hold, where proposals have so many contents.
+// check returns an error if an invariant does not hold. attached is the number of contents in
+// proposals.
 func (c *covering) check(attached int) error {
 	bytes := uint64(0)
 	for i := range c.hashed {

@@ -1,12 +1,10 @@
-// Package sequence decides what enters a log and where: offsets, sessions,
-// duplicates, fencing, conditions, trims. It does no I/O, reads no clock and
-// starts no goroutine; time comes in as an argument, and the same calls give
-// the same answers and the same bytes.
+// Package sequence decides which records and commands enter a log, and at which offsets:
+// sessions, duplicates, fencing, conditions, trims. It does no I/O, reads no clock and starts no
+// goroutine; time is an argument, and the same calls give the same answers and the same bytes.
 //
-// It holds two things. A Table (table.go) is what the committed entries add up
-// to; every replica folds them and arrives at the same bytes. A Sequencer
-// (sequencer.go) is the leader's view: the Table plus an overlay of proposals, the
-// entries that are decided and not committed yet.
+// It has two main types. A Table (table.go) is the state after the committed entries; every
+// replica folds them and gets the same bytes. A Sequencer (sequencer.go) is the leader's view:
+// the Table plus an overlay of proposals, the entries that are decided but not committed yet.
 //
 //	          Append, Command                      Committed
 //	                |                                  |
@@ -16,6 +14,6 @@
 //	                          |         ^
 //	                     Table.End    Drop(8) undoes 8 and 9, exactly
 //
-// What is in the log was accepted: Fold checks that entries fit together and
-// never decides. Everything that may be refused is refused by the Sequencer.
+// Entries in the log were accepted: Fold checks that they are consistent and never decides. Only
+// the Sequencer refuses requests.
 package sequence

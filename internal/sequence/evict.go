@@ -7,23 +7,22 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Kafka's producers end their sessions by falling silent, and get a lease of a day.
-// A log that many short-lived ones write to would reach MaxOpenSessions within the
-// day and refuse all new ones; so where there are many, those that have been silent
-// for longest end before their lease does; and so they do where the node has little
-// memory left for sessions. A producer that returns after that begins a
-// new session, as it does after a day.
+// Kafka producers do not close their sessions, and get a lease of one day. A log with many
+// short-lived producers would reach MaxOpenSessions within the day and refuse all new ones. So if
+// there are many, or if the node has little memory left for sessions, those that have been silent
+// longest end before their lease does. A producer that returns after that begins a new session,
+// as it does after a day.
 
-// eviction is the search for such sessions; it is the leader's own, as leases are.
+// eviction is the search for such sessions. Like leases, it exists on the leader only.
 type eviction struct {
-	due  []*lease // found and not returned yet, longest silent first
-	next int64    // elapsed at which to look again
-	// forget is elapsed at which to look again for ended sessions of principals that crowd the node.
+	due  []*lease // found and not returned yet, silent longest first
+	next int64    // value of elapsed at which to search again
+	// forget is the value of elapsed at which to search again for ended sessions of principals that
+	// crowd the node.
 	forget int64
 }
 
-// silent returns sessions to end though their leases have not run out, most at the
-// most.
+// silent returns at most most sessions to end although their leases have not run out.
 func (s expiry) silent(most int) []record.SessionID {
 	l, e := &s.leases, &s.leases.eviction
 	if s.owners.crowding != 0 && !s.crowded(maxExpiredAtOnce) {
@@ -51,7 +50,7 @@ func (s expiry) silent(most int) []record.SessionID {
 	return ended
 }
 
-// short reports whether the log has little room for sessions, whoever opens them.
+// short reports whether the log has little room for sessions of any principal.
 func (s expiry) short() bool { return s.log.sessions > evictAbove || s.left != MemoryAmple }
 
 func (s expiry) longestSilent(most int) []*lease {
@@ -75,15 +74,16 @@ func (s expiry) evictable(l *lease) bool {
 	return st.open && st.implicit
 }
 
-// inTheWay reports whether a session that has a lease is to make room for others.
+// inTheWay reports whether a session with a lease has to make room for others.
 func (s expiry) inTheWay(l *lease) bool {
 	return (s.short() || l.id.Owner() == s.owners.crowding) && s.evictable(l)
 }
 
-// Forgettable returns sessions for each of which ForgetSession is due at unixMs, some
-// hundreds at most, in the order of their ends: all, where the node has little memory left, else those of
-// principals that take more of it than is left to others. These would get no session for as long as
-// EndedRetentionMs, with none that they could close.
+// Forgettable returns sessions for which ForgetSession is due at unixMs, at most a few hundred,
+// in the order of their ends. If the node has little memory left, these are all sessions that
+// ended long enough ago; otherwise only those of principals that take more of it than is left to
+// others. Such a principal would get no session for EndedRetentionMs, and would have none to
+// close.
 func (s expiry) Forgettable(unixMs int64) []record.SessionID {
 	tight := s.left != MemoryAmple
 	l := &s.leases
@@ -108,7 +108,7 @@ func (s expiry) Forgettable(unixMs int64) []record.SessionID {
 		return len(due) < maxExpiredAtOnce
 	})
 	if len(due) < maxExpiredAtOnce {
-		l.forget = l.elapsed + evictEveryMs // up to MaxEndedSessions of others were looked through
+		l.forget = l.elapsed + evictEveryMs // up to MaxEndedSessions of others were examined
 	}
 	return due
 }

@@ -8,16 +8,15 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// FoldError is the error of a committed entry that does not fit to those before it: a
-// bug, or an entry lost or repeated. The table is then good for nothing, and
-// the replica stops.
+// FoldError reports that a committed entry does not fit the previous ones, because of a bug, or a
+// lost or repeated entry. The table is then unusable, and the replica stops.
 type FoldError struct {
 	First  record.Offset // of the entry, as far as it could be read
 	Detail string
 	Err    error // of the decoder, or ErrMisfit, or nil
 }
 
-// ErrMisfit: the entry is one that follows others than those that were folded.
+// ErrMisfit is wrapped if the entry follows other entries than those that were folded.
 var ErrMisfit = errors.New("it follows other entries")
 
 func (e *FoldError) Error() string {
@@ -26,9 +25,9 @@ func (e *FoldError) Error() string {
 
 func (e *FoldError) Unwrap() error { return e.Err }
 
-// Fold adds a committed entry to the table: data is an encoded record.Entry
-// and crc its record.Checksum, which the caller has verified. Nothing in data
-// is kept. Any error is a *FoldError.
+// Fold applies a committed entry to the table. data is an encoded record.Entry and crc its
+// record.Checksum, which the caller has verified. The table does not alias data. Any error is a
+// *FoldError.
 func (t *Table) Fold(data []byte, crc uint32) error {
 	e, err := record.ParseEntry(data)
 	if err != nil {
@@ -56,7 +55,7 @@ func (t *Table) Fold(data []byte, crc uint32) error {
 	return nil
 }
 
-// misfit names what shows that e does not follow the entries before it.
+// misfit describes why e does not follow the previous entries, or returns "".
 func (t *Table) misfit(e record.Entry) string {
 	switch {
 	case e.First != t.log.end:
@@ -73,7 +72,7 @@ func (t *Table) misfit(e record.Entry) string {
 
 func (t *Table) foldBatches(e record.Entry) string {
 	if e.Batches == 0 && (e.Begins || len(e.Hashed) > 0) {
-		return "" // it is for the digest alone
+		return "" // it only extends the digest
 	}
 	if t.log.sealed {
 		return "batches in a sealed log"
@@ -81,7 +80,7 @@ func (t *Table) foldBatches(e record.Entry) string {
 	if e.Batches == 0 {
 		return "no batches"
 	}
-	var s *session // of the batch before, which is often this one's too
+	var s *session // of the previous batch, often the same
 	body := e.Body
 	for i := range e.Batches {
 		m := e.Meta(i)
@@ -104,8 +103,8 @@ func (t *Table) foldBatches(e record.Entry) string {
 	return ""
 }
 
-// foldSession adds a batch to its session s, which is nil if the table has
-// none, and returns the session.
+// foldSession applies a batch to its session s, which is nil if the table has none, and returns
+// the session.
 func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 	implicit := m.Flags&record.MetaImplicit != 0
 	switch {
@@ -119,7 +118,7 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 		s = t.openSession(m.Session, MaxLeaseMs, true)
 		s.epoch, s.knownFrom = m.Epoch, m.Epoch
 	case s.implicit != implicit:
-		return nil, fmt.Sprintf("session %d opened the other way", m.Session)
+		return nil, fmt.Sprintf("session %d belongs to the other protocol", m.Session)
 	case !s.takes(m.Epoch, m.First):
 		return nil, fmt.Sprintf("session %d does not take sequence %d of epoch %d", m.Session, m.First, m.Epoch)
 	}

@@ -8,8 +8,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// holds are those of a log, by name; nil: none. They are never changed in place, so
-// that table, sequencer and callers share them.
+// holds is the holds of a log, by name; nil if there are none. It is never changed in place, so
+// table, sequencer and callers share it.
 type holds struct{ list []record.Hold } // not empty
 
 func (h *holds) all() []record.Hold {
@@ -23,7 +23,7 @@ func (h *holds) search(name string) (int, bool) {
 	return slices.BinarySearchFunc(h.all(), name, func(one record.Hold, name string) int { return strings.Compare(one.Name, name) })
 }
 
-// named is the hold of that name, nil if there is none.
+// named returns the hold with the given name, or nil.
 func (h *holds) named(name string) *record.Hold {
 	if i, found := h.search(name); found {
 		return &h.list[i]
@@ -53,7 +53,7 @@ func (h *holds) without(name string) *holds {
 	return &holds{slices.Delete(slices.Clone(h.list), i, i+1)}
 }
 
-// lowest is the hold that keeps most, nil if there is none.
+// lowest returns the hold with the lowest offset, or nil if there is none.
 func (h *holds) lowest() *record.Hold {
 	var lowest *record.Hold
 	for i := range h.all() {
@@ -74,7 +74,7 @@ func sameHold(a, b record.Hold) bool {
 		a.MaxBytes == b.MaxBytes && a.MaxAge == b.MaxAge && string(p) == string(q) && a.Principal == b.Principal
 }
 
-// bytesOfHold is about what a hold takes in memory beside its text.
+// bytesOfHold is the approximate memory of a hold in bytes, without its text.
 const bytesOfHold = 150
 
 func (h *holds) bytes() (bytes int64) {
@@ -84,8 +84,8 @@ func (h *holds) bytes() (bytes int64) {
 	return bytes
 }
 
-// Holds are the holds of the log, by name. The caller must not change them, and the
-// table does not either.
+// Holds returns the holds of the log, by name. The caller must not change them; the table does
+// not change them either.
 func (t *Table) Holds() []record.Hold { return t.log.holds.all() }
 
 // Expiring reports whether one of a log's holds has a lease.
@@ -118,8 +118,8 @@ func (l *logState) releaseHold(c record.Command) string {
 	return ""
 }
 
-// setHold sets a hold, or moves it. With FlagFromStart or FlagFromEnd it is put where the log
-// starts or ends by then, as no trim can come between.
+// setHold sets or moves a hold. With FlagFromStart or FlagFromEnd its offset is the current start
+// or end of the log, so no trim can intervene.
 func (s commands) setHold(c record.Command) Answer {
 	h, err := record.ParseHoldCommand(c.Text)
 	switch {
@@ -144,7 +144,7 @@ func (s commands) setHold(c record.Command) Answer {
 		r.End = s.log.end
 		return s.refuse(r)
 	case before == nil && len(s.log.holds.all()) >= MaxHolds:
-		r := record.Refuse(record.TooLarge, "the log has %d holds, which is the most: release one that is not used", MaxHolds)
+		r := record.Refuse(record.TooLarge, "the log has %d holds, which is the limit: release one that is not used", MaxHolds)
 		r.Limit = MaxHolds
 		return s.refuse(r)
 	case before == nil && s.left == MemoryUsedUp:
@@ -161,8 +161,8 @@ func (s commands) setHold(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Start: h.Offset, End: s.log.end}
 }
 
-// MakesRoom reports whether a command lets records be trimmed: a trim, the release of a
-// hold, or a move of one towards the end that makes it no larger.
+// MakesRoom reports whether a command permits records to be trimmed: a trim, the release of a
+// hold, or moving a hold towards the end without making it larger.
 func (s commands) MakesRoom(c record.Command) bool {
 	if c.Kind != record.SetHold {
 		return c.Kind == record.Trim || c.Kind == record.ReleaseHold
@@ -178,8 +178,8 @@ func (s commands) MakesRoom(c record.Command) bool {
 	return c.Offset > before.Offset && len(h.Pointer) <= len(before.Pointer) && len(h.Owner) <= len(before.Owner)
 }
 
-// releaseHold ends a hold. With FlagBroken one that has another offset or other bounds than
-// the command names is left as it is: it was set again meanwhile.
+// releaseHold releases a hold. With FlagBroken, a hold whose offset or bounds differ from those
+// in the command is left unchanged: it was set again meanwhile.
 func (s commands) releaseHold(c record.Command) Answer {
 	seen, broken := record.Hold{Name: string(c.Text)}, c.Flags&record.FlagBroken != 0
 	if broken {
@@ -205,7 +205,7 @@ func holdNotFound(name string) *record.Refusal {
 	return record.Refuse(record.HoldNotFound, "no hold %q: it was released, expired, broken or never set", name)
 }
 
-// held refuses a trim of what a hold keeps; nil: none does.
+// held refuses a trim of records that a hold keeps. It returns nil if there is no such hold.
 func (s commands) held(before record.Offset) *record.Refusal {
 	lowest := s.log.holds.lowest()
 	if lowest == nil || before <= lowest.Offset {
@@ -216,7 +216,7 @@ func (s commands) held(before record.Offset) *record.Refusal {
 	return r
 }
 
-// renewHold is a sign of life of a hold's owner, as of the last tick.
+// renewHold records a sign of life of a hold's owner at the last tick.
 func (l *leases) renewHold(name string) {
 	if l.holds == nil {
 		l.holds = make(map[string]int64)
@@ -224,7 +224,7 @@ func (l *leases) renewHold(name string) {
 	l.holds[name] = l.elapsed
 }
 
-// KeepHold takes a sign of life of a hold's owner. To set the hold is one too.
+// KeepHold records a sign of life of a hold's owner. Setting the hold is one, too.
 func (s expiry) KeepHold(name string) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
@@ -234,13 +234,13 @@ func (s expiry) KeepHold(name string) Answer {
 	}
 	s.leases.renewHold(name)
 	if s.table.log.holds.named(name) == nil {
-		return Answer{RestsOn: s.newest()} // its beginning is in flight
+		return Answer{RestsOn: s.newest()} // the command that set it is in flight
 	}
 	return Answer{}
 }
 
-// ExpiredHolds names the holds whose leases have run out, and whose end is not in
-// flight. For each of them ExpireHold is due.
+// ExpiredHolds returns the names of the holds whose leases have run out and whose release is not
+// in flight. ExpireHold is due for each of them.
 func (s expiry) ExpiredHolds() (expired []string) {
 	renewed := s.leases.holds
 	for _, h := range s.table.Holds() {
@@ -250,7 +250,7 @@ func (s expiry) ExpiredHolds() (expired []string) {
 		at, known := renewed[h.Name]
 		switch now := s.log.holds.named(h.Name); {
 		case !known:
-			s.leases.renewHold(h.Name) // this leader's first look at it
+			s.leases.renewHold(h.Name) // this leader sees it for the first time
 			renewed = s.leases.holds
 		case at+int64(h.Lease) <= s.leases.elapsed && now != nil && sameHold(*now, h):
 			expired = append(expired, h.Name)
@@ -264,7 +264,7 @@ func (s expiry) ExpiredHolds() (expired []string) {
 	return expired
 }
 
-// ExpireHold ends a hold that ExpiredHolds has named, unless it was set again since.
+// ExpireHold releases a hold that ExpiredHolds has returned, unless it was set again since.
 func (s expiry) ExpireHold(name string) Answer {
 	h := s.log.holds.named(name)
 	if !s.leading || h == nil || h.Lease == 0 || s.leases.holds[name]+int64(h.Lease) > s.leases.elapsed {

@@ -6,8 +6,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// CheckBounds returns an error that names what does not hold of the numbers that
-// every decision rests on. It costs a few comparisons, so it is called all the time.
+// CheckBounds returns an error that names a violated invariant of the numbers on which every
+// decision rests. It costs a few comparisons and is called after every step.
 func (s *Sequencer) CheckBounds() error {
 	log, n := &s.table.log, s.proposals.len()
 	switch {
@@ -34,8 +34,8 @@ func (s *Sequencer) CheckBounds() error {
 	return nil
 }
 
-// CheckInvariants returns an error that names what does not hold between any two
-// calls, in time proportional to what is proposed.
+// CheckInvariants returns an error that names a violated invariant. All of them hold between any
+// two calls. It takes time proportional to the number of proposals.
 func (s *Sequencer) CheckInvariants() error {
 	if err := s.CheckBounds(); err != nil {
 		return err

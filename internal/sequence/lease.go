@@ -6,32 +6,32 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// expiry ends sessions without being asked to.
+// expiry ends sessions whose leases have run out, and holds.
 type expiry struct{ commands }
 
-// leases track which sessions have been silent for too long. They count the
-// time of one leader, tick by tick, and are neither replicated nor
-// undone: what ends a session is the ExpireSession command that follows.
+// leases records which sessions have been silent for too long. It counts the time of one leader,
+// tick by tick, and is neither replicated nor undone: the ExpireSession command that follows ends
+// a session.
 type leases struct {
-	elapsed int64 // ms of leading, up to the last tick
+	elapsed int64 // milliseconds as leader, up to the last tick
 	last    int64 // monotonic ms of the last tick
 	byID    map[record.SessionID]*lease
-	queue   leaseQueue // leases of byID, and some that have ended
-	// holds has elapsed at the newest sign of life of each hold, if it gave one.
+	queue   leaseQueue // the leases in byID, and some that have ended
+	// holds has the value of elapsed at the newest sign of life of each hold.
 	holds map[string]int64
 	eviction
 }
 
-// lease of one session. Renewing it moves renewed alone, which costs next to
-// nothing; its place in the queue is put right when it gets to the front.
+// lease is the lease of one session. Renewing it sets renewed only, which costs almost nothing;
+// its place in the queue is corrected when it reaches the front.
 type lease struct {
 	id       record.SessionID
 	length   int64 // ms
-	renewed  int64 // elapsed at the newest sign of life
-	deadline int64 // elapsed at which to look again; never after renewed + length
+	renewed  int64 // value of elapsed at the newest sign of life
+	deadline int64 // value of elapsed at which to check again; never after renewed + length
 }
 
-// start gives every open session a whole lease.
+// start gives every open session a full lease.
 func (l *leases) start(t *Table, now int64) {
 	*l = leases{last: now, byID: make(map[record.SessionID]*lease, t.log.sessions)}
 	t.sessions.byID.Scan(func(id record.SessionID, _ *session) bool {
@@ -40,7 +40,7 @@ func (l *leases) start(t *Table, now int64) {
 	})
 }
 
-// follow begins or ends a lease as the table has the session.
+// follow begins or ends the lease of a session according to the table.
 func (l *leases) follow(t *Table, id record.SessionID) {
 	s := t.sessions.get(id)
 	switch open := s != nil && s.open; {
@@ -54,14 +54,14 @@ func (l *leases) follow(t *Table, id record.SessionID) {
 	}
 }
 
-// renew is a sign of life as of the last tick.
+// renew records a sign of life at the last tick.
 func (l *leases) renew(id record.SessionID) {
 	if found := l.byID[id]; found != nil {
 		found.renewed = max(found.renewed, l.elapsed)
 	}
 }
 
-// step reports how much time a call at now adds to the last tick.
+// step returns how much time a call at now adds to the last tick.
 func (l *leases) step(now int64) int64 {
 	step := max(0, now-l.last)
 	if step > 2*TickMs {
@@ -70,8 +70,8 @@ func (l *leases) step(now int64) int64 {
 	return step
 }
 
-// Tick moves the time of leases to now, a monotonic time in ms. It is meant to
-// be called every TickMs.
+// Tick advances the time of leases to now, a monotonic time in milliseconds. It should be called
+// every TickMs.
 func (s expiry) Tick(now int64) {
 	s.leases.elapsed += s.leases.step(now)
 	s.leases.last = max(s.leases.last, now)
@@ -81,8 +81,8 @@ func (s expiry) Tick(now int64) {
 	s.memory.used = false
 }
 
-// KeepSession takes a session's sign of life; an append is one too, whether it is
-// accepted or not. now is a monotonic time in ms.
+// KeepSession records a sign of life of a session. An append is one, too, whether it is accepted
+// or not. now is a monotonic time in milliseconds.
 func (s expiry) KeepSession(id record.SessionID, now int64) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}
@@ -96,15 +96,15 @@ func (s expiry) KeepSession(id record.SessionID, now int64) Answer {
 	}
 	found := s.leases.byID[id]
 	if found == nil {
-		return Answer{RestsOn: s.newest()} // its beginning is in flight
+		return Answer{RestsOn: s.newest()} // the command that opened it is in flight
 	}
 	found.renewed = max(found.renewed, s.leases.elapsed+s.leases.step(now))
 	return Answer{}
 }
 
-// Expired returns the sessions whose leases have run out, or that make room for
-// others, and whose end is not in flight, some hundreds at most. For each of them
-// Expire is due; until that is decided, the next call returns it again.
+// Expired returns sessions whose leases have run out, or that have to make room for others, and
+// whose end is not in flight; at most a few hundred. Expire is due for each of them; until it is
+// decided, the next call returns the session again.
 func (s expiry) Expired() []record.SessionID {
 	var expired []record.SessionID
 	var due []*lease
@@ -133,8 +133,8 @@ func (s expiry) Expired() []record.SessionID {
 	return expired
 }
 
-// Expire ends a session that Expired has named. If it gave a sign of life since,
-// which was answered, it stays as it is.
+// Expire ends a session that Expired has returned. A session that has given an acknowledged sign
+// of life since stays open.
 func (s expiry) Expire(id record.SessionID) Answer {
 	if l := s.leases.byID[id]; s.leading && l != nil && l.renewed+l.length > s.leases.elapsed && !s.inTheWay(l) {
 		return s.unchanged()
@@ -142,7 +142,7 @@ func (s expiry) Expire(id record.SessionID) Answer {
 	return s.Command(record.Command{Kind: record.ExpireSession, Session: id})
 }
 
-// leaseQueue is a heap by deadline, and by id so that equal runs are equal.
+// leaseQueue is a heap by deadline, and by id so that equal runs have equal results.
 type leaseQueue []*lease
 
 func (q leaseQueue) Len() int      { return len(q) }

@@ -2,19 +2,19 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// OpenSession is one open session, as a list shows it.
+// OpenSession describes one open session in a list.
 type OpenSession struct {
 	ID       record.SessionID
-	Implicit bool // opened by its first batch, as Kafka's are
+	Implicit bool // opened by its first batch, like those of Kafka's producers
 	Epoch    record.Epoch
 	Next     record.Sequence // in Epoch
 	Lease    int64           // ms
 	Silent   int64           // ms since the newest sign of life
-	Bytes    int             // of memory, with what it remembers
+	Bytes    int             // memory, including what it remembers
 }
 
-// Open returns the open sessions with ids above one, by id, most at the most, as the committed entries have
-// them, and reports whether there are more. It knows how long they have been silent while it leads.
+// Open returns at most most open sessions with ids above after, by id, according to the committed
+// entries, and reports whether there are more. Silent is known only on the leader.
 func (s *Sequencer) Open(after record.SessionID, most int) (open []OpenSession, more bool) {
 	s.table.sessions.byID.Ascend(after+1, func(id record.SessionID, one *session) bool {
 		if !one.open {

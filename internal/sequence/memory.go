@@ -2,7 +2,7 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// proposalMemory is what proposals leave behind for the next ones.
+// proposalMemory is memory of earlier proposals to be reused.
 type proposalMemory struct {
 	proposals []*proposal
 	buffers   []buffer
@@ -12,16 +12,16 @@ type proposalMemory struct {
 }
 
 type buffer struct {
-	bytes []byte // its length is room
+	bytes []byte // of length room
 	room  int
 }
 
 const (
-	// maxSpareBuffers is one buffer for the proposal that forms and some for
-	// those that were sealed together.
+	// maxSpareBuffers is one buffer for the open proposal and some for those that were sealed
+	// together.
 	maxSpareBuffers = 4
-	// maxSpareBytes lets the buffer of an ordinary entry be used again, and
-	// that of an outsize one go.
+	// maxSpareBytes permits the buffer of an ordinary entry to be reused, and releases an unusually
+	// large one.
 	maxSpareBytes = 2 * record.EntryTargetBytes
 )
 
@@ -52,10 +52,10 @@ func (m *proposalMemory) giveBack(d *proposal) {
 	m.proposals = append(m.proposals, d)
 }
 
-// lend takes the buffer of a sealed proposal, to be used again after reclaim.
+// lend takes the buffer of a sealed proposal, to be reused after reclaim.
 func (m *proposalMemory) lend(d *proposal) { m.lent = append(m.lent, d.takeBuffer()) }
 
-// reclaim ends the life of the bytes that the last Seal handed out.
+// reclaim ends the validity of the bytes that the last Seal returned.
 func (m *proposalMemory) reclaim() {
 	for i, b := range m.lent {
 		m.keep(b)

@@ -6,19 +6,19 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// view is a session as if everything in flight had committed. It exists while
-// something of the session is in flight; before and after, the table has the
-// same. So a view holds only what the table does not have yet.
+// view is a session as if everything in flight had committed. It exists while changes of the
+// session are in flight; otherwise the table has the same state. It holds only what the table
+// does not have yet.
 type view struct {
 	standing
 	id    record.SessionID
 	spans queue[proposedSpan]
-	past  queue[pastEpoch] // epochs that end in flight, of those that took records
-	// changes counts the changes in flight that name this view; at 0 it goes.
+	past  queue[pastEpoch] // epochs with records whose end is in flight
+	// changes is the number of changes in flight that refer to this view; at 0 it is removed.
 	changes int
 }
 
-// proposedSpan is a batch in flight: where its records will be.
+// proposedSpan is the span of a batch in flight.
 type proposedSpan struct {
 	span
 	epoch  record.Epoch
@@ -31,8 +31,8 @@ type pastEpoch struct {
 	next  record.Sequence
 }
 
-// change is one step of a proposal on a session: all it takes to undo it, or to
-// leave it to the table.
+// change is one step of a proposal on a session: everything needed to undo it, or to leave it to
+// the table.
 type change struct {
 	view   *view
 	before standing
@@ -41,8 +41,8 @@ type change struct {
 	turns  bool // the session opened or ended
 }
 
-// find returns the batch in flight that holds the sequence, or nil. What is
-// asked for was sent last, nearly always, so the search begins there.
+// find returns the batch in flight that contains the sequence, or nil. The search begins with the
+// newest, which is nearly always the right one.
 func (v *view) find(epoch record.Epoch, sequence record.Sequence) *proposedSpan {
 	for i := v.spans.len() - 1; i >= 0; i-- {
 		p := v.spans.at(i)
@@ -53,8 +53,8 @@ func (v *view) find(epoch record.Epoch, sequence record.Sequence) *proposedSpan 
 	return nil
 }
 
-// began is the first epoch of a session that is wholly in flight. An implicit
-// one begins in any, and may have been there before and be forgotten.
+// began returns the first epoch of a session that is wholly in flight. An implicit session begins
+// in any epoch, and may have existed before and been forgotten.
 func (v *view) began() record.Epoch {
 	switch {
 	case !v.implicit:
@@ -65,17 +65,17 @@ func (v *view) began() record.Epoch {
 	return v.epoch
 }
 
-// overlay is a log as if everything in flight had committed: its table, and what is
-// in flight changes of it.
+// overlay is a log as if everything in flight had committed: its table, and the changes in
+// flight.
 type overlay struct {
 	table      *Table
 	log        logState // after the newest proposal
 	views      map[record.SessionID]*view
-	spareViews []*view // memory that is used again
+	spareViews []*view // memory to be reused
 }
 
-// session returns where a session stands with everything in flight. known is
-// false if neither the table nor a proposal has it.
+// session returns the state of a session including everything in flight. known is false if
+// neither the table nor a proposal has it.
 func (s *overlay) session(id record.SessionID) (st standing, known bool) {
 	if v := s.views[id]; v != nil {
 		return v.standing, true
@@ -86,8 +86,8 @@ func (s *overlay) session(id record.SessionID) (st standing, known bool) {
 	return standing{}, false
 }
 
-// boundary is the first sequence of an epoch that is neither in the log nor in
-// number, for a session that is at st.
+// boundary returns the first sequence of an epoch that is neither in the log nor in flight, for a
+// session in state st.
 func (s *overlay) boundary(id record.SessionID, st standing, epoch record.Epoch) (next record.Sequence, known bool) {
 	switch {
 	case epoch == st.epoch:
@@ -108,9 +108,8 @@ func (s *overlay) boundary(id record.SessionID, st standing, epoch record.Epoch)
 	return 0, false
 }
 
-// locate adds to the answer where records [first, first+count) of an epoch
-// are, in the log or in flight. It is false, and the answer as it was, if one
-// of them is forgotten.
+// locate adds the offsets of the records [first, first+count) of an epoch to the answer, in the
+// log or in flight. It returns false and leaves the answer unchanged if one of them is forgotten.
 func (s *overlay) locate(answer *Answer, id record.SessionID, epoch record.Epoch, first record.Sequence, count uint32) bool {
 	committed, v := s.table.sessions.get(id), s.views[id]
 	before := *answer
@@ -138,8 +137,8 @@ func (s *overlay) locate(answer *Answer, id record.SessionID, epoch record.Epoch
 	return true
 }
 
-// change begins a change of a session by the proposal d. The session is at st
-// before it, and the caller sets where it is after it.
+// change begins a change of a session by the proposal d. st is the state of the session before;
+// the caller sets the state after.
 func (s *overlay) change(d *proposal, id record.SessionID, st standing) *change {
 	v := s.views[id]
 	if v == nil {
@@ -166,7 +165,7 @@ func (c *change) beginEpoch(epoch record.Epoch) {
 	v.epoch, v.next = epoch, 0
 }
 
-// take appends a batch to the session's current epoch.
+// take adds a batch to the session's current epoch.
 func (c *change) take(count uint32, offset record.Offset, number uint64) {
 	v := c.view
 	v.spans.pushBack(proposedSpan{
@@ -178,7 +177,7 @@ func (c *change) take(count uint32, offset record.Offset, number uint64) {
 	c.span = true
 }
 
-// release drops one change's hold on a view.
+// release drops one change's reference to a view.
 func (s *overlay) release(v *view) {
 	v.changes--
 	if v.changes == 0 {
@@ -187,8 +186,8 @@ func (s *overlay) release(v *view) {
 	}
 }
 
-// Resolve returns the outcome of a sequence, in flight too. Everything but
-// Pending rests on committed entries alone.
+// Resolve returns the outcome of a sequence, including those in flight. Every outcome but Pending
+// rests on committed entries alone.
 func (s *overlay) Resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
 	outcome := s.table.Resolve(id, epoch, sequence)
 	v := s.views[id]
@@ -204,15 +203,15 @@ func (s *overlay) Resolve(id record.SessionID, epoch record.Epoch, sequence reco
 	return outcome
 }
 
-// Epoch returns the session's newest epoch, counting what is in flight, and 0
-// for a session that is not known.
+// Epoch returns the session's newest epoch, including what is in flight, and 0 for an unknown
+// session.
 func (s *overlay) Epoch(id record.SessionID) record.Epoch {
 	st, _ := s.session(id)
 	return st.epoch
 }
 
-// remembers is how many spans the session of an append remembers above the mark that
-// the append brings, or below it, if these are few.
+// remembers returns how many spans the session of an append remembers above the low-water mark in
+// the append. Few spans are returned without regard to the mark.
 func (s *overlay) remembers(a *Append) int {
 	c := s.table.sessions.get(a.Session)
 	switch {

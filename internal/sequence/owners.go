@@ -2,30 +2,33 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// owners counts the open sessions of principals, those in flight too, and the memory of all that the log knows of
-// them, so that none takes the places of all others. It is the leader's own, as leases are, and not in any entry.
+// owners counts the open sessions of principals, including those in flight, and the memory of all
+// that the log knows about them, so that no principal takes the places of all others. Like
+// leases, it exists on the leader only and is not in any entry.
 type owners struct {
 	table *Table           // nil while the sequencer does not lead
 	open  map[uint32]int   // by record.SessionID.Owner
-	bytes map[uint32]int64 // of sessions that are open, in flight or have ended, with what they remember
-	node  NodeOwners       // nil: other logs do not count
-	// crowding is the owner that was refused its share last: its silent producers make room, see eviction.
+	bytes map[uint32]int64 // of sessions that are open, in flight or ended, with what they remember
+	node  NodeOwners       // nil: other logs are not counted
+	// crowding is the owner that was last refused because of its share: its silent producers make
+	// room, see eviction.
 	crowding uint32
 }
 
-// NodeOwners counts what the sessions of principals take in all logs that a node leads.
+// NodeOwners counts the memory of the sessions of principals in all logs that a node leads.
 type NodeOwners interface {
-	// Changed adds so many bytes to those of an owner, or takes them away.
+	// Changed adds by, which may be negative, to the bytes of an owner.
 	Changed(owner uint32, by int64)
-	// Crowds reports whether an owner with so many bytes more would have too much beside all others.
+	// Crowds reports whether an owner with more additional bytes would have too large a share.
 	Crowds(owner uint32, more int64) bool
 }
 
-// CountOwners has the sequencer count in a node what it counts. It comes before the sequencer leads.
+// CountOwners makes the sequencer report its counts to a node. It must be called before the
+// sequencer leads.
 func (s *pipeline) CountOwners(n NodeOwners) { s.owners.node = n }
 
-// changed counts a session that opened (1) or ended (-1). Sessions of nobody are not counted: there are
-// none where rights are enforced, and all are where they are not.
+// changed counts a session that opened (1) or ended (-1). Sessions without an owner are not
+// counted: there are none if rights are enforced, and only such ones otherwise.
 func (o *owners) changed(id record.SessionID, by int) {
 	owner := id.Owner()
 	if owner == 0 || o.table == nil {
@@ -39,7 +42,7 @@ func (o *owners) changed(id record.SessionID, by int) {
 	}
 }
 
-// takes counts bytes that a session takes more.
+// takes adds bytes to the memory of a session.
 func (o *owners) takes(id record.SessionID, bytes int) {
 	owner := id.Owner()
 	if owner == 0 || bytes == 0 || o.table == nil {
@@ -53,7 +56,7 @@ func (o *owners) takes(id record.SessionID, bytes int) {
 	}
 }
 
-// start counts what a table has, and what it remembers from here on.
+// start counts the sessions of a table, and follows its changes from then on.
 func (o *owners) start(t *Table) {
 	o.stop()
 	o.table, o.open, o.bytes = t, map[uint32]int{}, map[uint32]int64{}
@@ -67,7 +70,7 @@ func (o *owners) start(t *Table) {
 	t.sessions.takes = o.takes
 }
 
-// stop takes back what was counted.
+// stop takes all counts back.
 func (o *owners) stop() {
 	if o.table != nil {
 		o.table.sessions.takes = nil
@@ -80,8 +83,8 @@ func (o *owners) stop() {
 	o.table, o.open, o.bytes, o.crowding = nil, nil, nil, 0
 }
 
-// refuseRemembering refuses an append to a session that remembers much, of a principal whose sessions remember more
-// than its share.
+// refuseRemembering refuses an append to a session that remembers much, if the sessions of its
+// principal remember more than their share.
 func (s *pipeline) refuseRemembering(a *Append, st standing) *record.Refusal {
 	owner := a.Session.Owner()
 	runs := owner != 0 && s.owners.node != nil && s.remembers(a) > s.table.limits.LeastSpans && s.owners.node.Crowds(owner, bytesOfSpan)
@@ -91,8 +94,9 @@ func (s *pipeline) refuseRemembering(a *Append, st standing) *record.Refusal {
 	return s.remembersTooMuch(a.Session)
 }
 
-// crowdsByEpochs reports whether a session at st that begins an epoch would remember one more of those before, of a
-// principal whose sessions remember more than its share. Each may remember as many as take what it may for runs.
+// crowdsByEpochs reports whether a session in state st that begins an epoch would remember too
+// many past epochs, because the sessions of its principal remember more than their share. Past
+// epochs may take as much memory as the spans that a session may always remember.
 func (s *pipeline) crowdsByEpochs(id record.SessionID, st standing, epoch record.Epoch) bool {
 	owner := id.Owner()
 	if owner == 0 || s.owners.node == nil || epoch <= st.epoch || st.next == 0 {
@@ -111,10 +115,11 @@ func (s *pipeline) crowdsByEpochs(id record.SessionID, st standing, epoch record
 
 func (s *pipeline) remembersTooMuch(id record.SessionID) *record.Refusal {
 	return record.Refuse(record.Busy,
-		"what the caller's sessions remember, %d bytes of it in this log, takes more of the node's memory for sessions than is left to others: let the low-water mark of its appends follow their answers, close sessions that are not used, or try again when some have ended", s.owners.bytes[id.Owner()])
+		"what the caller's sessions remember (%d bytes in this log) takes more of the node's memory for sessions than is left to others: let the low-water mark of its appends follow their answers, close sessions that are not used, or try again when some have ended", s.owners.bytes[id.Owner()])
 }
 
-// refuseOpening refuses a new session that the log, the node or the share of its principal has no room for.
+// refuseOpening refuses a new session if the log, the node or the share of its principal has no
+// room for it.
 func (s *pipeline) refuseOpening(id record.SessionID) *record.Refusal {
 	left := MaxOpenSessions - s.log.sessions
 	owner := id.Owner()
@@ -144,7 +149,8 @@ func (o *owners) refuse(owner uint32, format string, args ...any) *record.Refusa
 	return refusal
 }
 
-// crowds returns the principals whose sessions take more of the node's memory than is left to others.
+// crowds returns the principals whose sessions take more of the node's memory than is left to
+// others.
 func (o *owners) crowds() map[uint32]bool {
 	if o.node == nil {
 		return nil
@@ -161,14 +167,15 @@ func (o *owners) crowds() map[uint32]bool {
 	return all
 }
 
-// crowded reports whether the principal that was refused its share last could still not open so many sessions.
+// crowded reports whether the principal that was last refused because of its share still could
+// not open the given number of sessions.
 func (s *pipeline) crowded(more int) bool {
 	o := &s.owners
 	return o.open[o.crowding]+more > MaxOpenSessions-s.log.sessions || o.node != nil && o.node.Crowds(o.crowding, bytesOfSession)
 }
 
-// turn opens or ends the session of a change. One that opens takes its bytes here until the table has it, and
-// one that has ended until it is forgotten.
+// turn opens or ends the session of a change. An opened session counts here until the table has
+// it, an ended one until it is forgotten.
 func (s *pipeline) turn(c *change, open bool) {
 	c.view.open, c.turns = open, true
 	by := 1
@@ -181,7 +188,7 @@ func (s *pipeline) turn(c *change, open bool) {
 	s.owners.changed(c.view.id, by)
 }
 
-// turnBack undoes turn for the owners; the log's count is undone as a whole.
+// turnBack undoes turn for the owners; the count of the log is restored as a whole.
 func (s *pipeline) turnBack(c *change) {
 	if !c.turns {
 		return

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// pipeline is the proposals in flight, and what decisions rest on.
+// pipeline is the proposals in flight, on which decisions rest.
 //
 //	table          proposals
 //	... entries ...| sealed | sealed | closed | open |
@@ -15,8 +15,8 @@ import (
 //	                     takes one  turns all
 //	                     from here  to sealed
 //
-// A proposal is only ever taken from the front, when it commits, or from the
-// back, when Raft refuses it.
+// A proposal is removed only from the front, when it commits, or from the back, when Raft refuses
+// it.
 type pipeline struct {
 	overlay
 	resources
@@ -25,23 +25,23 @@ type pipeline struct {
 	leading     bool
 	leaderEpoch int32
 
-	// chain and time are those after the newest sealed proposal.
+	// chain and time are the values after the newest sealed proposal.
 	chain uint64
 	time  int64
 
 	proposals queue[*proposal] // oldest first
 	sealed    int              // how many of proposals, from the front, are sealed
-	open      *proposal        // the newest of proposals, if it takes more batches; else nil
+	open      *proposal        // the newest of proposals if it accepts more batches, else nil
 	numbered  uint64           // number of the newest proposal ever
 
 	leases leases
 
-	// Memory that is used again; forgetMemory drops it.
+	// Memory to be reused; forgetMemory releases it.
 	memory proposalMemory
 	out    []Proposal // returned by Seal
 }
 
-// End is the offset after the last record, of those in flight too.
+// End returns the offset after the last record, including those in flight.
 func (s *pipeline) End() record.Offset {
 	if !s.leading {
 		return s.table.log.end
@@ -49,11 +49,11 @@ func (s *pipeline) End() record.Offset {
 	return s.log.end
 }
 
-// InFlight counts the proposals that were sealed and have neither committed nor
-// been dropped.
+// InFlight returns the number of proposals that were sealed and have neither committed nor been
+// dropped.
 func (s *pipeline) InFlight() int { return s.sealed }
 
-// openFor makes the open proposal one that the given bytes and records fit in.
+// openFor makes sure that the open proposal has room for the given bytes and records.
 func (s *pipeline) openFor(bytes, records int) {
 	if s.open == nil || s.renew || !s.open.fits(bytes, records, s.table.limits.EntryTarget) {
 		s.open = s.begin(record.EntryBatches)
@@ -70,7 +70,7 @@ func (s *pipeline) begin(kind record.EntryKind) *proposal {
 	return d
 }
 
-// propose makes c a proposal.
+// propose adds a proposal of the command c.
 func (s *pipeline) propose(c record.Command) *proposal {
 	s.open = nil
 	d := s.begin(record.EntryCommand)
@@ -78,8 +78,8 @@ func (s *pipeline) propose(c record.Command) *proposal {
 	return d
 }
 
-// newest is the number of the newest proposal, which a refusal rests on; 0 with
-// nothing in flight.
+// newest returns the number of the newest proposal, on which a refusal rests, or 0 if nothing is
+// in flight.
 func (s *pipeline) newest() uint64 {
 	if n := s.proposals.len(); n > 0 {
 		return (*s.proposals.at(n - 1)).number
@@ -87,17 +87,18 @@ func (s *pipeline) newest() uint64 {
 	return 0
 }
 
-// refuse answers with a refusal, which rests on everything in flight.
+// refuse returns an answer with a refusal, which rests on everything in flight.
 func (s *pipeline) refuse(r *record.Refusal) Answer {
 	return Answer{Refusal: r, RestsOn: s.newest()}
 }
 
-// unchanged answers a command that finds its work done, perhaps in flight.
+// unchanged returns the answer to a command that has no effect, because its effect is there
+// already or in flight.
 func (s *pipeline) unchanged() Answer { return Answer{Duplicate: true, RestsOn: s.newest()} }
 
-// Seal closes the open proposal and completes all that were made since the last
-// call, in order, with unixMs as their time, or that of the entry before if it
-// is later. The slice is valid until the next call.
+// Seal closes the open proposal and completes all proposals made since the last call, in order.
+// Their time is unixMs, or that of the previous entry if it is later. The slice is valid until
+// the next call.
 func (s *pipeline) Seal(unixMs int64) []Proposal {
 	s.memory.reclaim()
 	s.open = nil
@@ -117,9 +118,9 @@ func (s *pipeline) Seal(unixMs int64) []Proposal {
 	return s.out
 }
 
-// Drop undoes the proposal of that number and every later one, because Raft did
-// not take it. Every decision is then as if they had never been made. Their
-// numbers are not used again, so nothing can come to rest on another proposal.
+// Drop undoes the proposal with the given number and all later ones, because Raft did not accept
+// it. Decisions are then as if they had never been made. Their numbers are not reused, so nothing
+// can come to rest on another proposal.
 func (s *pipeline) Drop(number uint64) {
 	for n := s.proposals.len(); n > 0 && (*s.proposals.at(n - 1)).number >= number; n-- {
 		s.open = nil
@@ -128,8 +129,7 @@ func (s *pipeline) Drop(number uint64) {
 	s.sealed = min(s.sealed, s.proposals.len())
 }
 
-// undo takes the newest proposal back: afterwards every decision is as if it had
-// never been.
+// undo takes the newest proposal back. Decisions are then as if it had never been made.
 func (s *pipeline) undo(d *proposal) {
 	for i := len(d.changes) - 1; i >= 0; i-- {
 		c := d.changes[i]
@@ -151,7 +151,7 @@ func (s *pipeline) undo(d *proposal) {
 	s.memory.giveBack(d)
 }
 
-// retire takes the oldest proposal out of the overlay when the table has it.
+// retire removes the oldest proposal from the overlay once the table has it.
 func (s *pipeline) retire(d *proposal) {
 	for _, c := range d.changes {
 		if c.span {
@@ -172,43 +172,42 @@ func (s *pipeline) retire(d *proposal) {
 	s.memory.giveBack(d)
 }
 
-// restart begins the overlay at the table.
+// restart resets the overlay to the table.
 func (s *pipeline) restart() {
 	s.log, s.chain, s.time = s.table.log, s.table.chain, s.table.time
 	s.covering = covering{folded: s.table, projected: &s.log, leads: s.leading}
 	s.owners.start(s.table)
 }
 
-// Release gives back the memory kept for proposals to come.
+// Release releases the memory kept for later proposals.
 func (s *pipeline) Release() {
 	s.memory.reclaim()
 	s.forgetMemory()
 }
 
-// forgetMemory releases what was kept for proposals to come, so that an idle
-// log keeps nothing. Data that Seal handed out stays as it is.
+// forgetMemory releases the memory kept for later proposals, so that an idle log keeps none. Data
+// that Seal returned stays valid.
 func (s *pipeline) forgetMemory() {
 	s.memory, s.spareViews, s.out = proposalMemory{}, nil, nil
 }
 
-// Sizes of the encoded parts, as package record writes them.
+// Sizes of the parts as package record encodes them.
 var (
 	entryHeaderBytes = len(record.AppendEntryHeader(nil, record.Entry{}))
 	batchMetaBytes   = len(record.AppendMeta(nil, record.BatchMeta{}))
 )
 
-// firstRoomBytes is the room before a body that has to do for header and
-// metadata at first: some 250 batches. A proposal of more makes room once, and
-// its buffer, which is used again, keeps it.
+// firstRoomBytes is the initial room for header and metadata before a body: enough for about 250
+// batches. A proposal with more batches makes room once, and its buffer, which is reused, keeps
+// it.
 const firstRoomBytes = 12 << 10
 
-// proposal is an entry on its way: open, then closed, sealed, and at last retired
-// when it has committed, or undone.
+// proposal is an entry in progress: open, then closed, then sealed, and finally retired when it
+// has committed, or undone.
 //
-// Metadata comes before the batches in an entry, and neither its size nor the
-// time and chain value of the header are known before the proposal is sealed. So
-// batches gather behind room that is kept free, and sealing writes header and
-// metadata right-aligned into it; no batch is copied twice.
+// In an entry the metadata precedes the batches, and neither its size nor the time and chain
+// value of the header are known before the proposal is sealed. So batches are added behind free
+// room, and sealing writes header and metadata right-aligned into it; no batch is copied twice.
 //
 //	buffer:  |....free....| header | metadata | batch | batch | ... contents
 //	                      ^                   ^
@@ -220,9 +219,9 @@ type proposal struct {
 	count   uint32 // records
 	batches int
 	begins  bool   // the log's digest begins with it
-	hashed  []byte // of batches before, see record.HashedBatch
+	hashed  []byte // contents of earlier batches, see record.HashedBatch
 
-	buffer []byte // taken away when the sealed bytes are done with
+	buffer []byte // removed when the sealed bytes are no longer needed
 	room   int
 	metas  []byte
 
@@ -235,19 +234,19 @@ type proposal struct {
 	time   int64  // of the entry before; if sealed
 }
 
-// size is that of the encoded entry.
+// size returns the size of the encoded entry.
 func (d *proposal) size() int {
 	return entryHeaderBytes + len(d.metas) + len(d.buffer) - d.room + len(d.hashed)
 }
 
-// fits reports whether bytes of batches and metadata with so many records can
-// come into the proposal of about target bytes beside what it holds. Anything fits an empty one.
+// fits reports whether bytes of batches and metadata with the given number of records can be
+// added to the proposal within about target bytes. An empty proposal accepts anything.
 func (d *proposal) fits(bytes, records, target int) bool {
 	return d.batches == 0 ||
 		d.size()+bytes <= target && uint64(d.count)+uint64(records) <= math.MaxUint32
 }
 
-// add copies a batch into the proposal and gives the copy its place in the log.
+// add copies a batch into the proposal and sets the place of the copy in the log.
 func (d *proposal) add(m record.BatchMeta, b record.Batch, leaderEpoch int32) {
 	at := len(d.buffer)
 	d.buffer = append(d.buffer, b...)

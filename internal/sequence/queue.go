@@ -1,7 +1,7 @@
 package sequence
 
-// queue is a double-ended queue in a ring. It keeps its memory, so a queue
-// that is filled and drained at the same pace allocates nothing.
+// queue is a double-ended queue in a ring buffer. It keeps its memory, so a queue that is filled
+// and emptied at the same rate does not allocate.
 type queue[T any] struct {
 	ring  []T // length is 0 or a power of two
 	head  int

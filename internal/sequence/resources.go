@@ -2,63 +2,64 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// Room is what a disk has room for; less is greater.
+// Room is what a disk has room for. A lower value means more room.
 type Room uint8
 
 const (
-	// RoomForRecords: the disk takes everything.
+	// RoomForRecords accepts everything.
 	RoomForRecords Room = iota
-	// RoomForCommands: the disk takes commands, but no records.
+	// RoomForCommands accepts commands, but no records.
 	RoomForCommands
-	// RoomForTrims: the disk takes only what makes room, and what is no larger
-	// than a vote.
+	// RoomForTrims accepts only commands that make room, and entries no larger than a vote.
 	RoomForTrims
 )
 
-// resources are what a node has left for a log.
+// resources is what a node has left for a log.
 type resources struct {
 	room Room
-	// elsewhere: a majority of the disks has more room, and another replica is to lead.
+	// elsewhere is set if a majority of the disks has more room and another replica should lead.
 	elsewhere bool
-	// ends is how many epochs have ended without records since the disks take only what makes room.
+	// ends is how many epochs without records have ended since the disks accept only what makes
+	// room.
 	ends int
 	left MemoryLeft
 }
 
-// SetRoom sets what the sequencer accepts. Duplicates are answered in any case,
-// and trims, releases of holds and moves of holds that let more be trimmed are always
-// accepted: they make room.
+// SetRoom sets what the sequencer accepts. Duplicates are always answered. Trims, releases of
+// holds, and moves of holds that permit more to be trimmed are always accepted, since they make
+// room.
 func (s *resources) SetRoom(r Room) {
 	if s.room = r; r != RoomForTrims {
 		s.ends = 0
 	}
 }
 
-// SetRoomElsewhere sets whether a majority of the disks has more room than this leader accepts for, so
-// that another one is to lead: who is refused has to wait for that, and need not make room.
+// SetRoomElsewhere sets whether a majority of the disks has more room than this leader accepts
+// for, so that another replica should lead. Callers that are refused have to wait for that, and
+// need not make room.
 func (s *resources) SetRoomElsewhere(elsewhere bool) { s.elsewhere = elsewhere }
 
 // Room returns the value of the last SetRoom.
 func (s *resources) Room() Room { return s.room }
 
-// SetMemoryLeft sets how much memory the node has left for sessions. Duplicates are
-// answered in any case.
+// SetMemoryLeft sets how much memory the node has left for sessions. Duplicates are always
+// answered.
 func (s *resources) SetMemoryLeft(left MemoryLeft) { s.left = left }
 
 // MemoryLeft returns the value of the last SetMemoryLeft.
 func (s *resources) MemoryLeft() MemoryLeft { return s.left }
 
-// EntryRoom returns the least room that an entry can be taken with.
+// EntryRoom returns the least room that suffices for an entry.
 func EntryRoom(data []byte) Room {
 	if len(data) == 0 {
-		return RoomForTrims // Raft's own
+		return RoomForTrims // an entry of Raft itself
 	}
 	e, err := record.ParseEntry(data)
 	if err != nil || e.Kind != record.EntryCommand && e.Batches > 0 {
 		return RoomForRecords
 	}
 	if e.Batches == 0 && e.Kind == record.EntryBatches {
-		return RoomForTrims // segments go once the digest covers them
+		return RoomForTrims // segments can be removed once the digest covers them
 	}
 	if c, err := record.ParseCommand(e.Body); err == nil && (c.Kind == record.Trim || c.Kind == record.ReleaseHold || c.Kind == record.EndEpoch) {
 		return RoomForTrims
@@ -81,12 +82,12 @@ func (s *resources) noRoomForCommands() *record.Refusal {
 }
 
 func noRoomHere() *record.Refusal {
-	return record.Refuse(record.Full, "the disk of the log's leader lacks room that those of a majority have, and another replica is to lead: try again")
+	return record.Refuse(record.Full, "the disk of the log's leader lacks room that those of a majority have, and another replica will lead: try again")
 }
 
-// mayEndEpoch reports whether an epoch may end. Where the disks take only what makes room, each end takes
-// some of what is kept for that. One that has records has made its entries before; of those without, as many
-// as a client makes that asks again and again, few are taken.
+// mayEndEpoch reports whether an epoch may end. If the disks accept only what makes room, each
+// end takes some of the space reserved for that. An epoch with records has appended entries
+// before. Of those without, which a client could end again and again, only a few are accepted.
 func (s *resources) mayEndEpoch(st standing) bool {
 	if s.room != RoomForTrims || st.next > 0 {
 		return true
@@ -95,22 +96,22 @@ func (s *resources) mayEndEpoch(st standing) bool {
 	return s.ends <= maxEmptyEpochs
 }
 
-// MemoryLeft is how much of its memory for the sessions of all logs a node has left;
-// less is greater.
+// MemoryLeft is how much of its memory for the sessions of all logs a node has left. A lower
+// value means more memory.
 type MemoryLeft uint8
 
 const (
-	// MemoryAmple: nothing has to be saved.
+	// MemoryAmple means that no memory has to be saved.
 	MemoryAmple MemoryLeft = iota
-	// MemoryTight: Kafka producers that have been silent for EvictSilentMs lose their
-	// sessions, and sessions that ended so long ago are forgotten.
+	// MemoryTight means that Kafka producers that have been silent for EvictSilentMs lose their
+	// sessions, and sessions that ended that long ago are forgotten.
 	MemoryTight
-	// MemoryUsedUp: besides, new sessions are refused, and appends of those that
+	// MemoryUsedUp means that, in addition, new sessions are refused, and appends of sessions that
 	// remember more than MinSpansPerSession.
 	MemoryUsedUp
 )
 
-// What a table takes in memory, on a leader, as BenchmarkSessionMemory measures it.
+// Memory of a table on a leader, as BenchmarkSessionMemory measures it.
 const (
 	bytesOfSession = 370 // with its lease
 	bytesOfSpan    = 24

@@ -2,11 +2,11 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// Sequencer decides appends and commands for the leader of a log. It is the
-// table of what has committed, plus the proposals in flight and what they change.
-// While it does not lead there are no proposals, and the sequencer is its table.
+// Sequencer decides appends and commands for the leader of a log. It consists of the table of the
+// committed entries, and the proposals in flight with their changes. While it does not lead there
+// are no proposals, and the sequencer equals its table.
 //
-// It has one owner and is not safe for concurrent use.
+// It is not safe for concurrent use.
 type Sequencer struct {
 	*pipeline // what is in flight
 	appends
@@ -14,8 +14,8 @@ type Sequencer struct {
 	expiry
 }
 
-// New returns a sequencer that does not lead. The table is its own from now on:
-// others may read it between calls, and only Committed changes it.
+// New returns a sequencer that does not lead. It takes over the table: others may read it between
+// calls, and only Committed changes it.
 func New(t *Table) *Sequencer {
 	p := &pipeline{overlay: overlay{table: t, views: make(map[record.SessionID]*view)}}
 	p.covering = covering{folded: t, projected: &p.log}
@@ -23,10 +23,10 @@ func New(t *Table) *Sequencer {
 	return &Sequencer{pipeline: p, appends: appends{p}, commands: c, expiry: expiry{c}}
 }
 
-// StartLeading begins to decide, with nothing in flight and every lease started
-// anew. It is called when an entry of the leader's own term has committed and
-// everything up to it was passed to Committed. leaderEpoch is the Raft term,
-// which is written into batches; now is a monotonic time in ms.
+// StartLeading starts to decide, with nothing in flight and a new lease for every session. It
+// must be called when an entry of the leader's own term has committed and everything up to it was
+// passed to Committed. leaderEpoch is the Raft term, which is written into batches; now is a
+// monotonic time in milliseconds.
 func (s *Sequencer) StartLeading(leaderEpoch int32, now int64) {
 	s.StopLeading()
 	s.leading, s.leaderEpoch = true, leaderEpoch
@@ -34,8 +34,8 @@ func (s *Sequencer) StartLeading(leaderEpoch int32, now int64) {
 	s.leases.start(s.table, now)
 }
 
-// StopLeading forgets everything in flight. Its entries may commit nevertheless;
-// Committed then receives them like those of any other leader.
+// StopLeading discards everything in flight. These entries may still commit; Committed then
+// receives them like those of any other leader.
 func (s *Sequencer) StopLeading() {
 	s.leading = false
 	for s.proposals.len() > 0 {
@@ -47,11 +47,10 @@ func (s *Sequencer) StopLeading() {
 	s.forgetMemory()
 }
 
-// Committed folds an entry that has committed into the table, leading or not:
-// data is the encoded record.Entry, crc its verified checksum. An
-// entry that is not the oldest proposal is another leader's, and proof that what
-// is in flight here can no longer commit: it then stops leading.
-// The error is a *FoldError and means that this replica must stop.
+// Committed folds a committed entry into the table, whether the sequencer leads or not. data is
+// the encoded record.Entry, crc its verified checksum. An entry that is not the oldest proposal
+// comes from another leader and proves that nothing in flight here can commit any more: the
+// sequencer then stops leading. The error is a *FoldError and means that this replica must stop.
 func (s *Sequencer) Committed(data []byte, crc uint32) error {
 	if s.proposals.len() > 0 {
 		if oldest := *s.proposals.at(0); !oldest.sealed || oldest.crc != crc {

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// standing is where a session stands: what it takes next.
+// standing is the current state of a session: what it accepts next.
 type standing struct {
 	epoch    record.Epoch
 	next     record.Sequence // in epoch
@@ -14,9 +14,9 @@ type standing struct {
 	implicit bool // opened by its first batch; see record.MetaImplicit
 }
 
-// takes reports whether records from first on may be appended in epoch: they
-// continue the current epoch, or begin a higher one. Only an implicit session
-// resumes after its end, because its producer has no way to open another.
+// takes reports whether records from first on may be appended in epoch: they continue the current
+// epoch, or begin a higher one. Only an implicit session resumes after its end, because its
+// producer cannot open another one.
 func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {
 	if epoch == s.epoch {
 		return s.open && first == s.next
@@ -24,35 +24,35 @@ func (s standing) takes(epoch record.Epoch, first record.Sequence) bool {
 	return epoch > s.epoch && first == 0 && (s.open || s.implicit)
 }
 
-// session is what the committed entries say about one session.
+// session is the state of one session according to the committed entries.
 //
 //	sequences of one epoch
 //	0                 low-water                 next
 //	|   forgotten         |  span   span  span   |  not in the log
 //
-// Spans are in order and do not overlap. They cover [lowWater, next) but for
-// what a limit made the log forget, which is always the oldest.
+// Spans are in order and do not overlap. They cover [lowWater, next) except for the oldest ones,
+// which a limit may have made the log forget.
 type session struct {
 	standing
 	id       record.SessionID
 	lease    uint32 // ms
 	lowWater record.Sequence
 	spans    spanList // of the current epoch
-	past     []life   // ended epochs that took records, oldest first
-	// knownFrom is the lowest epoch that spans and past describe completely;
-	// below it, all is forgotten.
+	past     []life   // ended epochs with records, oldest first
+	// knownFrom is the lowest epoch that spans and past describe completely; everything below it is
+	// forgotten.
 	knownFrom record.Epoch
 	remember  int // spans of all epochs
 
-	endedAt  int64  // entry's time, unix ms; if not open
-	endOrder uint64 // place among the ends, see sessionSet; if not open
-	owner    *owner // of sessionSet: one with another owner may not be changed
+	endedAt  int64    // time of the entry, Unix milliseconds; if not open
+	endOrder uint64   // place among the ends, see sessionSet; if not open
+	tag      *copyTag // of the sessionSet that may change the session in place
 }
 
-// clone returns a session of another owner, which changes independently.
-func (s *session) clone(o *owner) *session {
+// clone returns a session for another set, which changes independently.
+func (s *session) clone(tag *copyTag) *session {
 	c := *s
-	c.owner = o
+	c.tag = tag
 	c.spans = s.spans.clone()
 	c.past = slices.Clone(s.past)
 	for i := range c.past {
@@ -61,14 +61,14 @@ func (s *session) clone(o *owner) *session {
 	return &c
 }
 
-// life is an epoch that has ended.
+// life is an ended epoch.
 type life struct {
 	epoch record.Epoch
-	next  record.Sequence // where it ended: all below were committed, above never
+	next  record.Sequence // its end: all sequences below were committed, all others never will be
 	spans spanList
 }
 
-// span: records [first, first+count) are at [offset, offset+count).
+// span states that the records [first, first+count) are at the offsets [offset, offset+count).
 type span struct {
 	first  record.Sequence
 	count  uint64
@@ -82,8 +82,8 @@ func (p span) at(sequence record.Sequence) record.Offset {
 	return p.offset + record.Offset(sequence-p.first)
 }
 
-// boundary is the first sequence of an epoch that is not in the log. known is
-// false for an epoch that is forgotten.
+// boundary returns the first sequence of an epoch that is not in the log. known is false for a
+// forgotten epoch.
 func (s *session) boundary(epoch record.Epoch) (next record.Sequence, known bool) {
 	switch {
 	case epoch < s.knownFrom:
@@ -98,7 +98,7 @@ func (s *session) boundary(epoch record.Epoch) (next record.Sequence, known bool
 	return 0, true
 }
 
-// life returns an ended epoch that took records, or nil.
+// life returns an ended epoch with records, or nil.
 func (s *session) life(epoch record.Epoch) *life {
 	i, found := slices.BinarySearchFunc(s.past, epoch, func(l life, e record.Epoch) int {
 		return int(int64(l.epoch) - int64(e))
@@ -109,7 +109,7 @@ func (s *session) life(epoch record.Epoch) *life {
 	return &s.past[i]
 }
 
-// find returns the span of an epoch that holds the sequence.
+// find returns the span of an epoch that contains the sequence.
 func (s *session) find(epoch record.Epoch, sequence record.Sequence) (p span, found bool) {
 	if epoch == s.epoch {
 		return s.spans.find(sequence)
@@ -120,7 +120,8 @@ func (s *session) find(epoch record.Epoch, sequence record.Sequence) (p span, fo
 	return span{}, false
 }
 
-// beginEpoch ends the current epoch where it stands. The session remembers so many ended ones.
+// beginEpoch ends the current epoch and begins another one. The session remembers at most most
+// ended ones.
 func (s *session) beginEpoch(epoch record.Epoch, most int) {
 	if s.next > 0 {
 		s.past = append(s.past, life{epoch: s.epoch, next: s.next, spans: s.spans})
@@ -134,7 +135,7 @@ func (s *session) beginEpoch(epoch record.Epoch, most int) {
 	s.epoch, s.next, s.lowWater = epoch, 0, 0
 }
 
-// take appends records to the current epoch.
+// take adds records to the current epoch.
 func (s *session) take(count uint32, offset record.Offset) {
 	if n := s.spans.len(); n > 0 {
 		last := s.spans.at(n - 1)
@@ -149,8 +150,8 @@ func (s *session) take(count uint32, offset record.Offset) {
 	s.next += record.Sequence(count)
 }
 
-// raiseLowWater forgets what the client has answers for. A span that the mark
-// falls into is cut there.
+// raiseLowWater forgets spans for which the client has answers. A span that contains the mark is
+// cut there.
 func (s *session) raiseLowWater(mark record.Sequence) {
 	if mark <= s.lowWater {
 		return
@@ -181,7 +182,7 @@ func (s *session) forgetOldest() {
 	s.spans.popFront()
 }
 
-// maxSpans bounds remember.
+// maxSpans returns the limit of remember.
 func (s *session) maxSpans(l *Limits) int {
 	if s.implicit {
 		return l.SpansPerImplicit

@@ -6,73 +6,74 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// sessionSet holds the sessions of a table. A copy costs the same however many
-// there are: the set and its copy share all they hold, and each clones what it
-// changes, when it does.
+// sessionSet is the sessions of a table. Copying it takes constant time: the set and its copy
+// share everything, and each clones a session when it changes it.
 type sessionSet struct {
 	byID btree.Map[record.SessionID, *session] // open and ended
-	// ended are those that are not open, by endOrder: the oldest end first.
+	// ended are the sessions that are not open, by endOrder: the oldest end first.
 	ended btree.Map[uint64, record.SessionID]
-	ends  uint64 // so far
+	ends  uint64 // number of ends so far
 	spans int    // remembered by all sessions
 	lives int    // past epochs of all sessions
-	// takes is called with what sessions take more, in bytes, while the sequencer leads. Copies have none.
+	// takes is called with the additional memory of a session, in bytes, while the sequencer leads.
+	// It is nil in copies.
 	takes func(id record.SessionID, bytes int)
-	// owner marks the sessions that no copy shares.
-	owner *owner
+	// tag marks the sessions that no copy shares.
+	tag *copyTag
 }
 
-// owner has a size, so that no two have the same address.
-type owner struct{ _ byte }
+// copyTag identifies a copy of a sessionSet by its address. It has a size, so that no two have the
+// same address.
+type copyTag struct{ _ byte }
 
-func newSessionSet() sessionSet { return sessionSet{owner: new(owner)} }
+func newSessionSet() sessionSet { return sessionSet{tag: new(copyTag)} }
 
-// copy may be read and changed beside the set by another goroutine.
+// copy returns a set that another goroutine may read and change concurrently.
 func (x *sessionSet) copy() sessionSet {
-	x.owner = new(owner)
-	return sessionSet{byID: *x.byID.Copy(), ended: *x.ended.Copy(), ends: x.ends, spans: x.spans, lives: x.lives, owner: new(owner)}
+	x.tag = new(copyTag)
+	return sessionSet{byID: *x.byID.Copy(), ended: *x.ended.Copy(), ends: x.ends, spans: x.spans, lives: x.lives, tag: new(copyTag)}
 }
 
-// get returns a session to be read, nil if there is none.
+// get returns a session for reading, or nil if there is none.
 func (x *sessionSet) get(id record.SessionID) *session {
 	s, _ := x.byID.Get(id)
 	return s
 }
 
-// change returns a session to be changed, nil if there is none.
+// change returns a session that may be changed, or nil if there is none.
 func (x *sessionSet) change(id record.SessionID) *session {
 	s := x.get(id)
-	if s == nil || s.owner == x.owner {
+	if s == nil || s.tag == x.tag {
 		return s
 	}
-	s = s.clone(x.owner)
+	s = s.clone(x.tag)
 	x.byID.Set(id, s)
 	return s
 }
 
-// add takes a new session.
+// add adds a new session.
 func (x *sessionSet) add(s *session) {
-	s.owner = x.owner
+	s.tag = x.tag
 	x.byID.Set(s.id, s)
 	if x.takes != nil {
 		x.takes(s.id, bytesOfSession)
 	}
 }
 
-// end notes that a session is not open any more; the caller may change it.
+// end records that a session is no longer open. The session must come from change.
 func (x *sessionSet) end(s *session) {
 	x.ends++
 	s.endOrder = x.ends
 	x.ended.Set(s.endOrder, s.id)
 }
 
-// reopen notes that a session that had ended is open again.
+// reopen records that an ended session is open again.
 func (x *sessionSet) reopen(s *session) {
 	x.ended.Delete(s.endOrder)
 	s.endOrder = 0
 }
 
-// oldestEnded returns the session that ended first, nil if all are open.
+// oldestEnded returns the session that ended first, or nil if all are open.
 func (x *sessionSet) oldestEnded() *session {
 	_, id, found := x.ended.Min()
 	if !found {
@@ -81,7 +82,7 @@ func (x *sessionSet) oldestEnded() *session {
 	return x.get(id)
 }
 
-// forget removes a session that has ended.
+// forget removes an ended session.
 func (x *sessionSet) forget(s *session) {
 	x.ended.Delete(s.endOrder)
 	x.byID.Delete(s.id)
@@ -91,7 +92,7 @@ func (x *sessionSet) forget(s *session) {
 	}
 }
 
-// remembers counts so many spans and past epochs more of a session.
+// remembers adds to the counts of spans and past epochs of a session.
 func (x *sessionSet) remembers(s *session, spans, lives int) {
 	x.spans += spans
 	x.lives += lives
@@ -100,8 +101,8 @@ func (x *sessionSet) remembers(s *session, spans, lives int) {
 	}
 }
 
-// forgetEnded forgets sessions that ended too long ago. The time is that of
-// entries, so all replicas forget at the same entry.
+// forgetEnded forgets sessions that ended too long ago. The time is that of entries, so all
+// replicas forget at the same entry.
 func (x *sessionSet) forgetEnded(time int64) {
 	for s := x.oldestEnded(); s != nil; s = x.oldestEnded() {
 		if x.ended.Len() <= MaxEndedSessions && time-s.endedAt < EndedRetentionMs {

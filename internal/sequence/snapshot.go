@@ -10,8 +10,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Layout of a snapshot, version 1 or, of a log with holds, 2, or, of a digested one, 3. All
-// integers are little-endian.
+// Layout of a snapshot. The version is 3 if the log has a digest, otherwise 2 if it has holds,
+// otherwise 1. All integers are little-endian.
 //
 //	 0  u32  version
 //	 4  u32  flags             1: sealed, 2: fenced, 4: holds have principals
@@ -40,8 +40,8 @@ import (
 //	36  u32  past epochs
 //	40  the past epochs that took records, oldest first, then the current one
 //
-// A hold is an i64 offset and a u32 lease (ms), then what record.AppendHold writes and, with flag 4,
-// record.AppendHoldPrincipal.
+// A hold is an i64 offset and a u32 lease (ms), then what record.AppendHold writes and, with flag
+// 4, record.AppendHoldPrincipal.
 //
 // An epoch:
 //
@@ -63,8 +63,9 @@ const (
 	sessionImplicit     = 1 << 0
 )
 
-// MaxSnapshotBytes is the most that Snapshot writes of a table within all limits: each session remembers
-// MinSpansPerSession whatever the others do. The tree of a digest has at most 64 peaks.
+// MaxSnapshotBytes is the maximum size of a snapshot of a table within all limits: each session
+// may remember MinSpansPerSession whatever the others do. The tree of a digest has at most 64
+// peaks.
 const MaxSnapshotBytes = snapshotHeaderBytes + MaxConfigBytes + digest.MaxStateBytes +
 	(MaxOpenSessions+MaxEndedSessions)*(sessionHeaderBytes+(MaxPastEpochs+1)*epochHeaderBytes) +
 	(MaxSpans+(MaxOpenSessions+MaxEndedSessions)*MinSpansPerSession)*spanBytes +
@@ -73,7 +74,7 @@ const MaxSnapshotBytes = snapshotHeaderBytes + MaxConfigBytes + digest.MaxStateB
 // ErrSnapshot is wrapped by every error of RestoreTable.
 var ErrSnapshot = errors.New("malformed table snapshot")
 
-// Snapshot appends the encoded table to dst. Equal tables give equal bytes.
+// Snapshot appends the encoded table to dst. Equal tables have equal encodings.
 func (t *Table) Snapshot(dst []byte) []byte {
 	le := binary.LittleEndian
 	begin := len(dst)
@@ -84,7 +85,8 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	if t.log.fenced {
 		flags |= snapshotFenced
 	}
-	// Only if one has a principal, which only later feature levels allow: earlier releases refuse the flag.
+	// Set only if a hold has a principal, which only later feature levels permit: earlier releases
+	// refuse the flag.
 	principals := slices.ContainsFunc(t.Holds(), func(h record.Hold) bool { return h.Principal != "" })
 	if principals {
 		flags |= snapshotPrincipals
@@ -167,8 +169,8 @@ func appendEpoch(dst []byte, epoch record.Epoch, next record.Sequence, spans *sp
 	return dst
 }
 
-// RestoreTable reads what Snapshot wrote and keeps nothing of data. It takes no
-// more memory than a small multiple of len(data).
+// RestoreTable decodes the result of Snapshot. The table does not alias data. It takes no more
+// memory than a small multiple of len(data).
 func RestoreTable(data []byte) (*Table, error) {
 	t := NewTable()
 	r, version, open, ended, err := restoreHead(data, t)
@@ -191,7 +193,8 @@ func RestoreTable(data []byte) (*Table, error) {
 	return t, nil
 }
 
-// RestoreDigest reads the tree of a snapshot alone, which takes no longer for many sessions.
+// RestoreDigest decodes only the tree of a snapshot, in time independent of the number of
+// sessions.
 func RestoreDigest(data []byte) (digest.Tree, error) {
 	t := &Table{}
 	r, _, _, _, err := restoreHead(data, t)
@@ -201,21 +204,21 @@ func RestoreDigest(data []byte) (digest.Tree, error) {
 	return t.digest, err
 }
 
-// restoreHead reads a snapshot up to the sessions, of which there are so many.
-func restoreHead(data []byte, t *Table) (r *reader, version, open, ended uint32, err error) {
+// restoreHead decodes a snapshot up to the sessions, and returns their numbers.
+func restoreHead(data []byte, t *Table) (r *decoder, version, open, ended uint32, err error) {
 	if len(data) < snapshotHeaderBytes+4 {
 		return nil, 0, 0, 0, fmt.Errorf("%w: %d bytes", ErrSnapshot, len(data))
 	}
 	le := binary.LittleEndian
 	version = le.Uint32(data)
 	if version < snapshotVersion || version > snapshotWithDigest {
-		return nil, 0, 0, 0, fmt.Errorf("%w: version %d, this program knows %d to %d", ErrSnapshot, version, snapshotVersion, snapshotWithDigest)
+		return nil, 0, 0, 0, fmt.Errorf("%w: version %d, this program supports %d to %d", ErrSnapshot, version, snapshotVersion, snapshotWithDigest)
 	}
 	body, stored := data[:len(data)-4], le.Uint32(data[len(data)-4:])
 	if sum := record.Checksum(body); sum != stored {
 		return nil, 0, 0, 0, fmt.Errorf("%w: CRC %08x, its bytes give %08x", ErrSnapshot, stored, sum)
 	}
-	r = &reader{rest: body[8:]}
+	r = &decoder{rest: body[8:]}
 	flags := le.Uint32(data[4:])
 	t.log.sealed, t.log.fenced = flags&snapshotSealed != 0, flags&snapshotFenced != 0
 	t.log.start = record.Offset(r.u64())
@@ -238,8 +241,8 @@ func restoreHead(data []byte, t *Table) (r *reader, version, open, ended uint32,
 	return r, version, open, ended, nil
 }
 
-// session reads a session into a table and proves what Fold and Resolve count on.
-func (r *reader) session(t *Table, open bool) {
+// session decodes a session into a table and checks everything on which Fold and Resolve rely.
+func (r *decoder) session(t *Table, open bool) {
 	s := &session{id: record.SessionID(r.u64()), endedAt: int64(r.u64())}
 	flags := r.u32()
 	s.open, s.implicit = open, flags&sessionImplicit != 0
@@ -276,7 +279,7 @@ func (r *reader) session(t *Table, open bool) {
 	}
 }
 
-func (r *reader) holds(l *logState, none bool) {
+func (r *decoder) holds(l *logState, none bool) {
 	count := r.u32()
 	r.expect((count > 0 || none) && count <= MaxHolds, "no holds, or too many")
 	above := ""
@@ -298,10 +301,10 @@ func (r *reader) holds(l *logState, none bool) {
 	}
 }
 
-func (r *reader) epoch(end record.Offset, s *session, spans *spanList) (record.Epoch, record.Sequence) {
+func (r *decoder) epoch(end record.Offset, s *session, spans *spanList) (record.Epoch, record.Sequence) {
 	next := record.Sequence(r.u64())
 	epoch := record.Epoch(r.u32())
-	rows := reader{rest: r.take(uint64(r.u32()), spanBytes)}
+	rows := decoder{rest: r.take(uint64(r.u32()), spanBytes)}
 	last := record.Sequence(0) // end of the span before
 	for len(rows.rest) > 0 {
 		p := span{first: record.Sequence(rows.u64()), count: rows.u64(), offset: record.Offset(rows.u64())}
@@ -314,23 +317,22 @@ func (r *reader) epoch(end record.Offset, s *session, spans *spanList) (record.E
 	return epoch, next
 }
 
-// reader takes integers off a byte slice. The first fault is kept and
-// everything after it reads as zero, so callers check once.
-type reader struct {
+// decoder decodes integers from a byte slice. After the first fault everything reads as zero, so
+// callers check once.
+type decoder struct {
 	rest       []byte
 	fault      string
 	principals bool // holds have them
 }
 
-func (r *reader) expect(holds bool, fault string) {
+func (r *decoder) expect(holds bool, fault string) {
 	if !holds && r.fault == "" {
 		r.fault, r.rest = fault, nil
 	}
 }
 
-// peek returns count items of size bytes without taking them, nothing if fewer
-// are there.
-func (r *reader) peek(count uint64, size int) []byte {
+// peek returns count items of size bytes without consuming them, or nothing if there are fewer.
+func (r *decoder) peek(count uint64, size int) []byte {
 	r.expect(count <= uint64(len(r.rest)/size), "cut short")
 	if r.fault != "" {
 		return nil
@@ -338,20 +340,20 @@ func (r *reader) peek(count uint64, size int) []byte {
 	return r.rest[:count*uint64(size)]
 }
 
-func (r *reader) take(count uint64, size int) []byte {
+func (r *decoder) take(count uint64, size int) []byte {
 	b := r.peek(count, size)
 	r.rest = r.rest[len(b):]
 	return b
 }
 
-func (r *reader) u32() uint32 {
+func (r *decoder) u32() uint32 {
 	if b := r.take(4, 1); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
-func (r *reader) u64() uint64 {
+func (r *decoder) u64() uint64 {
 	if b := r.take(8, 1); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}

@@ -7,18 +7,17 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// spanList is a queue of spans in order of their sequences. Its chunks are never
-// changed once they are full, so that a clone shares them and costs little however
-// many spans there are.
+// spanList is a queue of spans in the order of their sequences. Full chunks are never changed, so
+// a clone shares them and is cheap regardless of the number of spans.
 //
 //	chunks                    recent
 //	[skipped|spans] [spans]   [spans, up to two chunks]
 type spanList struct {
 	chunks [][]span // of chunkSpans each
-	skip   int      // spans of chunks[0] that were popped
+	skip   int      // number of spans of chunks[0] that were popped
 	recent queue[span]
-	// cut is how many records of the first span are forgotten: cutting it in its
-	// chunk would change the clones.
+	// cut is how many records of the first span are forgotten. Cutting it in its chunk would change
+	// the clones.
 	cut uint64
 }
 
@@ -81,7 +80,7 @@ func (l *spanList) popFront() {
 // cutFront forgets the first span up to a sequence inside it.
 func (l *spanList) cutFront(mark record.Sequence) { l.cut += uint64(mark - l.at(0).first) }
 
-// find returns the span that holds the sequence.
+// find returns the span that contains the sequence.
 func (l *spanList) find(sequence record.Sequence) (p span, found bool) {
 	i := sort.Search(l.len(), func(i int) bool { return l.stored(i).end() > sequence })
 	if i == l.len() || l.at(i).first > sequence {

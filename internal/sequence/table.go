@@ -7,10 +7,10 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Table is what the committed entries of a log add up to: its range, the
-// newest writer term, the configuration and the sessions. It is a function of
-// the entries alone: replicas that folded the same ones have tables with the
-// same Snapshot, byte for byte. It is not safe for concurrent use.
+// Table is the state of a log after its committed entries: its range, the newest writer term, the
+// configuration and the sessions. It is a function of the entries alone: replicas that folded the
+// same entries have tables with identical Snapshots, byte for byte. It is not safe for concurrent
+// use.
 type Table struct {
 	log    logState
 	time   int64  // of the newest entry, unix ms; never decreases
@@ -22,17 +22,17 @@ type Table struct {
 	limits   Limits
 }
 
-// logState is what appends and commands change of the log as a whole. The
-// table has one, and the sequencer another that is ahead of it.
+// logState is the state of the log as a whole that appends and commands change. The table has
+// one, and the sequencer another one that is ahead of it.
 type logState struct {
 	start, end record.Offset // records [start, end) are readable; start <= end
 	writerTerm record.WriterTerm
 	sealed     bool
-	fenced     bool   // once writer is above 0, appends without a term are refused
+	fenced     bool   // once writerTerm is above 0, appends without a term are refused
 	digested   bool   // the digest has begun
 	uncovered  uint64 // see digest.Tree
 	sessions   int    // open ones
-	// holds keep what they hold: none of them is below start.
+	// holds are the holds of the log. None of them is below start.
 	holds *holds
 }
 
@@ -43,37 +43,38 @@ func (l *logState) same(o *logState) bool {
 	return a == b && l.holds.equal(o.holds)
 }
 
-// NewTable is the table of a log without entries.
+// NewTable returns the table of a log without entries.
 func NewTable() *Table {
 	return &Table{sessions: newSessionSet(), limits: DefaultLimits()}
 }
 
-// Limits are those that the table keeps to: DefaultLimits, unless Bound was called.
+// Limits returns the limits of the table: DefaultLimits, unless Bound was called.
 func (t *Table) Limits() Limits { return t.limits }
 
-// Bound has the table keep to other limits from the next entry on. It comes before the table has a
+// Bound sets other limits from the next entry on. It must be called before the table has a
 // sequencer.
 func (t *Table) Bound(l Limits) { t.limits = l }
 
-// Copy returns a table like this one. It takes no longer for many sessions than
-// for none: what the two share is cloned by the one that changes it, session by
-// session. Another goroutine may use the copy.
+// Copy returns a copy of the table, in time independent of the number of sessions: shared
+// sessions are cloned one by one when either table changes them. Another goroutine may use the
+// copy.
 func (t *Table) Copy() *Table {
 	c := *t
 	c.sessions, c.digest = t.sessions.copy(), t.digest.Clone()
 	return &c
 }
 
-// Start is the offset of the first record that was not trimmed.
+// Start returns the offset of the first record that was not trimmed.
 func (t *Table) Start() record.Offset { return t.log.start }
 
-// End is the offset after the last committed record.
+// End returns the offset after the last committed record.
 func (t *Table) End() record.Offset { return t.log.end }
 
-// Time is the leader's time in the newest entry, in unix ms; 0 without one.
+// Time returns the leader's time in the newest entry, in Unix milliseconds, or 0 if there is
+// none.
 func (t *Table) Time() int64 { return t.time }
 
-// Writer is the newest writer term that was granted, 0 if none was.
+// WriterTerm returns the newest writer term that was granted, or 0 if none was.
 func (t *Table) WriterTerm() record.WriterTerm { return t.log.writerTerm }
 
 func (l *logState) faultOfBatch(m record.BatchMeta, b record.Batch) string {
@@ -117,26 +118,25 @@ func (l *logState) trim(c record.Command) string {
 // shut reports whether an append without a writer term is refused.
 func (l *logState) shut() bool { return l.fenced && l.writerTerm > 0 }
 
-// Sealed reports whether the log takes no more appends.
+// Sealed reports whether the log refuses all further appends.
 func (t *Table) Sealed() bool { return t.log.sealed }
 
 // Fenced reports whether appends without a writer term are refused once a term
 // has been granted.
 func (t *Table) Fenced() bool { return t.log.fenced }
 
-// Config is the text of the newest Configure command, nil without one. The
-// caller must not change it.
+// Config returns the text of the newest Configure command, or nil if there is none. The caller
+// must not change it.
 func (t *Table) Config() []byte { return t.config }
 
-// OpenSessions counts the sessions that may append.
+// OpenSessions returns the number of sessions that may append.
 func (t *Table) OpenSessions() int { return t.log.sessions }
 
-// EndedSessions counts the sessions that Resolve can still answer for after
-// their end.
+// EndedSessions returns the number of ended sessions for which Resolve can still answer.
 func (t *Table) EndedSessions() int { return t.sessions.ended.Len() }
 
-// Resolve returns the outcome of a sequence, from committed entries alone. A
-// session that the table does not know has never been, or is forgotten.
+// Resolve returns the outcome of a sequence, from committed entries alone. The outcome for an
+// unknown session, which never existed or is forgotten, is Forgotten.
 func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record.Sequence) Outcome {
 	s := t.sessions.get(id)
 	if s == nil {
@@ -158,19 +158,19 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 	}
 }
 
-// Bytes is about what the sessions and holds take in memory.
+// Bytes returns the approximate memory of the sessions and holds in bytes.
 func (t *Table) Bytes() int64 {
 	return t.log.holds.bytes() + int64(t.sessions.byID.Len())*bytesOfSession + int64(bytesRemembered(t.sessions.spans, t.sessions.lives))
 }
 
-// Producer is a session that was opened by its first batch, as Kafka's are.
+// Producer is a session that was opened by its first batch, like those of Kafka's producers.
 type Producer struct {
 	ID    record.SessionID
 	Epoch record.Epoch
 	Next  record.Sequence // in Epoch
 }
 
-// Producers are the open ones of a table with the lowest ids, most at the most.
+// Producers returns the open producers of a table with the lowest ids, at most most of them.
 func Producers(t *Table, most int) []Producer {
 	var all []Producer
 	t.sessions.byID.Scan(func(id record.SessionID, s *session) bool {
@@ -182,5 +182,5 @@ func Producers(t *Table, most int) []Producer {
 	return all
 }
 
-// DigestOf is the tree of a table. The caller must not change it.
+// DigestOf returns the tree of a table. The caller must not change it.
 func DigestOf(t *Table) *digest.Tree { return &t.digest }
