@@ -98,8 +98,8 @@ Of a log that continues from a node, records from COMMITTED to END are kept, ack
 are given again: a reader that had read further has to begin anew. Writer terms are not given again: the newest rises by
 2^32, so every writer that had acquired one is refused with FENCED and acquires another. A log with --fenced takes
 no append without a term from then on.
-not used, and set aside: replica 72 of log 7: it is no member of its log any more
-not used, and set aside: replica 71 of log 7: the catalog that survives has no such log
+not used, and set aside: replica 72 of log 7: it is no longer a member of its log
+not used, and set aside: replica 71 of log 7: the surviving catalog has no such log
 `
 	asked := s.recover("--data", s.dir("a"), "--remains", files)
 	require.Equal(t, plan+`strandline: nothing was done: to go on without the lost nodes give --i-accept-loss

@@ -5,22 +5,21 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Pace is how often a core needs ticks: a log that nobody uses costs next to
-// nothing.
+// Pace is how often a core needs ticks. A log that is not used costs almost nothing.
 type Pace uint8
 
 const (
-	// EveryTick: something waits, or happened a short while ago.
+	// EveryTick means that something waits, or happened recently.
 	EveryTick Pace = iota
-	// IdlePace: nothing has happened for a while, and nothing is due but heartbeats:
-	// every IdleEvery-th tick does.
+	// IdlePace means that nothing has happened for a while and only heartbeats are due: every
+	// IdleEvery-th tick suffices.
 	IdlePace
-	// NoTicks: ticks would change nothing. The log has one voter, leads itself, and
-	// nothing waits nor may have to be forgotten.
+	// NoTicks means that ticks would have no effect: the log has one voter, which leads, and nothing
+	// waits or will have to be forgotten.
 	NoTicks
 )
 
-// activity is how much a log is used, and what it costs while it is not.
+// activity measures how much a log is used, and releases memory while it is not.
 type activity struct {
 	proposer  *proposer
 	group     *group
@@ -29,8 +28,8 @@ type activity struct {
 	confirm   *confirmations
 	short     *shortage
 
-	// busy is when the newest entry came, in monotonic ms. released: that is long ago,
-	// and memory that serves a busy log has been released.
+	// busy is when the newest entry arrived, in monotonic milliseconds. released is set once that is
+	// long ago and the memory for a busy log has been released.
 	busy     int64
 	released bool
 }
@@ -48,11 +47,11 @@ func (a *activity) Pace() Pace {
 	return EveryTick
 }
 
-// woken notes that an entry has come.
+// woken records that an entry has arrived.
 func (a *activity) woken() { a.busy, a.released = a.round.now.Monotonic, false }
 
-// release gives back the memory of a log, leader or follower, that has had no new
-// entry for a while and has nothing under way: what it kept serves a busy log only.
+// release releases the memory of a log that has had no new entry for a while and has nothing in
+// progress. That memory serves only a busy log. It applies to leaders and followers.
 func (a *activity) release() {
 	if a.group.storage.tail.Budget.Tight() {
 		a.group.storage.tail.Evict(min(a.group.storage.applied, a.group.storage.durable)+1, a.group.storage.tail.Limit())
@@ -68,11 +67,11 @@ func (a *activity) release() {
 	a.proposer.sequencer.Release()
 }
 
-// sessionMemory counts what a log remembers of its sessions in the node's memory. What
-// has committed cannot be refused, so a follower counts what its leader has accepted.
+// sessionMemory counts the memory for the sessions of a log in that of the node. What has
+// committed cannot be refused, so a follower counts what its leader has accepted.
 type sessionMemory struct {
 	all     *budget.Shares
-	counted int64 // in all, of this log
+	counted int64 // the part of this log in all
 }
 
 func (m *sessionMemory) count(bytes int64) {
@@ -82,8 +81,8 @@ func (m *sessionMemory) count(bytes int64) {
 	}
 }
 
-// left is how much there is for more: for a log that takes more than all others could still have,
-// nothing. Its writers would keep those of other logs from opening sessions.
+// left returns how much memory is left. A log that takes more than all others could still have
+// has none left: otherwise its writers would keep those of other logs from opening sessions.
 func (m *sessionMemory) left() sequence.MemoryLeft {
 	switch {
 	case m.all.Crowds(m.counted):

@@ -11,8 +11,8 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// applier folds what has committed, and is durable here, into the table, and takes
-// snapshots of that.
+// applier folds entries that have committed and are durable here into the table, and takes
+// snapshots of it.
 type applier struct {
 	lifecycle  *lifecycle
 	group      *group
@@ -22,10 +22,10 @@ type applier struct {
 	membership *membership
 	short      *shortage
 
-	// starts are first indexes of segments whose snapshot is not taken yet.
+	// starts are the first indexes of segments whose snapshot has not been taken yet.
 	starts []uint64
-	// installed is the index of the newest snapshot that replaced the log; the
-	// files follow, and then begin behind it.
+	// installed is the index of the newest snapshot that replaced the log. The files are replaced
+	// later, and then begin behind it.
 	installed uint64
 }
 
@@ -54,7 +54,8 @@ func (a *applier) apply(m *raftpb.Message) {
 	}
 }
 
-// disposable is below what segments may go: it is trimmed, and covered by the digest.
+// disposable returns the offset below which segments may be removed: the records are trimmed, and
+// covered by the digest.
 func (a *applier) disposable() record.Offset {
 	return min(a.group.storage.table.Start(), sequence.DigestOf(a.group.storage.table).Covered)
 }
@@ -97,7 +98,7 @@ func (a *applier) applyConfiguration(e *raftpb.Entry) error {
 	return nil
 }
 
-// decodeChange decodes a change of the configuration of either kind.
+// decodeChange decodes a configuration change of either kind.
 func decodeChange(t raftpb.EntryType, data []byte) (raftpb.ConfChangeI, error) {
 	one, many := &raftpb.ConfChange{}, &raftpb.ConfChangeV2{}
 	var err error
@@ -115,8 +116,7 @@ func decodeChange(t raftpb.EntryType, data []byte) (raftpb.ConfChangeI, error) {
 	return many, nil
 }
 
-// snapshotBefore takes the state as of the start of a segment when index is
-// its first.
+// snapshotBefore takes the snapshot for the start of a segment if index is its first.
 func (a *applier) snapshotBefore(index uint64) error {
 	due := false
 	for len(a.starts) > 0 && a.starts[0] <= index {
@@ -129,17 +129,17 @@ func (a *applier) snapshotBefore(index uint64) error {
 	return a.snapshot()
 }
 
-// RenewSnapshot takes a snapshot at once: none that is stored can be read.
+// RenewSnapshot takes a snapshot at once, because no stored one can be read.
 func (a *applier) RenewSnapshot() {
 	if a.group.failed != nil || a.Final() == 0 {
-		return // the files get a snapshot of the leader
+		return // the files will get a snapshot from the leader
 	}
 	if err := a.snapshot(); err != nil {
 		a.group.logger.Error("no snapshot could be taken", "error", err)
 	}
 }
 
-// snapshot takes the state as of the newest applied entry.
+// snapshot takes a snapshot of the state after the newest applied entry.
 func (a *applier) snapshot() error {
 	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.group.storage.conf)
 	if err != nil {
@@ -151,9 +151,9 @@ func (a *applier) snapshot() error {
 	return nil
 }
 
-// Final is the index up to which the entries in Log are committed, and never
-// change: those that have been applied, which are durable then. 0: the files are
-// not those of the log yet.
+// Final returns the index up to which the entries in Log are committed and never change: those
+// that have been applied, which are durable by then. It returns 0 if the files are not those of
+// the log yet.
 func (a *applier) Final() uint64 {
 	if a.group.storage.log.FirstIndex() <= a.installed {
 		return 0 // the files are still those from before the snapshot

@@ -9,28 +9,28 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// confirmations are questions to the leader, whoever it is: how far has the log
-// committed? All that gather while one ReadIndex is on its way share the next.
+// confirmations are queries to the leader for the commit index. All queries that arrive while a
+// ReadIndex is in progress share the next one.
 type confirmations struct {
-	waiting []question  // not asked for yet
-	asked   []question  // resting on the ReadIndex called number
+	waiting []question  // not sent yet
+	asked   []question  // sent with the ReadIndex number
 	ready   []confirmed // answered by Raft, waiting to be applied
 	number  uint64
-	sent    int64 // ms when asked, see known
-	ticks   int   // since asked; Raft forgets a ReadIndex without a word
-	// known is when the newest question was sent whose answer has been applied,
-	// in monotonic ms and those of suspensions: then at the latest all that is known here
-	// was all there was. 0: never.
+	sent    int64 // when asked was sent, see known
+	ticks   int   // since asked was sent; Raft may drop a ReadIndex silently
+	// known is when the newest query was sent whose answer has been applied, in monotonic
+	// milliseconds plus the time of suspensions: at that time, everything committed was known here.
+	// 0: never.
 	known int64
 }
 
-// questionBytes is the length of the bytes that identify a question.
+// questionBytes is the length of the bytes that identify a query.
 const questionBytes = 16
 
-// question is somebody who waits.
+// question is one waiting query.
 type question struct {
 	done func(*record.Refusal)
-	// leading: it rests on this replica leading, and ends with that.
+	// leading is set if the query is valid only while this replica leads.
 	leading bool
 }
 
@@ -44,7 +44,7 @@ func (q *confirmations) add(done func(*record.Refusal)) {
 	q.waiting = append(q.waiting, question{done: done})
 }
 
-// addLeading adds what is true only as long as this replica leads.
+// addLeading adds a query that is valid only while this replica leads.
 func (q *confirmations) addLeading(done func(*record.Refusal)) {
 	q.waiting = append(q.waiting, question{done: done, leading: true})
 }
@@ -53,14 +53,14 @@ func (q *confirmations) empty() bool {
 	return len(q.waiting) == 0 && len(q.asked) == 0 && len(q.ready) == 0
 }
 
-// tick asks again what stayed without an answer for an election timeout.
+// tick sends again what has been without an answer for an election timeout.
 func (q *confirmations) tick() {
 	if q.ticks++; q.ticks >= electionTicks && len(q.asked) > 0 {
 		q.waiting, q.asked = slices.Concat(q.asked, q.waiting), nil
 	}
 }
 
-// read takes Raft's answers; one to an older question counts for nothing.
+// read takes Raft's answers. It ignores answers to older queries.
 func (q *confirmations) read(states []raft.ReadState) {
 	for _, s := range states {
 		if len(s.RequestCtx) == questionBytes && binary.LittleEndian.Uint64(s.RequestCtx) == q.number && len(q.asked) > 0 {
@@ -70,7 +70,7 @@ func (q *confirmations) read(states []raft.ReadState) {
 	}
 }
 
-// release calls those whose index has been applied.
+// release answers the queries whose index has been applied.
 func (q *confirmations) release(applied uint64) {
 	for len(q.ready) > 0 && q.ready[0].index <= applied {
 		r := q.ready[0]
@@ -82,7 +82,7 @@ func (q *confirmations) release(applied uint64) {
 	}
 }
 
-// endTerm refuses what rested on leading. Others are asked again.
+// endTerm refuses queries that were valid only while leading. Others are sent again.
 func (q *confirmations) endTerm(r *record.Refusal) {
 	all := q.all()
 	*q = confirmations{number: q.number, known: q.known}
@@ -95,7 +95,7 @@ func (q *confirmations) endTerm(r *record.Refusal) {
 	}
 }
 
-// refuse answers everything with a refusal.
+// refuse answers all queries with a refusal.
 func (q *confirmations) refuse(r *record.Refusal) {
 	all := q.all()
 	*q = confirmations{number: q.number, known: q.known}

@@ -10,47 +10,46 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Core is the part of a replica that must be right: Raft, the sequencer and
-// the tail, driven by one owner. Inputs are method calls; Advance returns what
-// the owner has to do about them. The core itself only reads the log.
+// Core is the part of a replica that decides: it drives Raft, the sequencer and the tail. Inputs
+// are method calls; Advance returns what the caller has to do. The core itself only reads the
+// log. It must be used by one goroutine at a time.
 //
-// It is made of parts that own their state, each in a file of its name. An owner calls the
-// core, or a part by its name; calls between parts go one way, from the core down to the
-// group and the round, which all of them share. See checkBounds for what holds of the
-// indexes.
+// It consists of parts that own their state, each in a file of its name. A caller uses the core,
+// or a part by its name; calls between parts go one way, from the core down to the group and the
+// round, which all of them share. checkBounds describes the invariants of the indexes.
 type Core struct {
-	// What all parts share: the replicas and the log as this one knows them, and what goes in
-	// and out in this round.
+	// Shared by all parts: the replicas and the log as known here, and the input and output of this
+	// round.
 	Group *group
 	round *round
 
-	Handover   *handover   // leadership given to another replica on purpose
+	Handover   *handover   // transfer of leadership to another replica
 	Membership *membership // changes of the configuration
-	Distance   distance    // how far the replicas are from each other
-	Election   election    // what to do without a leader
-	Supply     supply      // what followers who lag need from the disk
-	Reads      *reads      // linearizable reads, and questions about sessions
-	Lifecycle  *lifecycle  // of this replica, wanted or not
-	Applier    *applier    // what commits
-	Activity   *activity   // what an idle log costs
-	Waiters    waiters     // those who wait for a milestone
+	Distance   distance    // distance of the replicas
+	Election   election    // behavior without a leader
+	Supply     supply      // what lagging followers need from the disk
+	Reads      *reads      // linearizable reads, and queries of sessions
+	Lifecycle  *lifecycle  // end of this replica, wanted or not
+	Applier    *applier    // application of committed entries
+	Activity   *activity   // cost of an idle log
+	Waiters    waiters     // callers that wait for a milestone
 	Hashing    hashing     // for the digest
 
-	proposer  *proposer // requests that wait, and how they become proposals
+	proposer  *proposer // waiting requests, and how they become proposals
 	proposals *proposals
 	confirm   *confirmations
-	storer    storer // what is written
+	storer    storer // writes
 	space     *space
 	short     *shortage
-	sessions  sessionMemory // the part of the table in the node's memory
+	sessions  sessionMemory // memory of the table's sessions
 
 	given Output // what Advance returned last
 }
 
-// SetNow sets the time. The owner calls it before each round of inputs.
+// SetNow sets the time. The caller calls it before each round of inputs.
 func (c *Core) SetNow(now Now) { c.round.now = now }
 
-// Tick is a lapse of TickMillis.
+// Tick records that TickMillis have passed.
 func (c *Core) Tick() {
 	if c.Group.failed != nil {
 		return
@@ -66,7 +65,7 @@ func (c *Core) Tick() {
 	if c.Group.role == follower {
 		return
 	}
-	// It may be this follower's acknowledgement that the leader needs to be ready.
+	// The leader may need this follower's acknowledgement to be ready.
 	c.Supply.retrySnapshots()
 	c.Handover.leaveWithoutBase()
 	if c.Group.role != leaderReady {
@@ -78,7 +77,7 @@ func (c *Core) Tick() {
 	c.proposer.expire()
 }
 
-// tickRaft is a lapse of time for what waits for other replicas.
+// tickRaft advances the time of everything that waits for other replicas.
 func (c *Core) tickRaft() {
 	c.Group.heard.tick()
 	c.Lifecycle.guard(c.Group.raft.Tick)
@@ -91,14 +90,13 @@ func (c *Core) tickRaft() {
 		c.confirm.refuse(c.Group.notLeader())
 	}
 	if silent && !c.confirm.empty() {
-		c.confirm.refuse(record.Refuse(record.NotLeader, "nothing is heard from the leader of the log"))
+		c.confirm.refuse(record.Refuse(record.NotLeader, "the leader of the log does not respond"))
 	}
 }
 
-// SetRoom says what this replica's disk has room for, and what the disks of a
-// majority have room for, which counts where this replica leads. Heirs are the other
-// voters that have room for that; one of them is to lead where this replica's disk has less, and
-// where it hands over for another reason.
+// SetRoom sets what this replica's disk has room for, and what the disks of a majority have room
+// for, which counts if this replica leads. heirs are the other voters with room for that. One of
+// them should lead if this replica's disk has less, or if it hands over for another reason.
 func (c *Core) SetRoom(own, majority sequence.Room, heirs ...uint64) {
 	c.space.own, c.space.accepts = own, max(own, majority)
 	c.proposer.sequencer.SetRoom(c.space.accepts)
@@ -106,16 +104,15 @@ func (c *Core) SetRoom(own, majority sequence.Room, heirs ...uint64) {
 	c.Handover.setHeirs(heirs, own > majority)
 }
 
-// has handles what Raft has taken in this round and reports whether the log
-// reaches index. A leader reports to no follower commits beyond what that follower
-// has acknowledged.
+// has handles what Raft has received in this round and reports whether the log reaches index. A
+// leader never reports commits to a follower beyond what that follower has acknowledged.
 func (c *Core) has(index uint64) bool {
 	c.Lifecycle.guard(c.advance)
 	return c.Group.failed != nil || index <= c.Group.storage.last
 }
 
-// Append takes a request to append or to run a command. Advance returns its answer
-// once what the answer depends on has committed.
+// Append adds an append or a command. Advance returns its answer once everything on which the
+// answer rests has committed.
 func (c *Core) Append(r *Request) {
 	switch {
 	case c.Group.failed != nil:
@@ -125,7 +122,7 @@ func (c *Core) Append(r *Request) {
 	case !c.Group.Leads():
 		c.round.answer(r.Done, sequence.Answer{Refusal: c.Group.notLeader()})
 	case c.proposer.queued > c.proposals.limits.Queued:
-		c.round.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends wait for this log", c.proposer.queued)})
+		c.round.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends are waiting for this log", c.proposer.queued)})
 	default:
 		c.Activity.woken()
 		c.Group.stir()
@@ -135,8 +132,8 @@ func (c *Core) Append(r *Request) {
 	}
 }
 
-// Step takes a message of a peer, except the entries that the disk or the memory has no
-// room for.
+// Step processes a message of a peer, except entries for which the disk or the memory has no
+// room.
 func (c *Core) Step(m *raftpb.Message) (err error) {
 	if c.Group.failed != nil || !c.space.admit(m) || c.storer.crowded(m) {
 		return nil
@@ -151,10 +148,10 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 		}
 	}
 	if m.GetType() == raftpb.MsgHeartbeat && m.GetCommit() > c.Group.storage.last && !c.has(m.GetCommit()) {
-		c.round.out.Damaged = fmt.Errorf("entries up to %d that this replica has acknowledged are gone, it ends at %d: %w",
+		c.round.out.Damaged = fmt.Errorf("entries up to %d that this replica acknowledged are missing, it ends at %d: %w",
 			m.GetCommit(), c.Group.storage.last, ErrEndMissing)
-		// The leader has what is gone, so callers are sent on: this is no final answer for one that
-		// knows no other node yet, and the replica is renewed.
+		// The leader has the missing entries, so callers are redirected: for a caller that knows no
+		// other node yet the answer is not final, and the replica is renewed.
 		c.Lifecycle.Fail(record.Refuse(record.NotLeader, "%v", c.round.out.Damaged))
 		return nil
 	}
@@ -171,8 +168,8 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 	return err
 }
 
-// Written records that a write, and all before it, are durable. Rolled are the
-// first indexes of the segments it began.
+// Written records that a write, and all before it, are durable. rolled are the first indexes of
+// the segments that it began.
 func (c *Core) Written(w Write, rolled []uint64) {
 	c.Applier.starts = append(c.Applier.starts, rolled...)
 	c.storer.madeDurable(&w)
@@ -187,8 +184,8 @@ func (c *Core) Written(w Write, rolled []uint64) {
 	}
 }
 
-// Advance works off all inputs and returns what to do about them. The output
-// is valid until the next call.
+// Advance processes all inputs and returns what to do about them. The output is valid until the
+// next call.
 func (c *Core) Advance() *Output {
 	c.given.Clear()
 	if c.Group.failed == nil {
@@ -260,7 +257,7 @@ func (c *Core) handle(rd raft.Ready) {
 	c.confirm.release(c.Group.storage.applied)
 }
 
-// endTerm drops what rested on leading until now.
+// endTerm drops everything that rested on leading.
 func (c *Core) endTerm(term uint64) {
 	c.Group.term = term
 	c.Handover.endTerm()
@@ -275,11 +272,10 @@ func (c *Core) endTerm(term uint64) {
 	c.proposer.endLeadership(notLeader, unknown)
 }
 
-// Release gives back what the core holds of the node's memory, when its replica has
-// ended.
+// Release releases the core's part of the node's memory after its replica has ended.
 func (c *Core) Release() {
 	c.Group.storage.tail.Release()
 	c.Group.storage.feed.Release()
 	c.sessions.count(0)
-	c.proposer.sequencer.StopLeading() // which takes its sessions from those of their owners
+	c.proposer.sequencer.StopLeading() // so that its sessions no longer count for their owners
 }

@@ -207,7 +207,7 @@ func TestAllThatWaitsSharesOneEntryAndTwoAreInFlight(t *testing.T) {
 		b.append(values(t, "b"))
 		b.step()
 	}
-	// The first went out alone; the next one began the second drain; the other
+	// The first went out alone; the next one began the second bundle; the other
 	// nine wait for their turn.
 	require.Len(t, b.core.proposals.list, 2)
 	require.Len(t, b.core.proposer.queue, 9)

@@ -4,30 +4,29 @@ import (
 	"slices"
 )
 
-// election is what a replica does about having no leader, beyond what Raft does by
-// itself.
+// election is a replica's behavior without a leader, beyond that of Raft.
 type election struct {
 	group *group
-	// firstLeader: nobody has led this log yet, and this replica is the one to begin.
+	// firstLeader is set if this replica should be the first leader of the log.
 	firstLeader         bool
-	delay               int // election delay: ticks until this replica starts an election, see PeerGone; 0: it does not
+	delay               int // election delay: ticks until this replica starts an election, see PeerGone; 0: none
 	ticksWithoutLeader  int
 	ticksSinceHeartbeat int
 }
 
-// distance lets time pass more slowly for what waits for replicas that are far away:
-// elections, heartbeats, questions to the leader. Leases and the disk have their own time.
+// distance slows down time for everything that waits for distant replicas: elections, heartbeats,
+// queries to the leader. Leases and the disk have their own time.
 type distance struct {
 	stretch int // see SetStretch; at least 1
 	ticks   int // since Raft's last
 }
 
-// SetStretch multiplies the times of elections and heartbeats. All replicas should have the same; until they do,
-// up to a factor of 4 between two of them only makes a leader be missed later, or its followers wait
-// longer.
+// SetStretch multiplies the times of elections and heartbeats. All replicas should have the same
+// stretch. Until they do, a factor of up to 4 between two of them only delays the detection of a
+// failed leader, or makes its followers wait longer.
 func (d *distance) SetStretch(n int) { d.stretch = max(n, 1) }
 
-// tick reports whether it is a tick for Raft.
+// tick reports whether the tick counts for Raft.
 func (d *distance) tick() bool {
 	if d.ticks++; d.ticks < d.stretch {
 		return false
@@ -36,7 +35,7 @@ func (d *distance) tick() bool {
 	return true
 }
 
-// startElection asks for leadership now instead of after an election timeout.
+// startElection starts an election now instead of after an election timeout.
 func (e *election) startElection() {
 	e.group.protect(func() {
 		if err := e.group.raft.Campaign(); err != nil {
@@ -45,8 +44,8 @@ func (e *election) startElection() {
 	})
 }
 
-// PeerGone records that a replica's process is gone for certain. If it led, the
-// others need not wait until they miss it.
+// PeerGone records that a replica's process has certainly ended. If it led, the others need not
+// wait for an election timeout.
 func (e *election) PeerGone(replica uint64) {
 	if e.group.Leads() || e.group.leader != replica || !e.group.isVoter(e.group.id) {
 		return
@@ -56,7 +55,7 @@ func (e *election) PeerGone(replica uint64) {
 			e.group.logger.Debug("could not forget the leader", "error", err)
 		}
 	})
-	// One starts an election at once, the others a while later if it did not succeed.
+	// One starts an election at once, the others later if it does not succeed.
 	for i, id := range e.heirs(replica) {
 		if id == e.group.id {
 			e.delay = 1 + 3*i
@@ -64,7 +63,7 @@ func (e *election) PeerGone(replica uint64) {
 	}
 }
 
-// heirs are the voters that are left, in an order that all of them know.
+// heirs returns the remaining voters, in an order that all of them know.
 func (e *election) heirs(gone uint64) (left []uint64) {
 	for _, id := range e.group.storage.conf.GetVoters() {
 		if id != gone {
@@ -75,9 +74,9 @@ func (e *election) heirs(gone uint64) (left []uint64) {
 	return left
 }
 
-// tick starts an election when one is due. It reports whether there has been no
-// leader, or nothing has been heard of it, for so long that questions are better
-// asked elsewhere. A learner never stops to believe in its leader by itself.
+// tick starts an election when one is due. It reports whether there has been no leader, or no
+// message from it, for so long that queries should be sent to other nodes. A learner never gives
+// up its leader by itself.
 func (e *election) tick() (leaderless, silent bool) {
 	if e.delay > 0 {
 		if e.delay--; e.delay == 0 && e.group.leader == 0 {

@@ -2,32 +2,31 @@ package core
 
 import "time"
 
-// gather has a leader with a slow disk wait a little, before it proposes what waits, for those
-// whose appends it has just answered. Otherwise the callers of a busy log fall into two
-// groups, each of which waits for the sync of the other: every append takes two syncs.
-// Together they take one, and the time in which they return.
+// gather makes a leader with a slow disk wait a little before it proposes what waits, for the
+// callers whose appends it has just answered. Otherwise the callers of a busy log fall into two
+// groups, each of which waits for the sync of the other: every append takes two syncs. Together
+// they take one sync plus the time in which they return.
 //
-// It waits only where a sync takes slowSync, and for one sync at most. Where
-// callers do not return in that time, because they append by a schedule, it waits more
-// and more seldom.
+// It waits only if a sync takes slowSync, and for one sync at most. If callers do not return in
+// that time, because they append on a schedule, it waits ever more rarely.
 type gather struct {
-	sync    int64 // ns this disk takes for a write, smoothed; 0: not known
+	sync    int64 // nanoseconds that this disk takes for a write, smoothed; 0: not known
 	durable int64 // Now.Nano when the newest write was durable
 
-	news     bool // something has committed since begin looked
-	answered int  // requests for which it was
+	news     bool // something has committed since the last call of begin
+	answered int  // requests that were answered by that
 
-	target int   // requests that end the wait; 0: there is none
-	before int   // those of target that were there when it began
-	until  int64 // Now.Nano when it ends in any case
+	target int   // number of requests that ends the wait; 0: there is no wait
+	before int   // requests that were waiting when it began
+	until  int64 // Now.Nano at which it ends in any case
 
-	misses int // waits in a row in which less than half of those answered returned
-	skip   int // commits until the next wait
+	misses int // consecutive waits in which less than half of the answered callers returned
+	skip   int // number of commits without a wait
 }
 
-// measure takes the time of a write that is durable now.
+// measure records the time of a write that is durable now.
 func (g *gather) measure(proposed, now int64) {
-	took := min(now-max(proposed, g.durable), int64(maxGather)) // of a disk that hangs once, too
+	took := min(now-max(proposed, g.durable), int64(maxGather)) // bounded, since a disk may hang once
 	g.durable = now
 	switch {
 	case now == 0 || took < 0:
@@ -38,11 +37,12 @@ func (g *gather) measure(proposed, now int64) {
 	}
 }
 
-// together reports whether one proposal at a time, with all that waits, is the way.
+// together reports whether all waiting requests should be proposed together, one proposal at a
+// time.
 func (g *gather) together() bool { return time.Duration(g.sync) >= slowSync && g.skip == 0 }
 
-// begin begins a wait if something has committed and nothing is proposed any longer, while
-// so many requests wait.
+// begin begins a wait if something has committed and nothing is proposed any more. waiting is the
+// number of waiting requests.
 func (g *gather) begin(waiting int, empty bool, now int64) {
 	if !g.news {
 		return
@@ -57,8 +57,8 @@ func (g *gather) begin(waiting int, empty bool, now int64) {
 	}
 }
 
-// over reports whether there is no wait, or none any longer, with so many requests there;
-// full: they fill an entry.
+// over reports whether there is no wait, or it has ended, given the number of waiting requests.
+// full reports whether they fill an entry.
 func (g *gather) over(waiting int, full bool, now int64) bool {
 	if g.target == 0 {
 		return true
@@ -78,10 +78,11 @@ func (g *gather) over(waiting int, full bool, now int64) bool {
 
 // Bounds of a wait.
 const (
-	// slowSync is where the time in which callers return is short beside a sync.
+	// slowSync is the sync time beside which the time in which callers return is short.
 	slowSync = time.Millisecond
-	// maxGather bounds a wait whatever the disk does.
+	// maxGather bounds a wait, whatever the disk does.
 	maxGather = 20 * time.Millisecond
-	// maxMisses: one wait in 256 commits at least looks whether callers return now.
+	// maxMisses bounds the waits skipped: at least one commit in 256 checks whether callers return
+	// now.
 	maxMisses = 8
 )

@@ -39,17 +39,17 @@ func TestCallersOfASlowDiskShareOneSync(t *testing.T) {
 	b := slowDisk(t)
 	b.appendSome(t, 2)
 	b.appendSome(t, 2)
-	require.Equal(t, 1, b.core.proposals.progress().drains, "nothing is proposed beside a write")
+	require.Equal(t, 1, b.core.proposals.progress().bundles, "nothing is proposed beside a write")
 	for range 3 {
 		b.now.Nano += 2 * milli
 		b.settle()
 		waiting := len(b.core.proposer.queue)
-		require.Zero(t, b.core.proposals.progress().drains, "the callers that were answered are awaited")
+		require.Zero(t, b.core.proposals.progress().bundles, "the callers that were answered are awaited")
 		b.appendSome(t, 4-waiting-1)
-		require.Zero(t, b.core.proposals.progress().drains)
+		require.Zero(t, b.core.proposals.progress().bundles)
 		require.NotZero(t, b.core.proposals.gather.until)
 		b.appendSome(t, 1)
-		require.Equal(t, 1, b.core.proposals.progress().drains)
+		require.Equal(t, 1, b.core.proposals.progress().bundles)
 		require.Empty(t, b.core.proposer.queue)
 	}
 }
@@ -104,11 +104,11 @@ func TestAWaitForCallersEndsByItself(t *testing.T) {
 	b.now.Nano += 2 * milli
 	b.settle()
 	b.appendSome(t, 1)
-	require.Zero(t, b.core.proposals.progress().drains)
+	require.Zero(t, b.core.proposals.progress().bundles)
 	require.Equal(t, b.core.proposals.gather.until, b.core.given.Again)
 	b.now.Nano = b.core.given.Again
 	b.step()
-	require.Equal(t, 1, b.core.proposals.progress().drains)
+	require.Equal(t, 1, b.core.proposals.progress().bundles)
 	require.Zero(t, b.core.given.Again)
 }
 
@@ -119,9 +119,9 @@ func TestAFastDiskWaitsForNobody(t *testing.T) {
 	b.now.Nano = 1000 * milli
 	for range 10 {
 		b.appendSome(t, 2)
-		require.Equal(t, 1, b.core.proposals.progress().drains)
+		require.Equal(t, 1, b.core.proposals.progress().bundles)
 		b.appendSome(t, 2)
-		require.Equal(t, 2, b.core.proposals.progress().drains)
+		require.Equal(t, 2, b.core.proposals.progress().bundles)
 		b.now.Nano += milli / 10
 		b.settle()
 	}

@@ -12,51 +12,51 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// role is what a replica is among those of its log.
+// role is the role of a replica in its log.
 type role uint8
 
 const (
-	// follower, or candidate, or a replica that has ended.
+	// follower is a follower or candidate, or a replica that has ended.
 	follower role = iota
-	// elected: it leads, and has not committed an entry of its own term yet.
+	// elected is a leader that has not committed an entry of its own term yet.
 	elected
-	// leaderReady: it has, so its sequencer is complete and takes appends.
+	// leaderReady is a leader that has: its sequencer is complete and accepts appends.
 	leaderReady
 )
 
-// group is what this replica knows of the replicas of its log: their configuration,
-// who leads, and how far they follow. Other parts of the core reach Raft by it.
+// group is what this replica knows of the replicas of its log: their configuration, the leader,
+// and how far they follow. Other parts of the core access Raft through it.
 type group struct {
 	id      uint64
 	raft    *raft.RawNode
 	storage *storage
 	logger  *slog.Logger
-	// protect runs what calls Raft, see lifecycle.guard.
+	// protect runs a function that calls Raft, see lifecycle.guard.
 	protect func(func())
 
 	role   role
 	leader uint64 // replica id of the leader as Raft knows it; 0: none
 	term   uint64
 	heard  heard
-	// readers are learners that are to stay so, as Reshape was told last.
-	readers []uint64
-	// failed is why the replica ended, or nil.
+	// readReplicas are the learners that must remain learners, from the last call of Reshape.
+	readReplicas []uint64
+	// failed is the reason why the replica ended, or nil.
 	failed *record.Refusal
-	// address is where the clients of a replica's node go.
+	// address returns the address for clients of a replica's node.
 	address func(replica uint64) string
-	// quietTicks counts the ticks since anything happened, see activity.Pace.
+	// quietTicks is the number of ticks since anything happened, see activity.Pace.
 	quietTicks int
 }
 
 // Leads reports whether this replica is the leader, ready or not.
 func (g *group) Leads() bool { return g.role != follower }
 
-// Members are the replicas of a log according to its Raft configuration. The lists
-// are shared and never changed.
+// Members is the replicas of a log according to its Raft configuration. The lists are shared and
+// never changed.
 type Members struct {
 	Voters, Learners []uint64
-	// Outgoing, if not empty, are the voters of the configuration before, which
-	// must agree to everything too.
+	// Outgoing, if not empty, are the voters of the previous configuration, a majority of which must
+	// agree, too.
 	Outgoing []uint64
 }
 
@@ -65,8 +65,7 @@ func (g *group) members() Members {
 	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Outgoing: conf.GetVotersOutgoing()}
 }
 
-// otherThan are all members but one, and but those that only have to agree until the
-// configuration has changed.
+// otherThan returns the voters and learners without the given one. It omits outgoing voters.
 func (m Members) otherThan(id uint64) []uint64 {
 	return slices.DeleteFunc(slices.Concat(m.Voters, m.Learners), func(other uint64) bool { return other == id })
 }
@@ -78,7 +77,7 @@ func (g *group) isMember(id uint64) bool {
 		slices.Contains(g.storage.conf.GetVotersOutgoing(), id)
 }
 
-// canGoOn reports whether a majority of voters-to-be answer.
+// canGoOn reports whether a majority of the wanted voters respond.
 func (g *group) canGoOn(wanted []uint64) bool {
 	active := 0
 	g.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
@@ -89,7 +88,7 @@ func (g *group) canGoOn(wanted []uint64) bool {
 	return 2*active > len(wanted)
 }
 
-// heir is a wanted voter that can lead instead of this replica, or 0.
+// heir returns a wanted voter that can lead instead of this replica, or 0.
 func (g *group) heir(wanted []uint64) (best uint64) {
 	most := uint64(0)
 	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
@@ -100,8 +99,7 @@ func (g *group) heir(wanted []uint64) (best uint64) {
 	return best
 }
 
-// caughtUp reports whether a learner lacks no more than is on its way at any
-// time.
+// caughtUp reports whether a learner lacks no more than is usually in flight.
 func (g *group) caughtUp(id uint64) (yes bool) {
 	g.raft.WithProgress(func(other uint64, _ raft.ProgressType, p tracker.Progress) {
 		if other == id {
@@ -115,7 +113,7 @@ func (g *group) keepsUp(p tracker.Progress) bool {
 	return p.RecentActive && p.State == tracker.StateReplicate && p.Match+caughtUpLag >= g.storage.last
 }
 
-// nextBest is the voter that has most of the log and was heard of lately, or 0.
+// nextBest returns the recently active voter that has most of the log, or 0.
 func (g *group) nextBest() (best uint64) {
 	most := uint64(0)
 	g.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
@@ -136,27 +134,29 @@ func (g *group) Unreachable(replica uint64) {
 	g.protect(func() { g.raft.ReportUnreachable(replica) })
 }
 
-// snapshotLost records that a snapshot did not reach a replica.
+// SnapshotLost records that a snapshot did not reach a replica.
 func (g *group) SnapshotLost(replica uint64) {
 	g.protect(func() { g.raft.ReportSnapshot(replica, raft.SnapshotFailure) })
 }
 
-// stir ends the quiet: something happens. A follower and its leader stir together:
-// what one does reaches the other as a message that is no heartbeat.
+// stir ends the idle state, because something happens. A follower and its leader wake together:
+// what one does reaches the other as a message that is not a heartbeat.
 func (g *group) stir() { g.quietTicks = 0 }
 
-// stirBy ends the quiet: a replica's node came or went. Followers mind their leader
-// only: one that ticks fast while its leader does not would start an election.
+// StirBy ends the idle state, because a replica's node connected or disconnected. Followers react
+// to their leader only: a follower that ticks fast while its leader does not would start an
+// election.
 func (g *group) StirBy(replica uint64) {
 	if g.Leads() || g.leader == replica {
 		g.stir()
 	}
 }
 
-// caughtUpLag is about what is in flight on a busy log, in entries.
+// caughtUpLag is approximately the number of entries in flight on a busy log.
 const caughtUpLag = 64
 
-// notLeader refuses what only the leader can do, and names it if it is known.
+// notLeader returns the refusal of a request that only the leader can serve. It names the leader
+// if that is known.
 func (g *group) notLeader() *record.Refusal {
 	if g.leader == 0 || g.leader == g.id {
 		return record.Refuse(record.NotLeader, "the log has no leader at the moment")
@@ -166,33 +166,33 @@ func (g *group) notLeader() *record.Refusal {
 	return r
 }
 
-// Tail is the readable range and what of it is in memory.
+// Tail returns the readable range and its part in memory.
 func (g *group) Tail() *tail.Tail { return g.storage.tail }
 
-// Positions are the indexes of the newest entries that have been folded, that are
-// known to be committed, and that are known to be durable here.
+// Positions returns the indexes of the newest entries that have been folded, are known to be
+// committed, and are known to be durable here.
 func (g *group) Positions() (applied, commit, durable uint64) {
 	return g.storage.applied, g.storage.commit, g.storage.durable
 }
 
-// Folded is the table that the entries up to an index add up to here, encoded.
+// Folded returns the encoded table after the entries up to an index.
 func (g *group) Folded() (index uint64, table []byte) {
 	return g.storage.applied, g.storage.table.Snapshot(nil)
 }
 
-// Peer is how far another replica follows this leader.
+// Peer describes how far another replica follows this leader.
 type Peer struct {
 	Replica uint64
 	Learner bool
-	Active  bool // heard of within an election timeout
+	Active  bool // sent a message within an election timeout
 	State   string
-	End     record.Offset // of what it has stored
+	End     record.Offset // end of what it has stored
 
-	Match uint64 // newest entry that it has stored
-	Known bool   // End is; else it has to be read from the log
+	Match uint64 // index of the newest entry that it has stored
+	Known bool   // End is set; otherwise it must be read from the log
 }
 
-// Peers returns what memory holds about all replicas.
+// Peers returns what is known in memory about all replicas.
 func (g *group) Peers() []Peer {
 	if !g.Leads() || g.failed != nil {
 		return nil
@@ -214,15 +214,14 @@ func (g *group) Peers() []Peer {
 	return peers
 }
 
-// Producers returns Kafka's producers that the committed entries name; most bounds
-// their number.
+// Producers returns Kafka's producers in the committed entries, at most most of them.
 func (g *group) Producers(most int) []sequence.Producer {
 	return sequence.Producers(g.storage.table, most)
 }
 
-// heard is when a leader last heard of its followers, in its own ticks. Raft's flag
-// does not do: Raft clears it once in an election timeout, so that every follower
-// counts as inactive until the next heartbeat is answered.
+// heard records when a leader last received a message of each follower, in its own ticks. Raft's
+// flag does not suffice: Raft clears it once per election timeout, so every follower counts as
+// inactive until it answers the next heartbeat.
 type heard struct {
 	ticks uint64
 	last  map[uint64]uint64 // by replica
@@ -237,11 +236,11 @@ func (h *heard) from(replica uint64) {
 	h.last[replica] = h.ticks
 }
 
-// lately reports whether a replica was heard of within an election timeout.
+// lately reports whether a replica sent a message within an election timeout.
 func (h *heard) lately(replica uint64) bool {
 	last, ever := h.last[replica]
 	return ever && h.ticks-last <= electionTicks
 }
 
-// reset is for a replica that begins to lead, or ends.
+// reset is called when a replica starts to lead, or ends.
 func (h *heard) reset() { clear(h.last) }

@@ -4,36 +4,38 @@ import (
 	"strandline.dev/internal/replica/core/lagging"
 )
 
-// handover is a leader's way to stop leading without loss: it takes no new
-// entries until those in flight have committed, and then lets another replica
-// start an election at once. What waits in the queue is refused as NOT_LEADER when that
-// one leads, and nothing becomes unknown.
+// handover lets a leader stop leading without loss. It accepts no new entries until those in
+// flight have committed, and then lets another replica start an election at once. Requests in the
+// queue are refused as NOT_LEADER when that replica leads, and the outcome of none becomes
+// unknown.
 type handover struct {
 	group     *group
 	proposals *proposals
 
-	to    uint64 // replica id; 0: none under way
-	asked bool   // Raft has been asked for it
-	ticks int    // since it began
+	to    uint64 // replica id; 0: no handover
+	asked bool   // Raft has been asked to transfer leadership
+	ticks int    // since the handover began
 
 	slowness slowness
 	stalled  bool // the disk hangs, see SetStalled
-	// roomier are the voters to lead because this disk is full; none: it has as much room as a majority.
+	// roomier are the voters that should lead because this disk is full; none if it has as much room
+	// as a majority.
 	roomier []uint64
-	// able are the other voters that have the room that a majority has, see SetRoom.
+	// able are the other voters with the room of a majority, see SetRoom.
 	able []uint64
-	// leaving counts the ticks for which this leader has had any.
+	// leaving is the number of ticks since roomier was set.
 	leaving int
 }
 
-// handOver lets replica to lead; 0 chooses the one that has most, of those with room if there are. It reports
-// false if this replica does not lead, or to cannot take over.
+// HandOver hands leadership to the replica to. If to is 0, it chooses the one that has most of
+// the log, preferably one with room on its disk. It returns false if this replica does not lead,
+// or to cannot take over.
 func (h *handover) HandOver(to uint64) bool {
 	if !h.group.Leads() {
 		return false
 	}
 	if to == 0 {
-		// One without room would hand over in turn, and perhaps back here.
+		// A replica without room would hand over in turn, and perhaps back to this one.
 		if to = h.group.heir(h.able); to == 0 {
 			to = h.group.nextBest()
 		}
@@ -55,7 +57,7 @@ func (h *handover) ask() {
 	}
 }
 
-// tick gives up when leadership has not ended in time: Raft does so too.
+// tick gives up if leadership has not ended in time, as Raft does.
 func (h *handover) tick() {
 	if h.to == 0 {
 		return
@@ -65,11 +67,11 @@ func (h *handover) tick() {
 	}
 }
 
-// SetStalled records whether the disk has stalled. What a leader commits meanwhile is
-// on the followers' disks alone, and where that is no majority nothing commits.
+// SetStalled records whether the disk has stalled. Entries that a leader commits meanwhile are on
+// the followers' disks alone, and if these are not a majority nothing commits.
 func (h *handover) SetStalled(stalled bool) { h.stalled = stalled }
 
-// leaveDisk lets another replica lead while this disk hangs or is full.
+// leaveDisk hands over while this disk hangs or is full.
 func (h *handover) leaveDisk() {
 	h.leaveStalledDisk()
 	if len(h.roomier) > 0 && h.group.Leads() {
@@ -80,20 +82,21 @@ func (h *handover) leaveDisk() {
 	h.leaveFullDisk()
 }
 
-// leaveStalledDisk lets another replica lead while the disk hangs. A leader that is
-// not ready does so too: the votes of the others elect a replica that cannot store
-// its own, and it is ready only when an entry of its term is on its disk.
+// leaveStalledDisk hands over while the disk hangs. A leader that is not ready does so too: the
+// votes of others can elect a replica that cannot store its own, and it is ready only once an
+// entry of its term is on its disk.
 func (h *handover) leaveStalledDisk() {
 	if !h.stalled || h.to != 0 || !h.HandOver(0) {
 		return
 	}
-	h.group.logger.Error("the disk has not finished a write for long; handing leadership over", "to", h.to)
+	h.group.logger.Error("a write to the disk has not finished for a long time; handing leadership over", "to", h.to)
 }
 
-// leaveTicks is how long appends wait for a leader with room: a second.
+// leaveTicks is how long appends wait for a leader with room: one second.
 const leaveTicks = 2 * electionTicks
 
-// setHeirs names the other voters that have room; leave: one of them is to lead in place of this one.
+// setHeirs sets the other voters with room. leave reports whether one of them should lead in
+// place of this replica.
 func (h *handover) setHeirs(heirs []uint64, leave bool) {
 	h.able, h.roomier = heirs, nil
 	if leave {
@@ -102,20 +105,20 @@ func (h *handover) setHeirs(heirs []uint64, leave bool) {
 	h.leaveFullDisk()
 }
 
-// holdsAppends reports whether appends wait for another leader. Where none with more room
-// takes over in time they are refused for lack of room.
+// holdsAppends reports whether appends wait for another leader. If none with more room takes over
+// in time, they are refused for lack of room.
 func (h *handover) holdsAppends() bool {
 	return h.to != 0 || len(h.roomier) > 0 && h.leaving < leaveTicks
 }
 
-// holdsTrims reports whether what makes room waits as well, while appends do. Raft takes nothing while
-// leadership is being handed over, and it is handed over when nothing is in flight: what comes in
-// every other tick waits, so that it does not depend on how much is trimmed.
+// holdsTrims reports whether commands that make room wait as well, while appends do. Raft accepts
+// no proposal during a handover, and a handover begins when nothing is in flight. So commands
+// that arrive in every other tick wait, and the handover does not depend on how much is trimmed.
 func (h *handover) holdsTrims() bool { return h.to != 0 || h.leaving%2 == 0 }
 
-// leaveFullDisk lets a replica lead that has room where this one has too little: the one that
-// has most when nothing is in flight any more. It tries
-// at each tick of every other second, so that appends which wait for one that does not take over are answered.
+// leaveFullDisk hands over to a replica with room if this one has too little: the one that has
+// most of the log, once nothing is in flight. It tries at each tick of every other second, so
+// that appends that wait in vain are answered.
 func (h *handover) leaveFullDisk() {
 	if len(h.roomier) == 0 || !h.group.Leads() || h.to != 0 {
 		return
@@ -129,16 +132,17 @@ func (h *handover) leaveFullDisk() {
 	}
 }
 
-// leaveWithoutBase hands over if a follower needs what another leader may have.
+// leaveWithoutBase hands over if a follower needs a snapshot that another leader may have.
 func (h *handover) leaveWithoutBase() {
 	if !h.group.storage.baseless.Tick() || !h.HandOver(0) {
 		return
 	}
 	h.group.storage.baseless.Ticks = lagging.BaselessEvery
-	h.group.logger.Warn("a follower needs the snapshot at the start of the log, which is lost here; handing leadership over", "to", h.to)
+	h.group.logger.Warn("a follower needs the snapshot at the start of the log, which this replica has lost; handing leadership over", "to", h.to)
 }
 
-// leaveSlowDisk hands over if this disk has been slower than the followers' for long.
+// leaveSlowDisk hands over if this disk has been slower than the followers' disks for a long
+// time.
 func (h *handover) leaveSlowDisk(now int64) {
 	if h.slowness.tick(now, h.group.storage.commit, h.group.storage.durable) && h.HandOver(0) {
 		h.group.logger.Warn("this disk is slower than those of the followers; handing leadership over", "to", h.to)
@@ -146,27 +150,27 @@ func (h *handover) leaveSlowDisk(now int64) {
 	}
 }
 
-// endTerm forgets a handover: leadership has ended.
+// endTerm forgets a handover, since leadership has ended.
 func (h *handover) endTerm() {
 	h.to, h.asked, h.ticks, h.leaving, h.slowness = 0, false, 0, 0, slowness{}
 }
 
-// A leader whose disk is much slower than those of its followers commits by
-// their acknowledgements, long before its own write is done. It hands over once that
-// was so in slowTicks of the last slowWindow ticks.
+// If the disk of a leader is much slower than those of its followers, entries commit by their
+// acknowledgements, long before its own write has finished. The leader hands over once that was
+// so in slowTicks of the last slowWindow ticks.
 const (
 	slowTicks  = 40
 	slowWindow = 80 // 4 s
-	// slowMillis that a write of the leader has been under way behind the
-	// commit index make a tick count.
+	// slowMillis is how long a write of the leader must have been behind the commit index for a tick
+	// to count.
 	slowMillis = 20
 )
 
-// slowness counts ticks in which this leader's disk was behind its followers'.
+// slowness counts the ticks in which this leader's disk was behind its followers'.
 type slowness struct {
-	behind int64 // when commit was first seen ahead of this disk; 0: it is not
+	behind int64 // when commit was first ahead of this disk; 0: it is not
 	ticks  uint64
-	slow   int // bits set in history
+	slow   int // number of true values in recent
 	recent [slowWindow]bool
 }
 

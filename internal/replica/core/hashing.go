@@ -9,29 +9,30 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// hashing decides when committed batches are hashed for the log's digest. It is done aside, a piece at
-// a time, and only where this replica leads and the log is used: what follows reads nothing back.
+// hashing decides when committed batches are hashed for the log's digest. They are hashed outside
+// the loop, in pieces, and only if this replica leads and the log is in use, so that followers
+// need not read batches again.
 type hashing struct {
 	proposer *proposer
 	group    *group
 	round    *round
-	every    uint64 // bytes that are worth a piece
-	busy     bool   // a piece is under way
-	pause    int    // ticks until the next piece may be asked for: the last one failed
-	misses   int    // pieces that failed, in a row
-	tries    int    // the newest of them, those that failed while somebody waited
+	every    uint64 // minimum bytes of a piece
+	busy     bool   // a piece is in progress
+	pause    int    // ticks until the next piece may be requested, since the last one failed
+	misses   int    // consecutive pieces that failed
+	tries    int    // the most recent of them, which failed while something waited
 }
 
 const (
-	// hashTries is how often in a row a piece may fail while somebody waits for it.
+	// hashTries is how often in a row a piece may fail while something waits for it.
 	hashTries = 8
-	// hashDoublings is how often the pause between two tries is doubled, from a tick on.
+	// hashDoublings is how often the pause between two attempts is doubled, starting from one tick.
 	hashDoublings = 8
-	// hashWait bounds the ticks of that pause while somebody waits.
+	// hashWait bounds that pause, in ticks, while something waits.
 	hashWait = 16
 )
 
-// ask asks for the next piece.
+// ask requests the next piece.
 func (h *hashing) ask() {
 	from := h.proposer.sequencer.HashedTo()
 	if h.pause > hashWait && h.waited(from) {
@@ -46,8 +47,8 @@ func (h *hashing) ask() {
 	}
 }
 
-// Hashed takes the contents of some of the batches that an Output asked for, from the first on, or why
-// there are none.
+// Hashed takes the contents of some of the batches that an Output requested, from the first on,
+// or the error if there are none.
 func (h *hashing) Hashed(from record.Offset, batches []record.HashedBatch, err error) {
 	h.busy = false
 	if err == nil {
@@ -60,10 +61,10 @@ func (h *hashing) Hashed(from record.Offset, batches []record.HashedBatch, err e
 	if h.tries++; !h.waited(from) {
 		h.tries = 0
 	}
-	// Nobody may wait for ever for what cannot be read.
+	// Nothing may wait forever for batches that cannot be read.
 	if from == h.proposer.sequencer.HashedTo() && (errors.Is(err, segment.ErrTrimmed) || h.tries >= hashTries) {
 		h.misses, h.tries = 0, 0
-		h.group.logger.Error("batches are gone, or cannot be read, that the digest does not cover; it begins anew", "offset", from, "error", err)
+		h.group.logger.Error("batches that the digest does not cover are gone or cannot be read; the digest restarts", "offset", from, "error", err)
 		h.proposer.sequencer.RenewDigest()
 		return
 	}
@@ -74,16 +75,17 @@ func (h *hashing) Hashed(from record.Offset, batches []record.HashedBatch, err e
 	h.group.logger.Warn("batches could not be hashed for the digest; trying again", "offset", from, "pause_ticks", h.pause, "error", err)
 }
 
-// waited reports whether something waits for the batches from an offset on: appends, or the room of what is trimmed.
+// waited reports whether something waits for the batches from an offset on: appends, or the
+// removal of trimmed segments.
 func (h *hashing) waited(from record.Offset) bool {
 	return h.proposer.sequencer.Behind() || h.group.storage.table.Start() > from
 }
 
-// tick is a lapse of TickMillis.
+// tick records that TickMillis have passed.
 func (h *hashing) tick() {
 	h.pause = max(h.pause-1, 0)
 	h.proposer.covered = false
 }
 
-// Digest is the tree of what is applied. The caller must not change it.
+// Digest returns the tree of what has been applied. The caller must not change it.
 func (h *hashing) Digest() *digest.Tree { return sequence.DigestOf(h.group.storage.table) }

@@ -2,8 +2,8 @@ package core
 
 import "fmt"
 
-// checkBounds returns an error that names what does not hold of the index chain. It
-// costs a few comparisons, and is called after every round:
+// checkBounds returns an error that names a violated invariant of the indexes. It costs a few
+// comparisons, and is called after every round:
 //
 //	applied <= commit <= last, applied <= durable <= last
 //
@@ -25,12 +25,11 @@ func (c *Core) checkBounds() error {
 	return c.proposer.sequencer.CheckBounds()
 }
 
-// CheckInvariants returns an error that names what does not hold between two rounds,
-// of the index chain, the offset chain and the sequencer. It looks at everything that
-// is in memory.
+// CheckInvariants returns an error that names a violated invariant of the indexes, the offsets or
+// the sequencer. All of them hold between two rounds. It checks everything that is in memory.
 func (c *Core) CheckInvariants() error {
 	if c.Group.failed != nil {
-		return nil // what a replica that has ended holds is not used any more
+		return nil // the state of a replica that has ended is no longer used
 	}
 	if err := c.checkBounds(); err != nil {
 		return err
@@ -41,11 +40,11 @@ func (c *Core) CheckInvariants() error {
 	start, end, err := c.Group.storage.tail.Bounds()
 	switch {
 	case err != nil:
-		return fmt.Errorf("nothing can be read of a replica that continues: %w", err)
+		return fmt.Errorf("a running replica cannot be read: %w", err)
 	case start < c.Group.storage.table.Start():
-		return fmt.Errorf("readers may begin at %d, the log begins at %d", start, c.Group.storage.table.Start())
+		return fmt.Errorf("reads may begin at %d, the log begins at %d", start, c.Group.storage.table.Start())
 	case end < c.Group.storage.table.End():
-		return fmt.Errorf("readers may read up to %d, entries up to offset %d are applied", end, c.Group.storage.table.End())
+		return fmt.Errorf("reads may extend to %d, entries up to offset %d are applied", end, c.Group.storage.table.End())
 	}
 	if e, ok := c.Group.storage.tail.At(c.Group.storage.applied); ok && e.End != c.Group.storage.table.End() {
 		return fmt.Errorf("entry %d ends at offset %d, the table at %d", c.Group.storage.applied, e.End, c.Group.storage.table.End())

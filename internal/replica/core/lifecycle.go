@@ -9,20 +9,20 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// phase is how far a core is on its way to its end.
+// phase is the progress of a core towards its end.
 type phase uint8
 
 const (
-	// open: it takes appends.
+	// open means that it accepts appends.
 	open phase = iota
-	// closing: it takes no more of them, somebody waits for those that it has; see
-	// Drained.
+	// closing means that it accepts no more appends, and that a caller waits for those in progress;
+	// see AllAnswered.
 	closing
-	// stopping: the loop ends after this round.
+	// stopping means that the loop ends after this round.
 	stopping
 )
 
-// lifecycle is how a core ends: when its owner wants it to, or when something fails.
+// lifecycle is how a core ends: on request, or because something fails.
 type lifecycle struct {
 	proposer *proposer
 	group    *group
@@ -30,7 +30,7 @@ type lifecycle struct {
 	phase    phase
 }
 
-// Stop ends the core for good.
+// Stop ends the core.
 func (e *lifecycle) Stop() {
 	e.phase = stopping
 	e.group.storage.tail.Fail(record.Refuse(record.ShuttingDown, "the log is being closed on this node"))
@@ -42,11 +42,11 @@ func (e *lifecycle) Stop() {
 	}
 }
 
-// Stopping reports whether the owner is to end after this round.
+// Stopping reports whether the loop must end after this round.
 func (e *lifecycle) Stopping() bool { return e.phase == stopping }
 
-// Fail ends the replica (fail-stop): a write or a fold went wrong. Whatever waits is
-// answered, and so is everything that comes later.
+// Fail ends the replica (fail-stop), because a write or a fold failed. All waiting and later
+// requests are answered with the reason.
 func (e *lifecycle) Fail(reason *record.Refusal) {
 	if e.group.failed != nil {
 		return
@@ -64,11 +64,10 @@ func (e *lifecycle) Fail(reason *record.Refusal) {
 // Failed returns why the replica ended, or nil.
 func (e *lifecycle) Failed() *record.Refusal { return e.group.failed }
 
-// guard runs f, which calls Raft. Raft panics when its log cannot be read: a
-// disk that fails ends this replica, and not the process with all the others.
-// So does a message that contradicts what has committed here, after which Raft
-// does not continue. No other panic is held up. Raft is not called again after a
-// failure.
+// guard runs f, which calls Raft. Raft panics if its log cannot be read: a failed disk ends this
+// replica, and not the process with all the others. Raft also panics on a message that
+// contradicts what has committed here, and cannot continue. Other panics are passed on. Raft is
+// not called again after a failure.
 func (e *lifecycle) guard(f func()) {
 	if e.group.failed != nil {
 		return
@@ -91,18 +90,18 @@ func (e *lifecycle) guard(f func()) {
 	f()
 }
 
-// failBroken ends a replica whose invariants do not hold: continuing could harm the log.
+// failBroken ends a replica with a violated invariant, since continuing could damage the log.
 func (e *lifecycle) failBroken(err error) {
 	if err != nil && e.group.failed == nil {
-		e.round.out.Writes, e.round.out.Messages = nil, nil // nobody builds on what is wrong
+		e.round.out.Writes, e.round.out.Messages = nil, nil // no other replica must rely on a wrong state
 		e.group.logger.Error("an invariant does not hold; this replica stops here", "invariant", err)
 		e.Fail(record.Refuse(record.Corrupt, "an invariant of this replica does not hold, which is a bug: %v", err))
 	}
 }
 
-// raftLogger gives Raft's own words to slog. They number replicas in hexadecimal
-// and are of interest to those who debug elections only; what an operator has to
-// know of leaders is logged by the node, with names. See Options.LeaderChanged.
+// raftLogger passes Raft's messages to slog. They name replicas by number and help only to debug
+// elections; the node logs what operators need to know about leaders, with names. See
+// Options.LeaderChanged.
 type raftLogger struct{ to *slog.Logger }
 
 func (l raftLogger) Debug(v ...any)                 { l.to.Debug(fmt.Sprint(v...)) }
@@ -115,8 +114,8 @@ func (l raftLogger) Warningf(format string, v ...any) { l.to.Debug(fmt.Sprintf(f
 func (l raftLogger) Error(v ...any)                   { l.to.Error(fmt.Sprint(v...)) }
 func (l raftLogger) Errorf(format string, v ...any)   { l.to.Error(fmt.Sprintf(format, v...)) }
 
-// contradiction is what Raft says when an invariant is broken: going on could
-// harm the log. See lifecycle.guard.
+// contradiction is Raft's message about a violated invariant. Continuing could damage the log.
+// See lifecycle.guard.
 type contradiction string
 
 func (l raftLogger) Fatal(v ...any)                 { panic(contradiction(fmt.Sprint(v...))) }
@@ -124,11 +123,10 @@ func (l raftLogger) Fatalf(format string, v ...any) { panic(contradiction(fmt.Sp
 func (l raftLogger) Panic(v ...any)                 { panic(contradiction(fmt.Sprint(v...))) }
 func (l raftLogger) Panicf(format string, v ...any) { panic(contradiction(fmt.Sprintf(format, v...))) }
 
-// contradicted fails the replica when a leader has another entry at the commit
-// index of this replica: acknowledged records were lost, by more damage than a
-// majority survives or by a server that did not sync. Raft would reject the
-// message, be sent the same entries, and reject them, without end and once more
-// for each heartbeat. It reports whether the replica has failed.
+// contradicted fails the replica if a leader has a different entry at the commit index of this
+// replica: acknowledged records were lost, by more damage than a majority survives or by a server
+// that did not sync. Raft would reject the message, receive the same entries again and reject
+// them, endlessly and more often with each heartbeat. It reports whether the replica has failed.
 func (e *lifecycle) contradicted(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgApp || m.GetTerm() < e.group.term || m.GetIndex() != e.group.storage.commit {
 		return false

@@ -5,7 +5,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Limits are those that a test may make smaller, so that runs come near them.
+// Limits are limits that a test may lower, so that runs reach them.
 type Limits struct {
 	Table    sequence.Limits
 	Message  uint64 // messageBytes
@@ -15,7 +15,7 @@ type Limits struct {
 	Feed     lagging.Limits
 }
 
-// DefaultLimits are those of production.
+// DefaultLimits returns the limits used in production.
 func DefaultLimits() Limits {
 	return Limits{
 		Table: sequence.DefaultLimits(), Message: messageBytes, InFlight: inFlightBytes, Window: windowBytes, Queued: maxQueuedBytes,
@@ -25,43 +25,42 @@ func DefaultLimits() Limits {
 
 // Limits of a core, and why.
 const (
-	// messageBytes of entries, or one entry, are in one message.
+	// messageBytes bounds the entries of one message, unless it has a single entry.
 	messageBytes = 1 << 20
 
-	// maxDrains bounds the drains of the queue that are not on this disk yet: one
-	// syncing, one forming. More only makes the entries smaller (measured: -40 %).
-	maxDrains = 2
+	// maxBundles bounds the bundles that are not on this disk yet: one is being synced, one is
+	// forming. More would only make the entries smaller (measured: -40 %).
+	maxBundles = 2
 
-	// windowBytes bounds the appends uncommitted at once across slow links: a
-	// gigabit for half a second.
+	// windowBytes bounds the uncommitted appends across slow links: one gigabit per second for half
+	// a second.
 	windowBytes = 64 << 20
 
-	// inFlightBytes bounds what is on its way to one follower.
+	// inFlightBytes bounds the bytes in flight to one follower.
 	inFlightBytes = 64 << 20
 
-	// highLatencyMillis between a write here and its commit make a link slow: a
-	// follower's disk alone seldom takes so long.
+	// highLatencyMillis is the time between a write here and its commit from which on latency is
+	// high: a follower's disk alone rarely takes so long.
 	highLatencyMillis = 5
 
-	// maxQueuedBytes bounds the appends that wait for their turn. The gRPC port
-	// holds back before; this is for programs that embed a node.
+	// maxQueuedBytes bounds the waiting appends. The gRPC port applies backpressure before; this
+	// limit is for programs that embed a node.
 	maxQueuedBytes = 256 << 20
 
 	// TickMillis is the length of a tick.
 	TickMillis = 50
 
-	// A follower that hears nothing for 500 to 1000 ms starts an election; it hears of
-	// an idle leader every 100 ms.
+	// A follower that receives nothing for 500 to 1000 ms starts an election. An idle leader sends a
+	// heartbeat every 100 ms.
 	electionTicks    = 10
 	heartbeatTicks   = 2
 	firstLeaderTicks = 6
-	// idleAfter ticks in which nothing happened the log is idle: only every
-	// IdleEvery-th tick is still one. Ten seconds, and two ticks a second: a
-	// thousand idle logs then cost what a hundred did. Whatever happens wakes
-	// all replicas up, the loss of a node too, so that an idle log gets a new
-	// leader as fast as a busy one unless a disk dies silently under its leader.
+	// After idleAfter ticks without activity the log is idle, and only every IdleEvery-th tick is
+	// used: after ten seconds, two ticks per second. A thousand idle logs then cost as much as a
+	// hundred others. Any activity wakes all replicas, including the loss of a node, so an idle log
+	// gets a new leader as fast as a busy one, unless the disk of its leader fails silently.
 	idleAfter = 200
 	IdleEvery = 10
-	// idleMillis without a new entry make a log release memory.
+	// idleMillis is the time without a new entry after which a log releases memory.
 	idleMillis = 10_000
 )

@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// A message on its way to another replica. Integers are little-endian.
+// Encoding of a message to another replica. Integers are little-endian.
 //
 //	0  u32  length of the header
 //	4  u32  number of entries
@@ -25,9 +25,9 @@ import (
 //	     u8   type
 //	   the data of all entries, as they are stored
 //
-// Entries are neither copied nor encoded: the sender shares them with its log
-// by reference, and the receiver with the buffer that the message came in. So is what a snapshot
-// holds, which may be hundreds of MiB.
+// Entries are neither copied nor encoded: on the sender they alias its log, and on the receiver
+// the buffer of the message. The same holds for the data of a snapshot, which may have hundreds
+// of MiB.
 const (
 	messageHead      = 8
 	messageEntryHead = 25
@@ -39,8 +39,8 @@ const (
 	snapshotDataField = 1
 )
 
-// EncodeMessage gives a message as parts to be sent one after the other. The
-// entries and the snapshot leave m.
+// EncodeMessage returns a message as parts to be sent in order. It removes the entries and the
+// snapshot from m.
 func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) ([][]byte, error) {
 	entries, snapshot := m.Entries, m.Snapshot
 	m.Entries, m.Snapshot = nil, nil
@@ -77,7 +77,8 @@ func EncodeMessage(m *raftpb.Message, checksum func(*raftpb.Entry) uint32) ([][]
 	return parts, nil
 }
 
-// appendSnapshot encodes a snapshot as the last field of a raftpb.Message, without the data that ends it.
+// appendSnapshot encodes a snapshot as the last field of a raftpb.Message, without the data at
+// its end.
 func appendSnapshot(header []byte, snapshot *raftpb.Snapshot) ([]byte, error) {
 	meta, err := proto.Marshal(&raftpb.Snapshot{Metadata: snapshot.Metadata})
 	if err != nil {
@@ -92,9 +93,10 @@ func appendSnapshot(header []byte, snapshot *raftpb.Snapshot) ([]byte, error) {
 
 var errCutShort = errors.New("message is cut short")
 
-// splitSnapshot cuts the header of a message where its last field is a snapshot that ends with its data, as
-// appendSnapshot writes it: into what stands before it, its other fields, and the data, which is not copied.
-// Anything else, such as a snapshot of an earlier release, is all header.
+// splitSnapshot splits the header of a message whose last field is a snapshot that ends with its
+// data, as appendSnapshot writes it, into the part before the snapshot, the snapshot's other
+// fields, and the data, which is not copied. Otherwise, for example for a snapshot of an earlier
+// release, it returns everything as header.
 func splitSnapshot(b []byte) (header, metadata, state []byte, split bool) {
 	snapshot, at := lastField(b, snapshotField)
 	if at < 0 {
@@ -107,8 +109,8 @@ func splitSnapshot(b []byte) (header, metadata, state []byte, split bool) {
 	return b[:at], snapshot[:end], state, true
 }
 
-// lastField returns the value of the last field of a message, and where the field begins, if that is the only
-// one of its number, and of bytes; otherwise -1.
+// lastField returns the value of the last field of a message and the position of the field, if it
+// is the only one with that number and of type bytes; otherwise -1.
 func lastField(b []byte, number protowire.Number) (value []byte, at int) {
 	for at < len(b) {
 		n, kind, tag := protowire.ConsumeTag(b[at:])
@@ -131,8 +133,8 @@ func lastField(b []byte, number protowire.Number) (value []byte, at int) {
 	return nil, -1
 }
 
-// DecodeMessage reads a message; its entries and snapshot alias b. What an entry holds is
-// checked against the checksum that the leader gave it.
+// DecodeMessage decodes a message. Its entries and snapshot alias b. The data of each entry is
+// compared with the checksum that the leader sent.
 func DecodeMessage(b []byte) (*raftpb.Message, error) {
 	if len(b) < messageHead {
 		return nil, errCutShort
@@ -155,7 +157,7 @@ func DecodeMessage(b []byte) (*raftpb.Message, error) {
 		m.Snapshot.Data = state
 	}
 	if len(m.Entries) > 0 || len(m.Responses) > 0 {
-		return nil, errors.New("a message whose header carries entries or responses")
+		return nil, errors.New("a message with entries or responses in its header")
 	}
 	b = b[length:]
 	if uint64(count)*messageEntryHead > uint64(len(b)) {
@@ -184,7 +186,8 @@ func DecodeMessage(b []byte) (*raftpb.Message, error) {
 	return m, nil
 }
 
-// CheckMessage refuses what no peer of ours sends and Raft would not bear.
+// CheckMessage returns an error for a message that no correct peer sends and that Raft could not
+// handle.
 func CheckMessage(m *raftpb.Message) error {
 	switch n := len(m.GetContext()); m.GetType() {
 	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
@@ -193,16 +196,16 @@ func CheckMessage(m *raftpb.Message) error {
 		}
 	case raftpb.MsgApp:
 		if _, ok := ending(m); !ok {
-			return fmt.Errorf("entries with a context of %d bytes that means nothing", n)
+			return fmt.Errorf("entries with an unknown context of %d bytes", n)
 		}
 	case raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
 		if len(m.Entries) != 1 || len(m.Entries[0].Data) != questionBytes {
-			return errors.New("a question without its number")
+			return errors.New("a ReadIndex without its number")
 		}
 	}
 	for i, e := range m.Entries {
 		if m.GetType() == raftpb.MsgApp && e.GetIndex() != m.GetIndex()+1+uint64(i) {
-			return fmt.Errorf("entry %d stands where %d should", e.GetIndex(), m.GetIndex()+1+uint64(i))
+			return fmt.Errorf("entry %d where %d should be", e.GetIndex(), m.GetIndex()+1+uint64(i))
 		}
 		if len(e.Data) > record.MaxEntryBytes {
 			return fmt.Errorf("entry %d has %d bytes, the largest has %d", e.GetIndex(), len(e.Data), record.MaxEntryBytes)
@@ -211,8 +214,8 @@ func CheckMessage(m *raftpb.Message) error {
 	return nil
 }
 
-// FromPeers are the messages that replicas send each other. All others are
-// Raft's own and come from nowhere else than here.
+// FromPeers reports whether replicas send each other messages of type t. All other messages are
+// local to Raft.
 func FromPeers(t raftpb.MessageType) bool {
 	switch t {
 	case raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp,
@@ -223,7 +226,8 @@ func FromPeers(t raftpb.MessageType) bool {
 	return false
 }
 
-// Urgent messages are small, and elections wait for them.
+// Urgent reports whether a message is urgent. Urgent messages are small, and elections wait for
+// them.
 func Urgent(m *raftpb.Message) bool {
 	return m.GetType() != raftpb.MsgApp && m.GetType() != raftpb.MsgSnap
 }

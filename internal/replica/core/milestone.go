@@ -1,48 +1,48 @@
 package core
 
-// Milestone is a state of a core that others wait for.
+// Milestone is a state of a core for which callers can wait.
 type Milestone uint8
 
 const (
-	// LeaderReady: this replica takes appends, or has failed.
+	// LeaderReady means that this replica accepts appends, or has failed.
 	LeaderReady Milestone = iota
-	// Led: this replica was elected, or follows one that was, or has failed.
+	// Led means that this replica was elected, or follows an elected leader, or has failed.
 	Led
-	// HandoverEnded: no handover is under way, since this replica does not lead or
-	// nobody took over in time; Leads says which.
+	// HandoverEnded means that no handover is in progress, because this replica does not lead or no
+	// other took over in time; Leads reports which.
 	HandoverEnded
-	// Replayed: all that was known to be committed at the start has been applied, or
+	// Replayed means that all entries known to be committed at the start have been applied, or that
 	// the core has failed.
 	Replayed
-	// Drained: everything that waits has its answer. From the moment that somebody
-	// waits for it, new appends are refused.
-	Drained
+	// AllAnswered means that every waiting request has been answered. As soon as a caller waits for
+	// it, new appends are refused.
+	AllAnswered
 	milestones
 )
 
-// waiters wait for milestones.
+// waiters are callers that wait for milestones.
 type waiters struct {
 	lifecycle *lifecycle
 	group     *group
 	proposer  *proposer
 	proposals *proposals
 	handover  *handover
-	opened    uint64 // what was known to be committed when this core began
+	opened    uint64 // commit index when this core was created
 	waiting   [milestones][]func()
 }
 
-// When calls done once a milestone has been reached, from Wake.
+// When registers done to be called by Wake once a milestone has been reached.
 func (w *waiters) When(m Milestone, done func()) {
 	w.waiting[m] = append(w.waiting[m], done)
-	if m == Drained {
+	if m == AllAnswered {
 		w.lifecycle.phase = max(w.lifecycle.phase, closing)
 	}
 }
 
-// Wake calls those who wait for a state that has been reached. The owner does so
-// after each Advance, once it has shown its status to others.
+// Wake calls the callers whose milestone has been reached. It must be called after each Advance,
+// once the status has been published.
 func (w *waiters) Wake() {
-	for _, m := range [...]Milestone{Replayed, LeaderReady, Led, HandoverEnded, Drained} {
+	for _, m := range [...]Milestone{Replayed, LeaderReady, Led, HandoverEnded, AllAnswered} {
 		if len(w.waiting[m]) == 0 || !w.reached(m) {
 			continue
 		}

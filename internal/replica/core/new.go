@@ -17,45 +17,46 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Config of a core.
+// Config configures a core.
 type Config struct {
 	ID        uint64 // replica id, never reused
 	Log       segment.Log
 	HardState segment.HardState
-	Memory    *budget.Memory // the node's, which the log shares with others
+	Memory    *budget.Memory // memory of the node, shared with its other logs
 	Logger    *slog.Logger
-	// FirstLeader lets this replica of a new log start an election without waiting for an
-	// election timeout.
+	// FirstLeader makes this replica of a new log start an election without waiting for an election
+	// timeout.
 	FirstLeader bool
-	// AtOnce has it do so without asking first whether it could win, and before the first tick.
+	// AtOnce makes it do so without a pre-vote, and before the first tick.
 	AtOnce bool
-	// Elect is the first leader of a new log, which a replica that has never voted votes for before it is
-	// asked to: the request is on its way. 0: nobody.
+	// Elect is the first leader of a new log. A replica that has never voted votes for it before it
+	// receives the request, which is on its way. 0: none.
 	Elect uint64
-	// Stretch is that of Distance.SetStretch; 0 is 1.
+	// Stretch is the argument of Distance.SetStretch; 0 means 1.
 	Stretch int
-	// Limits are those of a log and what is sent of it; nil are DefaultLimits.
+	// Limits are the limits of the log; nil means DefaultLimits.
 	Limits *Limits
-	// HashEvery is how many bytes of batches are hashed together for the digest; 0 is DefaultHashEvery.
+	// HashEvery is how many bytes of batches are hashed together for the digest; 0 means
+	// DefaultHashEvery.
 	HashEvery int
-	// Address returns where the clients of a replica's node go. May be nil.
+	// Address returns the address for clients of a replica's node. It may be nil.
 	Address func(replica uint64) string
-	// Committed is called for each entry proposed here that has committed, with the stages of
-	// its oldest request. It must not block. May be nil.
+	// Committed is called for each entry proposed here that has committed, with the stages of its
+	// oldest request. It must not block. It may be nil.
 	Committed func(sequence.Times)
-	// Acknowledged is called when another replica has acknowledged an entry that was proposed
-	// here so long before; of each replica one entry is followed at a time. It must not
-	// block. May be nil.
+	// Acknowledged is called when another replica has acknowledged an entry that was proposed here,
+	// with the time since then; one entry at a time is followed for each replica. It must not block.
+	// It may be nil.
 	Acknowledged func(replica uint64, after time.Duration)
-	// TraceRaft is called with each event of Raft, as JSON, in a program that is built with the
-	// tag with_tla. May be nil.
+	// TraceRaft is called with each event of Raft, as JSON, in a program built with the tag
+	// with_tla. It may be nil.
 	TraceRaft func(event []byte)
 }
 
-// DefaultHashEvery is large enough to cost next to nothing each time.
+// DefaultHashEvery is large enough to make the cost per piece negligible.
 const DefaultHashEvery = 1 << 20
 
-// New opens a core on a recovered log.
+// New returns a core for a recovered log.
 func New(o Config) (*Core, error) {
 	log, hard := o.Log, o.HardState
 	index, term, data, err := log.LoadSnapshot()
@@ -80,7 +81,7 @@ func New(o Config) (*Core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read term of the last index %d: %w", last, err)
 	}
-	// What the snapshot covers was committed when it was taken.
+	// The entries that the snapshot covers were committed when it was taken.
 	if hard.Commit, err = committedAtLeast(log, max(hard.Commit, index), last); err != nil {
 		return nil, err
 	}
@@ -146,10 +147,10 @@ func New(o Config) (*Core, error) {
 	traceRaft(config, o.TraceRaft)
 	c.Lifecycle.guard(func() {
 		if c.Group.raft, err = raft.NewRawNode(config); err == nil && c.Group.soleVoter() {
-			err = c.Group.raft.Campaign() // nobody else can lead: do not wait for an election timeout
+			err = c.Group.raft.Campaign() // no other replica can lead: do not wait for an election timeout
 		} else if err == nil && o.FirstLeader && o.AtOnce {
 			err = c.Group.raft.Step(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: new(o.ID), To: new(o.ID)})
-			c.Election.ticksWithoutLeader++ // else the first tick would begin it again
+			c.Election.ticksWithoutLeader++ // otherwise the first tick would begin another election
 		} else if err == nil && o.Elect != 0 && last == bootstrapIndex && hard.Term == bootstrapIndex && hard.Vote == 0 {
 			err = c.Group.raft.Step(&raftpb.Message{
 				Type: raftpb.MsgVote.Enum(), From: new(o.Elect), To: new(o.ID), Term: new(hard.Term + 1),

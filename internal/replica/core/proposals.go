@@ -4,50 +4,50 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// proposals are the entries given to Raft and not yet committed, oldest first.
+// proposals is the entries given to Raft and not yet committed, oldest first.
 type proposals struct {
-	limits Limits
-	list   []proposal
-	drains uint64 // so far, of the queue into proposals
-	// unplaced: Raft has not given an index yet to so many, the last.
+	limits  Limits
+	list    []proposal
+	bundles uint64 // number of bundles so far
+	// unplaced is how many of list, from the back, Raft has not assigned an index to yet.
 	unplaced int
-	// written is called when the write that is being made is, see noticed.
+	// written are the functions to call when the next write is in the file, see noticed.
 	written []func()
-	// highLatency: entries take much longer to their commit than to this disk, so the
-	// time between is the network's. See mayAdd.
+	// highLatency is set if entries take much longer to commit than to reach this disk, so that the
+	// time in between is that of the network. See mayAdd.
 	highLatency bool
 	gather      gather
 	committed   func(sequence.Times) // Config.Committed
 	acks        ackTimes
 }
 
-// proposal is an entry that Raft was given and that has not committed.
+// proposal is an entry that was given to Raft and has not committed.
 type proposal struct {
-	number  uint64 // the sequencer's number of it
-	drain   uint64 // the drain of the queue that it came with
-	index   uint64 // 0 until Raft has placed it
+	number  uint64 // number assigned by the sequencer
+	bundle  uint64 // number of its bundle
+	index   uint64 // 0 until Raft has assigned one
 	crc     uint32
-	bytes   int   // of the appends that were drained, on the last proposal of a drain
-	durable int64 // monotonic ms when it was on this disk; 0: it is not yet
+	bytes   int   // of the appends in its bundle; set in the last proposal of a bundle only
+	durable int64 // monotonic milliseconds at which it was on this disk; 0: it is not yet
 	timing  timing
 	answers []Answered
 	written []func() // see Request.Written
 	explained
 }
 
-// progress is how much is proposed and has not committed.
+// progress describes what is proposed and has not committed.
 type progress struct {
-	drains   int
-	unstored int // drains that are not on this disk yet
-	bytes    int // of all appends
-	newest   int // of those in the newest drain
+	bundles  int
+	unstored int // bundles that are not on this disk yet
+	bytes    int // bytes of all appends
+	newest   int // bytes of the appends in the newest bundle
 }
 
 func (ps *proposals) progress() (p progress) {
 	for i := range ps.list {
 		f := &ps.list[i]
-		if last := i+1 == len(ps.list) || ps.list[i+1].drain != f.drain; last {
-			p.drains++
+		if last := i+1 == len(ps.list) || ps.list[i+1].bundle != f.bundle; last {
+			p.bundles++
 			p.bytes += f.bytes
 			p.newest = f.bytes
 			if f.durable == 0 {
@@ -58,29 +58,28 @@ func (ps *proposals) progress() (p progress) {
 	return p
 }
 
-// mayAdd reports whether another drain may begin. While one is being synced a
-// second one forms, but not before as much waits as is on its way: a second one
-// with the first request that comes would leave all the others to a third, and
-// every append would wait for three syncs instead of two.
+// mayAdd reports whether another bundle may be made. While one is being synced a second one
+// forms, but not before as much waits as is in progress: a second bundle with only the first
+// waiting request would leave all others to a third, and every append would wait for three syncs
+// instead of two.
 //
-// Across slow links what is on this disk already waits for the network alone.
-// Then others follow without waiting for it, up to a window of bytes. On a slow disk
-// all that waits goes together, see gather, as long as it fits into an entry.
+// Across slow links, entries that are on this disk wait for the network alone. Then others follow
+// without waiting, up to a window of bytes. On a slow disk everything that waits is proposed
+// together, see gather, as long as it fits into an entry.
 func (ps *proposals) mayAdd(requests, waiting int, now Now) bool {
 	p, full := ps.progress(), waiting >= ps.limits.Table.EntryTarget
 	switch {
-	case p.drains == 0:
+	case p.bundles == 0:
 		return ps.gather.over(requests, full, now.Nano)
 	case ps.highLatency:
-		return p.unstored < maxDrains && p.bytes < ps.limits.Window
-	case p.drains >= maxDrains, ps.gather.together() && !full:
+		return p.unstored < maxBundles && p.bytes < ps.limits.Window
+	case p.bundles >= maxBundles, ps.gather.together() && !full:
 		return false
 	}
 	return waiting >= p.newest
 }
 
-// commit takes the proposals out that have committed, and delivers their
-// answers.
+// commit removes the proposals that have committed, and delivers their answers.
 func (ps *proposals) commit(commit uint64, r *round) {
 	n := 0
 	for n < len(ps.list) && ps.list[n].index != 0 && ps.list[n].index <= commit {
@@ -100,8 +99,8 @@ func (ps *proposals) commit(commit uint64, r *round) {
 	ps.gather.news = ps.gather.news || n > 0
 }
 
-// notice lets the caller of an accepted append know when it is written, before
-// it is durable: Request.Written.
+// notice arranges for the caller of an accepted append to be called when it is written, before it
+// is durable: Request.Written.
 func (ps *proposals) notice(q *Request, a sequence.Answer) {
 	if q.Written == nil || a.Refusal != nil || a.RestsOn == 0 {
 		return
@@ -114,7 +113,7 @@ func (ps *proposals) notice(q *Request, a sequence.Answer) {
 	}
 }
 
-// noticed takes those that wait for the proposals which the write at hand holds.
+// noticed returns a function that calls those that wait for the proposals in the current write.
 func (ps *proposals) noticed() func() {
 	all := ps.written
 	ps.written = nil
@@ -128,8 +127,8 @@ func (ps *proposals) noticed() func() {
 	}
 }
 
-// wait lets the answer of a request wait for the proposal that it rests on; it reports
-// false if that one has committed already.
+// wait makes the answer of a request wait for the proposal on which it rests. It returns false if
+// that proposal has committed already.
 func (ps *proposals) wait(q *Request, a sequence.Answer, g *group) bool {
 	for i := len(ps.list) - 1; i >= 0; i-- {
 		if f := &ps.list[i]; f.number == a.RestsOn {
@@ -143,9 +142,9 @@ func (ps *proposals) wait(q *Request, a sequence.Answer, g *group) bool {
 	return false
 }
 
-// markDurable notes which proposals are on this disk, with a write that is durable.
+// markDurable records which proposals are on this disk after a write that is durable.
 func (ps *proposals) markDurable(index uint64, w *Write, now Now) {
-	var proposed int64 // the newest that is durable now
+	var proposed int64 // time of the newest proposal that is durable now
 	for i := range ps.list {
 		if f := &ps.list[i]; f.durable == 0 && f.index != 0 && f.index <= index {
 			f.durable = max(now.Monotonic, 1)
@@ -158,8 +157,8 @@ func (ps *proposals) markDurable(index uint64, w *Write, now Now) {
 	}
 }
 
-// place gives the oldest proposal without an index its index, and returns its
-// checksum. It reports false if there is none.
+// place assigns an index to the oldest proposal without one, and returns its checksum. It returns
+// false if there is none.
 func (ps *proposals) place(index uint64) (crc uint32, ok bool) {
 	if ps.unplaced == 0 {
 		return 0, false
@@ -172,6 +171,6 @@ func (ps *proposals) place(index uint64) (crc uint32, ok bool) {
 	return f.crc, true
 }
 
-// nextIndex returns the index that Raft has just given to an entry, which the next Ready
-// will contain; last is the index of the newest entry that a Ready has contained.
+// nextIndex returns the index that Raft has just assigned to an entry, which the next Ready will
+// contain. last is the index of the newest entry in a Ready so far.
 func (ps *proposals) nextIndex(last uint64) uint64 { return last + uint64(ps.unplaced) + 1 }

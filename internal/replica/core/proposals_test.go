@@ -52,8 +52,8 @@ func TestAReplacedEntryIsNotDurable(t *testing.T) {
 	require.Equal(t, durable, m.core.Group.storage.durable)
 }
 
-// Under saturation one drain of the queue makes several entries, which are written
-// together; the next drain forms meanwhile.
+// Under saturation one bundle has several entries, which are written
+// together; the next bundle forms meanwhile.
 func TestADrainIsInProgressAsAWhole(t *testing.T) {
 	b := newBench(t)
 	b.settle()
@@ -63,9 +63,9 @@ func TestADrainIsInProgressAsAWhole(t *testing.T) {
 	}
 	b.step()
 	p := b.core.proposals.progress()
-	require.Equal(t, 2, p.drains)
+	require.Equal(t, 2, p.bundles)
 	require.Len(t, b.core.proposals.list, 4, "two entries in each")
-	require.Empty(t, b.core.proposer.queue, "one drain is synced while the other forms")
+	require.Empty(t, b.core.proposer.queue, "one bundle is synced while the other forms")
 	require.InDelta(t, 4*700<<10, p.bytes, 1<<10, "each append is counted once")
 	require.InDelta(t, 2*700<<10, p.newest, 1<<10)
 	b.settle()

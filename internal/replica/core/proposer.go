@@ -8,7 +8,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// proposer gives what waits to the sequencer, and what that accepts to Raft.
+// proposer passes waiting requests to the sequencer, and accepted ones to Raft.
 type proposer struct {
 	group     *group
 	round     *round
@@ -18,16 +18,16 @@ type proposer struct {
 	sequencer *sequence.Sequencer
 	owners    *budget.Owners // of the node
 
-	// Requests that wait for their turn to be proposed, oldest first.
+	// Requests that wait to be proposed, oldest first.
 	queue    []*Request
 	queued   int               // bytes of the appends in queue
-	expiring int               // ends of sessions in queue whose leases have run out
-	covered  bool              // an entry for the digest alone was proposed since the last tick
+	expiring int               // commands in queue that expire added
+	covered  bool              // an entry only for the digest was proposed since the last tick
 	decided  []sequence.Answer // scratch of decide
 }
 
-// propose gives the queue to the sequencer and what it accepts to Raft: one entry
-// for all that waits, or a few where it does not fit or commands are among it.
+// propose passes the queue to the sequencer and what it accepts to Raft: one entry for everything
+// that waits, or several if it does not fit or contains commands.
 func (p *proposer) propose() {
 	p.round.out.Again = 0
 	p.proposals.gather.begin(len(p.queue), len(p.proposals.list) == 0, p.round.now.Nano)
@@ -52,13 +52,14 @@ func (p *proposer) propose() {
 			p.queue = taken[:0]
 		}
 		if dropped.Number != 0 {
-			return // Raft takes nothing now; the next tick or message tries again
+			return // Raft accepts nothing now; the next tick or message tries again
 		}
 	}
 }
 
-// cover proposes an entry for the digest alone where something waits for it. What is trimmed waits for the next
-// tick after such an entry: a queue trims as often as it appends, and only few of its trims let a segment go.
+// cover proposes an entry only for the digest if something waits for it. After such an entry,
+// trimmed segments wait for the next tick: a queue trims as often as it appends, and only few of
+// its trims release a segment.
 func (p *proposer) cover() {
 	if p.group.role == leaderReady && p.handover.to == 0 && p.sequencer.Cover(!p.covered) {
 		p.covered = true
@@ -66,8 +67,9 @@ func (p *proposer) cover() {
 	}
 }
 
-// mayPropose returns how many of the queue may be proposed. While appends wait for another leader, what makes
-// room on the disk of this one goes before them: it may be what the disk waits for.
+// mayPropose returns how many requests of the queue may be proposed. While appends wait for
+// another leader, commands that make room on this disk are moved before them: the disk may need
+// them.
 func (p *proposer) mayPropose() int {
 	switch {
 	case len(p.queue) == 0 || !p.handover.holdsAppends():
@@ -96,7 +98,7 @@ func (p *proposer) mayPropose() int {
 	return n
 }
 
-// decide drains so many of the queue into the sequencer, or until an entry is full.
+// decide passes at most most requests of the queue to the sequencer, until an entry is full.
 func (p *proposer) decide(most int) (decided []sequence.Answer, taken []*Request, bytes int) {
 	n := 0
 	for n < most && bytes < p.proposals.limits.Table.EntryTarget {
@@ -128,18 +130,17 @@ func (p *proposer) decide(most int) (decided []sequence.Answer, taken []*Request
 	return decided, taken, bytes
 }
 
-// send proposes what was made of a drain of so many bytes. It returns the first one
-// that Raft did not take, if any; that one and those after it are undone in the
-// sequencer.
+// send proposes the entries of a bundle whose appends have the given bytes. It returns the first
+// one that Raft did not accept, if any; the sequencer has undone that one and all after it.
 func (p *proposer) send(made []sequence.Proposal, bytes int, t timing) (dropped sequence.Proposal) {
-	p.proposals.drains++
+	p.proposals.bundles++
 	for i, d := range made {
 		if err := p.group.raft.Propose(d.Data); err != nil {
 			p.group.logger.Debug("raft dropped a proposal", "error", err)
 			p.sequencer.Drop(d.Number)
 			return d
 		}
-		entry := proposal{number: d.Number, drain: p.proposals.drains, crc: d.CRC, timing: t}
+		entry := proposal{number: d.Number, bundle: p.proposals.bundles, crc: d.CRC, timing: t}
 		if i+1 == len(made) {
 			entry.bytes = bytes
 		}
@@ -149,9 +150,9 @@ func (p *proposer) send(made []sequence.Proposal, bytes int, t timing) (dropped 
 	return sequence.Proposal{}
 }
 
-// deferAnswers puts each answer where it waits for what it rests on. Requests that
-// rest on a dropped proposal go back to the head of the queue, in order; but for one
-// of which Raft has taken a part, in proposals before that one.
+// deferAnswers makes each answer wait for the proposal on which it rests. Requests that rest on a
+// dropped proposal return to the head of the queue, in order, except a request of which Raft has
+// accepted a part in earlier proposals.
 func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dropped sequence.Proposal) {
 	var again []*Request
 	for i, a := range decided {
@@ -162,8 +163,7 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 		}
 		switch {
 		case dropped.Number != 0 && a.RestsOn >= dropped.Number && a.Refusal == nil && a.First.Count > 0 && a.First.First < dropped.First:
-			// Decided again it would append that part twice, and refused it would
-			// count as not done.
+			// Decided again it would append that part twice; refused, it would count as not done.
 			p.round.answer(done, sequence.Answer{Refusal: record.Refuse(record.OutcomeUnknown, "only a part of the request was proposed; it may be in the log")})
 		case dropped.Number != 0 && a.RestsOn >= dropped.Number:
 			again = append(again, taken[i])
@@ -174,8 +174,7 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 		case done == nil:
 		case a.RestsOn != 0 && p.proposals.wait(taken[i], a, p.group):
 		case a.Refusal != nil:
-			// It rests on committed state only, but another leader may have
-			// gone further by now.
+			// It rests on committed state only, but another leader may have committed more by now.
 			p.confirm.addLeading(func(r *record.Refusal) {
 				if r != nil {
 					a.Refusal = r
@@ -191,9 +190,9 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 	}
 }
 
-// expire ends sessions and holds whose leases have run out, and forgets ended sessions
-// where memory is short. Until those that it has queued
-// are decided it queues no others, which would be the same again.
+// expire ends sessions and holds whose leases have run out, and forgets ended sessions if memory
+// is short. It queues no more until those already queued are decided, since they would be the
+// same.
 func (p *proposer) expire() {
 	if p.expiring > 0 {
 		return
@@ -216,8 +215,8 @@ func (p *proposer) expire() {
 	}
 }
 
-// endLeadership answers everything that waits: what was accepted with unknown,
-// the rest with refused.
+// endLeadership answers everything that waits: accepted requests with unknown, the others with
+// refused.
 func (p *proposer) endLeadership(refused, unknown *record.Refusal) {
 	for i := range p.proposals.list {
 		for _, a := range p.proposals.list[i].answers {
@@ -245,5 +244,5 @@ func (p *proposer) endLeadership(refused, unknown *record.Refusal) {
 	p.group.role = follower
 }
 
-// maxSpareQueue bounds the empty queue whose memory is used again, in requests.
+// maxSpareQueue bounds the capacity, in requests, of an empty queue that is reused.
 const maxSpareQueue = 1024

@@ -11,20 +11,20 @@ import (
 type Request struct {
 	Append  *sequence.Append // either this
 	Command *record.Command  // or this
-	// Done gets the answer exactly once, on the core's loop; it must not
-	// block. May be nil.
+	// Done is called with the answer exactly once, on the core's loop. It must not block. It may be
+	// nil.
 	Done func(sequence.Answer)
-	// Written, if not nil, gets the answer of an append that was accepted
-	// once this leader has written it, before it is durable; at most once, from
-	// any goroutine. It must not block. Done follows all the same.
+	// Written, if not nil, is called with the answer of an accepted append once this leader has
+	// written it, before it is durable; at most once, from any goroutine. It must not block. Done is
+	// called nevertheless.
 	Written func(sequence.Answer)
 
 	Arrived  int64 // see Now.Nano
-	dequeued int64 // when the core took it, see Now.Nano
-	expiry   bool  // counted in Core.expiring
+	dequeued int64 // when the core accepted it, see Now.Nano
+	expiry   bool  // counted in proposer.expiring
 }
 
-// stages are those to be filled in, nil if nobody asks.
+// stages returns the stages to be filled in, or nil if none were requested.
 func (r *Request) stages() *sequence.Stages {
 	if r.Append == nil {
 		return nil
@@ -39,17 +39,17 @@ func (r *Request) bytes() int {
 	return r.Append.Bytes
 }
 
-// timing is when a proposal got how far; see Now.Nano. 0: not yet, or nobody measures.
+// timing is when a proposal reached each stage; see Now.Nano. 0: not yet, or not measured.
 type timing struct {
-	arrived, dequeued int64 // its oldest request
+	arrived, dequeued int64 // of its oldest request
 	proposed          int64
-	begun, written    int64 // the write that has it, see Write
+	begun, written    int64 // of its write, see Write
 	durable           int64 // on this disk
 }
 
-// stages are where the time went from arrived until committed. Whatever the order in which
-// clocks were read, none is below 0 and they add up to all of it. What a majority has before
-// this disk has waited for the other replicas alone since it was proposed.
+// stages returns how the time from arrived until committed was spent. In whatever order clocks
+// were read, no stage is negative and they add up to the total. If a majority has the entry
+// before this disk, the time since it was proposed counts as waiting for the other replicas.
 func (t timing) stages(committed int64) sequence.Times {
 	if t.durable == 0 || t.durable > committed {
 		t.begun, t.written, t.durable = t.proposed, t.proposed, t.proposed
@@ -65,11 +65,11 @@ func (t timing) stages(committed int64) sequence.Times {
 	}
 }
 
-// explained are the requests of a proposal that ask for their stages, and what these take
-// that nobody else needs.
+// explained is the requests of a proposal for which stages were requested, and data needed only
+// for these.
 type explained struct {
 	asked []*Request
-	acks  []acknowledgement // of each other replica; none if nobody asks
+	acks  []acknowledgement // of each other replica; empty if none were requested
 }
 
 // acknowledgement is when another replica had a proposal, see Now.Nano; 0: not yet.
@@ -95,7 +95,7 @@ func (e *explained) acknowledged(replica uint64, now int64) {
 	}
 }
 
-// acknowledged notes that another replica has all entries up to an index.
+// acknowledged records that another replica has all entries up to an index.
 func (ps *proposals) acknowledged(replica, index uint64, now int64) {
 	ps.acks.acknowledged(replica, index, now)
 	for i := range ps.list {
@@ -107,7 +107,7 @@ func (ps *proposals) acknowledged(replica, index uint64, now int64) {
 	}
 }
 
-// explain fills in the stages of those who asked.
+// explain fills in the requested stages.
 func (e *explained) explain(t timing, committed int64) {
 	for _, q := range e.asked {
 		t.arrived, t.dequeued = q.Arrived, q.dequeued
@@ -119,15 +119,15 @@ func (e *explained) explain(t timing, committed int64) {
 	}
 }
 
-// ackTimes measures how long each other replica takes to acknowledge an entry. It follows
-// one entry at a time to each: one that lags counts with all of its delay, and costs no
+// ackTimes measures how long each other replica takes to acknowledge an entry. It follows one
+// entry at a time per replica: a lagging replica counts with its whole delay, and costs no
 // memory.
 type ackTimes struct {
-	report   func(replica uint64, after time.Duration) // Config.Acknowledged; nil: nobody measures
-	followed []followedEntry                           // of each replica that has acknowledged anything in this term
+	report   func(replica uint64, after time.Duration) // Config.Acknowledged; nil: not measured
+	followed []followedEntry                           // one for each replica that has acknowledged anything in this term
 }
 
-// followedEntry is one on its way to a replica; index 0: the next that is proposed.
+// followedEntry is an entry in flight to a replica; index 0: the next one to be proposed.
 type followedEntry struct {
 	replica, index uint64
 	proposed       int64

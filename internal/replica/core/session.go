@@ -10,7 +10,7 @@ func (q *reads) KeepSession(id record.SessionID, done func(sequence.Answer)) {
 	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepSession(id, q.round.now.Monotonic) }, done)
 }
 
-// OpenSessions returns open sessions with ids above one, see sequence.Sequencer.Open.
+// OpenSessions returns open sessions with ids above after, see sequence.Sequencer.Open.
 func (q *reads) OpenSessions(after record.SessionID, most int) (open []sequence.OpenSession, more bool) {
 	return q.proposer.sequencer.Open(after, most)
 }
@@ -20,8 +20,8 @@ func (q *reads) KeepHold(name string, done func(sequence.Answer)) {
 	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepHold(name) }, done)
 }
 
-// keep renews a lease. That it is kept rests on still being the leader: one that slept
-// while another was elected knows of no end that the other decides.
+// keep renews a lease. It confirms that this replica still leads: a leader that was paused while
+// another one was elected does not know about sessions that the other one ended.
 func (q *reads) keep(renew func() sequence.Answer, done func(sequence.Answer)) {
 	if r := q.notServing(); r != nil {
 		q.round.answer(done, sequence.Answer{Refusal: r})
@@ -40,14 +40,14 @@ func (q *reads) keep(renew func() sequence.Answer, done func(sequence.Answer)) {
 	})
 }
 
-// Resolution is what Resolve found.
+// Resolution is the result of Resolve.
 type Resolution struct {
 	sequence.Outcome
-	Epoch record.Epoch // the session's, now
+	Epoch record.Epoch // current epoch of the session
 }
 
-// Resolve returns the outcome of a record of a session, as of now: the answer
-// rests on still being the leader.
+// Resolve returns the current outcome of a record of a session. It confirms that this replica
+// still leads.
 func (q *reads) Resolve(id record.SessionID, epoch record.Epoch, number record.Sequence, done func(Resolution, *record.Refusal)) {
 	if r := q.notServing(); r != nil {
 		done(Resolution{}, r)
@@ -65,7 +65,7 @@ func (q *reads) Resolve(id record.SessionID, epoch record.Epoch, number record.S
 	})
 }
 
-// notServing is why this replica cannot answer for the log, or nil.
+// notServing returns why this replica cannot answer for the log, or nil.
 func (q *reads) notServing() *record.Refusal {
 	switch {
 	case q.group.failed != nil:

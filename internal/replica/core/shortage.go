@@ -8,28 +8,26 @@ import (
 )
 
 var (
-	// ErrEndMissing: the stored log ends before what this replica has acknowledged,
-	// so what it voted for may be forgotten too. It has stopped, and must not
-	// come back under its id.
-	ErrEndMissing = errors.New("this replica has forgotten what it promised")
-	// ErrStartMissing: the oldest records of the log, which nobody has trimmed, are
-	// not stored here.
+	// ErrEndMissing means that the stored log ends before what this replica has acknowledged, so its
+	// votes may be lost, too. It has stopped, and must not return under its id.
+	ErrEndMissing = errors.New("this replica has lost entries that it acknowledged")
+	// ErrStartMissing means that the oldest records of the log, which have not been trimmed, are not
+	// stored here.
 	ErrStartMissing = errors.New("the oldest records are not stored here")
-	// ErrSpliced: a committed entry does not follow those in front of it, so
-	// what is stored here is not one history. It has stopped. If its files are
-	// whole, it must not come back under its id.
+	// ErrSpliced means that a committed entry does not follow the entries before it, so the stored
+	// entries are not one history. The replica has stopped. If its files are intact, it must not
+	// return under its id.
 	ErrSpliced = errors.New("the entries stored here do not follow each other")
-	// ErrEnded: the replica has ended because of the damage that the error names.
-	// Without ErrEnded it continues.
+	// ErrEnded means that the replica has ended because of the damage that the error names. Without
+	// ErrEnded it continues.
 	ErrEnded = errors.New("this replica has ended")
 )
 
-// shortage is what a core knows of records that should be stored and are not.
+// shortage detects records that should be stored but are not.
 //
-// Segments are given back only below a trim that has committed. But after a
-// restart that trim may lie among the entries which are not known to be
-// committed yet. Once everything that is committed anywhere has been applied,
-// there is no such excuse.
+// Segments are removed only below a committed trim. But after a restart that trim may be among
+// the entries that are not known to be committed yet. Once everything that is committed anywhere
+// has been applied, missing records are damage.
 type shortage struct {
 	lifecycle *lifecycle
 	group     *group
@@ -41,17 +39,18 @@ type shortage struct {
 type shortageState uint8
 
 const (
-	// complete: what is stored begins at the start of the log as applied.
+	// complete means that the stored log begins at or before the start of the log as applied.
 	complete shortageState = iota
-	// short: it begins behind it.
+	// short means that it begins behind it.
 	short
-	// asking: it does, and the leader has been asked what is committed.
+	// asking means that it does, and that the leader has been asked what is committed.
 	asking
-	// reported: it does without an excuse, which the owner knows.
+	// reported means that it does although everything has been applied, and that this has been
+	// reported.
 	reported
 )
 
-// tick looks whether what is stored begins too late.
+// tick checks whether the stored log begins too late.
 func (s *shortage) tick() {
 	switch {
 	case s.state == complete || s.state == reported || s.group.failed != nil:
@@ -71,7 +70,7 @@ func (s *shortage) tick() {
 	}
 }
 
-// applied looks whether what has been applied is an excuse.
+// applied checks whether an applied trim explains the missing records.
 func (s *shortage) applied() {
 	if s.group.storage.table.Start() >= s.group.storage.log.StartOffset() {
 		s.state = complete
@@ -80,9 +79,9 @@ func (s *shortage) applied() {
 
 func (s *shortage) report() {
 	s.state = reported
-	s.round.out.Damaged = fmt.Errorf("records %d to %d are gone with the oldest files of this log: %w",
+	s.round.out.Damaged = fmt.Errorf("records %d to %d are lost with the oldest files of this log: %w",
 		s.group.storage.table.Start(), s.group.storage.log.StartOffset()-1, ErrStartMissing)
 	if s.group.soleVoter() {
-		s.lifecycle.Fail(record.Refuse(record.Corrupt, "%v; stop this node and bring the files back from a copy", s.round.out.Damaged))
+		s.lifecycle.Fail(record.Refuse(record.Corrupt, "%v; stop this node and restore the files from a copy", s.round.out.Damaged))
 	}
 }

@@ -6,41 +6,41 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// A disk that fills up stops taking entries in two steps. Below the first
-// threshold it takes no more records; below the second, no more commands either.
-// What no threshold stops is what makes room and what elects: trims, the contents for the digest without
-// which what is trimmed does not go, and entries of Raft's own, which are no larger than a vote. Nor the end of
-// an epoch, so that a program that was started again can resume; it is as small.
+// A disk that fills up stops accepting entries in two steps. Below the first threshold it accepts
+// no more records; below the second, no more commands either. Entries that make room or that
+// elections need are always accepted: trims, contents for the digest, without which trimmed
+// segments cannot be removed, and entries of Raft itself, which are no larger than a vote. So is
+// the end of an epoch, which is as small, so that a restarted program can resume.
 //
-// A leader proposes what a majority has room for, so that the room between the
-// thresholds is left for commands and for what is in flight.
+// A leader proposes what a majority has room for, so that the room between the thresholds remains
+// for commands and for entries in flight.
 //
-// A follower below a threshold that took all entries would follow a leader whose
-// other followers have room down to the last byte, and have nothing left when it
-// is needed. So it takes those that it has little room for only where they are
-// known to end: from a leader that accepts no more of them, and in front of a trim
-// or of what has the digest cover it. Between those two lies no more than the digest may trail.
+// A follower below a threshold that accepted all entries would follow a leader whose other
+// followers have room down to its last byte, and have nothing left when it is needed. So it
+// accepts entries for which it has little room only if their number is bounded: from a leader
+// that accepts no more of them, and in front of a trim or of the entry that makes the digest
+// cover it. Between those two there is no more than the digest may trail.
 //
-// The disks of a majority may pass both thresholds between two looks at them. What
-// a leader that takes trims only, or one that is not ready, has proposed and not
-// committed lies in front of the trim or the first entry of its term: it is no more
-// than what may be in flight, and is taken by a disk that has room for trims only.
+// The disks of a majority may pass both thresholds between two checks. Entries that a leader that
+// accepts only trims, or one that is not ready, has proposed and not committed precede the trim
+// or the first entry of its term. They are no more than may be in flight, and a disk with room
+// for trims only accepts them.
 
-// A leader whose own disk lacks room that the disks of a majority have hands over to one
-// of them. Meanwhile appends wait. That takes as long as what is in flight needs to commit: a majority
-// has it then, and any two majorities have a replica in common, which can lead.
+// A leader whose own disk lacks room that the disks of a majority have hands over to one of them.
+// Meanwhile appends wait, as long as the entries in flight need to commit: a majority has them
+// then, and any two majorities have a replica in common, which can lead.
 
 // space is what the disks have room for.
 type space struct {
 	group   *group
 	own     sequence.Room // this replica's disk
-	accepts sequence.Room // what this replica accepts where it leads
-	trimmed uint64        // index of the newest entry applied that lets segments go: a trim, or what covers it
+	accepts sequence.Room // what this replica accepts as leader
+	trimmed uint64        // index of the newest applied entry that releases segments: a trim, or the entry that covers it
 }
 
-// markEnding writes into a message what this leader has room for, which shows a
-// follower which of the entries end: those that the leader accepts no more of. A
-// leader that is not ready accepts nothing, and in front of a trim everything ends.
+// markEnding writes into a message what this leader has room for. It shows a follower which kinds
+// of entries are bounded: those that the leader no longer accepts. A leader that is not ready
+// accepts nothing, and all entries in front of a trim are bounded.
 func (s *space) markEnding(m *raftpb.Message) {
 	n := len(m.Entries)
 	if m.GetType() != raftpb.MsgApp || n == 0 {
@@ -55,8 +55,8 @@ func (s *space) markEnding(m *raftpb.Message) {
 	}
 }
 
-// admit cuts off the entries of a message that the disk has no room for. It
-// reports false if nothing is left to be taken; the leader sends them again.
+// admit removes the entries of a message for which the disk has no room. It returns false if
+// nothing is left; the leader will send them again.
 func (s *space) admit(m *raftpb.Message) bool {
 	if s.own == sequence.RoomForRecords || m.GetType() != raftpb.MsgApp || len(m.Entries) == 0 {
 		return true
@@ -78,7 +78,7 @@ func (s *space) admit(m *raftpb.Message) bool {
 func (s *space) hasRoomFor(e *raftpb.Entry, ends sequence.Room) bool {
 	if index := e.GetIndex(); index <= s.group.storage.last {
 		if term, err := s.group.storage.term(index); err != nil || term == e.GetTerm() {
-			return true // it is here already
+			return true // already stored
 		}
 	}
 	least := sequence.RoomForTrims

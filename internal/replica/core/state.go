@@ -17,8 +17,8 @@ import (
 // replicas of a new log start from; the first real entry has the next index.
 const bootstrapIndex = 1
 
-// Bootstrap is the state of a new log whose replicas are voters. Every replica
-// of the log begins with exactly this.
+// Bootstrap returns the state of a new log with the given voters. Every replica of the log starts
+// with exactly this state.
 func Bootstrap(voters []uint64) (segment.Bootstrap, error) {
 	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(&raftpb.ConfState{Voters: voters})
 	if err != nil {
@@ -32,12 +32,12 @@ func Bootstrap(voters []uint64) (segment.Bootstrap, error) {
 	}, nil
 }
 
-// bootstrapState is the snapshot of a new log.
+// bootstrapState returns the snapshot of a new log.
 func bootstrapState(conf []byte) []byte {
 	return encodeState(conf, sequence.NewTable().Snapshot(nil))
 }
 
-// encodeState is the content of a snapshot.
+// encodeState returns the content of a snapshot.
 //
 //	0  u32  length of the configuration
 //	4  the configuration (raftpb.ConfState), then the table
@@ -58,7 +58,7 @@ func decodeState(data []byte) (*raftpb.ConfState, *sequence.Table, error) {
 	return conf, table, nil
 }
 
-// DecodeDigest returns the tree as of a snapshot.
+// DecodeDigest returns the tree of the digest in a snapshot.
 func DecodeDigest(snapshot []byte) (digest.Tree, error) {
 	_, table, err := splitState(snapshot)
 	if err != nil {
@@ -67,7 +67,7 @@ func DecodeDigest(snapshot []byte) (digest.Tree, error) {
 	return sequence.RestoreDigest(table)
 }
 
-// splitState decodes the configuration and returns the table as it is.
+// splitState decodes the configuration and returns the encoded table.
 func splitState(data []byte) (conf *raftpb.ConfState, table []byte, err error) {
 	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
 		return nil, nil, errors.New("snapshot is cut short")

@@ -6,43 +6,42 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Status is what a replica knows of its log besides the readable range.
+// Status is the state of a replica besides the readable range.
 type Status struct {
-	Leader       uint64 // replica id, 0: unknown
+	Leader       uint64 // replica id; 0: unknown
 	Term         uint64
-	Leading      bool // takes appends
+	Leading      bool // accepts appends
 	WriterTerm   record.WriterTerm
 	OpenSessions int
 	Sealed       bool
-	Fenced       bool          // appends without a writer term are refused, once one has been granted
+	Fenced       bool          // appends without a writer term are refused once one has been granted
 	Holds        []record.Hold // by name; never changed in place
 	Failed       *record.Refusal
-	// Known is when, in Replica.Elapsed, it was asked for the newest time
-	// that turned out to be known here completely; 0: never.
+	// Known is the latest time, in terms of Replica.Elapsed, at which everything committed is known
+	// to have been known here; 0: never.
 	Known     int64
-	SoleVoter bool // the only voter; true only once the log has been replayed
-	// Short: what is stored here begins behind the start of the log as far as
-	// that is known. After a trim that is so until it has been applied again;
-	// or else the oldest records are gone from here, see ErrStartMissing. Readers must
-	// not get the answer that those are trimmed.
+	SoleVoter bool // it is the only voter, and the log has been replayed
+	// Short is set if the stored log begins behind the start of the log as far as that is known: a
+	// trim has not been applied again since a restart, or the oldest records are lost here, see
+	// ErrStartMissing. Clients must not be told that these records were trimmed.
 	Short bool
 	// Members are never changed in place.
 	Members
 }
 
+// Same reports whether two statuses are equal.
 func (s *Status) Same(o *Status) bool {
 	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.WriterTerm == o.WriterTerm &&
 		s.SoleVoter == o.SoleVoter && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && sameHolds(s.Holds, o.Holds) && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && slices.Equal(s.Outgoing, o.Outgoing)
 }
 
-// sameHolds reports whether the holds have not been changed, as each change makes another
-// list.
+// sameHolds reports whether two lists of holds are the same list. Each change makes another list.
 func sameHolds(a, b []record.Hold) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// Status is what the core knows now.
+// Status returns the current status.
 func (c *Core) Status() Status {
 	return Status{
 		Leader: c.Group.leader, Term: c.Group.term, Leading: c.Group.role == leaderReady, WriterTerm: c.Group.storage.table.WriterTerm(),
@@ -51,21 +50,21 @@ func (c *Core) Status() Status {
 	}
 }
 
-// Candidacy is what decides whether a replica can be elected, and whom it votes for: as of the end of
-// the last round, which is all that others can have seen.
+// Candidacy decides whether a replica can be elected, and for which replicas it votes. It is the
+// state at the end of the last round, which is all that others can have seen.
 type Candidacy struct {
 	Term uint64
-	// Last is the index of the newest entry, and LastTerm the term of that.
+	// Last is the index of the newest entry, and LastTerm its term.
 	Last, LastTerm uint64
-	// Applied is the index of the newest entry that has been applied.
+	// Applied is the index of the newest applied entry.
 	Applied uint64
-	// Leads: it is the leader, ready or not.
+	// Leads is set if it is the leader, ready or not.
 	Leads bool
-	// Voters and Outgoing are the configuration as it has been applied. They are shared and never changed.
+	// Voters and Outgoing are the applied configuration. They are shared and never changed.
 	Voters, Outgoing []uint64
 }
 
-// Candidacy is that of this replica.
+// Candidacy returns the candidacy of this replica.
 func (c *Core) Candidacy() Candidacy {
 	g, conf := c.Group, c.Group.members()
 	return Candidacy{

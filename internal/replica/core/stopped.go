@@ -14,22 +14,23 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Stopped is the log of a replica that does not run, with all its entries up to Last counted,
-// committed or not. It is for the recovery of a log whose majority is lost.
+// Stopped is the log of a replica that does not run, including all its entries up to Last,
+// committed or not. It is used to recover a log whose majority is lost.
 type Stopped struct {
-	Last, LastTerm uint64 // 0, 0 of a log that has only its beginning
+	Last, LastTerm uint64 // 0, 0 if the log has no entries
 	Committed      record.Offset
-	stored         record.Offset // where the entries begin
+	stored         record.Offset // first offset of the stored entries
 	table          *sequence.Table
 	members        tracker.ProgressTracker
-	// inForce are those that the replica would begin with: what it takes for committed is applied.
+	// inForce is the configuration with which the replica would start: that of the entries known to
+	// be committed.
 	inForce Members
 }
 
-// readBytes of entries are read at once.
+// readBytes is how many bytes of entries are read at once.
 const readBytes = 4 << 20
 
-// ReadStopped reads a log up to the entry last. What is known to be committed is in hard.
+// ReadStopped reads a log up to the entry last. hard has what is known to be committed.
 func ReadStopped(log segment.Log, hard segment.HardState, last uint64) (*Stopped, error) {
 	index, term, data, err := log.LoadSnapshot()
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *Stopped) fold(e *segment.Entry) error {
 	return nil
 }
 
-// apply does what Raft does when a change of the configuration is applied.
+// apply applies a configuration change as Raft does.
 func (s *Stopped) apply(change *raftpb.ConfChangeV2) error {
 	if change.LeaveJoint() {
 		return s.reconfigure(s.changer().LeaveJoint())
@@ -106,36 +107,36 @@ func (s *Stopped) reconfigure(config tracker.Config, progress tracker.ProgressMa
 	return nil
 }
 
-// Members are the replicas of the log.
+// Members returns the replicas of the log.
 func (s *Stopped) Members() Members {
 	conf := s.members.ConfState()
 	return Members{Voters: conf.GetVoters(), Learners: conf.GetLearners(), Outgoing: conf.GetVotersOutgoing()}
 }
 
-// InForce are the replicas by whose votes this one could lead if it were started: those of Members,
-// unless the newest change of the configuration is not known to be committed.
+// InForce returns the replicas by whose votes this one could lead if it were started. It equals
+// Members unless the newest configuration change is not known to be committed.
 func (s *Stopped) InForce() Members { return s.inForce }
 
-// Bounds are the range of records that are stored, [start, end).
+// Bounds returns the range of stored records, [start, end).
 func (s *Stopped) Bounds() (start, end record.Offset) {
 	return max(s.table.Start(), s.stored), s.table.End()
 }
 
-// Continuation says how a log continues that has lost its majority.
+// Continuation describes how a log continues that has lost its majority.
 type Continuation struct {
-	Replica uint64   // of this log; it votes from now on
-	Keep    []uint64 // the members that stay what they are
-	Term    uint64   // of the entries; higher than any that the log has had
-	Unix    int64    // their time, in ms
-	Records [][]byte // to append
-	// WriterTerms is by how much the writer term is raised: the lost replicas may have granted
-	// terms that this one has not heard of, and whoever has one of them must not append.
+	Replica uint64   // of this log; it votes afterwards
+	Keep    []uint64 // members that do not change
+	Term    uint64   // term of the entries; higher than any before
+	Unix    int64    // time of the entries, in milliseconds
+	Records [][]byte // records to append
+	// WriterTerms is how much the writer term is raised: the lost replicas may have granted terms
+	// that this one does not know, and a writer with one of them must not append.
 	WriterTerms record.WriterTerm
 }
 
-// Continue returns the write that takes all members away but those that are kept, appends records and
-// raises the writer term. It counts all entries as committed, those before it included. The same continuation of the
-// same log is the same write. The log that it was made of is of no use any more.
+// Continue returns the write that removes all members except those that are kept, appends records
+// and raises the writer term. It commits all entries, including earlier ones. The same
+// continuation of the same log is the same write. s must not be used afterwards.
 func (s *Stopped) Continue(c Continuation) (segment.Write, error) {
 	var w segment.Write
 	add := func(t raftpb.EntryType, e segment.Entry) {
@@ -143,8 +144,8 @@ func (s *Stopped) Continue(c Continuation) (segment.Write, error) {
 		e.Index, e.Term, e.Type = s.Last, c.Term, uint8(t)
 		w.Entries = append(w.Entries, e)
 	}
-	// The records first: whoever has the new configuration, and could elect a leader by it, has
-	// them too.
+	// The records come first, so that a replica that has the new configuration, and could elect a
+	// leader by it, has them, too.
 	made, err := s.append(c)
 	if err != nil {
 		return w, err
@@ -169,8 +170,8 @@ func (s *Stopped) Continue(c Continuation) (segment.Write, error) {
 	return w, nil
 }
 
-// changesTo are the changes of the configuration: one may leave a joint configuration, one
-// enter another, and one leave that. None if nobody leaves.
+// changesTo returns the configuration changes: one may leave a joint configuration, one enter
+// another, and one leave that. There are none if no member leaves.
 func (s *Stopped) changesTo(c Continuation) (changes []*raftpb.ConfChangeV2) {
 	now := s.members.ConfState()
 	if len(now.GetVotersOutgoing()) > 0 {
@@ -215,9 +216,10 @@ func (s *Stopped) append(c Continuation) ([]sequence.Proposal, error) {
 	return leader.Seal(c.Unix), nil
 }
 
-// trimToStored lets the log begin where what is stored begins. A replica that has begun with a leader's
-// snapshot, and not received yet the trim because of which it was sent one, has nothing before; nobody
-// is left to send that trim, and a log that lacks its oldest records does not serve.
+// trimToStored makes the log begin where the stored entries begin. A replica that started from a
+// leader's snapshot, and has not received the trim because of which it got one, has nothing
+// before. No replica is left to send that trim, and a log that lacks its oldest records does not
+// serve.
 func (s *Stopped) trimToStored(leader *sequence.Sequencer) error {
 	if s.stored <= s.table.Start() {
 		return nil

@@ -16,15 +16,15 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// storage shows the tail and the segments to Raft as one log. All its methods
-// run on the core's loop; entries are read from disk here only while a replica
-// starts. What a follower who lags needs is read aside, see feed and base.
+// storage presents the tail and the segments to Raft as one log. All its methods run on the
+// core's loop. It reads entries from disk only while a replica starts; what a lagging follower
+// needs is read outside the loop, see feed and base.
 type storage struct {
 	tail  *tail.Tail
 	log   segment.Log
-	table *sequence.Table // what the entries up to applied add up to
-	// last is the index of the newest entry handed to the writer: Raft must
-	// see entries here before it hears that they are durable.
+	table *sequence.Table // state after the entries up to applied
+	// last is the index of the newest entry handed to the writer: Raft must see entries here before
+	// it is told that they are durable.
 	last     uint64
 	lastTerm uint64
 	hard     segment.HardState
@@ -34,17 +34,17 @@ type storage struct {
 	//	first-1 <= applied <= min(commit, durable) <= last
 	commit  uint64 // newest index known committed
 	applied uint64 // newest index folded into the table
-	// durable is the newest index whose write is known to be durable, and which no
-	// write that is under way replaces.
+	// durable is the newest index whose write is known to be durable and is not replaced by a write
+	// in progress.
 	durable uint64
-	// appliedTerm is the term of applied: Raft asks for it with each linearizable
-	// read, and it may not be in memory.
+	// appliedTerm is the term of applied. Raft asks for it with each linearizable read, and it may
+	// not be in memory.
 	appliedTerm uint64
 	feed        lagging.Feed
 	base        lagging.Base
 	baseless    lagging.Baseless
 	logger      *slog.Logger
-	// broken is why the log could not be read. Raft knows no such error and
+	// broken is the reason why the log could not be read. Raft does not handle such an error and
 	// panics; see lifecycle.guard.
 	broken error
 }
@@ -54,8 +54,8 @@ func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	return &raftpb.HardState{Term: new(h.Term), Vote: new(h.Vote), Commit: new(h.Commit)}, s.conf, nil
 }
 
-// Entries are in memory, or this replica has to apply them since it has just
-// started. All other ranges are for a follower who lags.
+// Entries returns entries from memory, or from disk if this replica has just started and has to
+// apply them. All other ranges are for a lagging follower.
 func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 	if entries, ok := s.tail.Slice(lo, hi, maxBytes); ok {
 		return entries, nil
@@ -77,8 +77,8 @@ func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 	return tail.EntriesOf(frames), nil
 }
 
-// Term returns the term of the entry at index. Raft needs it where a lagging follower
-// continues; what is not in memory is read aside with the entries behind it.
+// Term returns the term of an entry. Raft needs it where a lagging follower continues; a term
+// that is not in memory is read outside the loop with the entries behind it.
 func (s *storage) Term(index uint64) (uint64, error) {
 	term, err := s.term(index)
 	if errors.Is(err, segment.ErrNotInMemory) {
@@ -93,8 +93,8 @@ func (s *storage) Term(index uint64) (uint64, error) {
 	return term, s.raftError(err)
 }
 
-// term of an entry. For one that was applied, it does not touch the disk; those
-// behind are only read from disk while a replica starts.
+// term returns the term of an entry. For an applied entry it does not access the disk; for later
+// ones it does so only while a replica starts.
 func (s *storage) term(index uint64) (uint64, error) {
 	switch index {
 	case s.last:
@@ -115,7 +115,7 @@ func (s *storage) LastIndex() (uint64, error) { return s.last, nil }
 
 func (s *storage) FirstIndex() (uint64, error) { return s.log.FirstIndex(), nil }
 
-// Snapshot is asked for when Entries or Term had nothing.
+// Snapshot is called by Raft when Entries or Term returned nothing.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	if s.feed.Missed {
 		s.feed.Missed = false
@@ -132,8 +132,8 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	return snapshot, nil
 }
 
-// baseSnapshot is what a follower without the oldest entries gets; nil while it
-// is not in memory.
+// baseSnapshot returns the snapshot for a follower without the oldest entries, or nil while it is
+// not in memory.
 func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
 	index := s.log.FirstIndex() - 1
 	data, term, ok := s.base.Take(index)
@@ -150,11 +150,10 @@ func (s *storage) baseSnapshot() (*raftpb.Snapshot, error) {
 	}, nil
 }
 
-// withMembers is the configuration of a snapshot for followers that are members
-// now. It may be older than they are, and Raft takes no snapshot that does not name
-// it; so members that came later are named as learners, which they were before
-// anything else. Voters are those of the snapshot's index: what changed since is in
-// the entries that follow.
+// withMembers returns the configuration of a snapshot for followers that are members now. The
+// configuration may be older than they are, and Raft accepts no snapshot that does not name the
+// receiver. So members that joined later are added as learners, which they were first. Voters are
+// those at the snapshot's index: later changes are in the entries that follow.
 func withMembers(conf, now *raftpb.ConfState) *raftpb.ConfState {
 	known := map[uint64]bool{}
 	for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext()} {
@@ -173,8 +172,7 @@ func withMembers(conf, now *raftpb.ConfState) *raftpb.ConfState {
 	return conf
 }
 
-// raftError gives Raft the two errors that it knows how to live with, and keeps
-// any other.
+// raftError returns the two errors that Raft can handle, and records any other.
 func (s *storage) raftError(err error) error {
 	switch {
 	case err == nil:
@@ -188,8 +186,8 @@ func (s *storage) raftError(err error) error {
 	return err
 }
 
-// describeAll finds bounds and checksums of entries; proposals of our own carry
-// theirs and learn their index here.
+// describeAll determines bounds and checksums of entries. Proposals made here have a checksum,
+// and get their index here.
 func (s *storage) describeAll(entries []*raftpb.Entry, ps *proposals) ([]tail.Entry, error) {
 	end, time, err := s.before(entries[0].GetIndex())
 	if err != nil {
@@ -212,9 +210,9 @@ func (s *storage) describeAll(entries []*raftpb.Entry, ps *proposals) ([]tail.En
 	return out, nil
 }
 
-// before returns the end of the log and its time just before index. It reads the
-// disk for one entry only: where a suffix is replaced that was stored, and not known
-// to be committed, when this process began.
+// before returns the end and the time of the log just before index. It reads at most one entry
+// from disk: if a suffix is replaced that was stored, but not known to be committed, when this
+// process started.
 func (s *storage) before(index uint64) (record.Offset, int64, error) {
 	if index-1 == s.applied {
 		return s.table.End(), s.table.Time(), nil
@@ -231,7 +229,7 @@ func (s *storage) before(index uint64) (record.Offset, int64, error) {
 	return e.End, e.Time, err
 }
 
-// checksum of an entry is known while it is in the tail.
+// checksum returns the checksum of an entry, which is stored in the tail.
 func (s *storage) checksum(e *raftpb.Entry) uint32 {
 	if t, ok := s.tail.At(e.GetIndex()); ok && t.GetTerm() == e.GetTerm() {
 		return t.CRC
@@ -239,7 +237,7 @@ func (s *storage) checksum(e *raftpb.Entry) uint32 {
 	return record.Checksum(e.Data)
 }
 
-// unread is an error of reading the log, not of what stands there.
+// unread is an error of reading the log, as opposed to an error in its content.
 type unread struct{ error }
 
 func (u unread) Unwrap() error { return u.error }

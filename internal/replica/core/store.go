@@ -12,8 +12,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// storer has entries written as Raft wants it, and follows how far they are durable
-// and committed.
+// storer writes entries as Raft requests, and tracks how far they are durable and committed.
 type storer struct {
 	applier   *applier
 	group     *group
@@ -23,16 +22,16 @@ type storer struct {
 	proposals *proposals
 	activity  *activity
 
-	// jump is the index of the newest fast-forward that has committed. It moves
-	// start and end together, so nothing behind it is shown before it has been
-	// applied.
+	// jump is the index of the newest committed fast-forward. It moves start and end together, so
+	// nothing behind it is published before it has been applied.
 	jump uint64
 }
 
-// crowded reports whether the memory has no room for the entries of a message, as many
-// before them wait for the disk; the leader sends them again. What replaces entries is
-// always taken: no others may come before. So is what follows a gap, which Raft answers, and
-// what comes when all before is durable: a new leader may need it to commit that.
+// crowded reports whether memory has no room for the entries of a message, because earlier ones
+// wait for the disk. The leader will send them again. Entries that replace others are always
+// accepted, since no others can precede them. So are entries behind a gap, which Raft answers,
+// and entries that arrive when everything before is durable: a new leader may need them to commit
+// that.
 func (s *storer) crowded(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgApp || len(m.Entries) == 0 || m.GetIndex() != s.group.storage.last || s.group.storage.durable == s.group.storage.last {
 		return false
@@ -44,7 +43,7 @@ func (s *storer) crowded(m *raftpb.Message) bool {
 	return !s.group.storage.tail.HasRoom(bytes, min(s.group.storage.applied, s.group.storage.durable)+1)
 }
 
-// store turns Raft's wish to append into frames for the writer.
+// store turns an append request of Raft into frames for the writer.
 func (s *storer) store(m *raftpb.Message) {
 	w := Write{responses: m.GetResponses()}
 	if snapshot := m.GetSnapshot(); snapshot.GetMetadata().GetIndex() > 0 {
@@ -65,7 +64,7 @@ func (s *storer) store(m *raftpb.Message) {
 		w.MustSync = true
 		entries, err := s.group.storage.describeAll(m.GetEntries(), s.proposals)
 		if err != nil {
-			s.round.out.Damaged = err // if it is what is stored before it that cannot be read
+			s.round.out.Damaged = err // ignored unless the stored entry before it cannot be read
 			reason := record.Corrupt
 			if errors.As(err, new(unread)) && !errors.As(err, new(*segment.CorruptError)) {
 				reason = record.StorageFailed
@@ -87,8 +86,8 @@ func (s *storer) store(m *raftpb.Message) {
 	s.round.out.Writes = append(s.round.out.Writes, w)
 }
 
-// madeDurable takes a write that is durable into account. Of its entries those
-// count that have not been replaced since: it was on its way while others came.
+// madeDurable records that a write is durable. Of its entries only those count that have not been
+// replaced since.
 func (s *storer) madeDurable(w *Write) {
 	if w.Install != nil {
 		s.group.storage.durable = max(s.group.storage.durable, w.Install.Index)
@@ -103,8 +102,8 @@ func (s *storer) madeDurable(w *Write) {
 	s.proposals.markDurable(s.group.storage.durable, w, s.round.now)
 }
 
-// commitTo answers the proposals that have committed and shows readers their
-// records, which are still in memory.
+// commitTo answers the proposals that have committed and publishes their records, which are still
+// in memory.
 func (s *storer) commitTo(commit uint64) {
 	if commit <= s.group.storage.commit {
 		return
@@ -130,17 +129,17 @@ func (s *storer) commitTo(commit uint64) {
 	s.group.storage.tail.Publish(0, end, s.group.storage.table.Holds())
 }
 
-// install takes a snapshot over. From here the core lives after it; the files
-// follow when the writer comes to it, and until then nobody hears of it.
+// install adopts a snapshot. From here on the core continues after it; the files follow when the
+// writer reaches it, and until then no answer depends on it.
 func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*Install, error) {
 	meta := snapshot.GetMetadata()
 	_, encoded, err := splitState(snapshot.GetData())
 	if err != nil {
 		return nil, err
 	}
-	// On the loop, since what Raft hands over next rests on it. It takes as long as to
-	// encode the table would: 0.25 s for 100,000 sessions of 8 spans each, on a busy
-	// machine (BenchmarkFreezing), for a replica that lags anyway.
+	// This runs on the loop, since Raft's next output relies on it. It takes as long as encoding the
+	// table would: 0.25 s for 100,000 sessions of 8 spans each, on a busy machine
+	// (BenchmarkFreezing), for a replica that lags anyway.
 	table, err := sequence.RestoreTable(encoded)
 	if err != nil {
 		return nil, fmt.Errorf("decode table: %w", err)
@@ -149,7 +148,7 @@ func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*In
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
-	s.group.logger.Info("the leader has trimmed what this replica lacks; it continues behind",
+	s.group.logger.Info("the leader has trimmed entries that this replica lacks; it continues behind them",
 		"index", meta.GetIndex(), "offset", int64(table.End()))
 	room, left := s.proposer.sequencer.Room(), s.proposer.sequencer.MemoryLeft()
 	table.Bound(s.group.storage.table.Limits())

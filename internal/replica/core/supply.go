@@ -10,15 +10,15 @@ import (
 	"strandline.dev/internal/replica/core/lagging"
 )
 
-// supply brings followers who lag what they need and what is not in memory here:
-// entries, see feed, and the snapshot at the start of the log, see base.
+// supply provides lagging followers with data that is not in memory here: entries, see feed, and
+// the snapshot at the start of the log, see base.
 type supply struct {
 	group *group
-	ticks int // since followers with a snapshot were looked at
+	ticks int // since followers that were sent a snapshot were checked
 }
 
-// Fed takes a range that Output.Feeds asked for. Without entries it could not
-// be read: the follower's next message makes Raft ask again.
+// Fed adds a range that Output.Feeds requested. Without entries it could not be read: the
+// follower's next message makes Raft ask again.
 func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
 	s.group.storage.feed.Add(lo, entries)
 	if len(entries) == 0 || !s.group.Leads() {
@@ -28,8 +28,9 @@ func (s *supply) Fed(lo uint64, entries []*raftpb.Entry) {
 	s.nudge(func(next uint64) bool { return next >= lo && next <= last+1 })
 }
 
-// HeldBack looks again at a range that is held back: another follower may need it, or more may depend
-// on it than before. False: it is not to be read, since none needs it or another range has to be.
+// HeldBack checks again a range whose read is delayed: another follower may need it, or it may be
+// more urgent. It returns false if the range should not be read, because no follower needs it or
+// another range is more urgent.
 func (s *supply) HeldBack(f *Feed) bool {
 	f.Follower, f.Need = s.needs(f.Lo)
 	if f.Follower == 0 || f.Need != lagging.Now && s.group.storage.feed.Refused {
@@ -39,27 +40,27 @@ func (s *supply) HeldBack(f *Feed) bool {
 	return true
 }
 
-// needs returns the follower that a range from lo on is read for, 0 if there is none any more, and
-// what depends on it.
+// needs returns the follower for which a range from lo on is read, 0 if there is none any more,
+// and how urgently it is needed.
 func (s *supply) needs(lo uint64) (follower uint64, need lagging.Need) {
 	next := uint64(0)
 	s.group.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 		// Raft asks for the term of the entry before, too.
-		if id != s.group.id && p.Next <= lo+1 && (p.Next > next || p.Next == next && !slices.Contains(s.group.readers, id)) {
+		if id != s.group.id && p.Next <= lo+1 && (p.Next > next || p.Next == next && !slices.Contains(s.group.readReplicas, id)) {
 			follower, next = id, p.Next
 		}
 	})
 	switch {
 	case follower == 0 || !s.majorityWithout(follower):
 		return follower, lagging.Now
-	case slices.Contains(s.group.readers, follower):
+	case slices.Contains(s.group.readReplicas, follower):
 		return follower, lagging.Someday
 	}
 	return follower, lagging.Soon
 }
 
 // majorityWithout reports whether entries commit without a replica: a majority of the others
-// answer and need nothing that is not in memory.
+// respond and need only data in memory.
 func (s *supply) majorityWithout(replica uint64) bool {
 	well := map[uint64]bool{s.group.id: true}
 	s.group.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
@@ -83,10 +84,10 @@ func (s *supply) majorityWithout(replica uint64) bool {
 	return true
 }
 
-// nudge makes Raft look again at followers for whom something has been read, by
-// the index that they need next. A follower whose heartbeat was answered gets what
-// it lacks. That is said only in the name of one who has been heard of lately, so
-// that nobody counts as alive who is not.
+// nudge makes Raft check again the followers for which something has been read, selected by the
+// index that they need next. Raft sends a follower that answers a heartbeat what it lacks, so
+// nudge simulates such an answer. It does so only for followers that have sent a message
+// recently, so that no other counts as alive.
 func (s *supply) nudge(who func(next uint64) bool) {
 	var waiting []uint64
 	s.group.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
@@ -106,7 +107,7 @@ func (s *supply) nudge(who func(next uint64) bool) {
 	}
 }
 
-// BaseLoaded takes what Log.LoadBase answered, which Output.Base asked for.
+// BaseLoaded takes the result of Log.LoadBase, which Output.Base requested.
 func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
 	b := &s.group.storage.base
 	b.Reading = false
@@ -121,8 +122,8 @@ func (s *supply) BaseLoaded(index, term uint64, data []byte, err error) {
 	}
 }
 
-// retrySnapshots lets Raft look anew at followers who were sent a snapshot: it
-// may have been lost on the way without a word, and nothing else follows it. A large one has longer.
+// retrySnapshots makes Raft check again the followers that were sent a snapshot: it may have been
+// lost silently, and nothing else follows it. A large snapshot gets more time.
 func (s *supply) retrySnapshots() {
 	if s.ticks++; s.ticks < 4*electionTicks+s.group.storage.base.Patience() {
 		return

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// traceRaft has Raft report its events, see Config.TraceRaft.
+// traceRaft makes Raft report its events, see Config.TraceRaft.
 func traceRaft(c *raft.Config, report func(event []byte)) {
 	if report != nil {
 		c.TraceLogger = raftTrace(report)

@@ -8,17 +8,17 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// arrivals counts the entries that other nodes have sent and the loop has not taken.
+// arrivals counts the bytes of entries that other nodes have sent and the loop has not processed.
 type arrivals struct {
 	all   *budget.Shares // of the node
 	bytes atomic.Int64
 }
 
-// mostArrivals is what a leader has in flight to one follower at the most.
+// mostArrivals is the maximum that a leader has in flight to one follower.
 const mostArrivals = 64 << 20
 
-// admit counts the entries of a message. It reports false if they are more than the
-// log's share; one message is always admitted, so that each log gets on.
+// admit counts the entries of a message. It returns false if they exceed the log's share. One
+// message is always admitted, so that each log makes progress.
 func (a *arrivals) admit(m *raftpb.Message) bool {
 	bytes := entryBytes(m)
 	if bytes == 0 {
@@ -32,7 +32,7 @@ func (a *arrivals) admit(m *raftpb.Message) bool {
 	return true
 }
 
-// taken gives back what admit has counted.
+// taken undoes the count of admit.
 func (a *arrivals) taken(m *raftpb.Message) {
 	if bytes := entryBytes(m); bytes > 0 {
 		after := a.bytes.Add(-bytes)

@@ -7,8 +7,8 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// Chunk is a run of committed entries. The frames are valid until the next
-// call of the reader that gave them; their payloads stay, until Release.
+// Chunk is a run of committed entries. The frames are valid until the next call of the reader
+// that returned them; their payloads stay valid until Release.
 type Chunk struct {
 	Entries    []segment.Entry
 	Start, End record.Offset // the readable range when the chunk was read
@@ -16,12 +16,12 @@ type Chunk struct {
 	memory *[]byte
 }
 
-// Stored reports whether the chunk was read from segments, not found in memory.
+// Stored reports whether the chunk was read from segments rather than from memory.
 func (c *Chunk) Stored() bool { return c.memory != nil }
 
-// Release gives the memory of the payloads back, if it was this chunk's alone:
-// nobody may look at them any more. It is called at most once. A chunk that is
-// never released is left to the garbage collector.
+// Release releases the memory of the payloads if it belongs to this chunk alone. The payloads
+// must not be used afterwards. It may be called at most once. A chunk that is never released is
+// garbage collected.
 func (c *Chunk) Release() {
 	if c.memory != nil {
 		chunkMemory.Put(c.memory)
@@ -29,13 +29,13 @@ func (c *Chunk) Release() {
 	}
 }
 
-// chunkMemory is what chunks are read into from disk. At the speed of long
-// reads, clearing new memory for each would take a seventh of the time.
+// chunkMemory is a pool of buffers for chunks read from disk. In long reads, clearing new memory
+// for each chunk would take a seventh of the time.
 var chunkMemory = sync.Pool{New: func() any {
 	b := make([]byte, ChunkRoom)
 	return &b
 }}
 
-// ChunkRoom holds a chunk of the usual 1 MiB, which ends with a whole frame. It is
-// what a chunk takes from the node's memory for reads.
+// ChunkRoom is the size of a chunk of the usual 1 MiB that ends with a whole frame. It is what a
+// chunk takes of the node's memory for reads.
 const ChunkRoom = 1<<20 + 256<<10

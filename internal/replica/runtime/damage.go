@@ -14,7 +14,7 @@ func (r *Replica) RenewSnapshot() {
 	r.post(input{do: func(c *core.Core) { c.Applier.RenewSnapshot() }})
 }
 
-// damagedBy is damaged for what came out of a round of the core.
+// damagedBy is like damaged for the output of a round of the core.
 func (l *loop) damagedBy(c *core.Core, err error) {
 	if err != nil && c.Lifecycle.Failed() != nil {
 		err = fmt.Errorf("%w: %w", core.ErrEnded, err)
@@ -22,14 +22,13 @@ func (l *loop) damagedBy(c *core.Core, err error) {
 	l.damaged(err)
 }
 
-// damaged reports to the owner what the stored log turned out to be.
+// damaged reports damage of the stored log through Options.Damaged.
 func (l *loop) damaged(err error) {
 	if err == nil {
 		return
 	}
 	var corrupt *segment.CorruptError
-	// A file of the log that is not there is damage too: one that was given back
-	// is known to be.
+	// A missing file of the log is damage, too: files that the log removed are not opened.
 	known := errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, core.ErrEndMissing) || errors.Is(err, core.ErrStartMissing) || errors.Is(err, core.ErrSpliced)
 	if known && l.options.Damaged != nil {
 		l.options.Damaged(err)

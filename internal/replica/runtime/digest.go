@@ -17,31 +17,32 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// A snapshot has the digest's tree as of the start of its segment, which trails that a little. So the tree as of any
-// place is that of a snapshot before it, or of a place that was asked for lately, and what is
-// stored from there on: a segment and what the digest trails the end by. What is read is compared with the contents that later
-// entries have; what none has yet is added all the same.
+// A snapshot contains the tree of the digest at the start of its segment, which trails that place
+// a little. So the tree at any place is computed from that of an earlier snapshot, or of a place
+// that was requested recently, and the entries stored from there on: about one segment, and the
+// bytes by which the digest trails the end. The entries read are compared with the contents in
+// later entries; batches whose content is in none yet are added nevertheless.
 
-// digests computes those of a log.
+// digests computes the digests of a log.
 type digests struct {
 	readable *Readable
-	turn     chan struct{} // of capacity 1: held by who computes one
-	// recent are the trees computed last. Who looks for a difference asks for offsets that are
-	// nearer to each other each time, and reads less for each. It belongs to who has the turn.
+	turn     chan struct{} // a semaphore: held while a digest is computed
+	// recent are the trees computed last. A search for a difference requests offsets that are ever
+	// closer to each other, and so reads less for each. Guarded by turn.
 	recent []place
 }
 
-// place is a tree, and where the entries are that continue it.
+// place is a tree, and the position of the entries that continue it.
 type place struct {
 	digest.Tree
-	index  uint64 // of the first of them
-	behind bool   // it is the first behind the tree; those that hold Tree.Covered and more are trimmed
-	// compared: all that was read of the tree is what entries say that was appended.
+	index  uint64 // index of the first of these entries; 0: to be looked up
+	behind bool   // index is that of the first entry behind the tree; the entries from Tree.Covered to there are trimmed
+	// compared is set if all batches read were compared with their contents in entries.
 	compared bool
-	next     uint64 // of a place of a snapshot: the index of the first entry behind the snapshot
+	next     uint64 // for the place of a snapshot: index of the first entry behind the snapshot
 }
 
-// begin is where the place is: its tree can be continued from there on.
+// begin returns the offset from which on the tree of the place can be continued.
 func (p *place) begin() record.Offset {
 	if p.behind {
 		return p.End
@@ -49,10 +50,10 @@ func (p *place) begin() record.Offset {
 	return p.Covered
 }
 
-const recentTrees = 64 // of a KiB or less
+const recentTrees = 64 // each has at most one KiB
 
-// Digest returns the tree over the committed records below at, as far as whole batches
-// go. A replica computes one at a time.
+// Digest returns the tree over the committed records below at, in whole batches. A replica
+// computes one at a time.
 func (d *digests) Digest(ctx context.Context, at record.Offset) (t digest.Tree, err error) {
 	err = d.computing(ctx, func() (err error) {
 		t, err = d.compute(ctx, at)
@@ -74,7 +75,7 @@ func (d *digests) compute(ctx context.Context, at record.Offset) (digest.Tree, e
 	if p, err = d.follow(ctx, p, at, nil); err != nil {
 		return digest.Tree{}, err
 	}
-	if p.compared { // else what was read may yet prove damaged, and be repaired
+	if p.compared { // otherwise what was read may turn out to be damaged, and be repaired
 		if len(d.recent) == recentTrees {
 			d.recent = slices.Delete(d.recent, 0, 1)
 		}
@@ -83,8 +84,8 @@ func (d *digests) compute(ctx context.Context, at record.Offset) (digest.Tree, e
 	return p.Clone(), nil
 }
 
-// Prove returns the proof that the record at an offset is in the log, under the digest as of
-// at, and that digest's tree.
+// Prove returns the proof that the record at an offset is in the log, under the digest at the
+// offset at, and the tree of that digest.
 func (d *digests) Prove(ctx context.Context, offset, at record.Offset) (p digest.Proof, t digest.Tree, err error) {
 	err = d.computing(ctx, func() (err error) {
 		p, t, err = d.prove(ctx, offset, at)
@@ -115,7 +116,7 @@ func (d *digests) prove(ctx context.Context, offset, at record.Offset) (digest.P
 		return p, digest.Tree{}, d.readable.NewReader(offset).trimmed(max(whole.From, d.readable.log.StartOffset()))
 	}
 	p.Batches = whole.Batches
-	if offset > whole.From { // as of From the tree is still that of the digest before
+	if offset > whole.From { // at From the tree is still that of the previous digest
 		before, err := d.follow(ctx, places[k], offset, nil)
 		if err != nil {
 			return p, digest.Tree{}, err
@@ -138,7 +139,7 @@ func (d *digests) prove(ctx context.Context, offset, at record.Offset) (digest.P
 				return nil, err
 			}
 			if extra := len(leaves) - int(trees[i+1].Batches-trees[i].Batches); extra > 0 {
-				leaves = leaves[extra:] // of the digest before this one
+				leaves = leaves[extra:] // leaves of the previous digest
 			}
 			read[i] = leaves
 		}
@@ -147,8 +148,9 @@ func (d *digests) prove(ctx context.Context, offset, at record.Offset) (digest.P
 	return p, whole.Tree, err
 }
 
-// sinceBegun returns the places of the digest that begins at an offset, and the newest in front of them, without its
-// tree: what is stored from there on up to the offset is of no digest, or of one that was given up.
+// sinceBegun returns the places of the digest that begins at an offset, preceded by the newest
+// place before them, without its tree: entries from there up to the offset belong to no digest,
+// or to one that was given up.
 func sinceBegun(places []place, from record.Offset) []place {
 	n := slices.IndexFunc(places, func(p place) bool { return p.Begun && p.From == from })
 	if n < 0 {
@@ -162,7 +164,7 @@ func sinceBegun(places []place, from record.Offset) []place {
 	return places[n-1:]
 }
 
-// batchAt returns a copy of the batch that holds the record at an offset.
+// batchAt returns a copy of the batch that contains the record at an offset.
 func (d *digests) batchAt(offset record.Offset) (record.Batch, error) {
 	reader := d.readable.NewReader(offset)
 	defer reader.Close()
@@ -185,8 +187,8 @@ func (d *digests) batchAt(offset record.Offset) (record.Batch, error) {
 	return nil, reader.refuse(errCommittedMissing, c.Start)
 }
 
-// computing waits until no other digest of the log is computed, and does it. What a trim has overtaken is
-// done anew: where it begins depends on what is stored.
+// computing waits until no other digest of the log is being computed, and calls do. If a trim
+// invalidates the computation it is repeated, since its start depends on what is stored.
 func (d *digests) computing(ctx context.Context, do func() error) error {
 	select {
 	case d.turn <- struct{}{}:
@@ -204,7 +206,7 @@ func (d *digests) computing(ctx context.Context, do func() error) error {
 	}
 }
 
-// snapshotBelow returns a place of the newest snapshots that is not behind at.
+// snapshotBelow returns the place of the newest snapshot that is not behind at.
 func (d *digests) snapshotBelow(at record.Offset) (found place, err error) {
 	indexes, known := d.readable.log.Snapshots(), false
 	for len(indexes) > 0 {
@@ -227,7 +229,7 @@ func (d *digests) snapshotBelow(at record.Offset) (found place, err error) {
 	return d.first(at)
 }
 
-// snapshotsBelow returns all places of snapshots that are not behind at, at least one.
+// snapshotsBelow returns the places of all snapshots that are not behind at; at least one.
 func (d *digests) snapshotsBelow(at record.Offset) (places []place, err error) {
 	for _, index := range d.readable.log.Snapshots() {
 		p, err := d.placeOf(index)
@@ -247,7 +249,7 @@ func (d *digests) snapshotsBelow(at record.Offset) (places []place, err error) {
 	return places, nil
 }
 
-// first is the place of a log of which nothing was trimmed.
+// first returns the first place of a log of which nothing was trimmed.
 func (d *digests) first(at record.Offset) (place, error) {
 	if d.readable.log.StartOffset() > 0 {
 		return place{}, record.Refuse(record.StorageFailed, "there is no snapshot below offset %d, from which its digest could be computed; another replica has one", at)
@@ -272,15 +274,16 @@ func (d *digests) placeOf(index uint64) (place, error) {
 	return p, err
 }
 
-// unusable: the one before does as well, at the price of another segment.
+// unusable reports whether a snapshot cannot be used. The one before it can be used instead, at
+// the cost of reading another segment.
 func unusable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*segment.CorruptError))
 }
 
-// CheckDigests compares all batches that are stored with their contents in later entries, and the tree of
-// each snapshot with what is stored in front of it, and calls forged with the index of an entry
-// that is not what was appended. pace is called with the bytes that are read next; its error ends the check.
-// ErrDigest: what is stored does not add up to a snapshot.
+// CheckDigests compares all stored batches with their contents in later entries, and the tree of
+// each snapshot with the entries before it. It calls forged with the index of each entry that is
+// not what was appended. pace is called with the number of bytes to be read next; its error ends
+// the check. The error is ErrDigest if the stored entries do not match a snapshot.
 func (d *digests) CheckDigests(ctx context.Context, pace func(bytes int) error, forged func(index uint64, reason error)) error {
 	var w *digest.Walker
 	begin := func(t *digest.Tree) { w = digest.NewWalker(t, true, math.MaxInt64, nil) }
@@ -304,7 +307,7 @@ func (d *digests) CheckDigests(ctx context.Context, pace func(bytes int) error, 
 			snapshots = snapshots[1:]
 			continue
 		}
-		if w == nil { // nothing to compare with up to the next snapshot
+		if w == nil { // no tree to compare with up to the next snapshot
 			if len(snapshots) == 0 {
 				return nil
 			}
@@ -317,7 +320,7 @@ func (d *digests) CheckDigests(ctx context.Context, pace func(bytes int) error, 
 		entries, err := f.piece(index)
 		switch {
 		case errors.Is(err, segment.ErrTrimmed), errors.As(err, new(*segment.CorruptError)):
-			return nil // trimmed meanwhile, or damage that Scrub reports
+			return nil // trimmed, or damage that Scrub reports
 		case err != nil:
 			return err
 		}
@@ -344,25 +347,25 @@ func (d *digests) CheckDigests(ctx context.Context, pace func(bytes int) error, 
 	}
 }
 
-// ErrDigest: records and their contents were changed together, or a snapshot was. Each is
-// what its own checksums say, so nothing tells which it is but another replica.
-var ErrDigest = errors.New("what is stored does not add up to the digest")
+// ErrDigest means that records and their contents were changed together, or that a snapshot was
+// changed. Each matches its own checksums, so only another replica can show which one is wrong.
+var ErrDigest = errors.New("the stored records do not match the digest")
 
-// following is how a tree is to grow.
+// following describes how a tree should be continued.
 type following struct {
 	*Readable
-	at    record.Offset          // as of which it is wanted
+	at    record.Offset          // offset for which the tree is wanted
 	visit func(leaf digest.Hash) // may be nil
-	pace  func(bytes int) error  // before each read; nil: at once
+	pace  func(bytes int) error  // called before each read; may be nil
 }
 
-// follow returns the place with what is stored from p up to at.
+// follow returns the place after continuing p with the stored entries up to at.
 func (d *digests) follow(ctx context.Context, p place, at record.Offset, visit func(digest.Hash)) (place, error) {
 	f := following{Readable: d.readable, at: at, visit: visit}
 	q, err := f.follow(ctx, p)
 	for p.behind && visit == nil && errors.Is(err, digest.ErrState) {
-		// Of what the tree does not cover a part is trimmed, and the contents of the rest may be in no entry
-		// yet. The rest is stored, behind an older snapshot.
+		// Part of what the tree does not cover is trimmed, and the contents of the rest may be in no
+		// entry yet. The rest is stored, behind an older snapshot.
 		older, none := d.snapshotBelow(p.End - 1)
 		if none != nil {
 			break
@@ -405,10 +408,10 @@ func (f following) follow(ctx context.Context, p place) (place, error) {
 			}
 			if len(forged) > 0 {
 				f.logger.Error("a stored entry is not what was appended, though its checksums match; the next scrub repairs it", "error", forged[0])
-				return p, record.Refuse(record.Corrupt, "what is stored is not what was appended: %v", forged[0])
+				return p, record.Refuse(record.Corrupt, "the stored record is not the one that was appended: %v", forged[0])
 			}
 			if e.First < f.at {
-				p.index = e.Index // what comes next may be in there, too
+				p.index = e.Index // the continuation may be in the same entry
 			}
 			index = e.Index + 1
 		}
@@ -424,7 +427,7 @@ func (f following) follow(ctx context.Context, p place) (place, error) {
 	return p, err
 }
 
-// walkEntry gives a walker an entry as it is stored.
+// walkEntry adds a stored entry to a walker.
 func walkEntry(w *digest.Walker, e *segment.Entry) ([]*digest.ForgedError, error) {
 	if e.Type != uint8(raftpb.EntryNormal) || len(e.Payload) == 0 {
 		return nil, nil
@@ -436,7 +439,7 @@ func walkEntry(w *digest.Walker, e *segment.Entry) ([]*digest.ForgedError, error
 	return w.Add(&parsed, e.Index), nil
 }
 
-// pieceBytes are read at once.
+// pieceBytes is how many bytes are read at once.
 const pieceBytes = 1 << 20
 
 func (f following) wait(ctx context.Context) error {
@@ -446,8 +449,8 @@ func (f following) wait(ctx context.Context) error {
 	return f.pace(pieceBytes)
 }
 
-// piece returns entries from an index on, from memory or as they are stored; none: there are none. Those that
-// have not committed may be among them.
+// piece returns entries from an index on, from memory or disk, or none if there are none. They
+// may include uncommitted ones.
 func (f following) piece(index uint64) (entries []segment.Entry, err error) {
 	for bytes := 0; bytes < pieceBytes; index++ {
 		e, ok := f.tail.At(index)
@@ -463,7 +466,7 @@ func (f following) piece(index uint64) (entries []segment.Entry, err error) {
 	return entries, nil
 }
 
-// indexAt returns the index of the entry that holds an offset below that of a snapshot.
+// indexAt returns the index of the entry that contains an offset below that of a snapshot.
 func (f following) indexAt(offset record.Offset) (uint64, error) {
 	cursor, err := f.log.NewCursor(offset)
 	if err != nil {

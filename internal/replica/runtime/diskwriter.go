@@ -8,21 +8,21 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// markAfter is how long a log must be idle before its writer adds a sync mark,
-// which lets recovery tell a torn tail from corruption.
+// markAfter is how long a log must be idle before its writer adds a sync mark, which lets
+// recovery distinguish a torn tail from corruption.
 const markAfter = 100 * time.Millisecond
 
-// diskWriter makes the core's writes durable, in order. All that is queued while
-// one write is under way shares the next write and its sync: group commit.
+// diskWriter makes the core's writes durable, in order. All writes that are queued while one is
+// in progress share the next write and its sync: group commit.
 type diskWriter struct {
 	log segment.Log
-	// done gets each group once it is durable; the group is its to keep.
+	// done is called with each group once it is durable. It may keep the group.
 	done func(group []core.Write, rolled []uint64, took time.Duration)
-	// failed is called once; no write follows.
+	// failed is called at most once; no write follows.
 	failed func(error)
 	stall  stall
-	inFile time.Duration // when the group under way was in the file, of stall.now
-	filed  func()        // notes that
+	inFile time.Duration // stall.now when the current group was in the file
+	filed  func()        // sets inFile
 
 	mu     sync.Mutex
 	queue  []core.Write
@@ -37,8 +37,8 @@ func newDiskWriter(log segment.Log) *diskWriter {
 	return w
 }
 
-// enqueue hands writes over. Those that nothing waits for ride along with the
-// next one, or with the mark.
+// enqueue queues writes. Writes for which nothing waits are written with the next one, or with
+// the mark.
 func (w *diskWriter) enqueue(writes []core.Write) {
 	urgent := false
 	for i := range writes {
@@ -60,7 +60,7 @@ func (w *diskWriter) nudge() {
 	}
 }
 
-// run writes until stop; whatever is queued by then is written first.
+// run writes until stopped. Everything queued by then is written first.
 func (w *diskWriter) run() {
 	idle := time.NewTimer(markAfter)
 	defer idle.Stop()
@@ -83,7 +83,7 @@ func (w *diskWriter) run() {
 	}
 }
 
-// flush writes all that is queued as one group.
+// flush writes everything that is queued as one group.
 func (w *diskWriter) flush() bool {
 	w.mu.Lock()
 	group := w.queue
@@ -102,7 +102,7 @@ func (w *diskWriter) write(group []core.Write) bool {
 	var rolled []uint64
 	for i := range group {
 		if s := group[i].Install; s != nil {
-			// What came before lies below the snapshot, and goes.
+			// Earlier writes are below the snapshot and are discarded.
 			writes, rolled = writes[:0], nil
 			if err := w.log.Reset(s.Index, s.Term, s.Start, s.Hard, s.Encode()); err != nil {
 				w.failed(err)
@@ -111,7 +111,7 @@ func (w *diskWriter) write(group []core.Write) bool {
 		}
 		writes = append(writes, group[i].Write)
 	}
-	writes = append(writes, segment.Write{Written: w.filed}) // writes nothing
+	writes = append(writes, segment.Write{Written: w.filed}) // only records the time
 	result, err := w.log.Write(writes)
 	if err != nil {
 		w.failed(err)

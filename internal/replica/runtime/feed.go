@@ -7,20 +7,21 @@ import (
 	"strandline.dev/internal/replica/tail"
 )
 
-// Supply paces what is read for followers who lag, see lagging.Pace. Any goroutine may call it.
+// Supply paces reads for lagging followers, see lagging.Pace. It may be called from any
+// goroutine.
 type Supply interface {
-	// Hold returns how many bytes to read, and how long to wait before that. It is asked again
-	// where that is long.
+	// Hold returns how many bytes to read, and how long to wait before. It is called again if the
+	// wait is long.
 	Hold(f core.Feed) (bytes int, wait time.Duration)
-	// Took counts what was read.
+	// Took counts bytes that were read.
 	Took(f core.Feed, bytes int)
 }
 
-// holdTime after which a range that is held back is looked at again: by then appends may wait for
+// holdTime is the time after which a delayed range is checked again: by then appends may wait for
 // its follower.
 const holdTime = time.Second
 
-// feed reads a range for a follower who lags, when it is time.
+// feed reads a range for a lagging follower, when it is due.
 func (l *loop) feed(f core.Feed) {
 	l.running.Go(func() {
 		bytes, wait := f.Bytes, time.Duration(0)

@@ -11,13 +11,13 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// pauseBytes are hashed before others get the processor, some 40 us.
+// pauseBytes is how many bytes are hashed before the processor is yielded: about 40 us.
 const pauseBytes = 64 << 10
 
-// hasher hashes batches for the digest, beside the loop.
+// hasher hashes batches for the digest, outside the loop.
 type hasher struct{ loop *loop }
 
-// hash hashes a piece of what the core asks for.
+// hash hashes a piece of the range that the core requests.
 func (r hasher) hash(h core.HashRange) {
 	batches, err := r.batches(h)
 	if err != nil {
@@ -26,23 +26,23 @@ func (r hasher) hash(h core.HashRange) {
 	r.loop.post(input{do: func(c *core.Core) { c.Hashing.Hashed(h.From, batches, err) }})
 }
 
-// errDamagedEntry: bytes of an entry in memory do not match its checksum, or those of a batch
-// the checksum that their producer gave them.
+// errDamagedEntry means that the bytes of an entry in memory do not match its checksum, or those
+// of a batch the checksum of its producer.
 var errDamagedEntry = errors.New("the bytes do not match their checksum")
 
-// batches returns the contents of the batches of about pieceBytes from h.From on. They are applied, so they
-// are in memory or stored.
+// batches returns the contents of about pieceBytes of batches from h.From on. They are applied,
+// so they are in memory or stored.
 //
-// What is damaged is not hashed: its content would count as right for good, and every whole copy of the
-// batch as forged; with another offset or size no replica could apply the entry that carries it. Bytes that
-// were damaged in memory may be whole on disk.
+// Damaged bytes are not hashed: their content would count as correct permanently, and every
+// intact copy of the batch as forged; with a different offset or size no replica could apply the
+// entry that contains it. Bytes that were damaged in memory may be intact on disk.
 func (r hasher) batches(h core.HashRange) ([]record.HashedBatch, error) {
 	if frames, ok := r.loop.tail.Read(nil, h.From, h.Until, pieceBytes); ok {
 		batches, err := contents(frames, h.From)
 		if err == nil {
 			return batches, nil
 		}
-		r.loop.options.Logger.Error("an entry is damaged in memory; what is stored of it is hashed for the digest", "error", err)
+		r.loop.options.Logger.Error("an entry is damaged in memory; the stored entry is hashed for the digest instead", "error", err)
 	}
 	cursor, err := r.loop.log.NewCursor(h.From)
 	if err != nil {
@@ -57,14 +57,15 @@ func (r hasher) batches(h core.HashRange) ([]record.HashedBatch, error) {
 		if len(frames) == 0 {
 			return nil, errCommittedMissing
 		}
-		if frames[len(frames)-1].End() > h.From { // entries without records may come first
+		if frames[len(frames)-1].End() > h.From { // entries without records may precede it
 			return contents(frames, h.From)
 		}
 	}
 }
 
-// contents returns those of the batches of entries that end behind an offset. Before an error it
-// returns none. The checksum adds a tenth to what hashing costs, see BenchmarkContents.
+// contents returns the contents of the batches in entries that end behind an offset. With an
+// error it returns none. Comparing checksums adds a tenth to the cost of hashing, see
+// BenchmarkContents.
 func contents(frames []segment.Entry, from record.Offset) (batches []record.HashedBatch, err error) {
 	bytes := 0
 	for i := range frames {
@@ -100,11 +101,11 @@ func contents(frames []segment.Entry, from record.Offset) (batches []record.Hash
 	return batches, nil
 }
 
-// applied is what others than the loop know of what is applied.
+// applied is the applied state that other goroutines than the loop can see.
 type applied struct {
 	index   atomic.Uint64 // of the newest entry
-	covered atomic.Int64  // up to where the digest covers the log
-	behind  atomic.Uint64 // bytes of the batches that it does not cover
+	covered atomic.Int64  // offset up to which the digest covers the log
+	behind  atomic.Uint64 // bytes of the batches that the digest does not cover
 }
 
 func (a *applied) publish(c *core.Core) {
@@ -113,7 +114,7 @@ func (a *applied) publish(c *core.Core) {
 	a.behind.Store(c.Hashing.Digest().Uncovered)
 }
 
-// Uncovered is how many bytes of committed batches the digest does not cover yet.
+// Uncovered returns how many bytes of committed batches the digest does not cover yet.
 func (a *applied) Uncovered() uint64 { return a.behind.Load() }
 
 func (a *applied) appliedTo() uint64 { return a.index.Load() }

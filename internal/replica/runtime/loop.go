@@ -17,15 +17,15 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// inbox is what waits for the loop of a replica. Any goroutine may post.
+// inbox is the queue of a replica's loop. Any goroutine may post.
 type inbox struct {
 	mu      sync.Mutex
 	inputs  []input
-	stopped *record.Refusal // set once the loop has ended: nothing is taken any more
+	stopped *record.Refusal // set once the loop has ended: nothing is accepted any more
 	wake    chan struct{}
 }
 
-// input is one thing for the loop to look at.
+// input is one input of the loop.
 type input struct {
 	request *core.Request
 	do      func(*core.Core)
@@ -49,7 +49,7 @@ func (b *inbox) post(in input) *record.Refusal {
 	return nil
 }
 
-// nudge has the loop look at the inbox and at the time.
+// nudge makes the loop check the inbox and the time.
 func (b *inbox) nudge() {
 	select {
 	case b.wake <- struct{}{}:
@@ -57,11 +57,11 @@ func (b *inbox) nudge() {
 	}
 }
 
-// Do runs f on the loop, as the owner of the core. It returns a refusal, and
-// does not run f, when the replica has ended.
+// Do runs f on the loop, where it may use the core. If the replica has ended, it returns a
+// refusal and does not run f.
 func (b *inbox) Do(f func(*core.Core)) *record.Refusal { return b.post(input{do: f}) }
 
-// takeAll returns what has been posted, and leaves an empty slice for what will be.
+// takeAll returns everything that has been posted, and replaces it with an empty slice.
 func (b *inbox) takeAll(empty []input) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *inbox) takeAll(empty []input) []input {
 	return posted
 }
 
-// stop refuses what is posted from now on, for a reason, and returns what was before.
+// stop refuses all later posts for a reason, and returns the earlier ones.
 func (b *inbox) stop(reason *record.Refusal) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *inbox) stop(reason *record.Refusal) []input {
 	return left
 }
 
-// loop owns a core, gives it what is in the inbox, and performs its output.
+// loop owns a core, passes inputs to it, and performs its output.
 type loop struct {
 	inbox
 	*Readable
@@ -90,11 +90,11 @@ type loop struct {
 	arrived arrivals
 	hasher  hasher
 	applied             // as of the last round
-	stepped bool        // its owner does the upkeep, see Stepped
+	stepped bool        // the caller does the upkeep, see Stepped
 	again   *time.Timer // wakes the loop, see core.Output.Again
 	againAt int64
 	started time.Time
-	// suspended is how long the machine has been suspended since the replica began.
+	// suspended returns how long the machine has been suspended since the replica started.
 	suspended func() time.Duration
 
 	status  atomic.Pointer[core.Status]
@@ -123,7 +123,7 @@ func newLoop(o Options, c *core.Core) *loop {
 	return l
 }
 
-// run owns the core. It ends after Core.Stop; the writer ends with it.
+// run runs the core. It ends after Core.Stop; the writer ends with it.
 func (l *loop) run(c *core.Core) {
 	defer close(l.disk.quit)
 	defer l.again.Stop()
@@ -137,12 +137,12 @@ func (l *loop) run(c *core.Core) {
 			l.take(c, &inputs[i])
 		}
 		out := c.Advance()
-		// Before anybody sees that the replica has failed for it.
+		// Before others can see that the replica has failed because of it.
 		l.damagedBy(c, out.Damaged)
 		l.publish(c)
 		c.Waiters.Wake()
 		l.perform(out)
-		out.Clear() // the next round may be long in coming
+		out.Clear() // the next round may be much later
 		clear(inputs)
 		if c.Lifecycle.Stopping() {
 			left := l.stop(c.Lifecycle.Failed())
@@ -176,7 +176,7 @@ func (l *loop) take(c *core.Core, in *input) {
 	}
 }
 
-// perform acts on the core's output. The disk starts before anyone hears.
+// perform acts on the core's output. The disk starts before any answer is delivered.
 func (l *loop) perform(out *core.Output) {
 	if len(out.Writes) > 0 {
 		l.disk.enqueue(out.Writes)
@@ -217,7 +217,7 @@ func (l *loop) send(m *raftpb.Message) {
 		return
 	}
 	if !l.options.Send(to, core.Urgent(m), parts) {
-		// Reported in the next round: the core is busy with this one.
+		// Reported in the next round, since this one is in progress.
 		l.post(input{do: func(c *core.Core) { c.Group.Unreachable(to) }})
 		if snapshot {
 			l.post(input{do: func(c *core.Core) { c.Group.SnapshotLost(to) }})
@@ -225,7 +225,7 @@ func (l *loop) send(m *raftpb.Message) {
 	}
 }
 
-// checksum of an entry is known while it is in the tail.
+// checksum returns the checksum of an entry, which is stored in the tail.
 func (l *loop) checksum(e *raftpb.Entry) uint32 {
 	if t, ok := l.tail.At(e.GetIndex()); ok && t.Entry == e {
 		return t.CRC
@@ -247,9 +247,8 @@ func (l *loop) wrote(group []core.Write, rolled []uint64, took time.Duration) {
 	l.post(input{group: group, rolled: rolled})
 }
 
-// writeFailed ends the replica. Where the writer has met damage, when it looked
-// for the place of a suffix to truncate or rolled, the owner hears of it first,
-// and repairs it.
+// writeFailed ends the replica. If the writer has found damage while looking for the place of a
+// suffix to truncate, or while rolling, that is reported first, so that it is repaired.
 func (l *loop) writeFailed(err error) {
 	l.logger.Error("the disk failed; this replica stops here", "error", err)
 	refusal := record.Refuse(record.StorageFailed, "the log's disk failed: %v", err)
@@ -273,12 +272,12 @@ func (l *loop) publish(c *core.Core) {
 	l.applied.publish(c)
 }
 
-// Status as of the loop's last round.
+// Status returns the status after the loop's last round.
 func (l *loop) Status() core.Status { return *l.status.Load() }
 
-// Stalled is how long the disk has not finished a write of this replica, if that
-// is longer than Options.Stall; else 0.
+// Stalled returns how long the current disk operation of this replica has taken, if that is
+// longer than Options.Stall, and 0 otherwise.
 func (l *loop) Stalled() time.Duration { return l.disk.stall.stalled() }
 
-// Tail gives access to the readable range.
+// Tail returns the tail, which has the readable range.
 func (l *loop) Tail() *tail.Tail { return l.tail }

@@ -8,8 +8,8 @@ import (
 	"strandline.dev/internal/replica/tail"
 )
 
-// Peers calls done, once and from any goroutine, with all replicas as their leader
-// knows them; with none if this replica does not lead. It must not block.
+// Peers calls done once, from any goroutine, with all replicas as their leader knows them, or
+// with none if this replica does not lead. done must not block.
 func (r *Replica) Peers(done func([]core.Peer)) *record.Refusal {
 	return r.Do(func(c *core.Core) {
 		peers := c.Group.Peers()
@@ -17,8 +17,7 @@ func (r *Replica) Peers(done func([]core.Peer)) *record.Refusal {
 			done(peers)
 			return
 		}
-		// A follower that lags is behind what is in memory: the loop does not wait
-		// for the disk.
+		// A lagging follower is behind the entries in memory, and the loop must not wait for the disk.
 		r.running.Go(func() {
 			for i := range peers {
 				if p := &peers[i]; !p.Known {
@@ -30,7 +29,7 @@ func (r *Replica) Peers(done func([]core.Peer)) *record.Refusal {
 	})
 }
 
-// endOf reads the end of the log as of an entry; 0 if that cannot be read.
+// endOf reads the end of the log as of an entry. It returns 0 if that cannot be read.
 func (l *loop) endOf(index uint64) record.Offset {
 	frames, err := l.log.Entries(index, index+1, 0)
 	if err != nil || len(frames) == 0 {

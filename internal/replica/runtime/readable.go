@@ -11,22 +11,22 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// Readable is what is committed of a log, in memory and in segments, for those who read
-// it: readers, and who computes digests. All methods may be called from any goroutine.
+// Readable is the committed part of a log, in memory and in segments, for reads and for computing
+// digests. All methods may be called from any goroutine.
 type Readable struct {
 	log    segment.Log
 	tail   *tail.Tail
-	reads  *budget.Pool // what is read ahead takes from it
+	reads  *budget.Pool // memory for reading ahead
 	logger *slog.Logger
 	keeper keeper
 	*digests
 }
 
-// keeper is who runs the log that is read.
+// keeper is the part that runs the log.
 type keeper interface {
-	damaged(err error)      // what a reader has found the log to be
+	damaged(err error)      // reports damage that a reader has found
 	readByKey(unknown bool) // see loop
-	appliedTo() uint64      // the index of an entry up to which all are committed, and stored
+	appliedTo() uint64      // index up to which all entries are committed and stored
 }
 
 func newReadable(log segment.Log, t *tail.Tail, reads *budget.Pool, logger *slog.Logger, k keeper) *Readable {
@@ -35,8 +35,8 @@ func newReadable(log segment.Log, t *tail.Tail, reads *budget.Pool, logger *slog
 	return r
 }
 
-// OpenStopped returns what the log of a replica that does not run is known to have committed, which may
-// be less than has been. It writes nothing.
+// OpenStopped returns the part of a stopped replica's log that is known to be committed, which
+// may be less than is. It writes nothing.
 func OpenStopped(log segment.Log, logger *slog.Logger) (*Readable, error) {
 	hard := log.HardState()
 	has, err := core.ReadStopped(log, hard, hard.Commit)
@@ -48,13 +48,14 @@ func OpenStopped(log segment.Log, logger *slog.Logger) (*Readable, error) {
 	return newReadable(log, tail.New(memory.Tails, start, end), memory.Reads, logger, nobody{hard.Commit}), nil
 }
 
-// Bounds are the range of records that can be read, [start, end), or why there is none any more.
+// Bounds returns the range of readable records, [start, end), or the reason why there is none any
+// more.
 func (r *Readable) Bounds() (start, end record.Offset, err error) { return r.tail.Bounds() }
 
-// NewReader begins at an offset, which may lie at or beyond the end.
+// NewReader returns a reader that starts at an offset, which may be at or beyond the end.
 func (r *Readable) NewReader(from record.Offset) *Reader { return &Reader{readable: r, next: from} }
 
-// nobody runs the log.
+// nobody is the keeper of a stopped log.
 type nobody struct{ commit uint64 }
 
 func (nobody) damaged(error)       {}

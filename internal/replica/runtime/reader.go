@@ -11,38 +11,37 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// Reader reads committed entries in order, from memory where it can and from
-// segments where it must, one chunk ahead of its user. It belongs to one
-// goroutine.
+// Reader reads committed entries in order, from memory if possible and otherwise from segments,
+// one chunk ahead of the caller. It must be used by one goroutine at a time.
 type Reader struct {
 	readable *Readable
 	next     record.Offset
 	frames   []segment.Entry
 	cursor   segment.Cursor
-	// wantsStored: the user has asked for NextStored.
+	// wantsStored is set if NextStored has been called.
 	wantsStored bool
-	// looked is where the segment ends whose key summary was looked at last; 0: none was. What
-	// is behind it is not read ahead: it may be skipped.
+	// looked is the end of the segment whose key summary was examined last; 0: none was. Entries
+	// behind it are not read ahead, since they may be skipped.
 	looked record.Offset
-	// ahead brings the chunk at next while the user works on the one before;
-	// nil when no read is under way. It has taken ChunkRoom of the node's reads.
+	// ahead receives the chunk at next while the caller processes the previous one; nil if no read
+	// is in progress. The read takes ChunkRoom of the node's memory for reads.
 	ahead chan fetched
 }
 
-// leastAhead: who reads less at once may not want more.
+// leastAhead is the read size from which on chunks are read ahead: a caller that reads less at
+// once may not want more.
 const leastAhead = 128 << 10
 
-// fetched is what a read of the tail or of segments gave.
+// fetched is the result of a read of the tail or of segments.
 type fetched struct {
 	frames []segment.Entry
-	memory *[]byte // that the payloads lie in, if it is theirs alone
+	memory *[]byte // memory of the payloads, if it is used by them alone
 	err    error
 }
 
-// Next returns the entries that hold records from the reader's position up to
-// until (exclusive), about maxBytes of them and at least one, and moves behind
-// them. The first may begin before the position. No frames and no error: there
-// is nothing to read now.
+// Next returns the entries that contain records from the reader's position up to until
+// (exclusive), at least one and about maxBytes of them, and moves behind them. The first may
+// begin before the position. It returns no frames and no error if there is nothing to read now.
 func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 	start, end, err := r.readable.tail.Bounds()
 	c := Chunk{Start: start, End: end}
@@ -72,16 +71,17 @@ func (r *Reader) Next(until record.Offset, maxBytes int) (Chunk, error) {
 	return c, nil
 }
 
-// skipSegments is how many segments Skip moves over, and skipBytes about what it reads of their summaries.
+// skipSegments bounds how many segments Skip skips, and skipBytes approximately how many bytes of
+// their summaries it reads.
 const (
 	skipSegments = 64
 	skipBytes    = 1 << 20
 )
 
-// Skip moves over sealed segments of which no record is wanted, as their key summaries say, but not
-// beyond until, and over none with an entry of the time, unix ms, or later; 0: any. It returns
-// the position, and how many segments it moved over: none where there is nothing to skip, or when
-// ctx has ended. Otherwise there may be more.
+// Skip skips sealed segments without wanted records according to their key summaries. It does not
+// move beyond until, and skips no segment with an entry of the given time, in Unix milliseconds,
+// or later; 0: any. It returns the position and the number of segments skipped, which is 0 if
+// there is nothing to skip or ctx is done. Otherwise there may be more to skip.
 func (r *Reader) Skip(ctx context.Context, q *segment.KeyQuery, until record.Offset, time int64) (to record.Offset, segments int) {
 	start, end, err := r.readable.tail.Bounds()
 	until = min(until, end)
@@ -99,8 +99,8 @@ func (r *Reader) Skip(ctx context.Context, q *segment.KeyQuery, until record.Off
 	return r.next, segments
 }
 
-// NextStored is Next for those who have the system send batches from files, see
-// segment.StoredCursor. It reports false where Next has to be called.
+// NextStored is like Next for callers that let the kernel send batches from files, see
+// segment.StoredCursor. It returns false if Next must be called instead.
 func (r *Reader) NextStored(until record.Offset, maxBytes int) (run segment.Stored, c Chunk, ok bool) {
 	r.wantsStored = true
 	start, end, err := r.readable.tail.Bounds()
@@ -124,13 +124,13 @@ func (r *Reader) NextStored(until record.Offset, maxBytes int) (run segment.Stor
 	return run, c, true
 }
 
-// Seek moves the reader, and gives back what it has read ahead.
+// Seek moves the reader, and releases what it has read ahead.
 func (r *Reader) Seek(to record.Offset) {
 	r.Close()
 	r.next, r.looked = to, 0
 }
 
-// Close waits for a read under way and releases the segment.
+// Close waits for a read in progress and releases the segment.
 func (r *Reader) Close() {
 	if r.ahead != nil {
 		got := r.awaitAhead()
@@ -168,7 +168,7 @@ func (r *Reader) fetch(until record.Offset, maxBytes int) fetched {
 	return r.readCursor(until, maxBytes)
 }
 
-// readCursor takes the next frames that hold records from the cursor.
+// readCursor reads the next frames with records from the cursor.
 func (r *Reader) readCursor(until record.Offset, maxBytes int) fetched {
 	memory := chunkMemory.Get().(*[]byte)
 	for {
@@ -192,7 +192,7 @@ func (r *Reader) readCursor(until record.Offset, maxBytes int) fetched {
 	}
 }
 
-// errCommittedMissing is a log that ends before its committed end.
+// errCommittedMissing means that the stored log ends before its committed end.
 var errCommittedMissing = errors.New("the segments end before the committed end")
 
 func (r *Reader) readAhead(until record.Offset, maxBytes int) {
@@ -200,10 +200,10 @@ func (r *Reader) readAhead(until record.Offset, maxBytes int) {
 		return
 	}
 	if _, ok := r.readable.tail.Read(nil, r.next, r.next+1, 0); ok {
-		return // what comes next is in memory
+		return // the next entry is in memory
 	}
 	if reads := r.readable.reads; reads.Used() > reads.Size()/2 || !reads.TryAcquire(ChunkRoom) {
-		return // others need it more
+		return // leave the memory to others
 	}
 	ahead := make(chan fetched, 1)
 	r.ahead = ahead

@@ -1,7 +1,7 @@
-// Package runtime runs a replica. It is the only part of one with goroutines: the
-// loop in loop.go owns the core and performs its outputs, the writer in diskwriter.go
-// makes its writes durable, the upkeep in upkeep.go saves snapshots and removes trimmed
-// segments. Readers (reader.go) run in their callers' goroutines.
+// Package runtime runs a replica. It is the only part of one with goroutines: the loop in loop.go
+// owns the core and performs its outputs, the writer in diskwriter.go makes its writes durable,
+// the upkeep in upkeep.go saves snapshots and removes trimmed segments. Readers (reader.go) run
+// in their callers' goroutines.
 package runtime
 
 import (
@@ -21,69 +21,68 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Replica runs a Core: one goroutine owns it, a second one owns the log's
-// writes; a third one does the upkeep while there is some. All methods may be called from any goroutine.
+// Replica runs a Core: one goroutine owns it, a second one writes the log, a third one does the
+// upkeep while there is some. All methods may be called from any goroutine.
 type Replica struct {
 	*loop
 	ticks int // calls of Tick
 	room  atomic.Pointer[room]
 
-	ended   chan struct{} // closed behind all goroutines, once Close was called
+	ended   chan struct{} // closed when all goroutines have ended after Close
 	closing sync.Once
 }
 
-// Options of a replica.
+// Options configures a replica.
 type Options struct {
 	ID        uint64 // replica id, never reused
 	Log       segment.Log
 	HardState segment.HardState
 	Logger    *slog.Logger
-	// Memory is the node's, which the log shares with others. Default: its own, and
-	// ample.
+	// Memory is the memory of the node, shared with its other logs. If nil, the log has its own,
+	// which is ample.
 	Memory *budget.Memory
-	// Suspended is how long the machine has been suspended since the replica was started.
-	// Default: what the machine says.
+	// Suspended returns how long the machine has been suspended since the replica was started. If
+	// nil, the operating system is asked.
 	Suspended func() time.Duration
-	// FirstLeader lets this replica of a new log start an election without waiting for an
-	// election timeout.
+	// FirstLeader makes this replica of a new log start an election without waiting for an election
+	// timeout.
 	FirstLeader bool
-	// AtOnce has it do so when it starts, and without asking first whether it could win.
+	// AtOnce makes it do so when it starts, without a pre-vote.
 	AtOnce bool
-	// Elect is that of core.Config.
+	// Elect is passed to core.Config.
 	Elect uint64
-	// Stretch multiplies the times of elections and heartbeats, see core.Core; 0 is 1.
+	// Stretch multiplies the times of elections and heartbeats, see core.Core; 0 means 1.
 	Stretch int
-	// HashEvery and Limits are those of core.Config.
+	// HashEvery and Limits are passed to core.Config.
 	HashEvery int
 	Limits    *core.Limits
-	// Send hands a message for another replica over, as parts to be sent one
-	// after the other, which nobody changes. It must not block; false: the
-	// message is lost, which Raft bears. May be nil for a log with one replica.
+	// Send sends a message to another replica, as parts in order, which must not be changed. It must
+	// not block. It returns false if the message is lost, which Raft tolerates. It may be nil for a
+	// log with one replica.
 	Send func(to uint64, urgent bool, message net.Buffers) bool
-	// Address returns where the clients of a replica's node go. It must not
-	// block. May be nil.
+	// Address returns the address for clients of a replica's node. It must not block. It may be nil.
 	Address func(replica uint64) string
-	// Stall is how long one operation of the disk may take before a leader hands
-	// over and Stalled reports it; 0 means DefaultStall.
+	// Stall is how long one disk operation may take before a leader hands over and Stalled reports
+	// it; 0 means DefaultStall.
 	Stall time.Duration
 	// ClockSkew is added to the time of day, with which a leader stamps entries.
 	ClockSkew time.Duration
-	// Wrote gets each group of writes: payload bytes, entries and time.
-	// It must not block. May be nil.
+	// Wrote is called for each group write with its payload bytes, entries and duration. It must not
+	// block. It may be nil.
 	Wrote func(bytes, entries int, took time.Duration)
-	// Committed, Acknowledged and TraceRaft are those of core.Config.
+	// Committed, Acknowledged and TraceRaft are passed to core.Config.
 	Committed    func(sequence.Times)
 	Acknowledged func(replica uint64, after time.Duration)
 	TraceRaft    func(event []byte)
-	// LeaderChanged is called when what this replica knows of the log's leader is not
-	// what it was. It must not block. May be nil.
+	// LeaderChanged is called when this replica's knowledge of the log's leader changes. It must not
+	// block. It may be nil.
 	LeaderChanged func(before, now core.Status)
-	// Supply paces what is read for followers who lag. May be nil: nothing does.
+	// Supply paces reads for lagging followers. If nil, they are not paced.
 	Supply Supply
-	// Damaged is called when stored bytes turn out not to be what was written
-	// (*segment.CorruptError), or not all of it (core.ErrEndMissing, core.ErrStartMissing), or not
-	// of one history (core.ErrSpliced); core.ErrEnded if the replica has ended for it. It may be
-	// called again and again, by any goroutine, and must not block. May be nil.
+	// Damaged is called when stored bytes are not what was written (*segment.CorruptError), are
+	// missing (core.ErrEndMissing, core.ErrStartMissing), or are not of one history
+	// (core.ErrSpliced). The error wraps core.ErrEnded if the replica has ended because of it. It
+	// may be called repeatedly, from any goroutine, and must not block. It may be nil.
 	Damaged func(error)
 }
 
@@ -107,11 +106,11 @@ func Start(o Options) (*Replica, error) {
 		r.loop.run(c)
 	}()
 	r.post(input{do: func(*core.Core) {}})
-	r.maintain(nil) // the process before may have ended within a long trim
+	r.maintain(nil) // an earlier process may have ended during a long trim
 	return r, nil
 }
 
-// recovered makes a replica whose core stands where its log ends. Nothing runs.
+// recovered returns a replica whose core is at the end of its log. Nothing runs yet.
 func recovered(o Options) (*Replica, *core.Core, error) {
 	if o.Memory == nil {
 		o.Memory = budget.New(ample)
@@ -127,7 +126,7 @@ func recovered(o Options) (*Replica, *core.Core, error) {
 	return r, c, nil
 }
 
-// Append hands a request to the log. Its Done is called exactly once.
+// Append adds a request. Its Done is called exactly once.
 func (r *Replica) Append(q *core.Request) {
 	since := time.Since(r.started)
 	q.Arrived = int64(since)
@@ -139,8 +138,7 @@ func (r *Replica) Append(q *core.Request) {
 	}
 }
 
-// Tick is the news that TickMillis have passed. It belongs to one
-// goroutine.
+// Tick records that TickMillis have passed. It must be called by one goroutine.
 func (r *Replica) Tick() {
 	r.ticks++
 	if pace := core.Pace(r.pace.Load()); pace == core.NoTicks || pace == core.IdlePace && r.ticks%core.IdleEvery != 0 {
@@ -153,15 +151,15 @@ func (r *Replica) Tick() {
 	}})
 }
 
-// PeerBack records that there is a connection to another replica's node again.
+// PeerBack records that another replica's node is connected again.
 func (r *Replica) PeerBack(other uint64) {
 	r.post(input{do: func(c *core.Core) { c.Group.StirBy(other) }})
 }
 
-// Step takes a message from another replica, which it may keep, if isSenders
-// says that the replica it is of is one of the node that it came from. A message
-// with an error is dropped, and so is one with entries where others wait already and
-// memory is short: Raft sends them again.
+// Step processes a message from another replica. It may keep the message. isSenders reports
+// whether a replica is on the node that sent the message. An invalid message is dropped with an
+// error. A message with entries is dropped if others are waiting and memory is short: Raft sends
+// them again.
 func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) error {
 	m, err := core.DecodeMessage(message)
 	if err != nil {
@@ -182,11 +180,11 @@ func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) erro
 	return nil
 }
 
-// ErrForged: a message's sender is not a replica of the node that it came from.
-var ErrForged = errors.New("the message is of a replica that is not its sender's")
+// ErrForged means that a message is not of a replica on the node that sent it.
+var ErrForged = errors.New("the message is of a replica that is not on the node that sent it")
 
-// PeerLost records that the connection to another replica is gone: what was sent
-// may be lost. Refused: its process is gone too.
+// PeerLost records that the connection to another replica is lost, and with it perhaps messages.
+// If refused is set, its process has ended, too.
 func (r *Replica) PeerLost(other uint64, refused bool) {
 	r.post(input{do: func(c *core.Core) {
 		c.Group.StirBy(other)
@@ -198,8 +196,8 @@ func (r *Replica) PeerLost(other uint64, refused bool) {
 	}})
 }
 
-// HandOver lets another replica lead, 0 the one that has most. It returns once
-// this one does not lead any more; an error says that it leads on, or that ctx ended.
+// HandOver hands leadership to another replica; 0: the one that has most of the log. It returns
+// once this replica no longer leads. An error means that it still leads, or that ctx is done.
 func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 	began, err := ask(ctx, r, func(c *core.Core, answer func(bool)) { answer(c.Handover.HandOver(to)) })
 	switch {
@@ -219,20 +217,20 @@ func (r *Replica) HandOver(ctx context.Context, to uint64) error {
 
 var (
 	errNoHeir   = record.Refuse(record.NotLeader, "no other replica can take over at the moment")
-	errNotTaken = record.Refuse(record.NotLeader, "no other replica took over in time; this one leads on")
+	errNotTaken = record.Refuse(record.NotLeader, "no other replica took over in time; this one still leads")
 )
 
-// AwaitReplay waits until this replica has applied all that it knew to be
-// committed when it began: from then on Status has its true configuration.
+// AwaitReplay waits until this replica has applied everything that it knew to be committed when
+// it started. From then on Status has its true configuration.
 func (r *Replica) AwaitReplay(ctx context.Context) error { return r.await(ctx, core.Replayed) }
 
-// AwaitLeaderReady waits until this replica takes appends.
+// AwaitLeaderReady waits until this replica accepts appends.
 func (r *Replica) AwaitLeaderReady(ctx context.Context) error {
 	return r.awaitLeader(ctx, core.LeaderReady)
 }
 
-// AwaitLed waits until this replica was elected, or follows one that was: what is appended there now waits
-// for the leader's first entry at most.
+// AwaitLed waits until this replica was elected, or follows an elected leader. An append to the
+// leader then waits at most for the leader's first entry.
 func (r *Replica) AwaitLed(ctx context.Context) error { return r.awaitLeader(ctx, core.Led) }
 
 func (r *Replica) awaitLeader(ctx context.Context, m core.Milestone) error {
@@ -245,8 +243,8 @@ func (r *Replica) awaitLeader(ctx context.Context, m core.Milestone) error {
 	return nil
 }
 
-// Final is the index up to which the entries in Log are committed, and never
-// change: those that have been applied, which are durable then.
+// Final returns the index up to which the entries in Log are committed and never change: those
+// that have been applied, which are durable by then.
 func (r *Replica) Final(ctx context.Context) (uint64, error) {
 	return ask(ctx, r, func(c *core.Core, answer func(uint64)) { answer(c.Applier.Final()) })
 }
@@ -256,8 +254,8 @@ func (r *Replica) await(ctx context.Context, m core.Milestone) error {
 	return err
 }
 
-// ask runs f on the loop and returns the answer that it gives, then or later. An error
-// is the refusal of a replica that has ended, or that of ctx.
+// ask runs f on the loop and returns the answer that f gives, then or later. The error is the
+// refusal of a replica that has ended, or that of ctx.
 func ask[T any](ctx context.Context, r *Replica, f func(c *core.Core, answer func(T))) (T, error) {
 	answer := make(chan T, 1)
 	var none T
@@ -272,14 +270,13 @@ func ask[T any](ctx context.Context, r *Replica, f func(c *core.Core, answer fun
 	}
 }
 
-// Close lets what is in flight finish until ctx ends, then stops. What has no
-// answer by then is answered as unknown. The log itself stays open.
+// Close waits until everything in flight has finished or ctx is done, then stops the replica.
+// Requests without an answer by then get an unknown outcome. The log itself stays open.
 //
-// A disk that hangs is not waited for: where the writer does not end within
-// closeGrace after ctx, Close returns ErrStalled. The log must not be closed then
-// before Ended.
+// Close does not wait for a disk that hangs: if the writer does not end within closeGrace after
+// ctx, it returns ErrStalled. The log must then not be closed before Ended.
 func (r *Replica) Close(ctx context.Context) error {
-	_ = r.await(ctx, core.Drained) // or until ctx ends
+	_ = r.await(ctx, core.AllAnswered) // or until ctx ends
 	r.Do(func(c *core.Core) { c.Lifecycle.Stop() })
 	r.closing.Do(func() {
 		go func() {
@@ -302,12 +299,11 @@ func (r *Replica) Close(ctx context.Context) error {
 	}
 }
 
-// Ended is closed when nothing of a replica that was closed runs any more.
+// Ended returns a channel that is closed when no goroutine of a closed replica runs any more.
 func (r *Replica) Ended() <-chan struct{} { return r.ended }
 
-// closeGrace is what a write that is under way may take: more than any disk that
-// works.
+// closeGrace is how long a write in progress may take: longer than on any working disk.
 const closeGrace = 3 * time.Second
 
-// ErrStalled is the answer of Close where the disk hangs.
-var ErrStalled = errors.New("the disk does not answer; what it was asked to do may still happen")
+// ErrStalled is returned by Close if the disk hangs.
+var ErrStalled = errors.New("the disk does not respond; operations in progress may still complete")

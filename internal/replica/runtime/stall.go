@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// DefaultStall is how long one operation of the disk may take before the disk
-// counts as stalled. It is far above what a busy disk takes, and a kernel gives a
-// request up only after 30 s or more.
+// DefaultStall is how long one disk operation may take before the disk counts as stalled. It is
+// far longer than on a busy disk, and a kernel gives up a request only after 30 s or more.
 const DefaultStall = 10 * time.Second
 
-// stall knows since when the writer has waited for the disk. A disk that hangs
-// returns no error: whoever waits for it waits for as long as it likes.
+// stall records since when the writer has waited for the disk. A disk that hangs returns no
+// error, and the wait has no limit.
 type stall struct {
 	limit time.Duration
-	now   func() time.Duration // never goes back
-	since atomic.Int64         // ns of now, and 1, when the operation under way began; 0: there is none
+	now   func() time.Duration // never decreases
+	since atomic.Int64         // now in nanoseconds, plus 1, when the current operation began; 0: there is none
 }
 
-// begin returns the time, of now.
+// begin records the start of an operation and returns now.
 func (s *stall) begin() time.Duration {
 	now := s.now()
 	s.since.Store(int64(now) + 1)
@@ -27,8 +26,8 @@ func (s *stall) begin() time.Duration {
 
 func (s *stall) end() { s.since.Store(0) }
 
-// stalled is how long the operation under way has taken, if that is more than the
-// limit; else 0.
+// stalled returns how long the current operation has taken, if that is more than the limit, and 0
+// otherwise.
 func (s *stall) stalled() time.Duration {
 	since := s.since.Load()
 	if since == 0 {

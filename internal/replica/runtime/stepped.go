@@ -9,17 +9,17 @@ import (
 	"strandline.dev/internal/replica/tail"
 )
 
-// Stepped is a replica without a goroutine or clock of its own: its owner says
-// what time it is, when a round of its loop runs, and when its disk gets to its
-// writes. Between these calls nothing happens, so a simulation decides the
-// order of everything. It is a Replica in all else; its owner is alone with it,
-// and must not call what waits: HandOver, AwaitLeaderReady, AwaitReplay, Close.
+// Stepped is a replica without goroutines or a clock of its own: the caller sets the time, and
+// decides when a round of its loop runs and when its disk writes. Between these calls nothing
+// happens, so a simulation controls the order of everything. Otherwise it is a Replica. It must
+// be used by one goroutine, which must not call methods that wait: HandOver, AwaitLeaderReady,
+// AwaitReplay, Close.
 type Stepped struct {
 	*Replica
 	core  *core.Core
 	feeds []core.Feed
 	hash  core.HashRange
-	base  bool // the snapshot at the start of the log is wanted
+	base  bool // the snapshot at the start of the log is requested
 	now   time.Duration
 }
 
@@ -36,9 +36,9 @@ func OpenStepped(o Options) (*Stepped, error) {
 	return s, nil
 }
 
-// Round takes all that has been handed in and acts on it, until nothing is
-// left. Messages go out by Options.Send meanwhile, answers are delivered. It panics
-// if an invariant does not hold after it.
+// Round processes all inputs and acts on the output, until no input is left. Messages are sent
+// with Options.Send, and answers are delivered. It panics if an invariant does not hold
+// afterwards.
 func (s *Stepped) Round(now core.Now) {
 	s.now = time.Duration(now.Monotonic) * time.Millisecond
 	for again := true; again; again = len(s.inputs) > 0 {
@@ -70,36 +70,35 @@ func (s *Stepped) Round(now core.Now) {
 	}
 }
 
-// Candidacy is that of the replica.
+// Candidacy returns the candidacy of the replica.
 func (s *Stepped) Candidacy() core.Candidacy { return s.core.Candidacy() }
 
-// Unwritten reports whether there is something to write that somebody waits
-// for.
+// Unwritten reports whether something waits for a queued write.
 func (s *Stepped) Unwritten() bool {
 	return slices.ContainsFunc(s.disk.queue, func(w core.Write) bool { return w.Waits() })
 }
 
-// Write lets the disk take everything that is queued, as one group. What follows from it comes with the next Round. It reports false
-// when the disk has failed: the replica ends with that round.
+// Write writes everything that is queued, as one group. The next Round acts on the result. It
+// returns false if the disk has failed: the replica ends with that round.
 func (s *Stepped) Write() bool { return s.disk.flush() }
 
-// Unkept reports whether there is upkeep to be done.
+// Unkept reports whether there is upkeep to do.
 func (s *Stepped) Unkept() bool { return s.upkeep.pending() }
 
-// Keep does one step of the upkeep. It may run while a write is under way.
+// Keep does one step of the upkeep. It may run while a write is in progress.
 func (s *Stepped) Keep() {
 	if _, err := s.upkeep.step(func() bool { return true }); err != nil {
 		s.upkeepFailed(err)
 	}
 }
 
-// Mark notes in the log that it has fallen idle; false: the disk has failed.
+// Mark writes a sync mark, as when the log becomes idle. It returns false if the disk has failed.
 func (s *Stepped) Mark() bool { return s.disk.flush() && s.disk.mark() }
 
-// Unread reports whether a follower who lags waits for entries from disk.
+// Unread reports whether a lagging follower waits for entries from disk.
 func (s *Stepped) Unread() bool { return len(s.feeds) > 0 || s.base }
 
-// Feed reads what such followers wait for. It is sent with the next Round.
+// Feed reads what such followers wait for. The next Round sends it.
 func (s *Stepped) Feed() {
 	feeds := s.feeds
 	s.feeds = nil
@@ -120,37 +119,37 @@ func (s *Stepped) Feed() {
 // Unhashed reports whether there are batches to be hashed for the digest.
 func (s *Stepped) Unhashed() bool { return s.hash.Until > 0 }
 
-// Hash hashes a piece of them. It is proposed with what comes next.
+// Hash hashes a piece of them. It is proposed with the next entry.
 func (s *Stepped) Hash() {
 	h := s.hash
 	s.hash = core.HashRange{}
 	s.hasher.hash(h)
 }
 
-// BeginHandOver lets another replica lead, if one can.
+// BeginHandOver hands leadership to another replica, if one can take it.
 func (s *Stepped) BeginHandOver() {
 	s.post(input{do: func(c *core.Core) { c.Handover.HandOver(0) }})
 }
 
-// Certain is the index up to which the stored entries are committed, and never
-// change, as Final does.
+// Certain returns the index up to which the stored entries are committed and never change, like
+// Final.
 func (s *Stepped) Certain() uint64 { return s.core.Applier.Final() }
 
-// Committed is the index up to which the log is known to be committed here, and
-// is durable here too.
+// Committed returns the index up to which the log is known to be committed here, and is durable
+// here.
 func (s *Stepped) Committed() uint64 {
 	_, commit, durable := s.core.Group.Positions()
 	return min(commit, durable)
 }
 
-// Folded is the table that the entries up to an index add up to here, encoded. Two
-// replicas with the same index have the same bytes. The configuration is not part
-// of it: that of a snapshot which a leader sends is newer than its index.
+// Folded returns the encoded table after the entries up to an index. It is identical on two
+// replicas with the same index. It does not contain the configuration, which in a snapshot from a
+// leader is newer than its index.
 func (s *Stepped) Folded() (index uint64, table []byte) {
 	return s.core.Group.Folded()
 }
 
-// Applied is the index of the newest entry that was folded.
+// Applied returns the index of the newest folded entry.
 func (s *Stepped) Applied() uint64 {
 	applied, _, _ := s.core.Group.Positions()
 	return applied

@@ -4,8 +4,9 @@ package runtime
 
 import "time"
 
-// suspensionClock returns how far the wall clock has come ahead of Go's: there is no clock on all of these
-// systems that goes on while the machine is suspended. One that is set back hides a suspension.
+// suspensionClock returns how far the wall clock has advanced relative to Go's: not all of these
+// systems have a clock that advances while the machine is suspended. Setting the wall clock back
+// hides a suspension.
 func suspensionClock() func() time.Duration {
 	started := time.Now()
 	return func() time.Duration {

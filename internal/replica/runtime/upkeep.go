@@ -13,30 +13,31 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// upkeep is the work on a log that no append waits for: saving snapshots,
-// removing trimmed segments, and making key summaries of sealed ones. It runs beside the
-// writer, in small steps with pauses between them, so that the disk stays free for appends.
+// upkeep is the work on a log for which no append waits: saving snapshots, removing trimmed
+// segments, and building key summaries of sealed ones. It runs concurrently with the writer, in
+// small steps with pauses between them, so that the disk stays free for appends.
 type upkeep struct {
 	log  segment.Log
 	tail *tail.Tail
-	// reads is the memory for reads, of which a key summary takes some while it is made.
+	// reads is the memory for reads, part of which is used while a key summary is built.
 	reads *budget.Pool
-	// covered is up to where the digest covers the log. What lies behind is not removed.
+	// covered is the offset up to which the digest covers the log. Segments behind it are not
+	// removed.
 	covered *atomic.Int64
 
 	mu        sync.Mutex
 	snapshots []core.Snapshot // to be saved, oldest first; at most maxSnapshots
-	trim      bool            // segments below the start of the log may be there
-	summarize bool            // sealed segments without a key summary may be there
-	byKey     time.Time       // somebody has read by key; zero: nobody yet
+	trim      bool            // there may be segments below the start of the log
+	summarize bool            // there may be sealed segments without a key summary
+	byKey     time.Time       // time of the last read by key; zero: none yet
 	running   bool            // a goroutine works on it
 }
 
-// summaryInterest is how long after a read by key summaries are made of segments that are
-// sealed: logs that nobody reads so pay nothing.
+// summaryInterest is how long after a read by key summaries are built for newly sealed segments.
+// Logs that are never read by key have no cost.
 const summaryInterest = 24 * time.Hour
 
-// readByKey notes a read by key, and reports whether the caller has to call add.
+// readByKey records a read by key, and reports whether the caller must call add.
 func (u *upkeep) readByKey(unknown bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,20 +48,19 @@ func (u *upkeep) readByKey(unknown bool) bool {
 }
 
 const (
-	// maxSnapshots bounds the memory that snapshots take on a disk that does not
-	// keep up: what changed of the table from each to the next. The oldest is dropped: the log can then not begin at its segment,
-	// and trimming waits for the next one.
+	// maxSnapshots bounds the memory of snapshots on a disk that does not keep up: the changes of
+	// the table from each to the next. The oldest is dropped: the log can then not begin at its
+	// segment, and trimming waits for the next one.
 	maxSnapshots = 8
 
-	// Between two steps upkeep pauses for restFactor times as long as the step
-	// took, so it uses at most a fifth of the disk's time.
+	// Between two steps upkeep pauses restFactor times as long as the step took, so it uses at most
+	// a fifth of the disk's time.
 	restFactor = 4
 	minRest    = time.Millisecond
 	maxRest    = time.Second
 )
 
-// add notes work and reports whether the caller has to start a goroutine for
-// it.
+// add adds work and reports whether the caller must start a goroutine for it.
 func (u *upkeep) add(snapshots []core.Snapshot) (start bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -82,9 +82,8 @@ func (u *upkeep) pending() bool {
 	return len(u.snapshots) > 0 || u.trim || u.summarize
 }
 
-// step does one piece of the work. Without more there is nothing left, and the
-// goroutine that called it has to end. An error is no danger: segments stay
-// until the next time.
+// step does one piece of the work. If more is false nothing is left, and the calling goroutine
+// must end. An error is harmless: segments stay until the next time.
 func (u *upkeep) step(rest func() bool) (more bool, err error) {
 	u.mu.Lock()
 	var s core.Snapshot
@@ -113,8 +112,8 @@ func (u *upkeep) step(rest func() bool) (more bool, err error) {
 	return true, err
 }
 
-// summaryStep makes the key summary of one segment, if there is memory for it: else with the
-// next segment or read by key.
+// summaryStep builds the key summary of one segment if there is memory for it. Otherwise it is
+// tried again with the next segment or read by key.
 func (u *upkeep) summaryStep(rest func() bool) (more bool, err error) {
 	room := min(segment.SummaryRoom, u.reads.Size()/2)
 	if !u.reads.TryAcquire(room) {
@@ -124,11 +123,11 @@ func (u *upkeep) summaryStep(rest func() bool) (more bool, err error) {
 	return u.log.Summarize(rest)
 }
 
-// trimStep gives back some of the segments below the start of the log.
+// trimStep removes some of the segments below the start of the log.
 func (u *upkeep) trimStep() (more bool, err error) {
 	start, err := u.disposable()
 	if err != nil || start <= u.log.StartOffset() {
-		return false, nil // a replica that has ended trims nothing
+		return false, nil // a replica that has ended does not trim
 	}
 	below, err := u.startIndex()
 	if err != nil {
@@ -137,13 +136,14 @@ func (u *upkeep) trimStep() (more bool, err error) {
 	return u.log.Trim(below)
 }
 
-// disposable is below what segments may go.
+// disposable returns the offset below which segments may be removed.
 func (u *upkeep) disposable() (record.Offset, error) {
 	start, _, err := u.tail.Bounds()
 	return min(start, record.Offset(u.covered.Load())), err
 }
 
-// startIndex is the index of the first entry that the trims of the log have left, and that the digest covers.
+// startIndex returns the index of the first entry that trims have kept or that the digest does
+// not cover.
 func (u *upkeep) startIndex() (uint64, error) {
 	start, err := u.disposable()
 	if err != nil {
@@ -167,14 +167,14 @@ func (u *upkeep) startIndex() (uint64, error) {
 	return frames[0].Index, nil
 }
 
-// Disposable is below what offset segments may go: the trims applied here do not need them.
+// Disposable returns the offset below which segments may be removed, according to the trims
+// applied here.
 func (r *Replica) Disposable() (record.Offset, error) { return r.upkeep.disposable() }
 
-// StartIndex is the index of the first entry that the trims applied here have left.
+// StartIndex returns the index of the first entry that the trims applied here have kept.
 func (r *Replica) StartIndex() (uint64, error) { return r.upkeep.startIndex() }
 
-// run works until nothing is left. After quit it only saves the snapshots that
-// wait.
+// run works until nothing is left. After quit it only saves the waiting snapshots.
 func (u *upkeep) run(quit <-chan struct{}, failed func(error)) {
 	begin := time.Now()
 	rest := func() bool {
@@ -208,14 +208,14 @@ func (u *upkeep) run(quit <-chan struct{}, failed func(error)) {
 	}
 }
 
-// maintain begins upkeep, unless it is under way.
+// maintain starts the upkeep unless it is running.
 func (l *loop) maintain(snapshots []core.Snapshot) {
 	if l.upkeep.add(snapshots) && !l.stepped {
 		l.running.Go(func() { l.upkeep.run(l.disk.quit, l.upkeepFailed) })
 	}
 }
 
-// readByKey notes that somebody reads by key, in a segment whose summary is there or unknown.
+// readByKey records a read by key. unknown reports whether the segment has no key summary.
 func (l *loop) readByKey(unknown bool) {
 	if l.upkeep.readByKey(unknown) {
 		l.post(input{do: func(*core.Core) { l.maintain(nil) }})

@@ -7,8 +7,8 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// Entry is a Raft entry with what readers and segments need of it. Its Data is
-// shared by reference with Raft, the writer and readers and is never changed.
+// Entry is a Raft entry with the data that readers and segments need. Its Data is shared by
+// reference with Raft, the writer and readers and is never changed.
 type Entry struct {
 	*raftpb.Entry
 	First, End record.Offset // End differs from First+Count after a fast-forward
@@ -17,8 +17,8 @@ type Entry struct {
 	CRC        uint32
 }
 
-// Describe completes an entry with the bounds that its payload states; one without
-// records lies at the end of the log, at the time of the entry before.
+// Describe returns an entry with the bounds that its payload states. An entry without records is
+// at the end of the log and has the time of the previous entry.
 func Describe(e *raftpb.Entry, crc uint32, end record.Offset, time int64) (Entry, error) {
 	t := Entry{Entry: e, First: end, End: end, Time: time, CRC: crc}
 	if e.GetType() != raftpb.EntryNormal || len(e.Data) == 0 {
@@ -41,7 +41,7 @@ func Describe(e *raftpb.Entry, crc uint32, end record.Offset, time int64) (Entry
 	return t, nil
 }
 
-// Frame is the entry as segments store it.
+// Frame returns the entry as segments store it.
 func (e *Entry) Frame() segment.Entry {
 	return segment.Entry{
 		Index: e.GetIndex(), Term: e.GetTerm(), Type: uint8(e.GetType()),
@@ -49,7 +49,7 @@ func (e *Entry) Frame() segment.Entry {
 	}
 }
 
-// EntriesOf returns the Raft entries that frames hold.
+// EntriesOf returns the Raft entries in frames.
 func EntriesOf(frames []segment.Entry) []*raftpb.Entry {
 	entries := make([]*raftpb.Entry, len(frames))
 	for i, f := range frames {

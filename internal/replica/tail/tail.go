@@ -1,5 +1,5 @@
-// Package tail is the newest part of a replica's log in memory: the core writes
-// it, Raft, the disk writer and readers share its bytes.
+// Package tail holds the newest part of a replica's log in memory. The core writes it; Raft, the
+// disk writer and readers share its bytes.
 package tail
 
 import (
@@ -14,17 +14,17 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// busyBytes is what a busy log keeps in memory for tailing readers, where the
-// node has as much for each.
+// busyBytes is how much a busy log keeps in memory for tailing readers, if the node has as much
+// for each log.
 const busyBytes = 16 << 20
 
-// mostBytes is what a log may keep in memory of entries that wait for the disk or for a
-// majority, where the node has as much for each. A leader has less in flight.
+// mostBytes is how much a log may keep in memory of entries that wait for the disk or for a
+// majority, if the node has as much for each log. A leader has less in flight.
 const mostBytes = 128 << 20
 
-// Tail is the newest part of the log in memory, with the bounds that readers
-// may see. Raft takes entries from it that it hands out again; tailing readers
-// share its bytes without copying. The core is its only writer.
+// Tail is the newest part of the log in memory, with the bounds of the readable records. Raft
+// reads entries from it; tailing readers share its bytes without copying. Only the core writes to
+// it.
 //
 //	      start                          end
 //	        |      readable              |
@@ -36,13 +36,13 @@ type Tail struct {
 	mu      sync.RWMutex
 	entries []Entry // consecutive by index
 	bytes   int     // of payload in entries
-	// [start, end) is committed and not trimmed. Neither ever falls.
+	// [start, end) is committed and not trimmed. Neither ever decreases.
 	start, end record.Offset
-	// holds are those of the log, at least as new as start: they say where to begin behind it.
+	// holds are the holds of the log, at least as recent as start.
 	holds []record.Hold
 	// failed ends every read, with the reason.
 	failed error
-	// changed is closed at the next change of a bound; nil while nobody waits.
+	// changed is closed at the next change of a bound; nil if nothing waits for it.
 	changed chan struct{}
 	waiters map[Waiter]struct{}
 }
@@ -52,10 +52,10 @@ func New(b *budget.Shares, start, end record.Offset) *Tail {
 	return &Tail{Budget: b, start: start, end: end}
 }
 
-// Limit is how many bytes of payload to keep, once they can be evicted.
+// Limit returns how many bytes of payload to keep of entries that can be evicted.
 func (t *Tail) Limit() int { return int(t.Budget.Share(busyBytes)) }
 
-// Append adds entries; those at or above the first one's index are replaced.
+// Append adds entries. Entries at or above the index of the first one are replaced.
 func (t *Tail) Append(entries []Entry) {
 	if len(entries) == 0 {
 		return
@@ -93,19 +93,18 @@ func (t *Tail) Evict(below uint64, limit int) {
 	}
 }
 
-// HasRoom reports whether the log's share of the memory has room for so many bytes more,
-// if need be after entries below index have been dropped. An empty tail has room for
-// anything.
+// HasRoom reports whether the log's share of the memory has room for the given bytes, if
+// necessary after dropping entries below index. An empty tail has room for anything.
 func (t *Tail) HasRoom(bytes int, below uint64) bool {
 	most := int(t.Budget.Share(mostBytes))
-	if t.bytes+bytes > most { // nobody else writes it
+	if t.bytes+bytes > most { // no other goroutine writes
 		t.Evict(below, max(most-bytes, 0))
 	}
 	return t.bytes == 0 || t.bytes+bytes <= most
 }
 
-// Reset forgets all entries: the log continues at an offset, which nobody has
-// Read beyond, with other holds.
+// Reset drops all entries. The log continues at an offset that no read has passed, with other
+// holds.
 func (t *Tail) Reset(at record.Offset, holds []record.Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +115,7 @@ func (t *Tail) Reset(at record.Offset, holds []record.Hold) {
 	t.wake()
 }
 
-// Release forgets all entries, for good: the replica has ended.
+// Release drops all entries, because the replica has ended.
 func (t *Tail) Release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,15 +123,15 @@ func (t *Tail) Release() {
 	t.entries, t.bytes = nil, 0
 }
 
-// count reports to the budget how the tail has changed. The caller holds mu.
+// count reports a change of the tail's size to the budget. The caller holds mu.
 func (t *Tail) count(before int) {
 	if t.bytes != before {
 		t.Budget.Changed(int64(before), int64(t.bytes))
 	}
 }
 
-// Publish moves the bounds forward and wakes those who wait for it. The holds are those of the log
-// at that point, which RefuseTrimmed names.
+// Publish moves the bounds forward and wakes those that wait for it. holds are the holds of the
+// log at that point, which RefuseTrimmed names.
 func (t *Tail) Publish(start, end record.Offset, holds []record.Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,23 +166,23 @@ func (t *Tail) wake() {
 	}
 }
 
-// Bounds returns the readable range, or why there is none any more.
+// Bounds returns the readable range, or the reason why there is none any more.
 func (t *Tail) Bounds() (start, end record.Offset, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.start, t.end, t.failed
 }
 
-// RefuseTrimmed refuses a read of an offset below start, which Bounds has returned. A hold that was moved before
-// the log was trimmed to it is known with its new place.
+// RefuseTrimmed returns the refusal of a read of an offset below start, which Bounds has
+// returned. It knows the new place of a hold that was moved before the log was trimmed to start.
 func RefuseTrimmed(t *Tail, asked, start record.Offset) *record.Refusal {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return record.Trimmed(asked, start, t.holds)
 }
 
-// Changed returns a channel that is closed when a bound differs from those
-// given; nil when one does already.
+// Changed returns a channel that is closed when a bound differs from those given, or nil if one
+// does already.
 func (t *Tail) Changed(start, end record.Offset) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,9 +195,8 @@ func (t *Tail) Changed(start, end record.Offset) <-chan struct{} {
 	return t.changed
 }
 
-// Read appends to dst the committed entries that hold records of
-// [from, until), about maxBytes of them and at least one. It reports false
-// when the first of them is no longer in memory.
+// Read appends to dst the committed entries that contain records of [from, until): at least one,
+// and about maxBytes of them. It returns false if the first of them is no longer in memory.
 func (t *Tail) Read(dst []segment.Entry, from, until record.Offset, maxBytes int) ([]segment.Entry, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -220,8 +218,8 @@ func (t *Tail) Read(dst []segment.Entry, from, until record.Offset, maxBytes int
 	return dst, true
 }
 
-// Slice returns the entries [lo, hi) for Raft, about maxBytes of them and at
-// least one, or false if the first is not in memory.
+// Slice returns about maxBytes of the entries [lo, hi) for Raft, at least one, or false if the
+// first is not in memory.
 func (t *Tail) Slice(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -244,7 +242,7 @@ func (t *Tail) Slice(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 	return out, true
 }
 
-// At returns the entry of an index, if it is in memory.
+// At returns the entry with an index if it is in memory.
 func (t *Tail) At(index uint64) (Entry, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -258,8 +256,8 @@ func (t *Tail) At(index uint64) (Entry, bool) {
 	return t.entries[i], true
 }
 
-// CheckInvariants returns an error that names what does not hold: the entries
-// follow each other by index and by offset, and their sizes add up.
+// CheckInvariants returns an error that names a violated invariant: the entries follow each other
+// by index and by offset, and their sizes add up.
 func (t *Tail) CheckInvariants() error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

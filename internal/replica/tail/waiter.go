@@ -2,17 +2,17 @@ package tail
 
 import "strandline.dev/internal/record"
 
-// Waiter waits for records of several tails together. Its methods are called under their
-// locks, and must not block.
+// Waiter waits for records of several tails at once. Its methods are called with the locks of the
+// tails held, and must not block.
 type Waiter interface {
-	// Readable counts so many bytes of entries that have become readable.
+	// Readable adds the bytes of entries that have become readable.
 	Readable(bytes int)
-	// End ends the wait: a tail is not what it was taken for, its start has moved, or it
-	// has failed.
+	// End ends the wait, because the bounds of a tail are not those given, its start has moved, or
+	// it has failed.
 	End()
 }
 
-// Await has w wait for what becomes readable beyond the bounds given, until Leave.
+// Await makes w wait for records beyond the given bounds, until Leave.
 func (t *Tail) Await(w Waiter, start, end record.Offset) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,14 +26,14 @@ func (t *Tail) Await(w Waiter, start, end record.Offset) {
 	t.waiters[w] = struct{}{}
 }
 
-// Leave ends what Await began.
+// Leave undoes Await.
 func (t *Tail) Leave(w Waiter) {
 	t.mu.Lock()
 	delete(t.waiters, w)
 	t.mu.Unlock()
 }
 
-// countReadable counts the records up to end for those who wait. The caller holds mu.
+// countReadable counts the records up to end for all waiters. The caller holds mu.
 func (t *Tail) countReadable(end record.Offset) {
 	if len(t.waiters) == 0 {
 		return
@@ -49,7 +49,7 @@ func (t *Tail) countReadable(end record.Offset) {
 	}
 }
 
-// endWaits ends the wait of all. The caller holds mu.
+// endWaits ends the wait of all waiters. The caller holds mu.
 func (t *Tail) endWaits() {
 	for w := range t.waiters {
 		w.End()

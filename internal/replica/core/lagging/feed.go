@@ -6,29 +6,28 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// Feed brings entries that have left memory to followers who lag. Raft asks
-// for them on the loop, where a disk must not be read; so it hears that there
-// are none, which makes it wait, and the range is read aside. When it has
-// come, Raft is nudged to ask again.
+// Feed supplies entries that have left memory to lagging followers. Raft asks for them on the
+// loop, where the disk must not be read. So Raft is told that there are none, which makes it
+// wait, and the range is read elsewhere. Then Raft is made to ask again.
 type Feed struct {
-	// Memory is the part of the node's for what is sent, which ranges count in.
+	// Memory is the node's memory for sending, in which ranges are counted.
 	Memory *budget.Shares
 	Limits Limits
-	bytes  int64 // counted there: of ranges, and those that are being read may have
+	bytes  int64 // counted in Memory: ranges, and the maximum size of those being read
 
-	// ranges that were read, at most Limits.Ranges; the one asked for longest ago
-	// goes first.
+	// ranges are the ranges that were read, at most Limits.Ranges. The least recently used one is
+	// dropped first.
 	ranges []feedRange
-	// reading are ranges under way: how many bytes they may have, by their first index.
+	// reading has the maximum sizes in bytes of the ranges being read, by first index.
 	reading map[uint64]int64
-	// Wanted goes out with the next Output.
+	// Wanted are the ranges to request with the next Output.
 	Wanted []Wanted
-	// Missed: Raft has just got the answer that a range is not there, and asks for
-	// a snapshot instead.
+	// Missed is set if Raft has just been told that a range is not available, and will ask for a
+	// snapshot instead.
 	Missed bool
-	// Refused: a range that is needed now waits until others have been read, or given up.
+	// Refused is set if a range that is needed now waits until others have been read or dropped.
 	Refused bool
-	// unused counts ticks in which nobody took anything.
+	// unused is the number of ticks since the last Take.
 	unused int
 }
 
@@ -42,36 +41,35 @@ func (r *feedRange) has(index uint64) bool {
 	return index >= first && index < first+uint64(len(r.entries))
 }
 
-// Wanted is a range to read: some Bytes of entries, and one at least.
+// Wanted is a range to read: about Bytes of entries, and at least one.
 type Wanted struct {
 	Lo    uint64
 	Bytes int
 }
 
-// Limits are those that a test may make smaller.
+// Limits are limits that a test may lower.
 type Limits struct {
 	Bytes  int64 // FeedBytes
 	Least  int64 // leastFeed
 	Ranges int   // feedRanges
 }
 
-// DefaultLimits are those of production.
+// DefaultLimits returns the limits used in production.
 func DefaultLimits() Limits { return Limits{Bytes: FeedBytes, Least: leastFeed, Ranges: feedRanges} }
 
 const (
-	// FeedBytes are read at once: enough for the disk to run at full speed. Where memory is
-	// short it is less, and leastFeed at least.
+	// FeedBytes is how much is read at once: enough for the disk to run at full speed. If memory is
+	// short it is less, but at least leastFeed.
 	FeedBytes = 4 << 20
 	leastFeed = 64 << 10
-	// feedRanges bounds what feeding keeps in memory, by two ranges for each
-	// of a good many followers.
+	// feedRanges bounds the ranges in memory: two for each of several followers.
 	feedRanges = 8
-	// FeedTicks after which what was read and not taken is let go: a second.
+	// FeedTicks is the number of ticks after which unused data is released: one second.
 	FeedTicks = 20
 )
 
-// Take returns the entries from lo on, about maxBytes of them. When half of a
-// range has been taken the next one is read.
+// Take returns about maxBytes of entries from lo on. When half of a range has been taken, the
+// next one is requested.
 func (f *Feed) Take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 	f.unused = 0
 	for i, r := range f.ranges {
@@ -99,8 +97,8 @@ func (f *Feed) Take(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
 	return nil, false
 }
 
-// Term returns the term of an entry in a range that was read. If there is none, a
-// range is read that begins with it.
+// Term returns the term of an entry in a range that was read. If there is none, it requests a
+// range that begins with the entry.
 func (f *Feed) Term(index uint64) (term uint64, ok bool) {
 	f.unused = 0
 	for _, r := range f.ranges {
@@ -113,8 +111,8 @@ func (f *Feed) Term(index uint64) (term uint64, ok bool) {
 	return 0, false
 }
 
-// want has the range from lo on read. One that is needed now takes the place of others
-// where memory is short; one that may be needed next is read where there is room.
+// want requests the range from lo on. A range that is needed now displaces others if memory is
+// short; one that may be needed next is read only if there is room.
 func (f *Feed) want(lo uint64, now bool) {
 	if f.reading[lo] > 0 {
 		return
@@ -146,7 +144,7 @@ func (f *Feed) want(lo uint64, now bool) {
 	f.Wanted = append(f.Wanted, Wanted{lo, int(bytes)})
 }
 
-// Add takes a range that was wanted; without entries it could not be read.
+// Add adds a requested range. Without entries it could not be read.
 func (f *Feed) Add(lo uint64, entries []*raftpb.Entry) {
 	f.count(-f.reading[lo])
 	delete(f.reading, lo)
@@ -164,7 +162,7 @@ func (f *Feed) Add(lo uint64, entries []*raftpb.Entry) {
 	}
 }
 
-// drop lets the range go that was asked for longest ago.
+// drop releases the least recently used range.
 func (f *Feed) drop() {
 	f.count(-f.ranges[0].bytes)
 	f.ranges = append(f.ranges[:0], f.ranges[1:]...)
@@ -176,7 +174,7 @@ func (f *Feed) count(bytes int64) {
 	f.Memory.Changed(before, f.bytes)
 }
 
-// Clear lets all ranges go that were read.
+// Clear releases all ranges.
 func (f *Feed) Clear() {
 	for len(f.ranges) > 0 {
 		f.drop()
@@ -184,10 +182,10 @@ func (f *Feed) Clear() {
 	f.ranges = nil
 }
 
-// Release gives back its part of the memory. Nothing is read any more.
+// Release returns its memory to the node. Nothing is read afterwards.
 func (f *Feed) Release() { f.count(-f.bytes) }
 
-// Tick releases what nobody takes any more.
+// Tick releases ranges that are no longer taken.
 func (f *Feed) Tick() {
 	if f.unused++; f.unused > FeedTicks {
 		f.Clear()

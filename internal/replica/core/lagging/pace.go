@@ -2,96 +2,99 @@ package lagging
 
 import "time"
 
-// Pace decides how fast a node reads old entries for followers who lag. Each of them
-// reads, sends and makes durable what others write and sync at the same time on the same disks,
-// so the pace follows what appends take: it rises while they take no longer than before,
-// and is halved when they do. It is never below what lets a follower catch up.
+// Pace decides how fast a node reads old entries for lagging followers. Each of them reads, sends
+// and makes durable data while others write and sync on the same disks. So the rate depends on
+// how long appends take: it rises while they take no longer than before, and is halved when they
+// do. It never falls below a rate that lets a follower catch up.
 //
-// A follower that lacks little gets that at once (leastBurst), and so does one without which
+// A follower that lacks little gets it at once (leastBurst), and so does one without which
 // nothing commits (Now).
 type Pace struct {
-	rate  float64 // bytes a second of all followers together; 0: LeastRate
-	usual float64 // what an append takes where nothing harms it, in seconds; 0: not known yet
+	rate  float64 // bytes per second for all followers together; 0: LeastRate
+	usual float64 // undisturbed duration of an append in seconds; 0: not known yet
 
-	seen    Appends // as of the last look
+	seen    Appends // as of the last Look
 	looked  time.Duration
 	granted float64 // bytes since then
 
 	followers map[Follower]*allowance
-	spare     float64 // bytes for those that have just come, of nodeBurst
+	spare     float64 // bytes left of nodeBurst for new followers
 	spareAt   time.Duration
 }
 
-// Follower is a replica of a log that lags.
+// Follower is a lagging replica of a log.
 type Follower struct{ Log, Replica uint64 }
 
-// Need is what depends on a follower who lags.
+// Need is how urgently a lagging follower is needed.
 type Need uint8
 
 const (
-	// Now: without it no majority keeps up, so that appends wait for it.
+	// Now means that without it no majority keeps up, so appends wait for it.
 	Now Need = iota
-	// Soon: it votes, or is to vote. The log survives less until it has caught up.
+	// Soon means that it votes or will vote. Until it has caught up, the log tolerates fewer
+	// failures.
 	Soon
-	// Someday: it is a read replica, which nothing counts on.
+	// Someday means that it is a read replica, on which nothing depends.
 	Someday
 )
 
-// Appends are those that a node has acknowledged since it began, and the time they took.
+// Appends is the number of appends that a node has acknowledged since it started, and their total
+// duration.
 type Appends struct {
 	Count   uint64
 	Seconds float64
 }
 
-// allowance is what a follower may have at a moment; less than 0: it has had that much more.
+// allowance is what a follower may read at a given time. It is negative if it has read more.
 type allowance struct {
 	bytes float64
-	at    time.Duration // of bytes
-	first float64       // what it may have of Pace.spare still
-	until time.Duration // it counts as one that catches up
+	at    time.Duration // time at which bytes was computed
+	first float64       // what it may still take from Pace.spare
+	until time.Duration // until then it counts as catching up
 }
 
 const (
-	// LeastRate is what all followers who catch up on a node get together at least, in bytes a
-	// second, each besides what its log takes; one that is to vote gets soonFactor times its part.
+	// LeastRate is the minimum rate of all followers of a node together, in bytes per second. Each
+	// gets its log's intake in addition; one that will vote gets soonFactor times its part.
 	LeastRate  = 8 << 20
 	soonFactor = 4
-	// mostRate is more than disks take.
+	// mostRate is more than disks can do.
 	mostRate = 4 << 30
-	// leastBurst and burstTime of what its log takes are given to a follower at once: it was away
-	// for a moment. All together get nodeBurst of that at once, and LeastRate of it later: a node
-	// that comes back lacks a little of each of its logs.
+	// A follower may read leastBurst bytes and burstTime of its log's intake at once, in case it was
+	// away for a moment. All followers together may read nodeBurst of that at once, and LeastRate of
+	// it later, since a node that returns lacks a little of each of its logs.
 	leastBurst = 8 << 20
 	nodeBurst  = 64 << 20
 	burstTime  = 2.0
-	// leastPiece is read at once at the least, and what pieceTime brings: an append
-	// waits for one such piece to be written.
+	// A read has at least leastPiece bytes, and otherwise what is due in pieceTime: an append may
+	// have to wait until one such piece is written.
 	leastPiece = 128 << 10
 	pieceTime  = 0.016
-	// activeTime after its last piece a follower does not count any more; after forgetTime it is
-	// one that has just come.
+	// A follower no longer counts as active activeTime after its last piece; after forgetTime it
+	// counts as new.
 	activeTime = time.Second
 	forgetTime = 10 * time.Second
-	// lookEvery lies between two looks at what appends take.
+	// lookEvery is the time between two calls of Look.
 	lookEvery = 250 * time.Millisecond
-	// idleTime without a look says that nobody has caught up. It is more than what passes until a
-	// follower that is held back is looked at again.
+	// idleTime without a call of Look means that no follower was catching up. It is longer than a
+	// follower can be held back.
 	idleTime = 2500 * time.Millisecond
-	// fewAppends in that time say nothing.
+	// With fewer than fewAppends in that time, their duration is not significant.
 	fewAppends = 5
-	// An append that takes harmFactor times as long as it should, and harmSeconds more, is harmed.
+	// An append is disturbed if it takes harmFactor times the usual duration plus harmSeconds.
 	harmFactor  = 1.5
 	harmSeconds = 200e-6
 	rise        = 1.25
-	// usualDrift is the part by which what appends take at the least rate changes what they
-	// should take: the load may be another one.
+	// usualDrift is the weight with which the duration at the minimum rate changes the usual
+	// duration, since the load may have changed.
 	usualDrift = 1.0 / 512
 )
 
-// Due reports whether it is time for a Look.
+// Due reports whether Look is due.
 func (p *Pace) Due(now time.Duration) bool { return p.looked == 0 || now-p.looked >= lookEvery }
 
-// Look takes what appends have taken, when it is due. It is called before Hold.
+// Look takes the appends seen so far and adjusts the rate. It must be called when it is due,
+// before Hold.
 func (p *Pace) Look(now time.Duration, seen Appends) {
 	since := now - p.looked
 	count, took := seen.Count-p.seen.Count, seen.Seconds-p.seen.Seconds
@@ -100,7 +103,7 @@ func (p *Pace) Look(now time.Duration, seen Appends) {
 	p.seen, p.looked, p.granted = seen, now, 0
 	mean := took / max(float64(count), 1)
 	switch {
-	case idle: // nobody has caught up meanwhile, or much less than may
+	case idle: // no follower was catching up, or much less than it could
 		p.rate, p.usual = LeastRate, 0
 		if count >= fewAppends {
 			p.usual = mean
@@ -120,22 +123,23 @@ func (p *Pace) Look(now time.Duration, seen Appends) {
 	}
 }
 
-// raise does so if what there was has been used.
+// raise raises the rate if the current one has been used.
 func (p *Pace) raise(granted float64) {
 	if granted >= p.rate/2 {
 		p.rate = min(p.rate*rise, mostRate)
 	}
 }
 
-// Rate is what all followers may have together, in bytes a second, besides what their logs take.
+// Rate returns the rate of all followers together, in bytes per second, without the intake of
+// their logs.
 func (p *Pace) Rate() float64 { return max(p.rate, LeastRate) }
 
-// Hold returns how many bytes may be read next for a follower, no more than those asked for, and
-// when. Intake is what its log takes, in bytes a second.
+// Hold returns how many bytes may be read next for a follower, at most bytes, and how long to
+// wait before. intake is the intake of its log, in bytes per second.
 func (p *Pace) Hold(now time.Duration, f Follower, need Need, bytes int, intake int64) (piece int, wait time.Duration) {
 	a, rate := p.follower(now, f, need, intake)
 	if need == Now {
-		a.bytes = max(a.bytes, 0) // what appends waited for is no debt
+		a.bytes = max(a.bytes, 0) // reads for which appends waited do not count
 		return bytes, 0
 	}
 	if a.bytes < 0 {
@@ -145,7 +149,7 @@ func (p *Pace) Hold(now time.Duration, f Follower, need Need, bytes int, intake 
 	return min(bytes, max(leastPiece, int(rate*pieceTime))), wait
 }
 
-// Took counts what was read for a follower after Hold.
+// Took counts bytes that were read for a follower after Hold.
 func (p *Pace) Took(f Follower, bytes int) {
 	p.granted += float64(bytes)
 	if a := p.followers[f]; a != nil {
@@ -155,7 +159,7 @@ func (p *Pace) Took(f Follower, bytes int) {
 	}
 }
 
-// follower returns what a follower may have now, and its rate.
+// follower returns the current allowance of a follower, and its rate.
 func (p *Pace) follower(now time.Duration, f Follower, need Need, intake int64) (*allowance, float64) {
 	if p.followers == nil {
 		p.followers, p.spare = map[Follower]*allowance{}, nodeBurst
