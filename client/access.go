@@ -10,29 +10,29 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// Grant is rights of a principal on an object. A principal is user/NAME, node/NAME, or *
-// for everybody who has proved who it is; an object is cluster, log/NAME, log/PREFIX*,
-// group/NAME or group/PREFIX*. Rights are append, read, trim, configure, create, delete,
-// observe and administer.
+// Grant gives a principal rights on an object. A principal is user/NAME, node/NAME, or * for
+// every authenticated principal; an object is cluster, log/NAME, log/PREFIX*, group/NAME or
+// group/PREFIX*. Rights are append, read, trim, configure, create, delete, observe and
+// administer.
 type Grant struct {
 	Principal string
 	Object    string
 	Rights    []string
 }
 
-// Scope is rights on an object that a token may use of its user's.
+// Scope is rights of the user on an object that an access token may use.
 type Scope struct {
 	Object string
 	Rights []string
 }
 
-// User is one who can prove who it is with a password.
+// User is a user that authenticates with a password.
 type User struct {
 	Name    string
 	Created time.Time
 }
 
-// AccessToken is what is known of a token with which a client acts for a user.
+// AccessToken describes a token with which a client acts for a user.
 type AccessToken struct {
 	ID        string
 	Principal string
@@ -41,33 +41,33 @@ type AccessToken struct {
 	Scope     []Scope // empty: all rights of the user
 }
 
-// Identity is as whom a client is known.
+// Identity is the identity of a client.
 type Identity struct {
-	Principal string // empty: it has not proved who it is
-	TokenID   string // of the token that it has shown; empty: none
-	Enforced  bool   // what is not granted is refused
+	Principal string // empty: it is not authenticated
+	TokenID   string // id of the token that it uses; empty: none
+	Enforced  bool   // whether a request without a grant is refused
 }
 
-// Access says who may do what in the cluster, and changes it. All but WhoAmI needs the
-// right to administer, once rights are enforced.
+// Access manages users, tokens and grants. All methods but WhoAmI require the right to
+// administer, once rights are enforced.
 type Access struct{ admin *Admin }
 
-// Access returns the verbs of users, tokens and grants. They retry as those of Admin do.
+// Access returns the methods for users, tokens and grants. They retry like those of Admin.
 func (a *Admin) Access() *Access { return &Access{a} }
 
-// WhoAmI returns as whom the cluster knows this client.
+// WhoAmI returns the identity of this client according to the cluster.
 func (a *Access) WhoAmI(ctx context.Context) (Identity, error) {
 	answer, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.WhoAmI, &strandlinev1.WhoAmIRequest{})
 	return Identity{answer.GetPrincipal(), answer.GetTokenId(), answer.GetEnforced()}, err
 }
 
-// PutUser adds a user with a password, or changes the password: then existed is true. A
-// password that is empty is made up by the node and returned; it is kept nowhere. If the
-// answer is lost, which one it is is not known: it needs to be changed again.
+// PutUser adds a user with a password, or changes the password of an existing user, which existed
+// reports. If the password is empty, the node generates one and returns it; it is not stored. If
+// the answer is lost, the password is unknown and must be changed again.
 func (a *Access) PutUser(ctx context.Context, name, password string) (made string, existed bool, err error) {
 	again := repeatedly
 	if password == "" {
-		again = once // each node that is asked would make up another one, and the last to be kept would count
+		again = once // each attempt would generate another password
 	}
 	answer, err := accessCall(ctx, a.admin, again, strandlinev1.AccessServiceClient.PutUser, &strandlinev1.PutUserRequest{Name: name, Password: password})
 	return answer.GetPassword(), answer.GetExisted(), err
@@ -88,10 +88,10 @@ func (a *Access) ListUsers(ctx context.Context) (all []User, err error) {
 	return all, err
 }
 
-// CreateAccessToken makes a token with which a client acts for a user, see WithToken. It
-// is returned here and kept nowhere. Without a scope it has all rights of the user. It is
-// made once: with an error whose Outcome is MaybeDone there may be one whose text nobody
-// has. It is the newest of the user in ListAccessTokens, and can be revoked.
+// CreateAccessToken creates a token with which a client acts for a user, see WithToken. The token
+// is returned here and not stored. Without a scope it has all rights of the user. The call is
+// made once: with an error whose Outcome is MaybeDone, a token may exist whose text is lost. It
+// is the user's newest in ListAccessTokens, and can be revoked.
 func (a *Access) CreateAccessToken(ctx context.Context, user string, lifetime time.Duration, scope ...Scope) (token string, t AccessToken, err error) {
 	q := &strandlinev1.CreateAccessTokenRequest{User: user, Lifetime: durationpb.New(lifetime)}
 	for _, s := range scope {
@@ -101,13 +101,13 @@ func (a *Access) CreateAccessToken(ctx context.Context, user string, lifetime ti
 	return answer.GetToken(), fromAccessToken(answer.GetDescription()), err
 }
 
-// RevokeAccessToken makes a token invalid, on all nodes within a second.
+// RevokeAccessToken revokes a token. All nodes refuse it within a second.
 func (a *Access) RevokeAccessToken(ctx context.Context, id string) error {
 	_, err := accessCall(ctx, a.admin, once, strandlinev1.AccessServiceClient.RevokeAccessToken, &strandlinev1.RevokeAccessTokenRequest{Id: id})
 	return err
 }
 
-// ListAccessTokens returns the tokens that are valid, by id.
+// ListAccessTokens returns the valid tokens, by id.
 func (a *Access) ListAccessTokens(ctx context.Context) (all []AccessToken, err error) {
 	answer, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.ListAccessTokens, &strandlinev1.ListAccessTokensRequest{})
 	for _, t := range answer.GetTokens() {
@@ -116,20 +116,21 @@ func (a *Access) ListAccessTokens(ctx context.Context) (all []AccessToken, err e
 	return all, err
 }
 
-// AddGrants gives rights to principals, all or none.
+// AddGrants gives rights to principals. Either all grants are added or none.
 func (a *Access) AddGrants(ctx context.Context, all ...Grant) error {
 	_, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.AddGrants, &strandlinev1.AddGrantsRequest{Grants: toGrants(all)})
 	return err
 }
 
-// RemoveGrants takes rights away that were granted on just these objects, all or none.
+// RemoveGrants removes rights that were granted on exactly these objects. Either all are removed
+// or none.
 func (a *Access) RemoveGrants(ctx context.Context, all ...Grant) error {
 	_, err := accessCall(ctx, a.admin, once, strandlinev1.AccessServiceClient.RemoveGrants, &strandlinev1.RemoveGrantsRequest{Grants: toGrants(all)})
 	return err
 }
 
-// ListGrants returns the grants, by principal and object, and whether what is not granted
-// is refused.
+// ListGrants returns the grants, by principal and object, and reports whether requests without a
+// grant are refused.
 func (a *Access) ListGrants(ctx context.Context) (all []Grant, enforced bool, err error) {
 	answer, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.ListGrants, &strandlinev1.ListGrantsRequest{})
 	for _, g := range answer.GetGrants() {
@@ -138,8 +139,8 @@ func (a *Access) ListGrants(ctx context.Context) (all []Grant, enforced bool, er
 	return all, answer.GetEnforced(), err
 }
 
-// EnforceRights has what is not granted refused from now on, or allowed again.
-// administrator, unless it is empty, gets the right to administer at the same time.
+// EnforceRights turns the enforcement of rights on or off. If administrator is not empty, it gets
+// the right to administer in the same change.
 func (a *Access) EnforceRights(ctx context.Context, enforced bool, administrator string) error {
 	_, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.EnforceRights,
 		&strandlinev1.EnforceRightsRequest{Enforced: enforced, Administrator: administrator})

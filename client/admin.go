@@ -17,32 +17,32 @@ import (
 	"strandline.dev/internal/digest"
 )
 
-// Admin creates, describes and trims logs, and keeps sessions and writer terms
-// for those who do without a Producer. Its methods are safe for concurrent use
-// and retry for WithRetryTime while no node can answer. Every error is an *Error.
+// Admin creates, describes and trims logs, and manages sessions and writer terms for programs
+// that do not use a Producer. Its methods are safe for concurrent use. While no node can answer,
+// they retry for the time of WithRetryTime. Every error is an *Error.
 type Admin struct {
 	client *Client
-	// trouble is called with the reason when a call fails and is tried again, and
-	// with nil once it has been made after all.
+	// trouble is called with the reason when a call fails and is retried, and with nil once it has
+	// succeeded.
 	trouble func(error)
 }
 
-// Admin returns the verbs other than append and read.
+// Admin returns the methods other than append and read.
 func (c *Client) Admin() *Admin { return &Admin{client: c, trouble: func(error) {}} }
 
-// opener is Admin for the opening of a Producer or Reader, whose trouble is reported to
-// the handler of WithTroubleHandler.
+// opener returns an Admin for opening a Producer or Reader. Its failures are reported to the
+// handler of WithTroubleHandler.
 func (c *Client) opener(log string) *Admin {
 	return &Admin{client: c, trouble: func(err error) { c.options.onTrouble(log, err) }}
 }
 
-// Durability says what an acknowledgement rests on.
+// Durability is what an acknowledgement guarantees.
 type Durability uint8
 
 const (
-	// Disk: fsynced on a majority of replicas.
+	// Disk means that the record is fsynced on a majority of replicas.
 	Disk Durability = iota
-	// Memory: in the memory of a majority of replicas, nothing on disk.
+	// Memory means that the record is in the memory of a majority of replicas, with nothing on disk.
 	Memory
 )
 
@@ -53,26 +53,25 @@ func (d Durability) String() string {
 	return "disk"
 }
 
-// LogConfig is what a log is created with.
+// LogConfig is the configuration of a log.
 type LogConfig struct {
 	Durability     Durability    // cannot be changed later
 	Retention      time.Duration // records older than this are trimmed; 0: never
 	RetentionBytes int64         // the oldest records beyond this are trimmed; 0: never
-	Replicas       int           // how many nodes are to hold it; 0: three, or as many as there are
-	// Fenced: once a writer term has been acquired, appends without one are
-	// refused with FENCED.
+	Replicas       int           // number of nodes that hold it; 0: three, or as many as there are
+	// Fenced makes the log refuse appends without a writer term, with FENCED, once a term has been
+	// acquired.
 	Fenced bool
-	// Revision counts the configurations that the log has had. ConfigureLog refuses with
-	// ErrPrecondition one that was read as another revision than the log has, so that
-	// two changes at once do not undo each other; 0: whichever it has. CreateLog ignores
-	// it.
+	// Revision is the number of configurations that the log has had. ConfigureLog returns
+	// ErrPrecondition if the log has a different revision, so that concurrent changes do not undo
+	// each other; 0: any. CreateLog ignores it.
 	Revision uint64
-	// Rule is the log's own. In a change nil leaves it as it is, and an empty one takes it
-	// away, so that the one of the longest prefix of the log's name holds.
+	// Rule is the log's own placement rule. In a change, nil leaves it unchanged, and an empty one
+	// removes it, so that the rule of the longest prefix of the log's name applies.
 	Rule *PlacementRule
 }
 
-// LogInfo describes a log as the node that answered knows it.
+// LogInfo describes a log as the answering node knows it.
 type LogInfo struct {
 	Name    string
 	ID      uint64
@@ -83,39 +82,40 @@ type LogInfo struct {
 	Start, End int64
 
 	BytesUsed    int64 // by this log on the answering node
-	BytesFree    int64 // left there for all its logs
+	BytesFree    int64 // free there for all its logs
 	WriterTerm   uint64
 	OpenSessions int
 	LeaderTerm   uint64
 	Leader       string // address of the leader's gRPC port; empty: unknown
-	Sealed       bool   // takes no more appends
-	Problem      string // empty, or why the log cannot be served
-	// Unknown: the answering node holds no replica, and no node that does has
-	// answered. Start, End and BytesUsed say nothing then.
+	Sealed       bool   // accepts no more appends
+	Problem      string // why the log cannot be served; empty if it can
+	// Unknown is set if the answering node has no replica and no node with one has answered. Start,
+	// End and BytesUsed are not valid then.
 	Unknown bool
 
-	// Replicas reports who holds the log, by node, as far as known.
+	// Replicas are the known replicas of the log, by node.
 	Replicas []ReplicaAddress
-	// Holds are by name. Only Info sets them.
+	// Holds are the holds of the log, by name. Only Info sets them.
 	Holds []HoldInfo
 }
 
-// ReplicaAddress is where one replica of a log can be reached.
+// ReplicaAddress is the address of one replica of a log.
 type ReplicaAddress struct {
 	Node    string
 	Address string // of its gRPC port
 	Leader  bool
-	// ReadReplica: it follows for ever, and counts for no majority.
+	// ReadReplica is set for a replica that never votes, and counts for no majority.
 	ReadReplica bool
 	Labels      []string // of the node: KEY=VALUE
-	// Lag is how many records it has less than the leader; nil: not known. Only Info sets it.
+	// Lag is the number of records by which it is behind the leader; nil: not known. Only Info sets
+	// it.
 	Lag *int64
 }
 
-// CreateLog creates a log and returns when it takes appends or, if that takes
-// long, with a LogInfo whose Problem says why it does not yet. Where an answer
-// was lost, the log that an earlier try has created is returned. Only if
-// somebody else deletes the log between two tries is it created twice.
+// CreateLog creates a log and returns when it accepts appends or, if that takes long, with a
+// LogInfo whose Problem says why it does not yet. If an answer was lost, it returns the log that
+// an earlier attempt created. Only if another client deletes the log between two attempts is it
+// created twice.
 func (a *Admin) CreateLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
 	request := &strandlinev1.CreateLogRequest{Name: name, Config: config.toWire(), RequestId: rand.Text()}
@@ -127,8 +127,8 @@ func (a *Admin) CreateLog(ctx context.Context, name string, config LogConfig) (L
 	return fromLogInfo(info), err
 }
 
-// ListLogs lists all logs by name, with the system's own if internal is set. A long list comes in
-// parts: one of the logs that are created or deleted meanwhile may be in it or not.
+// ListLogs returns all logs by name, including those of the system if internal is set. A long
+// list is fetched in parts: a log that is created or deleted meanwhile may be in it or not.
 func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) {
 	logs := []LogInfo{}
 	for after := ""; ; {
@@ -142,7 +142,7 @@ func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) 
 			return nil, err
 		}
 		for _, info := range answer.GetLogs() {
-			if info.GetName() > after { // a node of before lists came in parts answers with all
+			if info.GetName() > after { // an older node returns the whole list
 				logs = append(logs, fromLogInfo(info))
 			}
 		}
@@ -154,8 +154,8 @@ func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) 
 	}
 }
 
-// nextPage is behind what the next part of a list begins; empty: there is none. Of a list that does
-// not advance there would be parts without end.
+// nextPage returns the name after which the next part of a list begins, or "" if there is none. A
+// list that does not advance would have an infinite number of parts.
 func nextPage(after, next string) (string, error) {
 	if next != "" && next <= after {
 		return "", &Error{Reason: ErrCorrupt.Reason, Message: "the server answered with a list that does not advance"}
@@ -163,13 +163,14 @@ func nextPage(after, next string) (string, error) {
 	return next, nil
 }
 
-// pageLimit is how many logs of a list a call takes at once: the server divides it by bytes.
+// pageLimit is the maximum number of logs that a call requests at once; the server also limits
+// the bytes.
 const pageLimit = 10_000
 
-// ConfigureLog gives the log a whole new configuration. To change a part of it, change
-// what Info returns: somebody else's change in between is ErrPrecondition then, and
-// Info is to be asked again. Nodes that hold the log and can be reached know the new one
-// when it returns.
+// ConfigureLog replaces the configuration of a log. To change a part of it, change the result of
+// Info. If another client changes it in between, the error is ErrPrecondition, and Info must be
+// called again. When ConfigureLog returns, all reachable nodes that hold the log know the new
+// configuration.
 func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
 	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -181,8 +182,8 @@ func (a *Admin) ConfigureLog(ctx context.Context, name string, config LogConfig)
 	return fromLogInfo(info), err
 }
 
-// DeleteLog removes a log with all its records. It never removes another log that
-// got the name while an answer was lost.
+// DeleteLog deletes a log with all its records. It never deletes another log that was given the
+// name while an answer was lost.
 func (a *Admin) DeleteLog(ctx context.Context, name string) error {
 	id, err := a.logID(ctx, name)
 	if err != nil {
@@ -197,7 +198,7 @@ func (a *Admin) DeleteLog(ctx context.Context, name string) error {
 	return err
 }
 
-// deleteLog removes the log with an id.
+// deleteLog deletes the log with the given id.
 func (a *Admin) deleteLog(ctx context.Context, name string, id uint64) error {
 	err := a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewCatalogServiceClient(conn).DeleteLog(ctx, &strandlinev1.DeleteLogRequest{Name: name, LogId: id})
@@ -209,8 +210,7 @@ func (a *Admin) deleteLog(ctx context.Context, name string, id uint64) error {
 	return err
 }
 
-// logID is the id of a log as a node's catalog has it: the log need not have a
-// leader.
+// logID returns the id of a log from a node's catalog. The log need not have a leader.
 func (a *Admin) logID(ctx context.Context, name string) (id uint64, err error) {
 	err = a.call(ctx, catalog, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).GetInfo(ctx, &strandlinev1.GetInfoRequest{Log: name, AllowStale: true})
@@ -219,15 +219,15 @@ func (a *Admin) logID(ctx context.Context, name string) (id uint64, err error) {
 	})
 	var e *Error
 	if errors.As(err, &e) {
-		e.Outcome = NotDone // it was a question
+		e.Outcome = NotDone // a query has no effect
 	}
 	return id, err
 }
 
-// Info describes one log.
+// Info returns the description of a log.
 func (a *Admin) Info(ctx context.Context, log string) (LogInfo, error) { return a.info(ctx, log, 0) }
 
-// info describes the log with an id; 0: whichever has the name.
+// info returns the description of the log with the given id; 0: any.
 func (a *Admin) info(ctx context.Context, log string, id uint64) (LogInfo, error) {
 	var info *strandlinev1.LogInfo
 	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -238,9 +238,9 @@ func (a *Admin) info(ctx context.Context, log string, id uint64) (LogInfo, error
 	return fromLogInfo(info), err
 }
 
-// End is where a log ends, by its leader and a majority of its replicas: every record that was
-// acknowledged before End was called lies below. Callers share calls: those who come while one is
-// under way are answered together by the next.
+// End returns the end of a log, confirmed by its leader and a majority of its replicas: every
+// record that was acknowledged before End was called is below it. Concurrent callers share calls:
+// those that arrive during a call get the answer of the next one.
 func (c *Client) End(ctx context.Context, log string) (end int64, err error) {
 	a := c.ends.join(log, func() (int64, error) {
 		info, err := c.Admin().Info(context.Background(), log)
@@ -254,10 +254,10 @@ func (c *Client) End(ctx context.Context, log string) (end int64, err error) {
 	}
 }
 
-// ends are the ends of logs that are being asked for.
+// ends are the running queries for the ends of logs.
 type ends struct {
 	mu    sync.Mutex
-	asked map[string]*endAnswer // by log: who comes while a call is under way; nil: nobody has
+	asked map[string]*endAnswer // by log: the callers that arrived during a call; nil: none
 }
 
 type endAnswer struct {
@@ -266,7 +266,7 @@ type endAnswer struct {
 	err  error
 }
 
-// join returns the answer to a call of ask that begins after join was called.
+// join returns the answer of a call of ask that begins after join was called.
 func (e *ends) join(log string, ask func() (int64, error)) *endAnswer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -287,7 +287,7 @@ func (e *ends) join(log string, ask func() (int64, error)) *endAnswer {
 	return a
 }
 
-// run asks for a and then for those who have come meanwhile, until nobody has.
+// run calls ask for a and then for callers that arrived meanwhile, until there are none.
 func (e *ends) run(log string, a *endAnswer, ask func() (int64, error)) {
 	for a != nil {
 		a.end, a.err = ask()
@@ -302,9 +302,9 @@ func (e *ends) run(log string, a *endAnswer, ask func() (int64, error)) {
 	}
 }
 
-// WatchInfo yields the log's description now and after changes, at most once
-// per interval (0: the server's default of 1 s), until ctx ends or the loop is
-// left. A broken connection ends it with an error.
+// WatchInfo yields the log's description now and after changes, at most once per interval (0: the
+// server's default of 1 s), until ctx is done or the loop ends. A broken connection ends it with
+// an error.
 func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duration) iter.Seq2[LogInfo, error] {
 	return func(yield func(LogInfo, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -344,8 +344,8 @@ func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duratio
 	}
 }
 
-// Trim drops every record below before and returns the log's range after it.
-// With fastForward, before may lie beyond the end: the log continues there.
+// Trim removes every record below before and returns the log's range afterwards. With
+// fastForward, before may be beyond the end: the log continues there.
 func (a *Admin) Trim(ctx context.Context, log string, before int64, fastForward bool) (start, end int64, err error) {
 	err = a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).Trim(ctx,
@@ -356,8 +356,8 @@ func (a *Admin) Trim(ctx context.Context, log string, before int64, fastForward 
 	return start, end, err
 }
 
-// AcquireWriter raises the log's writer term. Appends that carry an older term
-// are refused with FENCED from then on; every one that got in lies below end.
+// AcquireWriter raises the log's writer term and returns it. From then on appends with an older
+// term are refused with FENCED. All records of older writers are below end.
 func (a *Admin) AcquireWriter(ctx context.Context, log string) (term uint64, end int64, err error) {
 	err = a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		answer, err := strandlinev1.NewLogServiceClient(conn).AcquireWriter(ctx,
@@ -419,21 +419,22 @@ func fromLogInfo(w *strandlinev1.LogInfo) LogInfo {
 	return info
 }
 
-// Digest is one hash of all records of a log below an offset: equal on every replica, and
-// in a copy that has the same batches at the same offsets. docs/formats.md says what is hashed.
+// Digest is one hash of all records of a log below an offset. It is equal on every replica, and
+// in a copy that has the same batches at the same offsets. docs/formats.md describes what is
+// hashed.
 type Digest struct {
 	Hash [32]byte
-	// At is the offset as of which it is. Covered are the records of [From, Covered): whole
-	// batches. From is above 0 where the log has records of before there were digests.
+	// At is the offset of the digest. It covers the records of [From, Covered), in whole batches.
+	// From is above 0 if the log has records from before it had a digest.
 	At, From, Covered int64
 	Batches           int64
-	// Start and End are the log's, as the node that answered knew it.
+	// Start and End are those of the log, as the answering node knew it.
 	Start, End int64
 }
 
 func (d Digest) String() string { return hex.EncodeToString(d.Hash[:]) }
 
-// ParseDigest reads the hash that Digest.String writes, for Prove, with the offset as of which it is.
+// ParseDigest parses the result of Digest.String, for Prove. at is the offset of the digest.
 func ParseDigest(text string, at int64) (Digest, error) {
 	h, err := digest.ParseHash(text)
 	if err != nil {
@@ -442,41 +443,44 @@ func ParseDigest(text string, at int64) (Digest, error) {
 	return Digest{Hash: h, At: at}, nil
 }
 
-// DigestAtEnd is where a log ends, for Digest.
+// DigestAtEnd stands for the end of the log in calls of Client.Digest.
 const DigestAtEnd int64 = -1
 
-// Digest returns the digest as of an offset within [Start, End], or DigestAtEnd. ErrPrecondition: there was none yet.
+// Digest returns the digest at an offset within [Start, End], or at DigestAtEnd. The error is
+// ErrPrecondition if the log had none there.
 func (c *Client) Digest(ctx context.Context, log string, at int64) (Digest, error) {
 	d := digests{c.Admin(), log}
 	return d.ask(ctx, d.leader(), at, false)
 }
 
-// KnownDigest is Digest of what the replica of the first address given to Dial that answers knows
-// to be committed, which may be less than others do; it needs no leader.
+// KnownDigest is like Digest for the records that one replica knows to be committed, which may be
+// fewer than others know: that of the first address given to Dial that answers. It needs no
+// leader.
 func (c *Client) KnownDigest(ctx context.Context, log string, at int64) (Digest, error) {
 	d := digests{c.Admin(), log}
 	return d.ask(ctx, d.dialled(), at, true)
 }
 
-// Prove returns a record once it is proved to be in the log that has a trusted Hash and At, or ErrUnproven.
+// Prove returns a record after checking a proof that it is in the log with the Hash and At of
+// trusted. The error is ErrUnproven if the proof does not hold.
 func (c *Client) Prove(ctx context.Context, log string, offset int64, trusted Digest) (Record, error) {
 	d := digests{c.Admin(), log}
 	return d.prove(ctx, d.leader(), offset, trusted, false)
 }
 
-// ProveKnown is Prove by the replica that KnownDigest asks.
+// ProveKnown is like Prove, with a proof from the replica that KnownDigest uses.
 func (c *Client) ProveKnown(ctx context.Context, log string, offset int64, trusted Digest) (Record, error) {
 	d := digests{c.Admin(), log}
 	return d.prove(ctx, d.dialled(), offset, trusted, true)
 }
 
-// digests are those of a log.
+// digests computes digests of a log.
 type digests struct {
 	admin *Admin
 	log   string
 }
 
-// leader is the way to a digest of what the leader has: a follower would answer of its own replica.
+// leader returns the route to the leader: a follower would answer for its own replica.
 func (a digests) leader() route { return readLeader{toLeader{a.admin.client.peers, a.log}} }
 
 func (a digests) dialled() route { return &toDialled{peers: a.admin.client.peers} }
@@ -501,7 +505,7 @@ func fromDigest(w *strandlinev1.DigestResponse) (Digest, error) {
 		At: w.GetAt(), From: w.GetFrom(), Covered: w.GetCovered(), Batches: int64(w.GetBatches()), Start: w.GetStartOffset(), End: w.GetEndOffset(),
 	}
 	if copy(d.Hash[:], w.GetDigest()) != len(d.Hash) || len(w.GetDigest()) != len(d.Hash) {
-		return Digest{}, &Error{Reason: ErrCorrupt.Reason, Message: "the server answered with a digest of another length"}
+		return Digest{}, &Error{Reason: ErrCorrupt.Reason, Message: "the server answered with a digest of the wrong length"}
 	}
 	return d, nil
 }
@@ -519,7 +523,7 @@ func (a digests) prove(ctx context.Context, on route, offset int64, trusted Dige
 	proof := digest.Proof{Batch: answer.GetBatch(), Number: answer.GetNumber(), Batches: answer.GetDigest().GetBatches()}
 	for _, h := range answer.GetPath() {
 		if len(h) != digest.HashSize {
-			return Record{}, unproven(errors.New("a hash of another length"))
+			return Record{}, unproven(errors.New("a hash has the wrong length"))
 		}
 		proof.Path = append(proof.Path, digest.Hash(h))
 	}
@@ -534,7 +538,7 @@ func (a digests) prove(ctx context.Context, on route, offset int64, trusted Dige
 			return Record{Offset: offset, Timestamp: time.UnixMilli(one.Timestamp), Key: one.Key, Value: one.Value, Headers: one.Headers}.Clone(), nil
 		}
 	}
-	return Record{}, unproven(errors.New("the server has proved another batch"))
+	return Record{}, unproven(errors.New("the server proved a different batch"))
 }
 
 func unproven(why error) *Error {

@@ -9,23 +9,22 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// backlog is what a producer has accepted and has no answer for. The mutex is held
-// in all its methods that do not say otherwise.
+// backlog is the records that a producer has accepted and that have no answer. Unless stated
+// otherwise, the mutex is held in its methods.
 type backlog struct {
 	*job
 	session *producerSession
 
-	forming  *request   // takes records; nil: none has come
-	queue    []*request // full, not sent yet; oldest first
+	forming  *request   // accepts records; nil if there are none
+	queue    []*request // full, but not sent yet; oldest first
 	window   window
 	buffered int           // bytes of all requests above
-	room     chan struct{} // closed when buffered falls; nil: nobody waits for it
-	ended    *Error        // why nothing is accepted any more
+	room     chan struct{} // closed when buffered decreases; nil if nothing waits for it
+	ended    *Error        // set if nothing is accepted any more
 	returning
 	counts counts
 
-	// Memory for batches: what answered requests leave, and how much one needs
-	// if there is none.
+	// Memory for batches: that of answered requests, and how much to allocate if there is none.
 	spare      sync.Pool // of *[]byte
 	sealedSize atomic.Int64
 }
@@ -34,8 +33,8 @@ func newBacklog(j *job, s *producerSession) *backlog {
 	return &backlog{job: j, session: s, window: newWindow(j.options.requests, j.options.bytes)}
 }
 
-// add encodes a record into the request that is forming and returns that request and
-// the record's place in it. It waits while the buffer is full.
+// add encodes a record into the forming request and returns that request and the index of the
+// record in it. It waits while the buffer is full.
 func (b *backlog) add(ctx context.Context, r *Record, waits bool, call func(int64, error)) (*request, int, error) {
 	size := record.MaxEncodedSize(r.Key, r.Value, r.Headers)
 	if err := b.awaitRoom(ctx, size); err != nil {
@@ -69,8 +68,8 @@ func (b *backlog) add(ctx context.Context, r *Record, waits bool, call func(int6
 	return q, index, nil
 }
 
-// addRequest puts a request that is complete behind what was accepted before. It
-// waits while the buffer is full.
+// addRequest adds a complete request behind what was accepted before. It waits while the buffer
+// is full.
 func (b *backlog) addRequest(ctx context.Context, q *request) error {
 	if err := b.awaitRoom(ctx, q.size); err != nil {
 		return err
@@ -85,8 +84,7 @@ func (b *backlog) addRequest(ctx context.Context, q *request) error {
 	return nil
 }
 
-// awaitRoom waits until size more bytes may be accepted. The mutex is released
-// meanwhile.
+// awaitRoom waits until size more bytes may be accepted. It releases the mutex while it waits.
 func (b *backlog) awaitRoom(ctx context.Context, size int) error {
 	for {
 		switch {
@@ -110,7 +108,7 @@ func (b *backlog) awaitRoom(ctx context.Context, size int) error {
 	}
 }
 
-// release gives back what settled requests held of the buffer.
+// release returns the buffer space of settled requests.
 func (b *backlog) release(bytes int) {
 	b.buffered -= bytes
 	if b.room != nil {
@@ -119,7 +117,7 @@ func (b *backlog) release(bytes int) {
 	}
 }
 
-// candidate is the oldest request that is not in the window, or nil.
+// candidate returns the oldest request that is not in the window, or nil.
 func (b *backlog) candidate() *request {
 	if len(b.queue) > 0 {
 		return b.queue[0]
@@ -127,7 +125,7 @@ func (b *backlog) candidate() *request {
 	return b.forming
 }
 
-// oldest is the request that has waited longest for its answer, or nil.
+// oldest returns the request that has waited longest for its answer, or nil.
 func (b *backlog) oldest() *request {
 	for _, r := range b.window.flight {
 		if r.state != failed {
@@ -137,7 +135,7 @@ func (b *backlog) oldest() *request {
 	return b.candidate()
 }
 
-// newest is the request that was accepted last, or nil.
+// newest returns the request that was accepted last, or nil.
 func (b *backlog) newest() *request {
 	switch {
 	case b.forming != nil:
@@ -150,7 +148,7 @@ func (b *backlog) newest() *request {
 	return nil
 }
 
-// seal moves the candidate into the window and numbers its records.
+// seal moves the candidate to the window and numbers its records.
 func (b *backlog) seal(r *request) {
 	if r == b.forming {
 		b.forming = nil
@@ -166,7 +164,7 @@ func (b *backlog) seal(r *request) {
 	b.sealedSize.Store(int64(r.size))
 }
 
-// leave takes the oldest request in flight out of the window.
+// leave removes the oldest request in flight from the window.
 func (b *backlog) leave(now time.Time) {
 	if r := b.window.flight[0]; r.state != failed && r.sends == 1 {
 		b.window.answered(now.Sub(r.sent), now)
@@ -180,15 +178,14 @@ func (b *backlog) leave(now time.Time) {
 	b.recycle(r)
 }
 
-// doubtful reports whether anything in flight may be in the log already. It takes
-// the mutex.
+// doubtful reports whether anything in flight may be in the log already. It locks the mutex.
 func (b *backlog) doubtful() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.window.ambiguous()
 }
 
-// stop lets the producer accept nothing more. It takes the mutex.
+// stop makes the producer accept no more records. It locks the mutex.
 func (b *backlog) stop(err *Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,10 +200,9 @@ func (b *backlog) stopLocked(err *Error) {
 	}
 }
 
-// fail settles everything without a result: the request that the interruption
-// is about, or else the oldest, with its error, and the others as behind it.
-// Requests on a stream that continues stay in the window until their own
-// refusals come. It takes the mutex.
+// fail settles everything that has no result: the request that the interruption concerns, or else
+// the oldest, with its error, and the others as behind it. Requests on a stream that continues
+// stay in the window until their own refusals arrive. It locks the mutex.
 func (b *backlog) fail(i interruption) {
 	b.mu.Lock()
 	failed := b.window.fail()
@@ -237,7 +233,7 @@ func (b *backlog) fail(i interruption) {
 	}
 }
 
-// place returns the position in its session of the record at index. It takes the mutex.
+// place returns the position in its session of the record at index. It locks the mutex.
 func (b *backlog) place(r *request, index int) SessionPosition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,9 +245,9 @@ func (b *backlog) place(r *request, index int) SessionPosition {
 	return at
 }
 
-// position is that of the first record of a request that has not been sealed, or
-// with nil, of what comes after the queue. It holds if nothing fails before the
-// request is sealed; if something does, the request fails with it.
+// position returns the position of the first record of a request that has not been sealed, or,
+// for nil, of the next record after the queue. It is valid unless something fails before the
+// request is sealed; then the request fails, too.
 func (b *backlog) position(r *request) SessionPosition {
 	at := b.session.position()
 	for _, q := range b.queue {
@@ -263,8 +259,7 @@ func (b *backlog) position(r *request) SessionPosition {
 	return at
 }
 
-// newRequest begins a request, in spare memory if there is some. The mutex need not
-// be held.
+// newRequest returns a new request, in spare memory if there is some. The mutex need not be held.
 func (b *backlog) newRequest() *request {
 	now := time.Now()
 	q := &request{backlog: b, accepted: now, timestamp: now.UnixMilli(), done: make(chan struct{})}
@@ -276,9 +271,9 @@ func (b *backlog) newRequest() *request {
 	return q
 }
 
-// recycle keeps the memory of a request that was answered on the only stream it
-// was sent on: the answer proves that the transport has nothing of it left to
-// write. After a broken stream nothing proves that.
+// recycle keeps the memory of a request that was answered on the only stream on which it was
+// sent: the answer proves that the transport has no part of it left to write. After a broken
+// stream nothing proves that.
 func (b *backlog) recycle(q *request) {
 	if q.sends != 1 || q.outcome != NotDone || cap(q.batch) > 2*b.options.requestBytes {
 		return

@@ -1,5 +1,4 @@
-// Package client appends to, reads and administers the logs of a Strandline
-// cluster over gRPC.
+// Package client appends to, reads and administers the logs of a Strandline cluster over gRPC.
 //
 //	c, err := client.Dial([]string{"127.0.0.1:7171"})
 //	p, err := c.Producer(ctx, "orders")
@@ -7,13 +6,13 @@
 //	r, err := c.Reader(ctx, "orders", client.WithStartOffset(offset), client.WithFollow())
 //	rec, err := r.Next(ctx)
 //
-// A Client is safe for concurrent use, and so is a Producer: callers that share
-// one are batched while a request is in flight. A Reader belongs to one
-// goroutine. Every error is an *Error, or io.EOF at the end of a read.
+// A Client is safe for concurrent use, and so is a Producer: records of callers that share one
+// are batched while a request is in flight. A Reader must be used by one goroutine at a time.
+// Every error is an *Error, or io.EOF at the end of a read.
 //
-// Start with Producer (producer.go) and Reader (reader.go). route.go says which
-// node is asked, and peers.go what is known of who leads a log. Give Dial the
-// addresses of all nodes: any one that is up is enough.
+// Start with Producer (producer.go) and Reader (reader.go). route.go selects the node for a
+// request, and peers.go tracks which node leads a log. Pass the addresses of all nodes to Dial:
+// one that is up is enough.
 package client
 
 import (
@@ -35,10 +34,9 @@ type Client struct {
 	ends    ends
 }
 
-// Dial prepares a client of the nodes at addresses (host:port), of which one
-// that is up is enough; it finds the leader of each log. It connects when
-// something is asked for, not here. Addresses other than loopback are refused
-// without WithCertificates or WithTLS, unless WithInsecure is given.
+// Dial returns a client of the nodes at addresses (host:port). One that is up is enough; the
+// client finds the leader of each log. It connects when needed, not in Dial. Addresses other than
+// loopback are refused without WithCertificates or WithTLS, unless WithInsecure is given.
 func Dial(addresses []string, opts ...Option) (*Client, error) {
 	o := defaultClientOptions()
 	for _, opt := range opts {
@@ -62,18 +60,18 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 	return &Client{options: o, peers: newPeers(addresses, o.anywhere(), o.onlyGRPC, security, o.token, o.dial, o.waits)}, nil
 }
 
-// Close ends every connection. Close Producers first: what they have in flight
-// fails with outcome MaybeDone otherwise.
+// Close closes every connection. Close Producers first: otherwise their records in flight fail
+// with outcome MaybeDone.
 func (c *Client) Close() error {
 	c.peers.close()
 	return nil
 }
 
-// catalog stands for the log of logs where a call names none.
+// catalog stands for the log of logs in calls that name no log.
 const catalog = ""
 
-// repetition says whether a call may be made again when its answer was lost: when
-// it does no harm to do it twice, or the node recognises it.
+// repetition is whether a call may be repeated when its answer was lost: if repeating it does no
+// harm, or the node recognizes it.
 type repetition bool
 
 const (
@@ -81,13 +79,13 @@ const (
 	repeatedly repetition = true
 )
 
-// call makes one unary call to the node that leads log, looking for that node
-// for as long as WithRetryTime allows.
+// call makes one unary call to the node that leads log. It looks for that node for as long as
+// WithRetryTime permits.
 func (a *Admin) call(ctx context.Context, log string, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
 	return a.callOn(ctx, toLeader{a.client.peers, log}, again, do)
 }
 
-// callOn is call on another route.
+// callOn is like call for another route.
 func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
 	deadline := time.Now().Add(a.client.options.retryTime)
 	pauses := newPauses()
@@ -124,8 +122,7 @@ func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(
 	}
 }
 
-// failure is what err means to a user of the client. A call that ends because the
-// client was closed says so.
+// failure converts err to an *Error. A call that ends because the client was closed says so.
 func (c *Client) failure(err error) *Error {
 	failure := fromRPC(err)
 	if !c.peers.isClosed() {
@@ -147,7 +144,7 @@ func checkAddress(address string, insecure bool) error {
 	return &Error{Reason: ErrInvalid.Reason, Message: "address " + address + " is not loopback: it needs WithCertificates or WithTLS, or WithInsecure"}
 }
 
-// Option changes how a Client connects.
+// Option configures a Client.
 type Option func(*clientOptions)
 
 type clientOptions struct {
@@ -170,47 +167,45 @@ func defaultClientOptions() clientOptions {
 	return clientOptions{retryTime: 5 * time.Second, onTrouble: func(string, error) {}, waits: defaultWaits()}
 }
 
-// WithInsecure allows connections without TLS to addresses other than loopback.
-// Everything on them can be read and changed on the way. Default off.
+// WithInsecure permits connections without TLS to addresses other than loopback. Everything on
+// them can be read and changed in transit. Default off.
 func WithInsecure() Option { return func(o *clientOptions) { o.insecure = true } }
 
-// WithCertificates encrypts every connection with TLS 1.3. authority is a PEM file with
-// the authorities by whose certificates nodes are believed, at the addresses they are
-// dialled at; empty: those of the system. certificate and key are PEM files that show who
-// the client is; empty: nobody. The files are read again when they change, for the next
-// connections. Default off.
+// WithCertificates encrypts every connection with TLS 1.3. authority is a PEM file with the
+// authorities whose certificates for the dialled addresses are accepted; empty: those of the
+// system. certificate and key are PEM files with the client's identity; empty: none. The files
+// are read again when they change, for new connections. Default off.
 func WithCertificates(authority, certificate, key string) Option {
 	return func(o *clientOptions) {
 		o.files = &secure.Files{Authority: authority, Certificate: certificate, Key: key}
 	}
 }
 
-// WithTLS encrypts every connection as config says. ServerName, if it is empty, is the
-// host of the address. It must not be changed afterwards. Default off.
+// WithTLS encrypts every connection according to config. An empty ServerName is replaced by the
+// host of the address. config must not be changed afterwards. Default off.
 func WithTLS(config *tls.Config) Option { return func(o *clientOptions) { o.tls = config } }
 
-// WithRetryTime sets how long calls of Admin, and the opening of a Producer or
-// Reader, keep looking for a node that can answer. Default 5 s; 0 tries every
-// address once.
+// WithRetryTime sets how long calls of Admin, and opening a Producer or Reader, look for a node
+// that can answer. Default 5 s; 0 tries every address once.
 func WithRetryTime(d time.Duration) Option {
 	return func(o *clientOptions) { o.retryTime = d }
 }
 
-// WithDialer makes every connection to a node with dial: to go through a tunnel, or
-// to watch or to slow down what is sent. The address is one of those given to Dial,
-// or one that a node gave for itself or another node. Default a TCP connection.
+// WithDialer makes every connection to a node with dial, for example to use a tunnel, or to
+// observe or slow down the traffic. The address is one of those given to Dial, or one that a node
+// returned for itself or another node. Default a TCP connection.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(o *clientOptions) { o.dial = dial }
 }
 
-// WithStreamsOverGRPC makes no connections of their own for appends and reads: for what
-// lies between and knows HTTP/2 alone, or to compare the two. Default off: they are
-// made where a server takes them, and gRPC is used where it does not.
+// WithStreamsOverGRPC sends appends and reads over gRPC rather than over connections of their
+// own: for intermediaries that support only HTTP/2, or to compare the two. Default off: such
+// connections are made if the server supports them, and gRPC is used if it does not.
 func WithStreamsOverGRPC() Option { return func(o *clientOptions) { o.onlyGRPC = true } }
 
-// WithTroubleHandler calls f with a log and a reason, an *Error, whenever a Producer or
-// Reader of it cannot be opened or continue and tries again, and with nil when it
-// continues. Calls come from any goroutine, and f must return soon. Default none.
+// WithTroubleHandler calls f with a log and a reason, an *Error, whenever a Producer or Reader of
+// the log cannot be opened or cannot continue and tries again, and with nil when it continues. f
+// is called from any goroutine, and must return soon. Default none.
 func WithTroubleHandler(f func(log string, err error)) Option {
 	return func(o *clientOptions) { o.onTrouble = f }
 }

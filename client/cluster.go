@@ -11,19 +11,19 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// ClusterStatus is what a cluster looks like to the node that was asked. Where
-// another does not answer, the answer is what was known last, or nothing.
+// ClusterStatus describes a cluster as the answering node knows it. For a node that does not
+// answer, it contains what was last known, or nothing.
 type ClusterStatus struct {
 	ClusterID string
 	Level     int          // the feature level, see FinalizeCluster; 0: unknown
 	Nodes     []NodeStatus // by id
-	Logs      []LogStatus  // by name, the catalog among them
-	// DefaultRules are those of logs without a rule of their own, by prefix.
+	Logs      []LogStatus  // by name, including the catalog
+	// DefaultRules are the rules for logs without a rule of their own, by prefix.
 	DefaultRules []DefaultRule
 }
 
-// Healthy reports whether there are logs and every one of them is healthy. A node
-// that is down and holds no replica is no matter.
+// Healthy reports whether there are logs and all of them are healthy. A node that is down and has
+// no replica does not matter.
 func (s ClusterStatus) Healthy() bool {
 	for _, l := range s.Logs {
 		if !l.Healthy {
@@ -33,92 +33,92 @@ func (s ClusterStatus) Healthy() bool {
 	return len(s.Logs) > 0
 }
 
-// NodeStatus is one node of a cluster.
+// NodeStatus describes one node of a cluster.
 type NodeStatus struct {
 	ID      uint64
 	Name    string
 	Address string // of its gRPC port
-	Alive   bool   // it answered just now
+	Alive   bool   // it has just answered
 	Version string // of the program it runs; empty: unknown
-	// OldestLevel to NewestLevel are the feature levels that it understands; 0: unknown.
+	// OldestLevel to NewestLevel are the feature levels that it supports; 0: unknown.
 	OldestLevel int
 	NewestLevel int
 	BytesFree   int64
 	BytesTotal  int64
-	// MemoryUsed are bytes that its clients' work takes of MemoryTotal.
+	// MemoryUsed is how many bytes of MemoryTotal the work for its clients takes.
 	MemoryUsed  int64
 	MemoryTotal int64
 	Labels      []string // KEY=VALUE, as it was started with
-	Drained     bool     // it is to lead nothing, see DrainNode
-	// Waits are why a drained node must not be stopped yet: what it leads, and logs of which
-	// no majority would be left. Empty: it may be.
+	Drained     bool     // it must lead nothing, see DrainNode
+	// Waits are the reasons why a drained node must not be stopped yet: logs that it leads, and logs
+	// that would be left without a majority. If empty, it may be stopped.
 	Waits []string
 }
 
-// LogStatus is one log with all its replicas.
+// LogStatus describes one log with all its replicas.
 type LogStatus struct {
 	Name       string
 	ID         uint64
-	Leader     string // name of a node; empty: none is known
+	Leader     string // name of the node; empty: not known
 	Term       uint64
 	Start, End int64 // offsets in [Start, End) can be read, as the leader knows
-	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept. How
-	// read replicas are, does not count.
+	// Healthy is set if there is a leader, every replica votes and keeps up, and the rule is met.
+	// Read replicas do not matter.
 	Healthy  bool
 	Replicas []ReplicaStatus
-	Rule     *PlacementRule // its own, or that of a prefix of its name; nil: none
-	Unmet    []string       // what the rule demands and the replicas do not keep
-	// Creator is the principal that created it and whose share of the cluster's logs it takes; empty: nobody's.
+	Rule     *PlacementRule // its own rule, or that of a prefix of its name; nil: none
+	Unmet    []string       // how the replicas fall short of the rule
+	// Creator is the principal that created it, and to whose share of the cluster's logs it counts;
+	// empty: none.
 	Creator string
 }
 
-// ReplicaStatus is one replica of a log.
+// ReplicaStatus describes one replica of a log.
 type ReplicaStatus struct {
 	Replica uint64
 	Node    string
 	Role    ReplicaRole
-	End     int64 // of what it has stored, as the leader knows
+	End     int64 // end of what it has stored, as the leader knows
 	Lag     int64 // records behind the leader
 	State   ReplicaState
-	Problem string // empty, or why it does not serve
+	Problem string // why it does not serve; empty if it does
 }
 
-// ReplicaRole says whether a replica votes, is joining, is leaving, or is missing.
+// ReplicaRole is the role of a replica in its log.
 type ReplicaRole string
 
 const (
 	Voter       ReplicaRole = "voter"
-	Learner     ReplicaRole = "learner"      // catches up and does not count yet
-	Leaving     ReplicaRole = "leaving"      // on its way out
-	Missing     ReplicaRole = "missing"      // the log wants it, and there is no node for it yet
-	ReadReplica ReplicaRole = "read-replica" // never votes; one that leaves says so in its Problem
-	UnknownRole ReplicaRole = "unknown"      // one that this client has no word for
+	Learner     ReplicaRole = "learner"      // catches up, and does not vote yet
+	Leaving     ReplicaRole = "leaving"      // is being removed
+	Missing     ReplicaRole = "missing"      // the log needs it, but there is no node for it yet
+	ReadReplica ReplicaRole = "read-replica" // never votes; if it is leaving, its Problem says so
+	UnknownRole ReplicaRole = "unknown"      // not known to this client
 )
 
-// ReplicaState says how a replica follows its leader.
+// ReplicaState is how a replica follows its leader.
 type ReplicaState string
 
 const (
 	Leads        ReplicaState = "leader"
 	Replicating  ReplicaState = "replicating"
-	Probing      ReplicaState = "probing"  // the leader looks for where it stands
-	Snapshot     ReplicaState = "snapshot" // it needs less than there is: the start is on its way
+	Probing      ReplicaState = "probing"  // the leader is determining its position
+	Snapshot     ReplicaState = "snapshot" // it is being sent a snapshot, since it lacks trimmed entries
 	Unreachable  ReplicaState = "unreachable"
-	Repairing    ReplicaState = "repairing" // its files are damaged; what is missing is fetched from other nodes
-	Lost         ReplicaState = "lost"      // its files are gone or cannot be trusted: a new replica takes its place
-	UnknownState ReplicaState = "unknown"   // nobody leads, so nobody knows
+	Repairing    ReplicaState = "repairing" // its files are damaged; missing entries are fetched from other nodes
+	Lost         ReplicaState = "lost"      // its files are missing or cannot be trusted; it is replaced by a new replica
+	UnknownState ReplicaState = "unknown"   // not known, since there is no leader
 )
 
-// Formation is the outcome of InitCluster.
+// Formation is the result of InitCluster.
 type Formation struct {
 	ClusterID string
-	Existed   bool     // the cluster was there before; false if an earlier try of this call may have formed it
-	Missing   []string // peers that are not members yet; they are admitted when they come
+	Existed   bool     // the cluster existed before; false if an earlier attempt of this call may have formed it
+	Missing   []string // peers that are not members yet; they are admitted when they ask to join
 }
 
-// InitCluster forms a cluster of the first node dialled that answers and the
-// peers that it was started with. However often it is called, and of however
-// many of them at once, there is one cluster.
+// InitCluster forms a cluster of the first dialled node that answers and its peers. However often
+// it is called, and on however many of the nodes at once, one cluster is formed.
 func (a *Admin) InitCluster(ctx context.Context) (Formation, error) {
 	var answer *strandlinev1.InitClusterResponse
 	var known tries
@@ -129,9 +129,9 @@ func (a *Admin) InitCluster(ctx context.Context) (Formation, error) {
 	return Formation{ClusterID: answer.GetClusterId(), Existed: known.existed(answer.GetExisted()), Missing: answer.GetMissing()}, err
 }
 
-// ClusterStatus returns what the first dialled node that answers knows of all
-// nodes and logs, after asking the others. What it says of many logs comes in parts, and a later
-// one is newer.
+// ClusterStatus returns what the first dialled node that answers knows about all nodes and logs,
+// after querying the others. The status of many logs is fetched in parts, and later parts are
+// more recent.
 func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	var whole *strandlinev1.GetClusterStatusResponse
 	on := &toDialled{peers: a.client.peers}
@@ -158,10 +158,10 @@ func (a *Admin) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	}
 }
 
-// AddNode announces a node at an address, which is in no cluster yet and has a
-// name never used in this one, sends it the addresses to ask, and waits until it is a
-// member. It reports true if the node was one before, and no earlier try of this
-// call may have made it one.
+// AddNode announces a node at an address, which must not be in a cluster and whose name must
+// never have been used in this one, sends it the addresses of members, and waits until it is a
+// member. existed reports whether the node was a member before; it is false if an earlier attempt
+// of this call may have made it one.
 func (a *Admin) AddNode(ctx context.Context, name, address string) (existed bool, err error) {
 	var known tries
 	err = a.cluster(ctx, a.toCatalog(), repeatedly, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
@@ -172,15 +172,15 @@ func (a *Admin) AddNode(ctx context.Context, name, address string) (existed bool
 	return known.existed(existed), err
 }
 
-// JoinToken lets nodes join that were not announced.
+// JoinToken admits nodes that were not announced.
 type JoinToken struct {
-	Token   string // a secret, which the cluster does not keep
+	Token   string // a secret, which the cluster does not store
 	Expires time.Time
 }
 
-// CreateToken makes a token that lives for a while, for one node, or for any
-// number of them if it is reusable. It is made once: with an error whose Outcome is
-// MaybeDone there may be one until it expires, whose text nobody has.
+// CreateToken creates a token that is valid for lifetime, for one node, or for any number of
+// nodes if it is reusable. The call is made once: with an error whose Outcome is MaybeDone, a
+// token whose text is lost may exist until it expires.
 func (a *Admin) CreateToken(ctx context.Context, lifetime time.Duration, reusable bool) (JoinToken, error) {
 	var answer *strandlinev1.CreateTokenResponse
 	err := a.cluster(ctx, a.toCatalog(), once, func(ctx context.Context, c strandlinev1.ClusterServiceClient) (err error) {
@@ -193,25 +193,25 @@ func (a *Admin) CreateToken(ctx context.Context, lifetime time.Duration, reusabl
 	return JoinToken{Token: answer.GetToken(), Expires: answer.GetExpires().AsTime()}, nil
 }
 
-// RemoveNode takes a node out of the cluster for ever.
+// RemoveNode removes a node from the cluster permanently.
 func (a *Admin) RemoveNode(ctx context.Context, name string) error {
 	_, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.RemoveNode, &strandlinev1.RemoveNodeRequest{Name: name})
 	if landed(err, ErrNoNode) {
-		return nil // a node's name is never used again
+		return nil // a node's name is never reused
 	}
 	return err
 }
 
-// ReplaceNode moves all replicas of a node, dead or alive, to another one and
-// then takes it out of the cluster. It returns when that has been decided;
-// ClusterStatus shows how far it is.
+// ReplaceNode moves all replicas of a node, whether it is up or down, to another one and then
+// removes it from the cluster. It returns when that has been decided; ClusterStatus shows the
+// progress.
 func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
 	_, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.ReplaceNode, &strandlinev1.ReplaceNodeRequest{Name: name, With: with})
 	if !landed(err, ErrNoNode) {
 		return err
 	}
-	// An earlier try may have replaced it, so that it is gone by now; or there is
-	// no node to replace it with.
+	// An earlier attempt may have replaced it, so that it no longer exists; or there is no node to
+	// replace it with.
 	status, asked := a.ClusterStatus(ctx)
 	named := func(name string) bool {
 		return slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.Name == name })
@@ -222,28 +222,28 @@ func (a *Admin) ReplaceNode(ctx context.Context, name, with string) error {
 	return err
 }
 
-// Rebalance spreads replicas evenly over the nodes that can be reached, and
-// returns how many of them move or are still to: called again, how many are left.
+// Rebalance spreads replicas evenly over the reachable nodes, and returns how many of them are
+// moving or will move. Called again, it returns how many are left.
 func (a *Admin) Rebalance(ctx context.Context) (left int, err error) {
 	answer, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.Rebalance, &strandlinev1.RebalanceRequest{})
 	return int(answer.GetLeft()), err
 }
 
-// FinalizeCluster raises the feature level of the cluster to the newest that its nodes
-// understand, and returns the level; that may have been done before. It is refused, and
-// the error names the nodes, while one of them does not answer or runs a release that is
-// too old. There is no way back.
+// FinalizeCluster raises the feature level of the cluster to the highest that its nodes support,
+// and returns the level, also if the cluster had it before. It is refused, with an error that
+// names the nodes, while a node does not answer or runs a release that is too old. It cannot be
+// undone.
 func (a *Admin) FinalizeCluster(ctx context.Context) (level int, err error) {
 	answer, err := callCluster(ctx, a, &toDialled{peers: a.client.peers}, strandlinev1.ClusterServiceClient.FinalizeCluster, &strandlinev1.FinalizeClusterRequest{})
 	return int(answer.GetLevel()), err
 }
 
-// DrainNode has a node hand over the leadership of all that it leads, and be given none until
-// UndrainNode. It returns when that has been decided; NodeStatus.Waits says when the node may
-// be stopped.
+// DrainNode makes a node hand over the leadership of all its logs, and get none until
+// UndrainNode. It returns when that has been decided; NodeStatus.Waits shows when the node may be
+// stopped.
 func (a *Admin) DrainNode(ctx context.Context, name string) error { return drain(ctx, a, name, false) }
 
-// UndrainNode lets a node lead again.
+// UndrainNode permits a node to lead again.
 func (a *Admin) UndrainNode(ctx context.Context, name string) error { return drain(ctx, a, name, true) }
 
 func drain(ctx context.Context, a *Admin, name string, undo bool) error {
@@ -251,8 +251,8 @@ func drain(ctx context.Context, a *Admin, name string, undo bool) error {
 	return err
 }
 
-// TransferLeader hands the leadership of a log to the replica on a node, and
-// returns when that one leads.
+// TransferLeader transfers the leadership of a log to the replica on a node, and returns when
+// that replica leads.
 func (a *Admin) TransferLeader(ctx context.Context, log, to string) error {
 	_, err := callCluster(ctx, a, toLeader{a.client.peers, log}, strandlinev1.ClusterServiceClient.TransferLeader, &strandlinev1.TransferLeaderRequest{Log: log, To: to})
 	return err
@@ -266,7 +266,7 @@ func (a *Admin) cluster(ctx context.Context, on route, again repetition, do func
 	})
 }
 
-// callCluster makes a call that has the same effect if it is made twice.
+// callCluster makes a call that may be repeated.
 func callCluster[Q, A any](
 	ctx context.Context, a *Admin, on route, method func(strandlinev1.ClusterServiceClient, context.Context, Q, ...grpc.CallOption) (A, error), request Q,
 ) (answer A, err error) {

@@ -11,16 +11,16 @@ import (
 	"strandline.dev/internal/transport/secure"
 )
 
-// anywhere reports whether addresses beyond this machine may be dialled.
+// anywhere reports whether addresses other than loopback may be dialled.
 func (o *clientOptions) anywhere() bool { return o.insecure || o.encrypted() }
 
 func (o *clientOptions) encrypted() bool { return o.files != nil || o.tls != nil }
 
-// security is what gRPC does before it uses a connection.
+// security returns the credentials that gRPC uses for a connection.
 func (o *clientOptions) security() (credentials.TransportCredentials, error) {
 	switch {
 	case o.files != nil && o.tls != nil:
-		return nil, &Error{Reason: ErrInvalid.Reason, Message: "WithCertificates and WithTLS are both given: one of them says how to encrypt"}
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "WithCertificates and WithTLS are both given: use one of them"}
 	case o.files != nil:
 		files, err := secure.OpenClient(*o.files)
 		if err != nil {
@@ -33,7 +33,7 @@ func (o *clientOptions) security() (credentials.TransportCredentials, error) {
 	return insecure.NewCredentials(), nil
 }
 
-// fileCredentials shake hands with what the files hold now.
+// fileCredentials performs handshakes with the current content of the files.
 type fileCredentials struct {
 	credentials.TransportCredentials
 	files *secure.Credentials
@@ -49,8 +49,8 @@ func (f fileCredentials) ClientHandshake(ctx context.Context, authority string, 
 
 func (f fileCredentials) Clone() credentials.TransportCredentials { return f }
 
-// noted remembers why a handshake of a node failed, and why its connection did: a
-// server's refusal of a client's certificate comes after the handshake.
+// noted records why a handshake with a node failed, and why its connection did: a server refuses
+// a client's certificate after the handshake.
 type noted struct {
 	credentials.TransportCredentials
 	of *peer
@@ -70,7 +70,7 @@ func (n noted) ClientHandshake(ctx context.Context, authority string, raw net.Co
 
 func (n noted) Clone() credentials.TransportCredentials { return n }
 
-// notedConn notes what the first read fails with: the server's alert.
+// notedConn records the error of the first read, which may be the server's alert.
 type notedConn struct {
 	net.Conn
 	of   *peer

@@ -14,9 +14,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Error is the error of every call that reached, or tried to reach, a log. It
-// answers "may I retry?" and "could it be in the log?"; match the reason with
-// errors.Is and the values below:
+// Error is the error of every call that reached, or tried to reach, a log. It says whether to
+// retry and whether the call may have taken effect. Match the reason with errors.Is and the
+// values below:
 //
 //	var e *client.Error
 //	if errors.Is(err, client.ErrOffsetTrimmed) && errors.As(err, &e) {
@@ -27,29 +27,29 @@ type Error struct {
 	Reason string
 	// Message is for people.
 	Message string
-	// Retryable: the same call may succeed later or elsewhere. For an append
-	// whose Outcome is not NotDone that would be a second append.
+	// Retryable is set if the same call may succeed later or on another node. For an append whose
+	// Outcome is not NotDone, that would be a second append.
 	Retryable bool
-	// Outcome is what is known of the effect of the call, over all its tries. It
-	// means nothing for a call that only reads.
+	// Outcome is what is known about the effect of the call, over all its attempts. It has no
+	// meaning for a call that only reads.
 	Outcome Outcome
 
-	// An append with a session whose outcome is MaybeDone can be settled with
-	// these, see Position. Epoch is also the session's, with STALE_EPOCH.
+	// These resolve an append with a session whose outcome is MaybeDone, see Position. With
+	// STALE_EPOCH, Epoch is the session's epoch.
 	SessionID uint64
 	Epoch     uint32
 	Sequence  uint64
 
 	Start            int64  // OFFSET_TRIMMED: the log's start
 	End              int64  // OFFSET_BEYOND_END, END_MISMATCH: the log's end
-	ExpectedSequence uint64 // SEQUENCE_GAP: what the log would have taken
+	ExpectedSequence uint64 // SEQUENCE_GAP: the sequence that the log expected
 	WriterTerm       uint64 // FENCED: the term that holds the log
 	Leader           string // NOT_LEADER: address of the leader, if known
 	LogID            uint64 // LOG_REPLACED: id of the log that has the name now; with SessionID: of the session's log
 	Limit            int64  // TOO_LARGE: the limit
-	// Hold is with HELD the lowest hold of the log, which keeps what was to be trimmed; with
-	// OFFSET_TRIMMED the highest that has a pointer, at whose offset a reader can begin that has
-	// loaded what the pointer leads to, or nil if there is none.
+	// Hold is, with HELD, the lowest hold of the log, which keeps the records to be trimmed. With
+	// OFFSET_TRIMMED it is the highest hold with a pointer, or nil: a reader that loads the state to
+	// which the pointer refers can continue at its offset.
 	Hold         *HoldInfo
 	Offset       int64 // FILTER_FAILED: of the record
 	Line, Column int   // FILTER_INVALID: the place in the expression, both from 1, in characters
@@ -57,40 +57,40 @@ type Error struct {
 	cause error
 }
 
-// Outcome is what is known of the effect of a call, over all tries of it:
-// NotDone, MaybeDone or Done.
+// Outcome is what is known about the effect of a call, over all its attempts: NotDone, MaybeDone
+// or Done.
 type Outcome = record.Outcome
 
 const (
-	// NotDone: the call has had no effect, and never will have.
+	// NotDone means that the call had no effect and never will have.
 	NotDone = record.NotDone
-	// MaybeDone: what was asked for may be done, or may yet be. For an append
-	// with a session, Admin.Resolve settles it.
+	// MaybeDone means that it may have taken effect, or may yet do so. For an append with a session,
+	// Admin.Resolve returns the outcome.
 	MaybeDone = record.MaybeDone
-	// Done: it is done, although its result is not known: an append whose offset
-	// is forgotten, for example.
+	// Done means that it took effect, although its result is not known: for example an append whose
+	// offset is forgotten.
 	Done = record.Done
 )
 
 func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 
-// Position returns the position in its session of the record of an append with
-// outcome MaybeDone, for Admin.Resolve.
+// Position returns the position in its session of the record of an append with outcome MaybeDone,
+// for Admin.Resolve.
 func (e *Error) Position() SessionPosition {
 	return SessionPosition{LogID: e.LogID, Session: e.SessionID, Epoch: e.Epoch, Next: e.Sequence}
 }
 
-// Unwrap returns the context's error, where that was the reason, or
-// syscall.ECONNREFUSED, where nothing listens at the address.
+// Unwrap returns the error of the context if that was the reason, or syscall.ECONNREFUSED if
+// nothing listens at the address.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is matches on the reason alone.
+// Is reports whether target is an *Error with the same reason.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Reason == e.Reason
 }
 
-// The reasons a server gives.
+// Reasons of servers.
 var (
 	ErrInvalid          = reason(record.Invalid)
 	ErrTooLarge         = reason(record.TooLarge)
@@ -128,31 +128,31 @@ var (
 	ErrFilterFailed     = reason(record.FilterFailed)
 )
 
-// The reasons that this package gives itself.
+// Reasons of this package.
 var (
-	// ErrUnreachable: no node answered, or the connection broke.
+	// ErrUnreachable means that no node answered, or the connection broke.
 	ErrUnreachable = &Error{Reason: "UNREACHABLE"}
-	// ErrTimedOut: a record had no answer within the time of WithRequestTimeout.
+	// ErrTimedOut means that a record had no answer within the time of WithRequestTimeout.
 	ErrTimedOut = &Error{Reason: "TIMED_OUT"}
-	// ErrCancelled: the context of the call ended first; errors.Is also matches
+	// ErrCancelled means that the context of the call ended first; errors.Is also matches
 	// context.Canceled or context.DeadlineExceeded.
 	ErrCancelled = &Error{Reason: "CANCELLED"}
-	// ErrClosed: the Client, Producer, Reader or Hold has been closed.
+	// ErrClosed means that the Client, Producer, Reader or Hold has been closed.
 	ErrClosed = &Error{Reason: "CLOSED"}
-	// ErrBehindFailed: an append was not done because one before it in the same
-	// session failed, and it must not slip ahead. Unwrap gives that error.
+	// ErrBehindFailed means that an append was not done because an earlier one in the same session
+	// failed, and it must not overtake it. Unwrap returns that error.
 	ErrBehindFailed = &Error{Reason: "BEHIND_FAILED"}
-	// ErrUnproven: what a server sent does not prove that the record is in the log.
+	// ErrUnproven means that the answer of a server does not prove that the record is in the log.
 	ErrUnproven = &Error{Reason: "UNPROVEN"}
 )
 
 func reason(r record.Reason) *Error { return &Error{Reason: r.String()} }
 
-// again reports whether a producer with a session repeats what was refused. FULL
-// is an answer for the application: only a trim helps.
+// again reports whether a producer with a session repeats a refused request. FULL is returned to
+// the application: only a trim helps.
 func (e *Error) again() bool { return e.Retryable && e.Reason != ErrFull.Reason }
 
-// elsewhere reports whether another node, or another connection, may do better.
+// elsewhere reports whether another node, or another connection, may succeed.
 func (e *Error) elsewhere() bool {
 	return e.again() && e.Reason != ErrBusy.Reason && !e.renewed()
 }
@@ -161,7 +161,7 @@ func (e *Error) endsSession() bool {
 	return e.Reason == ErrSessionExpired.Reason || e.Reason == ErrSessionNotFound.Reason
 }
 
-// cancelled reports the end of a caller's context.
+// cancelled returns the error for the end of a caller's context.
 func cancelled(ctx context.Context, outcome Outcome) *Error {
 	cause := context.Cause(ctx)
 	return &Error{Reason: ErrCancelled.Reason, Message: cause.Error(), Outcome: outcome, cause: ctx.Err()}
@@ -175,7 +175,7 @@ func closed(what string) *Error {
 	return &Error{Reason: ErrClosed.Reason, Message: what + " is closed"}
 }
 
-// replaced reports that another log has the name of the one with an id.
+// replaced returns the error for a log whose name another log has now.
 func replaced(log string, id, now uint64) *Error {
 	return &Error{
 		Reason: ErrLogReplaced.Reason, LogID: now,
@@ -183,7 +183,7 @@ func replaced(log string, id, now uint64) *Error {
 	}
 }
 
-// behind is the error of an append that waited behind one that failed.
+// behind returns the error of an append that waited behind one that failed.
 func behind(first *Error, outcome Outcome) *Error {
 	return &Error{
 		Reason: ErrBehindFailed.Reason, Message: "an append before it failed: " + first.Error(),
@@ -191,8 +191,8 @@ func behind(first *Error, outcome Outcome) *Error {
 	}
 }
 
-// fromRecord turns a refusal of this process (a record too large to encode,
-// bytes that fail their checksum) into the public form.
+// fromRecord converts a refusal of this process (a record too large to encode, bytes that fail
+// their checksum) to an *Error.
 func fromRecord(err error) *Error {
 	var refusal *record.Refusal
 	if !errors.As(err, &refusal) {
@@ -204,13 +204,13 @@ func fromRecord(err error) *Error {
 	}
 }
 
-// fromRefusal reads a refusal inside an append stream.
+// fromRefusal converts a refusal inside an append stream.
 func fromRefusal(r *strandlinev1.Refusal) *Error {
 	return fromFacts(r.Reason, r.Message, r.Metadata)
 }
 
-// fromRPC reads the error of a call or a stream. Without an ErrorInfo of ours
-// it did not come from a log but from what lies between.
+// fromRPC converts the error of a call or a stream. Without an ErrorInfo of Strandline it did not
+// come from a log but from an intermediary.
 func fromRPC(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -230,7 +230,7 @@ func fromRPC(err error) *Error {
 	case codes.ResourceExhausted:
 		return &Error{Reason: ErrTooLarge.Reason, Message: s.Message(), Outcome: MaybeDone}
 	case codes.Unavailable, codes.Aborted, codes.Internal:
-		// A connection that breaks in the middle of a message gives Internal.
+		// A connection that breaks in the middle of a message results in Internal.
 		return unreachable(MaybeDone, s.Message())
 	default:
 		e := unreachable(MaybeDone, s.Code().String()+": "+s.Message())
@@ -239,7 +239,7 @@ func fromRPC(err error) *Error {
 	}
 }
 
-// fromDetails builds an error from the details of a status; nil if none is of a log.
+// fromDetails converts the details of a status; nil if none is from a log.
 func fromDetails(s *status.Status) (e *Error) {
 	var hold *HoldInfo
 	for _, detail := range s.Details() {
@@ -259,8 +259,8 @@ func fromDetails(s *status.Status) (e *Error) {
 	return e
 }
 
-// fromFacts builds an error from the words of a server. What is missing is
-// assumed to be bad: not to be retried, and maybe done.
+// fromFacts returns an error from the text and metadata of a server. Missing metadata means: do
+// not retry, and maybe done.
 func fromFacts(reason, message string, facts map[string]string) *Error {
 	e := &Error{Reason: reason, Message: message, Outcome: record.ParseOutcome(facts["outcome"]), Leader: facts["leader"]}
 	e.Retryable = facts["retryable"] == "true"

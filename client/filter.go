@@ -4,53 +4,54 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// Filter selects records at the server: those for which all conditions that are set hold.
-// A Reader with a filter reports its progress by Offset and WithProgressHandler, also while
-// no record is selected.
+// Filter selects records at the server: those for which all conditions that are set hold. A
+// Reader with a filter reports its progress through Offset and WithProgressHandler, even while no
+// record is selected.
 type Filter struct {
-	// Keys: the key is one of these. A record without a key has none of them.
+	// Keys selects records whose key is one of these, and so no records without a key.
 	Keys [][]byte
-	// KeyPrefixes: the key begins with one of these.
+	// KeyPrefixes selects records whose key begins with one of these.
 	KeyPrefixes [][]byte
-	// Headers: for each, a header of that name has that value.
+	// Headers selects records that have a header with the name and value of each of these.
 	Headers []Header
-	// Where is an expression in CEL that is true: docs/filters.md lists what it can name. A
-	// fault in it ends the read with ErrFilterInvalid.
+	// Where is an expression in CEL; it selects records for which it is true. docs/filters.md lists
+	// its variables. An error in it ends the read with ErrFilterInvalid.
 	Where string
-	// OnFailed is called, from Next, for each record that Where fails on, which is left out.
-	// Where it is nil, the first such record ends the read with ErrFilterFailed. After the
-	// Reader had to connect anew it may be called again for a record.
+	// OnFailed is called, from Next, for each record on which Where fails; the record is left out.
+	// If OnFailed is nil, the first such record ends the read with ErrFilterFailed. After the Reader
+	// had to reconnect, it may be called again for a record.
 	OnFailed func(offset int64, why string)
 }
 
-// Projection says what of a record is not sent; it looks as if it had been appended without.
+// Projection describes which parts of a record are not sent. The record looks as if it had been
+// appended without them.
 type Projection struct {
 	DropKey, DropValue, DropHeaders bool
-	// ValueBytes is how many bytes of the value are sent at most; 0: all.
+	// ValueBytes is the maximum number of bytes of the value that are sent; 0: all.
 	ValueBytes int64
-	// JSONFields are the fields of a value that is a JSON object that are sent: a.b is field
-	// b of the object a. Any other value becomes nil.
+	// JSONFields are the fields that are sent of a value that is a JSON object: a.b is field b of
+	// the object a. Any other value becomes nil.
 	JSONFields []string
 }
 
-// WithFilter reads the records that f selects. WithMaxRecords then counts those, and
-// WithMaxBytes the bytes of batches as they are sent. Default: all records.
+// WithFilter reads the records that f selects. WithMaxRecords then counts these, and WithMaxBytes
+// the bytes of batches as they are sent. Default: all records.
 func WithFilter(f Filter) ReaderOption { return func(o *readerOptions) { o.filter = &f } }
 
-// WithProjection reads of each record what p leaves. Default: all.
+// WithProjection reads only the parts of each record that p retains. Default: all.
 func WithProjection(p Projection) ReaderOption { return func(o *readerOptions) { o.projection = &p } }
 
-// WithProgressHandler has Next call h when a Reader with a filter or a projection has moved
-// without a record: everything below offset has been looked at, and end is the committed end.
-// While records are scanned that is so at least once a second.
+// WithProgressHandler makes Next call h when a Reader with a filter or a projection has advanced
+// without a record: everything below offset has been scanned, and end is the committed end. While
+// records are scanned, h is called at least once per second.
 func WithProgressHandler(h func(offset, end int64)) ReaderOption {
 	return func(o *readerOptions) { o.onProgress = h }
 }
 
-// selects reports whether frames may leave records out.
+// selects reports whether frames may omit records.
 func (o *readerOptions) selects() bool { return o.filter != nil || o.projection != nil }
 
-// choose puts filter and projection into a request.
+// choose adds filter and projection to a request.
 func (o *readerOptions) choose(q *strandlinev1.ReadRequest) {
 	if f := o.filter; f != nil {
 		q.Filter = &strandlinev1.Filter{Keys: f.Keys, KeyPrefixes: f.KeyPrefixes, Where: f.Where, SkipFailed: f.OnFailed != nil}
@@ -65,7 +66,7 @@ func (o *readerOptions) choose(q *strandlinev1.ReadRequest) {
 	}
 }
 
-// report names records of a frame that the expression failed on and that were left out.
+// report passes on the records of a frame on which the expression failed and that were left out.
 func (o *readerOptions) report(all []*strandlinev1.FailedRecord, from int64) {
 	for _, failed := range all {
 		if o.filter != nil && o.filter.OnFailed != nil && failed.Offset >= from {

@@ -15,21 +15,22 @@ import (
 // groupsLog is the log whose leader coordinates consumer groups.
 const groupsLog = "_offsets"
 
-// GroupInfo is a consumer group of Kafka's clients.
+// GroupInfo describes a Kafka consumer group.
 type GroupInfo struct {
 	Group        string
-	State        string // in Kafka's words: Empty, PreparingRebalance, CompletingRebalance, Stable
-	ProtocolType string // what its members are, such as consumer; empty: it never had any
-	Size         int    // how many members
-	// Principal is whose share of the node's groups it takes, such as user/alice. Only who may administer the cluster
-	// gets it; empty: not known, or rights are not enforced.
+	State        string // in Kafka's terms: Empty, PreparingRebalance, CompletingRebalance, Stable
+	ProtocolType string // type of its members, such as consumer; empty: it never had any
+	Size         int    // number of members
+	// Principal is the principal to whose share of the node's groups it counts, such as user/alice.
+	// It is returned only to callers that may administer the cluster; empty: not known, or rights
+	// are not enforced.
 	Principal string
 }
 
 // GroupDescription is a consumer group with its members, by id.
 type GroupDescription struct {
 	GroupInfo
-	Protocol    string // how members divide their work, such as range; empty: they have not agreed
+	Protocol    string // how members divide the partitions, such as range; empty: they have not agreed
 	Coordinator string // name of the node
 	Members     []GroupMember
 }
@@ -37,31 +38,32 @@ type GroupDescription struct {
 // GroupMember is one member of a consumer group.
 type GroupMember struct {
 	ID       string
-	Instance string // what it calls itself for ever; empty: nothing
+	Instance string // its permanent name; empty: none
 	ClientID string
 	Host     string // its address
-	// Principal is whose client it is. Only who may administer the cluster gets it.
+	// Principal is the principal of its client. It is returned only to callers that may administer
+	// the cluster.
 	Principal string
-	// Assigned is what it reads; empty while the members have not agreed, and for those that are no consumers. With
-	// Truncated there is more.
+	// Assigned is what it reads; empty while the members have not agreed, and for members that are
+	// not consumers. If Truncated is set, there is more.
 	Assigned  []AssignedTopic
 	Truncated bool
 }
 
-// AssignedTopic is what a member reads of one topic.
+// AssignedTopic is the partitions of one topic that a member reads.
 type AssignedTopic struct {
 	Topic      string
 	Partitions []int32
 }
 
-// GroupOffset is a group's place in one partition of a topic.
+// GroupOffset is a group's position in one partition of a topic.
 type GroupOffset struct {
 	Topic     string
 	Partition int32
 	Log       string // of the partition; SetGroupOffsets ignores it
-	Offset    int64  // the next one to read; -1: the group has committed none
-	Metadata  string // what the consumer has added
-	// Committed is when; SetGroupOffsets ignores it.
+	Offset    int64  // next offset to read; -1: the group has committed none
+	Metadata  string // added by the consumer
+	// Committed is when it was committed; SetGroupOffsets ignores it.
 	Committed time.Time
 }
 
@@ -69,7 +71,7 @@ type GroupOffset struct {
 type GroupLag struct {
 	GroupOffset
 	Start, End int64 // offsets in [Start, End) can be read
-	// Lag is End without Offset; where none was committed, without Start.
+	// Lag is End minus Offset, or minus Start if none was committed.
 	Lag int64
 }
 
@@ -88,7 +90,8 @@ func (a *Admin) ListGroups(ctx context.Context) (all []GroupInfo, err error) {
 	return all, nil
 }
 
-// DescribeGroup returns a consumer group with its members. One that is not there is ErrPrecondition.
+// DescribeGroup returns a consumer group with its members. The error is ErrPrecondition if there
+// is no such group.
 func (a *Admin) DescribeGroup(ctx context.Context, group string) (d GroupDescription, err error) {
 	for after, more := "", true; more; more = after != "" {
 		answer, err := groupCall(ctx, a, repeatedly, strandlinev1.GroupServiceClient.DescribeGroup, &strandlinev1.DescribeGroupRequest{Group: group, After: after})
@@ -116,8 +119,9 @@ func fromGroupMember(w *strandlinev1.GroupMember) GroupMember {
 	return m
 }
 
-// GroupOffsets returns what a consumer group has committed, by topic and partition, in the topics that the caller may
-// observe, or all partitions of some topics, up to 100, with committed offsets or without.
+// GroupOffsets returns the offsets that a consumer group has committed, by topic and partition,
+// in the topics that the caller may observe. With topics, up to 100, it returns all partitions of
+// these topics, with or without committed offsets.
 func (a *Admin) GroupOffsets(ctx context.Context, group string, topics ...string) (all []GroupOffset, err error) {
 	q := &strandlinev1.ListGroupOffsetsRequest{Group: group, Topics: topics}
 	for more := true; more; {
@@ -138,11 +142,11 @@ func (a *Admin) GroupOffsets(ctx context.Context, group string, topics ...string
 	return all, nil
 }
 
-// lagsAtOnce is how many logs are asked at a time where they end.
+// lagsAtOnce is how many logs are queried at a time.
 const lagsAtOnce = 16
 
-// GroupLag returns how far a consumer group is behind the ends of what it has committed, or of all partitions of some
-// topics.
+// GroupLag returns how far a consumer group is behind the ends of the partitions for which it has
+// committed offsets, or of all partitions of topics.
 func (a *Admin) GroupLag(ctx context.Context, group string, topics ...string) ([]GroupLag, error) {
 	offsets, err := a.GroupOffsets(ctx, group, topics...)
 	if err != nil {
@@ -166,7 +170,7 @@ func (a *Admin) GroupLag(ctx context.Context, group string, topics ...string) ([
 	return all, nil
 }
 
-// forEach calls f for 0 to n-1, so many at a time.
+// forEach calls f for 0 to n-1, at most atOnce at a time.
 func forEach(n, atOnce int, f func(i int)) {
 	var running sync.WaitGroup
 	next := make(chan int)
@@ -184,10 +188,10 @@ func forEach(n, atOnce int, f func(i int)) {
 	running.Wait()
 }
 
-// OffsetAt returns the offset of the first record of a log that was appended at or after a time, by the leader's clock,
-// or where there is none the end.
+// OffsetAt returns the offset of the first record that was appended to a log at or after a time,
+// by the leader's clock, or the end if there is none.
 func (a *Admin) OffsetAt(ctx context.Context, log string, t time.Time) (int64, error) {
-	info, err := a.Info(ctx, log) // before the read: what is appended meanwhile lies behind
+	info, err := a.Info(ctx, log) // before the read, so that later appends are behind it
 	if err != nil {
 		return 0, err
 	}
@@ -203,12 +207,13 @@ func (a *Admin) OffsetAt(ctx context.Context, log string, t time.Time) (int64, e
 	return first.Offset, err
 }
 
-// offsetsAtOnce is how many offsets go into one call.
+// offsetsAtOnce is the maximum number of offsets in one call.
 const offsetsAtOnce = 1_000
 
-// SetGroupOffsets commits offsets for a consumer group, in calls of up to 1,000, each of which is done or not done as a
-// whole; after an error later ones are not made. While the group has members it is refused with ErrPrecondition. A group
-// that is not there is made. Calls are made once: with an error whose Outcome is MaybeDone, look what GroupOffsets returns.
+// SetGroupOffsets commits offsets for a consumer group, in calls of up to 1,000, each of which
+// takes effect as a whole or not at all; after an error no further calls are made. It is refused
+// with ErrPrecondition while the group has members. A group that does not exist is created. Calls
+// are made once: after an error whose Outcome is MaybeDone, check the result of GroupOffsets.
 func (a *Admin) SetGroupOffsets(ctx context.Context, group string, to []GroupOffset) error {
 	for len(to) > 0 {
 		n := min(len(to), offsetsAtOnce)
@@ -225,15 +230,16 @@ func (a *Admin) SetGroupOffsets(ctx context.Context, group string, to []GroupOff
 	return nil
 }
 
-// EvictMembers takes the member with an id, or of an instance, out of a consumer group, or with "" all, and returns how
-// many there were. Clients join again unless something keeps them from it.
+// EvictMembers removes the member with an id, or of an instance, from a consumer group, or all
+// members if member is "", and returns how many it removed. Clients join again unless something
+// prevents it.
 func (a *Admin) EvictMembers(ctx context.Context, group, member string) (evicted int, err error) {
 	answer, err := groupCall(ctx, a, once, strandlinev1.GroupServiceClient.EvictMembers, &strandlinev1.EvictMembersRequest{Group: group, Member: member})
 	return int(answer.GetEvicted()), err
 }
 
-// DeleteGroup deletes a consumer group with what it has committed. While it has members that is refused with
-// ErrPrecondition, as it is for one that is not there.
+// DeleteGroup deletes a consumer group with its committed offsets. It is refused with
+// ErrPrecondition while the group has members, or if it does not exist.
 func (a *Admin) DeleteGroup(ctx context.Context, group string) error {
 	_, err := groupCall(ctx, a, once, strandlinev1.GroupServiceClient.DeleteGroup, &strandlinev1.DeleteGroupRequest{Group: group})
 	return err

@@ -10,21 +10,22 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// SessionInfo is one open session of a log.
+// SessionInfo describes one open session of a log.
 type SessionInfo struct {
 	ID uint64
-	// Principal opened it, such as user/alice; empty: nobody that is known, as where rights are not enforced.
+	// Principal is the principal that opened it, such as user/alice; empty if it is not known, for
+	// example because rights are not enforced.
 	Principal string
 	Producer  bool // it was opened by the first batch of a Kafka producer
 	Epoch     uint32
-	Next      uint64        // in Epoch: the sequence that it appends next
-	Lease     time.Duration // how long it lives without a sign of life
-	Silent    time.Duration // how long ago the newest was
-	Memory    uint64        // bytes of the node's that it takes, with what it remembers; 0: the node does not say
+	Next      uint64        // the next sequence in Epoch
+	Lease     time.Duration // how long it lasts without a sign of life
+	Silent    time.Duration // time since the last sign of life
+	Memory    uint64        // bytes of the node's memory that it takes, including what it remembers; 0: not known
 }
 
-// ListSessions returns the open sessions of a log, by id. It needs the right to administer the cluster, and who has
-// it may end them with CloseSession.
+// ListSessions returns the open sessions of a log, by id. It requires the right to administer the
+// cluster, with which a caller may end them with CloseSession.
 func (a *Admin) ListSessions(ctx context.Context, log string) (all []SessionInfo, err error) {
 	for after, more := uint64(0), true; more; {
 		var answer *strandlinev1.ListSessionsResponse
@@ -47,19 +48,20 @@ func (a *Admin) ListSessions(ctx context.Context, log string) (all []SessionInfo
 	return all, nil
 }
 
-// Connection is one connection of a client with a node.
+// Connection describes one connection of a client to a node.
 type Connection struct {
-	Node string // its name
-	ID   uint64 // of the node
+	Node string // name of the node
+	ID   uint64 // unique on the node
 	Port string // grpc or kafka
-	// Principal was the first to prove who it is there, such as user/alice; empty: nobody has.
+	// Principal is the first principal that authenticated on it, such as user/alice; empty: none
+	// has.
 	Principal string
 	Address   string // of the client, with its port
 	Since     time.Time
 }
 
-// ListConnections returns the connections of clients with a node, or with "" with all nodes that answer. It needs
-// the right to administer the cluster.
+// ListConnections returns the connections of clients to a node, or to all nodes that answer if
+// node is "". It requires the right to administer the cluster.
 func (a *Admin) ListConnections(ctx context.Context, node string) (all []Connection, err error) {
 	err = a.onNodes(ctx, node, func(ctx context.Context, c strandlinev1.ClusterServiceClient) error {
 		answer, err := c.ListConnections(ctx, &strandlinev1.ListConnectionsRequest{})
@@ -73,7 +75,7 @@ func (a *Admin) ListConnections(ctx context.Context, node string) (all []Connect
 	return all, err
 }
 
-// CloseConnection closes a connection of a client with a node. The client may connect again.
+// CloseConnection closes a connection of a client to a node. The client may connect again.
 func (a *Admin) CloseConnection(ctx context.Context, node string, id uint64) error {
 	if node == "" || id == 0 {
 		return &Error{Reason: ErrInvalid.Reason, Message: "close a connection without the name of its node and its id"}
@@ -82,8 +84,8 @@ func (a *Admin) CloseConnection(ctx context.Context, node string, id uint64) err
 	return err
 }
 
-// CloseConnectionsOf closes all connections of a principal with a node, or with "" with all nodes that answer, and
-// returns how many there were.
+// CloseConnectionsOf closes all connections of a principal to a node, or to all nodes that answer
+// if node is "", and returns how many it closed.
 func (a *Admin) CloseConnectionsOf(ctx context.Context, node, principal string) (closed int, err error) {
 	return a.closeConnections(ctx, node, &strandlinev1.CloseConnectionsRequest{Principal: principal})
 }
@@ -97,7 +99,8 @@ func (a *Admin) closeConnections(ctx context.Context, node string, q *strandline
 	return closed, err
 }
 
-// onNodes makes a call on the node with a name, or with "" on all that answered just now, one after the other.
+// onNodes makes a call on the named node, or, for "", on all nodes that have just answered, one
+// after another.
 func (a *Admin) onNodes(ctx context.Context, name string, do func(context.Context, strandlinev1.ClusterServiceClient) error) error {
 	status, err := a.ClusterStatus(ctx)
 	if err != nil {
@@ -119,7 +122,7 @@ func (a *Admin) onNodes(ctx context.Context, name string, do func(context.Contex
 	return nil
 }
 
-// toAddress is the way to one node and no other.
+// toAddress is the route to one node and no other.
 type toAddress struct {
 	peers   *peers
 	address string

@@ -12,58 +12,59 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// HoldInfo is a hold: while it is there, nothing trims the records of its log from
-// Offset on.
+// HoldInfo describes a hold. As long as it exists, the records of its log from Offset on are not
+// trimmed.
 type HoldInfo struct {
-	// Name names the hold within its log: 1 to 128 bytes of text.
+	// Name identifies the hold within its log: 1 to 128 bytes of text.
 	Name string
-	// Offset is the oldest that is kept. For SetHold it may be HoldFromStart or HoldFromEnd.
+	// Offset is the oldest offset that is kept. For SetHold it may be HoldFromStart or HoldFromEnd.
 	Offset int64
-	// Owner is for people: who to ask before the hold is released. At most 256 bytes.
+	// Owner is for people: whom to ask before the hold is released. At most 256 bytes.
 	Owner string
-	// Lease is how long the hold stays without being set or kept, 1 s to 30 days; 0: until it
-	// is released.
+	// Lease is how long the hold lasts without being set or kept, 1 s to 30 days; 0: until it is
+	// released.
 	Lease time.Duration
-	// MaxBytes and MaxAge bound what the hold keeps: once the records from Offset on take
-	// more bytes, or the oldest of them is older, the log's leader breaks it. 0: no bound.
+	// MaxBytes and MaxAge bound what the hold keeps: once the records from Offset on take more
+	// bytes, or the oldest of them is older, the log's leader breaks the hold. 0: no bound.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// Pointer says where the state lies that the records below Offset have made, for readers
-	// that come too late: up to 4 KiB that the log does not look at.
+	// Pointer is the location of the state derived from the records below Offset, for readers that
+	// come too late: up to 4 KiB that the log does not interpret.
 	Pointer []byte
-	// Kept is how many bytes the records from Offset on take, on the node that answered Info.
+	// Kept is the size in bytes of the records from Offset on, on the node that answered Info.
 	Kept int64
-	// Principal is who set or moved it last, such as user/alice, as Info knows. Empty: the caller may not set holds
-	// of the log, or it is not known, as where rights are not enforced.
+	// Principal is the principal that last set or moved the hold, such as user/alice. Info sets it.
+	// It is empty if the caller may not set holds of the log, or if it is not known, for example
+	// because rights are not enforced.
 	Principal string
 }
 
-// Places of a hold that is set where its log starts, or ends, by then.
+// Offsets of a hold that is set at the current start or end of its log.
 const (
 	HoldFromStart int64 = -1
 	HoldFromEnd   int64 = -2
 )
 
-// SetHold sets a hold, or moves the one of its name with all that belongs to it, and returns
-// where it begins and where the log ends. It fails with ErrOffsetTrimmed where records from
-// the offset on are gone: once it has succeeded, all are there.
+// SetHold sets a hold, or replaces the one with the same name, and returns its offset and the end
+// of the log. It fails with ErrOffsetTrimmed if records from the offset on are trimmed: if it
+// succeeds, all of them exist.
 func (a *Admin) SetHold(ctx context.Context, log string, h HoldInfo) (offset, end int64, err error) {
 	set, err := holds{a, log, 0}.set(ctx, h)
 	return set.GetOffset(), set.GetEndOffset(), err
 }
 
-// KeepHold renews a hold's lease, as SetHold does. ErrHoldNotFound: it has expired, or was
-// released or broken.
+// KeepHold renews a hold's lease, as SetHold does. The error is ErrHoldNotFound if the hold has
+// expired, or was released or broken.
 func (a *Admin) KeepHold(ctx context.Context, log, name string) error {
 	return holds{a, log, 0}.keep(ctx, name)
 }
 
-// ReleaseHold ends a hold, no matter which client has set it.
+// ReleaseHold releases a hold, no matter which client has set it.
 func (a *Admin) ReleaseHold(ctx context.Context, log, name string) error {
 	return holds{a, log, 0}.release(ctx, name)
 }
 
-// holds are those of a log with an id; 0: whichever log has the name.
+// holds are the holds of the log with an id; 0: of whichever log has the name.
 type holds struct {
 	admin *Admin
 	log   string
@@ -109,23 +110,23 @@ func (a holds) call(ctx context.Context, do func(context.Context, strandlinev1.L
 	})
 }
 
-// Hold is a hold that this program has set and, if it has a lease, keeps. Its methods are
-// safe for concurrent use.
+// Hold is a hold that this program has set and, if it has a lease, renews. Its methods are safe
+// for concurrent use.
 type Hold struct {
 	holds holds
 
 	turn sync.Mutex // one Move at a time
 	mu   sync.Mutex
 	info HoldInfo
-	err  error // why done is closed
+	err  error // reason why done is closed
 
 	done    chan struct{}
 	stop    context.CancelFunc
 	keeping sync.WaitGroup
 }
 
-// Hold sets a hold and, if it has a lease, renews that until Release or Close: a program that
-// dies keeps nothing for longer than the lease.
+// Hold sets a hold and, if it has a lease, renews it until Release or Close. After the program
+// ends, the hold lasts no longer than the lease.
 func (c *Client) Hold(ctx context.Context, log string, info HoldInfo) (*Hold, error) {
 	of := holds{c.opener(log), log, 0}
 	set, err := of.set(ctx, info)
@@ -142,17 +143,17 @@ func (c *Client) Hold(ctx context.Context, log string, info HoldInfo) (*Hold, er
 	return h, nil
 }
 
-// Info is the hold as it was set or moved last.
+// Info returns the hold as it was last set or moved.
 func (h *Hold) Info() HoldInfo {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.info
 }
 
-// Move puts the hold at another offset with another pointer, in one step: what is below may
-// go from then on. Once Done is closed nobody renews the lease, and Move fails with Err, or
-// with ErrClosed after Release and Close. Client.Hold with Info sets such a hold anew, if the
-// records from its offset on are still there; ErrOffsetTrimmed says that they are not.
+// Move sets the offset and pointer of the hold, in one step: records below offset may then be
+// trimmed. Once Done is closed the lease is no longer renewed, and Move fails with Err, or with
+// ErrClosed after Release and Close. Client.Hold with Info sets such a hold again if the records
+// from its offset on still exist, and fails with ErrOffsetTrimmed otherwise.
 func (h *Hold) Move(ctx context.Context, offset int64, pointer []byte) error {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -163,7 +164,7 @@ func (h *Hold) Move(ctx context.Context, offset int64, pointer []byte) error {
 	info.Offset, info.Pointer = offset, pointer
 	set, err := h.holds.set(ctx, info)
 	if err == nil {
-		err = h.ended() // meanwhile: what was set just now would expire
+		err = h.ended() // the hold just set would expire
 	}
 	if err != nil {
 		return err
@@ -175,20 +176,20 @@ func (h *Hold) Move(ctx context.Context, offset int64, pointer []byte) error {
 	return nil
 }
 
-// Done is closed once the hold is known to have ended, and after Release and Close.
+// Done returns a channel that is closed once the hold is known to have ended, and after Release
+// and Close.
 func (h *Hold) Done() <-chan struct{} { return h.done }
 
-// Err is why Done is closed: ErrHoldNotFound if the hold has expired, or was broken or
-// released by others; ErrPermissionDenied or ErrUnauthenticated if this program may not renew
-// it any more, so that it ends with its lease. It is nil before, and after Release and Close.
+// Err returns why Done is closed: ErrHoldNotFound if the hold has expired, or was broken or
+// released by others; ErrPermissionDenied or ErrUnauthenticated if this program may no longer
+// renew it, so that it ends with its lease. It returns nil before, and after Release and Close.
 func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.err
 }
 
-// Release ends the hold. If it fails, Release may be called again; the lease is renewed no
-// more.
+// Release releases the hold. If it fails, it may be called again; the lease is no longer renewed.
 func (h *Hold) Release(ctx context.Context) error {
 	h.Close()
 	err := h.holds.release(ctx, h.Info().Name)
@@ -198,7 +199,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	return err
 }
 
-// Close ends the renewals and leaves the hold as it is: it ends with its lease, if it has
+// Close stops renewing the lease and leaves the hold as it is: it ends with its lease, if it has
 // one.
 func (h *Hold) Close() {
 	h.stop()
@@ -206,7 +207,7 @@ func (h *Hold) Close() {
 	h.end(nil)
 }
 
-// ended is why nobody keeps the hold any more; nil: it is kept.
+// ended returns why the hold is no longer kept, or nil.
 func (h *Hold) ended() error {
 	select {
 	case <-h.done:
@@ -230,7 +231,7 @@ func (h *Hold) end(err error) {
 	}
 }
 
-// keep renews the lease until ctx ends or there is nothing to renew.
+// keep renews the lease until ctx is done or there is nothing to renew.
 func (h *Hold) keep(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -240,7 +241,7 @@ func (h *Hold) keep(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		// A node may have to be left for its silence, and another one asked, within the lease.
+		// Within the lease, there must be time to give up a silent node and ask another one.
 		limited, cancel := context.WithTimeout(ctx, 2*every)
 		err := h.holds.keep(limited, h.Info().Name)
 		cancel()

@@ -21,10 +21,10 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// peers knows the nodes and, as far as answers have said so, which one leads which log.
+// peers knows the nodes and, as far as answers have said so, the leader of each log.
 type peers struct {
-	addresses []string // as dialled; never changes
-	anywhere  bool     // beyond this machine, too
+	addresses []string // as given to Dial; never changes
+	anywhere  bool     // addresses other than loopback are permitted
 	onlyGRPC  bool
 	security  credentials.TransportCredentials
 	token     *bearer
@@ -38,23 +38,23 @@ type peers struct {
 	leads  map[string]*lead // by log
 }
 
-// lead is who is believed to lead a log.
+// lead is the node that is believed to lead a log.
 type lead struct {
 	address string
-	named   bool // by a node; else it is only the next to be asked
-	turn    int  // of the dialled addresses, where to look when nobody knows
+	named   bool // a node has named it; otherwise it is only the next to be asked
+	turn    int  // next of the dialled addresses to ask when the leader is not known
 	hops    int  // hints followed in a row
 	moved   time.Time
 }
 
-// maxHops bounds the hints that are followed in a row before a dialled address
-// is tried again: nodes that know too little can point at each other.
+// maxHops bounds the hints that are followed in a row before a dialled address is tried again:
+// nodes that know too little can refer to each other.
 const maxHops = 2
 
-// hopsForgotten is how long a lead lasts before hints are believed again.
+// hopsForgotten is how long a lead must last before hints are followed again.
 const hopsForgotten = time.Second
 
-// leanAgain is how long a server that knows only gRPC is asked for nothing else.
+// leanAgain is how long only gRPC is used with a server that supports only gRPC.
 const leanAgain = time.Minute
 
 // peer is one node.
@@ -66,21 +66,22 @@ type peer struct {
 	dialer  dialFunc
 	open    context.Context // ends with close
 
-	// leanFrom is when a connection of its own is next tried for a stream, in unix ns: a
-	// server that knows only gRPC may be followed by a newer one.
+	// leanFrom is when a separate connection is next tried for a stream, in Unix nanoseconds: a
+	// server that supports only gRPC may be replaced by a newer one.
 	leanFrom atomic.Int64
 
-	// avoidUntil is when hints to it are followed again, in unix ns: it was left for its silence.
+	// avoidUntil is when hints to it are followed again, in Unix nanoseconds, after it was given up
+	// for being silent.
 	avoidUntil atomic.Int64
 
 	close func() // ends all calls and streams
 
-	hearing sync.Mutex // held while one reader asks whether the node is there
+	hearing sync.Mutex // held while a reader asks whether the node responds
 	asked   time.Time  // when that was
 	heard   bool       // it answered
 
 	mu        sync.Mutex
-	dialError error // why the newest attempt to connect failed
+	dialError error // error of the last attempt to connect
 }
 
 func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.TransportCredentials, token *bearer, dial dialFunc, waits waits) *peers {
@@ -108,9 +109,8 @@ func (p *peers) isClosed() bool {
 	return p.closed
 }
 
-// connect returns the node that leads log, as far as known, once a connection
-// to it is up. With an error that is not nil nothing has been sent; the peer
-// is nil only if it could not even be tried.
+// connect returns the node that leads log, as far as known, once it is connected. With an error
+// nothing has been sent; the peer is nil only if it could not even be tried.
 func (p *peers) connect(ctx context.Context, log string) (*peer, error) {
 	p.mu.Lock()
 	address := p.lead(log).address
@@ -118,12 +118,11 @@ func (p *peers) connect(ctx context.Context, log string) (*peer, error) {
 	return p.connectTo(ctx, address)
 }
 
-// connectPatience is how long a node may take to take a connection while there
-// are others to try: some round trips between continents. The connecting goes
-// on behind it.
+// connectPatience is how long a node may take to accept a connection while there are others to
+// try: some round trips between continents. Connecting continues in the background.
 var connectPatience = time.Second
 
-// connectTo is connect for one node.
+// connectTo is like connect for one node.
 func (p *peers) connectTo(ctx context.Context, address string) (*peer, error) {
 	peer, err := p.at(address)
 	if err != nil {
@@ -150,7 +149,7 @@ func (p *peers) connectTo(ctx context.Context, address string) (*peer, error) {
 		switch {
 		case peer.conn.WaitForStateChange(patient, state):
 		case ctx.Err() == nil:
-			return peer, unreachable(NotDone, address+" takes no connection for now")
+			return peer, unreachable(NotDone, address+" does not accept a connection at the moment")
 		default:
 			return peer, cancelled(ctx, NotDone)
 		}
@@ -178,7 +177,7 @@ func (p *peers) at(address string) (*peer, error) {
 	return made, nil
 }
 
-// lead is what is known of a log's leader. The mutex is held.
+// lead returns what is known about a log's leader. The mutex is held.
 func (p *peers) lead(log string) *lead {
 	l, ok := p.leads[log]
 	if !ok {
@@ -188,15 +187,15 @@ func (p *peers) lead(log string) *lead {
 	return l
 }
 
-// named reports whether a node has said who leads log, and nothing has spoken
-// against it since.
+// named reports whether a node has named the leader of log, and nothing has contradicted it
+// since.
 func (p *peers) named(log string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lead(log).named
 }
 
-// prefer remembers who is said to lead log.
+// prefer records the named leader of log.
 func (p *peers) prefer(log, address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,9 +205,9 @@ func (p *peers) prefer(log, address string) {
 	}
 }
 
-// usable reports whether a hint is worth following: a node that just could not
-// be reached, or did not answer, is not, nor is "here" of a node that knows no address of its own.
-// The mutex is held.
+// usable reports whether a hint is worth following. It is not if the node just could not be
+// reached or did not answer, or if the hint is "here" from a node that does not know its own
+// address. The mutex is held.
 func (p *peers) usable(hint string) bool {
 	if hint == "" || checkAddress(hint, p.anywhere) != nil {
 		return false
@@ -220,9 +219,9 @@ func (p *peers) usable(hint string) bool {
 	return !ok || known.conn.GetState() != connectivity.TransientFailure && !known.isAvoided()
 }
 
-// lookElsewhere notes that the node tried last does not serve log. The next
-// one is whom it named, or else the next dialled address in turn. Of callers
-// that tried the same node in vain only the first moves on.
+// lookElsewhere records that the node tried last does not serve log. The next one is the node
+// that it named, or else the next dialled address. If several callers tried the same node in
+// vain, only the first moves on.
 func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
 	if tried == nil {
 		return
@@ -252,11 +251,10 @@ func (p *peers) lookElsewhere(log string, tried *peer, hint string) {
 	}
 }
 
-// gRPC's windows and buffers, as BenchmarkRead wants them, on two cores over loopback:
-// a stream window of 1 MiB gave 1.0 GB/s, 4 MiB 1.7, and with a read buffer of
-// 128 KiB instead of 32 it was 1.9; the gain of more of either was within
-// the noise. The stream window is also what a reader that stops reading
-// costs in memory.
+// gRPC's windows and buffers, chosen with BenchmarkRead on two cores over loopback: a stream
+// window of 1 MiB gave 1.0 GB/s, 4 MiB gave 1.7, and 1.9 with a read buffer of 128 KiB instead of
+// 32; further increases of either were within the noise. The stream window is also the memory
+// that a reader that stops reading takes.
 const (
 	streamWindow     = 4 << 20
 	connectionWindow = 8 << 20
@@ -316,8 +314,8 @@ func newPeer(address string, security credentials.TransportCredentials, token *b
 	return p, nil
 }
 
-// stream opens a stream: on a connection of its own, or, with a server that does not
-// know these, over gRPC. It lasts as long as the context and the peer do.
+// stream opens a stream: on a connection of its own, or over gRPC if the server does not support
+// that. It lasts as long as the context and the peer.
 func (p *peer) stream(ctx context.Context, desc *grpc.StreamDesc, method string) (grpc.ClientStream, error) {
 	if now := time.Now(); now.UnixNano() >= p.leanFrom.Load() {
 		ctx, cancel := context.WithCancel(ctx)
@@ -342,7 +340,7 @@ func (p *peer) dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// note keeps why the newest attempt to connect failed.
+// note records the error of the last attempt to connect.
 func (p *peer) note(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -354,16 +352,16 @@ func dialDirectly(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// whyNot is why there is no connection.
+// whyNot returns why there is no connection.
 func (p *peer) whyNot() *Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dialError != nil {
 		e := unreachable(NotDone, p.dialError.Error())
 		if errors.Is(p.dialError, syscall.ECONNREFUSED) {
-			e.cause = syscall.ECONNREFUSED // and nothing else: a timeout of the dialler is not that of the caller's context
+			e.cause = syscall.ECONNREFUSED // only this one: a timeout of the dialer is not one of the caller's context
 		}
 		return e
 	}
-	return unreachable(NotDone, p.address+" takes the connection and closes it: no gRPC server, one that wants TLS, or one that has as many connections as it takes")
+	return unreachable(NotDone, p.address+" accepts the connection and closes it: it is not a gRPC server, requires TLS, or has as many connections as it accepts")
 }

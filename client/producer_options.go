@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// ProducerOption changes how a Producer sends.
+// ProducerOption configures a Producer.
 type ProducerOption func(*producerOptions)
 
 type producerOptions struct {
@@ -36,33 +36,33 @@ func defaultProducerOptions() producerOptions {
 	}
 }
 
-// WithMaxInFlightRequests lets at most n requests wait for their answers, counted
-// before the bytes reach the socket. Records that come while all n are out gather
-// and leave together. Order and at-most-once hold for any n.
+// WithMaxInFlightRequests permits at most n requests to wait for their answers, counted before
+// the bytes reach the socket. Records that arrive while all n are in flight are sent together.
+// Order and at-most-once are guaranteed for any n.
 //
-// Default 0, automatic: up to 4 requests of any size, and up to 64 of at
-// least 64 KiB. So callers that wait for each append are gathered into few
-// requests, while a steady flow fills a long link.
+// Default 0, automatic: up to 4 requests of any size, and up to 64 of at least 64 KiB. So appends
+// of callers that wait for each one are gathered into few requests, while a steady flow fills a
+// long link.
 func WithMaxInFlightRequests(n int) ProducerOption {
 	return func(o *producerOptions) { o.requests = n }
 }
 
-// WithMaxInFlightBytes bounds the bytes of batches that wait for their answers,
-// counted like WithMaxInFlightRequests. A single request larger than that may be
-// out alone. Default 0, automatic: 16 MiB; and up to 64 MiB on a link on which no answer
-// has come within 20 ms, as long as those are not enough to fill it.
+// WithMaxInFlightBytes bounds the bytes of batches that wait for their answers, counted as for
+// WithMaxInFlightRequests. A single larger request may be in flight alone. Default 0, automatic:
+// 16 MiB; up to 64 MiB on a link on which no answer has arrived within 20 ms, as long as that
+// does not fill it.
 func WithMaxInFlightBytes(n int) ProducerOption {
 	return func(o *producerOptions) { o.bytes = n }
 }
 
-// WithMaxRequestBytes closes a request when the next record would make it larger,
-// before compression. A larger record is a request of its own. Default 1 MiB.
+// WithMaxRequestBytes closes a request when the next record would make it larger than n bytes
+// before compression. A larger record gets a request of its own. Default 1 MiB.
 func WithMaxRequestBytes(n int) ProducerOption {
 	return func(o *producerOptions) { o.requestBytes = n }
 }
 
-// WithBufferBytes bounds the records that have been accepted and have no answer
-// yet, sent or not. At the bound Append and Send wait for room. Default 64 MiB.
+// WithBufferBytes bounds the records that have been accepted and have no answer yet, sent or not.
+// At the limit Append and Send wait. Default 64 MiB.
 func WithBufferBytes(n int) ProducerOption {
 	return func(o *producerOptions) { o.bufferBytes = n }
 }
@@ -72,66 +72,61 @@ func WithCompression(c Compression) ProducerOption {
 	return func(o *producerOptions) { o.compression = c }
 }
 
-// WithLinger holds a request that is not full back for up to d, for more records to
-// join it. Default 0: a record leaves at once if a place in the in-flight window is
-// free.
+// WithLinger delays a request that is not full by up to d, for more records to join it. Default
+// 0: a record is sent at once if there is room in the in-flight window.
 func WithLinger(d time.Duration) ProducerOption {
 	return func(o *producerOptions) { o.linger = d }
 }
 
-// WithLease sets how long the session outlives the last request of this producer. An
-// idle producer renews it three times in a lease. Default 60 s; 1 s to 24 h, and what is not
+// WithLease sets how long the session outlives the last request of this producer. An idle
+// producer renews it three times per lease. Default 60 s; 1 s to 24 h. A value that is not
 // positive is refused with ErrInvalid.
 func WithLease(d time.Duration) ProducerOption {
 	return func(o *producerOptions) { o.lease = d }
 }
 
-// WithWriterTerm sends a term from Admin.AcquireWriter with every append, so that
-// they fail with ErrFenced once a newer term has been acquired. Default 0: none.
+// WithWriterTerm sends a term from Admin.AcquireWriter with every append, which then fails with
+// ErrFenced once a newer term has been acquired. Default 0: none.
 func WithWriterTerm(term uint64) ProducerOption {
 	return func(o *producerOptions) { o.writer = term }
 }
 
-// WithoutSession sends every request once and never again: an answer that is lost
-// makes an error with outcome MaybeDone. A request that fails does not fail those
-// behind it. Default off.
+// WithoutSession sends every request only once: if its answer is lost, the error has outcome
+// MaybeDone. A request that fails does not fail those behind it. Default off.
 func WithoutSession() ProducerOption {
 	return func(o *producerOptions) { o.withoutSession = true }
 }
 
-// WithSession continues the session of an earlier Producer at a position that
-// Producer.Position returned, instead of opening a new one: the next record
-// accepted gets at.Next. See docs/at-most-once.md for how a program that was
-// restarted finds out where to continue. Default a session of its own.
+// WithSession continues the session of an earlier Producer at a position that Producer.Position
+// returned, instead of opening a new one: the next record accepted gets at.Next.
+// docs/at-most-once.md describes how a restarted program finds out where to continue. Default a
+// session of its own.
 func WithSession(at SessionPosition) ProducerOption {
 	return func(o *producerOptions) { o.resume = at }
 }
 
-// WithEndOnFailure ends the producer with the first record that fails: everything
-// that was accepted and has no answer fails too, and nothing more is accepted. So
-// the producer never continues in another epoch or session, and each record has
-// the sequence that Position gave. Default off.
+// WithEndOnFailure ends the producer with the first record that fails: all accepted records
+// without an answer fail, too, and no more are accepted. So the producer never continues in
+// another epoch or session, and each record has the sequence that Position returned. Default off.
 func WithEndOnFailure() ProducerOption { return func(o *producerOptions) { o.endOnFailure = true } }
 
-// WithRequestTimeout bounds how long a record may be without an answer, re-sends
-// included; then it fails, and what was accepted after it, too. Default 30 s;
-// 0: no bound.
+// WithRequestTimeout bounds how long a record may be without an answer, including repeated sends.
+// After that it fails, and so do the records accepted after it. Default 30 s; 0: no limit.
 func WithRequestTimeout(d time.Duration) ProducerOption {
 	return func(o *producerOptions) { o.timeout = d }
 }
 
-// WithStages asks with each request where its time went, see Result.Stages. The answers
-// are some 100 bytes longer for it. Default off.
+// WithStages requests how the time of each request was spent, see Result.Stages. It makes answers
+// about 100 bytes longer. Default off.
 func WithStages() ProducerOption { return func(o *producerOptions) { o.stages = true } }
 
-// WithTraceparent makes all appends of the producer part of a trace of OpenTelemetry, where
-// the nodes trace: traceparent is the span above them, as W3C's trace context writes it.
-// Default none.
+// WithTraceparent makes all appends of the producer part of an OpenTelemetry trace, if the nodes
+// trace. traceparent is the parent span in the format of the W3C trace context. Default none.
 func WithTraceparent(traceparent string) ProducerOption {
 	return func(o *producerOptions) { o.traceparent = traceparent }
 }
 
-// traced lets streams name the span above the appends.
+// traced adds the parent span of the appends to the metadata of streams.
 func (o *producerOptions) traced(ctx context.Context) context.Context {
 	if o.traceparent == "" {
 		return ctx
@@ -139,7 +134,7 @@ func (o *producerOptions) traced(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "traceparent", o.traceparent)
 }
 
-// AppendOption puts a condition on one AppendBatch.
+// AppendOption is a condition on one AppendBatch.
 type AppendOption func(*appendOptions)
 
 type appendOptions struct {
@@ -148,9 +143,9 @@ type appendOptions struct {
 	atomic         bool
 }
 
-// WithExpectedEnd appends only if the log ends exactly at offset, with all that was
-// accepted before; else the append fails with ErrEndMismatch, and Error.End is the
-// end. Default: wherever the log ends.
+// WithExpectedEnd appends only if the log, including all records accepted before, ends exactly at
+// offset. Otherwise the append fails with ErrEndMismatch, and Error.End is the end. Default:
+// wherever the log ends.
 func WithExpectedEnd(offset int64) AppendOption {
 	return func(o *appendOptions) { o.expectedEnd, o.hasExpectedEnd = offset, true }
 }

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// producerSession is the session of a producer, which places its records. The mutex
-// guards its fields.
+// producerSession is the session of a producer, which numbers its records. The mutex guards its
+// fields.
 type producerSession struct {
 	*job
-	current  Session // ID 0: to be opened, or none
+	current  Session // ID 0: not open yet, or none
 	next     uint64  // sequence of the next record to be sealed, in current.Epoch
 	lastSign time.Time
 }
 
-// open finds the log and begins its session. Of an error the outcome is always
-// NotDone: a session that was opened without an answer ends with its lease.
+// open finds the log and opens its session. The outcome of an error is always NotDone: a session
+// that was opened without an answer ends with its lease.
 func (s *producerSession) open(ctx context.Context) error {
 	opener := s.client.opener(s.log)
 	var err error
@@ -60,8 +60,8 @@ func (s *producerSession) reopen(ctx context.Context) error {
 	return nil
 }
 
-// keep renews the lease if a third of it has passed without an answer. An error is
-// about the session that the producer has now.
+// keep renews the lease if a third of it has passed without an answer. An error concerns the
+// producer's current session.
 func (s *producerSession) keep(now time.Time) *Error {
 	s.mu.Lock()
 	session, due := s.current, now.Sub(s.lastSign) > s.options.lease/3
@@ -84,8 +84,7 @@ func (s *producerSession) keep(now time.Time) *Error {
 	return nil
 }
 
-// forget ends the producer's part in its session, which it returns: the next round
-// opens a new one.
+// forget gives up the current session, which it returns. The next round opens a new one.
 func (s *producerSession) forget() Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,7 @@ func (s *producerSession) forget() Session {
 	return forgotten
 }
 
-// number gives the records of a request their places. The mutex is held.
+// number assigns sequences to the records of a request. The mutex is held.
 func (s *producerSession) number(r *request) {
 	if s.current.ID != 0 {
 		r.session, r.epoch, r.first = s.current.ID, s.current.Epoch, s.next
@@ -102,15 +101,15 @@ func (s *producerSession) number(r *request) {
 	}
 }
 
-// beginEpoch begins an epoch above the one that the log has, so that later records
-// are not taken for those that failed. The mutex is held.
+// beginEpoch begins an epoch above that of the log, so that later records are not taken for those
+// that failed. The mutex is held.
 func (s *producerSession) beginEpoch(above uint32) {
 	if s.current.ID != 0 {
 		s.current.Epoch, s.next = max(s.current.Epoch, above)+1, 0
 	}
 }
 
-// position is that of the next record to be sealed. The mutex is held.
+// position returns the position of the next record to be sealed. The mutex is held.
 func (s *producerSession) position() SessionPosition {
 	return SessionPosition{LogID: s.logID, Session: s.current.ID, Epoch: s.current.Epoch, Next: s.next}
 }

@@ -13,25 +13,25 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// readStream is one stream of frames. The transport receives ahead of what is
-// asked for, up to its window.
+// readStream is one stream of frames. The transport receives ahead of the requests, up to its
+// window.
 type readStream struct {
 	grpc.ClientStream
 	peer    *peer
 	peers   *peers
-	leads   string // the log whose leader is read from; empty: another node may serve as well
+	leads   string // the log whose leader is read from; empty: other nodes can serve the read
 	life    context.Context
-	leave   context.CancelCauseFunc // ends life, with the reason why the node is left or nil
-	silence time.Duration           // without a frame after which the server counts as lost; 0: for ever
-	over    bool                    // given up, perhaps while a frame came
-	placed  atomic.Bool             // a frame has come
+	leave   context.CancelCauseFunc // ends life, with the reason why the node is given up, or nil
+	silence time.Duration           // time without a frame after which the server counts as lost; 0: no limit
+	over    bool                    // given up, perhaps while a frame arrived
+	placed  atomic.Bool             // a frame has arrived
 
-	watch *time.Timer   // looks after the node while a frame is waited for; nil: there is no other
-	waits atomic.Uint64 // odd while a frame is waited for; it changes with each
+	watch *time.Timer   // checks the node while waiting for a frame; nil: there is no other node
+	waits atomic.Uint64 // odd while waiting for a frame; changes with each frame
 }
 
-// openReadStream opens a stream that outlives ctx, which bounds the opening: a
-// connection takes only so many streams at a time.
+// openReadStream opens a stream that outlives ctx, which bounds only the opening: the number of
+// streams of a connection is limited.
 func openReadStream(ctx context.Context, p *peers, on route, peer *peer, request *strandlinev1.ReadRequest, silence time.Duration) (*readStream, error) {
 	life, leave := context.WithCancelCause(context.Background())
 	s := &readStream{peer: peer, peers: p, leads: on.leads(), life: life, leave: leave, silence: silence}
@@ -60,8 +60,8 @@ func openReadStream(ctx context.Context, p *peers, on route, peer *peer, request
 
 func (s *readStream) cancel() { s.leave(nil) }
 
-// receive waits for a frame. The stream ends when ctx ends or the server has
-// been silent for too long.
+// receive waits for a frame. The stream ends when ctx is done or the server has been silent for
+// too long.
 func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, s.cancel)
@@ -77,7 +77,7 @@ func (s *readStream) receive(ctx context.Context, f *wire.ReadFrame) error {
 	return nil
 }
 
-// await is receive within the time that a server may be silent.
+// await is like receive, within the time that a server may be silent.
 func (s *readStream) await(ctx context.Context, f *wire.ReadFrame) error {
 	if s.silence == 0 {
 		return s.RecvMsg(f)
@@ -93,24 +93,24 @@ func (s *readStream) await(ctx context.Context, f *wire.ReadFrame) error {
 	return err
 }
 
-// brokenStreams bounds how often in a row servers that can be reached may break
-// a stream before its first frame, without saying that another try may help.
+// brokenStreams bounds how often in a row reachable servers may break a stream before its first
+// frame, without saying that a retry may help.
 const brokenStreams = 10
 
-// trouble is what a reader has had since its last frame.
+// trouble records the failures of a reader since its last frame.
 type trouble struct {
 	began   time.Time
-	count   int // failures
-	broken  int // of those, on a stream that was open, without a reason given
+	count   int // number of failures
+	broken  int // number of these on an open stream without a reason
 	pauses  *pauses
 	renewal renewal
 }
 
 func noTrouble() trouble { return trouble{pauses: newPauses()} }
 
-// worthAnother reports whether to open another stream: on each of width nodes, and
-// then again. A reader that has had a frame waits for its servers for ever; one
-// that has not, or whose bound no replica keeps, for the retry time.
+// worthAnother reports whether to open another stream: on each of width nodes, and then again. A
+// reader that has received a frame waits for its servers without limit; one that has not, or
+// whose bound no replica meets, for the retry time.
 func (t *trouble) worthAnother(failure *Error, reached, placed bool, width int, retryTime time.Duration) bool {
 	if t.count++; t.count == 1 {
 		t.began = time.Now()

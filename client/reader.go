@@ -16,22 +16,21 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// Reader reads the records of one log in order, each once. The server pushes
-// batches as they are stored; the Reader checks their checksums, and cuts them
-// where the read begins and ends. When the connection breaks, or the node can
-// no longer serve it, the Reader continues at the next offset on another node. It
-// belongs to one goroutine.
+// Reader reads the records of one log in order, each once. The server pushes batches as they are
+// stored; the Reader verifies their checksums and cuts them at the bounds of the read. When the
+// connection breaks, or the node can no longer serve it, the Reader continues at the next offset
+// on another node. It must be used by one goroutine at a time.
 //
-// Which node it reads from is a matter of its options. By default that is the
-// leader, and the read includes everything acknowledged before it began.
+// Its options determine from which node it reads. By default that is the leader, and the read
+// includes everything acknowledged before it began.
 type Reader struct {
 	client  *Client
 	log     string
 	options readerOptions
 	route   route
 
-	id     uint64 // of the log; 0: not known before the first frame
-	next   int64  // offset of the next record; unplaced: known with the first frame
+	id     uint64 // id of the log; 0: not known before the first frame
+	next   int64  // offset of the next record; unplaced until the first frame
 	placed bool   // a frame has come
 	end    int64  // of the log, as last reported
 	age    time.Duration
@@ -39,15 +38,15 @@ type Reader struct {
 	read   int64 // records given
 	took   int64 // bytes of batches received
 
-	frame   wire.ReadFrame // its memory is used for every frame
-	rest    []byte         // batches of the frame that have not been decoded
-	follows int64          // offset that rest begins at; unplaced: at or below next
+	frame   wire.ReadFrame // its memory is reused for every frame
+	rest    []byte         // batches of the frame that have not been decoded yet
+	follows int64          // offset at which rest begins; unplaced: at or below next
 	limit   int64          // end of the frame's records
-	looked  int64          // with a filter: where the next frame begins
-	records []Record       // of the batch decoded last, not given yet
+	looked  int64          // with a filter: offset at which the next frame begins
+	records []Record       // of the batch decoded last, not returned yet
 	memory  []Record       // of records
 
-	// verify: a batch was damaged, so servers are asked to verify what they send.
+	// verify is set after a batch was damaged: servers are asked to verify what they send.
 	verify bool
 
 	stream  *readStream // nil: not open
@@ -58,16 +57,16 @@ type Reader struct {
 // unplaced is a next offset that only the server knows yet.
 const unplaced = -1
 
-// Reader begins to read a log. ctx bounds the opening only, which asks the
-// server nothing unless reading begins at the tail: other errors, such as
-// LOG_NOT_FOUND or OFFSET_TRIMMED with the new start, come from Next.
+// Reader returns a reader of a log. ctx bounds only the opening, which contacts the server only
+// if reading begins at the tail. Other errors, such as LOG_NOT_FOUND or OFFSET_TRIMMED with the
+// new start, are returned by Next.
 func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (*Reader, error) {
 	o := defaultReaderOptions()
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if o.freshness == atLeast && o.atLeast < 0 || o.freshness == bounded && o.maxAge < minStaleness {
-		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a bound of a read's freshness is negative, or a staleness of less than 100 ms is asked for"}
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a freshness bound of a read is negative, or a staleness below 100 ms is requested"}
 	}
 	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), id: o.log, next: unplaced, looked: unplaced, trouble: noTrouble()}
 	switch o.from {
@@ -77,8 +76,7 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 		}
 		r.next = o.offset
 	case fromTail:
-		// Asking first gives the tail a fixed place, which a broken connection
-		// cannot move.
+		// Determining the tail first fixes its offset, which a broken connection then cannot move.
 		end, err := r.tail(ctx)
 		if err != nil {
 			return nil, err
@@ -88,8 +86,8 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 	return r, nil
 }
 
-// tail is the end of the log: the one that the node to be read from knows, if
-// that is enough.
+// tail returns the end of the log, or the end that the node to be read from knows if that
+// suffices.
 func (r *Reader) tail(ctx context.Context) (end int64, err error) {
 	opener := r.client.opener(r.log)
 	if r.options.freshness != anyReplica {
@@ -105,10 +103,10 @@ func (r *Reader) tail(ctx context.Context) (end int64, err error) {
 	return end, err
 }
 
-// Next returns the next record. At the end of what was asked for the error is
-// io.EOF; with Follow, Next waits there. Key and Value alias the Reader's memory
-// until the next frame is fetched, which any later call of Next may do: Clone
-// the record to keep it. When ctx ends, Next may be called again.
+// Next returns the next record. At the end of the requested range the error is io.EOF; with
+// WithFollow, Next waits there. Key and Value alias the Reader's memory until the next frame is
+// fetched, which any later call of Next may do: use Clone to keep the record. After ctx is done,
+// Next may be called again.
 func (r *Reader) Next(ctx context.Context) (Record, error) {
 	for len(r.records) == 0 {
 		if err := r.advance(ctx); err != nil {
@@ -122,8 +120,8 @@ func (r *Reader) Next(ctx context.Context) (Record, error) {
 	return next, nil
 }
 
-// NextBatch returns what is left of a stored batch, at least one record: faster
-// than Next, and otherwise the same. The slice, too, is the Reader's.
+// NextBatch returns the rest of a stored batch, at least one record. It is faster than Next, and
+// otherwise equivalent. The slice also belongs to the Reader.
 func (r *Reader) NextBatch(ctx context.Context) ([]Record, error) {
 	for len(r.records) == 0 {
 		if err := r.advance(ctx); err != nil {
@@ -137,24 +135,24 @@ func (r *Reader) NextBatch(ctx context.Context) ([]Record, error) {
 	return batch, nil
 }
 
-// LogID is the id of the log that is read; 0 before the first frame, unless
-// WithLogID or WithStartAtTail was given. An offset has a meaning only in the log with its
-// id: who keeps one keeps the other, too, and passes it to WithLogID.
+// LogID returns the id of the log that is read, or 0 before the first frame, unless WithLogID or
+// WithStartAtTail was given. An offset is meaningful only in the log with its id: store both, and
+// pass the id to WithLogID.
 func (r *Reader) LogID() uint64 { return r.id }
 
-// Offset is that of the next record; -1 before the first has been found, where
-// reading begins at the start or a time.
+// Offset returns the offset of the next record, or -1 before the first frame if reading begins at
+// the start or at a time.
 func (r *Reader) Offset() int64 { return r.next }
 
-// End is the committed end of the log as last reported by a server.
+// End returns the committed end of the log as last reported by a server.
 func (r *Reader) End() int64 { return r.end }
 
-// Age is how old the knowledge of End was when the newest frame was made; from a leader,
-// how long ago a majority followed it. It is not known before the first frame, and while
-// the node read from has not heard from a leader.
+// Age returns how old the knowledge of End was when the last frame was made; for a leader, how
+// long ago a majority followed it. It is not known before the first frame, or while the node has
+// not received anything from a leader.
 func (r *Reader) Age() (age time.Duration, known bool) { return r.age, r.hasAge }
 
-// Close ends the read. Records that it gave must not be used after.
+// Close ends the read. Records that it returned must not be used afterwards.
 func (r *Reader) Close() error {
 	r.failure = closed("reader")
 	r.records, r.rest = nil, nil
@@ -162,8 +160,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// advance makes one step towards the next record: it decodes a batch or fetches
-// a frame. An error is final unless it is of ctx.
+// advance makes one step towards the next record: it decodes a batch or fetches a frame. An error
+// is final unless it is that of ctx.
 func (r *Reader) advance(ctx context.Context) error {
 	if r.failure == nil && ctx.Err() != nil {
 		return cancelled(ctx, NotDone)
@@ -187,8 +185,7 @@ func (r *Reader) advance(ctx context.Context) error {
 	return r.failure
 }
 
-// done reports whether a limit has been reached, of which a stream that is opened
-// now would know nothing.
+// done reports whether a limit has been reached, which a newly opened stream would not know.
 func (r *Reader) done() bool {
 	o := &r.options
 	return o.maxRecords > 0 && r.read >= o.maxRecords ||
@@ -196,7 +193,7 @@ func (r *Reader) done() bool {
 		o.hasUntil && r.next != unplaced && r.next >= o.until
 }
 
-// decode checks the next batch of the frame and decodes what was asked for.
+// decode checks the next batch of the frame and decodes the requested part.
 func (r *Reader) decode() error {
 	batch, rest, err := record.Split(r.rest)
 	if err == nil {
@@ -229,8 +226,8 @@ func (r *Reader) decode() error {
 	return nil
 }
 
-// damaged drops the rest of a frame that is wrong. A server may send what it verified a while
-// ago, so the first time it is asked for the same again, verified.
+// damaged drops the rest of a wrong frame. A server may send what it verified some time ago, so
+// the first time it is asked for the same data again, verified.
 func (r *Reader) damaged(what string) error {
 	if r.verify {
 		return &Error{Reason: ErrCorrupt.Reason, Message: what}
@@ -242,8 +239,8 @@ func (r *Reader) damaged(what string) error {
 	return nil
 }
 
-// checkOffsets checks that the batches of a frame follow each other and hold what it
-// announces, or more where the read is limited: their offsets are not in their checksums.
+// checkOffsets checks that the batches of a frame follow each other and contain what it
+// announces, or more if the read is limited: their checksums do not cover their offsets.
 func checkOffsets(f *wire.ReadFrame, limited bool) error {
 	next, end := int64(unplaced), f.First+int64(f.Count)
 	for rest := f.Batches; len(rest) > 0; {
@@ -263,8 +260,8 @@ func checkOffsets(f *wire.ReadFrame, limited bool) error {
 	return nil
 }
 
-// inPlace checks the offset of a batch of what was selected: it is in its order and in its
-// frame. Those of other frames have been checked by checkOffsets.
+// inPlace checks that the offset of a batch of a selection is in order and within its frame.
+// checkOffsets has checked other frames.
 func (r *Reader) inPlace(batch record.Batch) error {
 	first := int64(batch.BaseOffset())
 	if !r.options.selects() || first >= r.follows && first < r.limit {
@@ -299,8 +296,8 @@ func (r *Reader) fetch(ctx context.Context) error {
 	return r.failure
 }
 
-// recover decides, after a stream could not be opened or broke, whether to try
-// another, and pauses before that.
+// recover decides, after a stream could not be opened or broke, whether to try another, and
+// pauses before that.
 func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 	reached := r.stream != nil
 	r.hangUp()
@@ -322,9 +319,8 @@ func (r *Reader) recover(ctx context.Context, peer *peer, err error) error {
 	return nil
 }
 
-// onlyHere marks a refusal that is final where it came from, whether another
-// replica may do better: one that lags behind what this reader has seen, or
-// whose copy is damaged.
+// onlyHere marks a refusal as final for its node, if another replica may succeed: the node lags
+// behind what this reader has seen, or its copy is damaged.
 func (r *Reader) onlyHere(failure *Error) bool {
 	switch failure.Reason {
 	case ErrOffsetBeyondEnd.Reason:
@@ -354,7 +350,7 @@ func (r *Reader) receive(ctx context.Context) (*peer, error) {
 	return stream.peer, err
 }
 
-// take accepts the frame that was received.
+// take accepts the received frame.
 func (r *Reader) take() error {
 	f := &r.frame
 	if r.id == 0 {
@@ -370,9 +366,9 @@ func (r *Reader) take() error {
 		return &Error{Reason: ErrCorrupt.Reason, Message: "received a frame that does not follow the one before"}
 	}
 	if r.options.selects() && !f.HasNext {
-		return &Error{Reason: ErrUnsupported.Reason, Message: "the server does not know filters and projections: it needs a later version"}
+		return &Error{Reason: ErrUnsupported.Reason, Message: "the server does not support filters and projections: it needs a later version"}
 	}
-	// Another replica may know less: what was committed once stays so.
+	// Another replica may know less, but what was committed stays committed.
 	r.end, r.placed = max(r.end, f.End), true
 	r.age, r.hasAge = f.Age, f.HasAge
 	if f.HasNext {
@@ -395,7 +391,7 @@ func (r *Reader) take() error {
 	return nil
 }
 
-// takeSelected accepts the frame of a read with a filter, which the server has cut.
+// takeSelected accepts the frame of a read with a filter, whose bounds the server has applied.
 func (r *Reader) takeSelected() error {
 	f := &r.frame
 	if f.Next < f.First || f.Count > 0 && len(f.Batches) == 0 {
@@ -407,7 +403,7 @@ func (r *Reader) takeSelected() error {
 	return nil
 }
 
-// request asks for what has not been given yet.
+// request returns the request for what has not been returned yet.
 func (r *Reader) request() *strandlinev1.ReadRequest {
 	o := &r.options
 	q := &strandlinev1.ReadRequest{

@@ -9,7 +9,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// ReaderOption says what a Reader reads.
+// ReaderOption configures a Reader.
 type ReaderOption func(*readerOptions)
 
 type readerOptions struct {
@@ -46,13 +46,13 @@ func defaultReaderOptions() readerOptions {
 	return readerOptions{heartbeat: 5 * time.Second, onProgress: func(int64, int64) {}}
 }
 
-// WithStartOffset begins at offset. Without an option of where to begin, a read begins
-// at the oldest record that is still there.
+// WithStartOffset begins at offset. Without an option for the start, a read begins at the oldest
+// existing record.
 func WithStartOffset(offset int64) ReaderOption {
 	return func(o *readerOptions) { o.from, o.offset = fromOffset, offset }
 }
 
-// WithStartAtTail begins after the record that is the newest when the Reader is made.
+// WithStartAtTail begins after the record that is the newest when the Reader is created.
 func WithStartAtTail() ReaderOption { return func(o *readerOptions) { o.from = fromTail } }
 
 // WithStartTime begins with the first record appended at or after t, by the
@@ -61,9 +61,9 @@ func WithStartTime(t time.Time) ReaderOption {
 	return func(o *readerOptions) { o.from, o.time = fromTime, t }
 }
 
-// WithLogID reads the log with that id, from Reader.LogID or LogInfo.ID: an offset that
-// was kept is of no use in another log that has got the name since. The read then
-// fails with ErrLogReplaced. Default 0: whichever log has the name.
+// WithLogID reads the log with the given id, from Reader.LogID or LogInfo.ID: a stored offset is
+// meaningless in another log that has been given the name since. The read then fails with
+// ErrLogReplaced. Default 0: whichever log has the name.
 func WithLogID(id uint64) ReaderOption { return func(o *readerOptions) { o.log = id } }
 
 // WithFollow waits for more records at the end of the log instead of ending there.
@@ -73,8 +73,8 @@ func WithFollow() ReaderOption { return func(o *readerOptions) { o.follow = true
 // WithMaxRecords ends the read after n records. Default 0: no limit.
 func WithMaxRecords(n int64) ReaderOption { return func(o *readerOptions) { o.maxRecords = n } }
 
-// WithMaxBytes ends the read after n bytes of batches as they are stored; at least
-// one batch is read. Default 0: no limit.
+// WithMaxBytes ends the read after n bytes of batches as they are stored. At least one batch is
+// read. Default 0: no limit.
 func WithMaxBytes(n int64) ReaderOption { return func(o *readerOptions) { o.maxBytes = n } }
 
 // WithEndOffset ends the read before offset. Default: no limit.
@@ -88,14 +88,14 @@ func WithEndTime(t time.Time) ReaderOption {
 	return func(o *readerOptions) { o.untilTime = t }
 }
 
-// WithHeartbeat sets how often a server that has nothing to send sends a heartbeat to
-// a following Reader. The Reader opens another connection after three times as long
-// without a frame. Default 5 s; at least 100 ms.
+// WithHeartbeat sets how often a server that has nothing to send sends a heartbeat to a following
+// Reader. The Reader opens another connection after three times that time without a frame.
+// Default 5 s; at least 100 ms.
 func WithHeartbeat(d time.Duration) ReaderOption {
 	return func(o *readerOptions) { o.heartbeat = d }
 }
 
-// freshness is what a replica must make sure of before it answers a Reader.
+// freshness is what a replica must ensure before it answers a Reader.
 type freshness uint8
 
 const (
@@ -105,57 +105,54 @@ const (
 	bounded
 )
 
-// WithLinearizable reads everything that was acknowledged before the read began:
-// the default. It reads from the leader, or from a follower with
-// WithPreferFollower, which asks the leader once, at the beginning. Of several
-// options about freshness the last counts.
+// WithLinearizable reads everything that was acknowledged before the read began. This is the
+// default. It reads from the leader, or, with WithPreferFollower, from a follower, which asks the
+// leader once, at the beginning. Of several freshness options the last one applies.
 func WithLinearizable() ReaderOption { return func(o *readerOptions) { o.freshness = linearizable } }
 
-// WithAnyReplica reads what the answering node knows to be committed, which may be
-// less than others do; it needs no leader. Without WithPreferFollower or WithNearest only the
-// addresses given to Dial are asked, the first of them first: with one address,
-// just that node.
+// WithAnyReplica reads what the answering node knows to be committed, which may be less than
+// others know; it needs no leader. Without WithPreferFollower or WithNearest only the addresses
+// given to Dial are tried, in order: with one address, only that node.
 func WithAnyReplica() ReaderOption { return func(o *readerOptions) { o.freshness = anyReplica } }
 
-// WithAtLeast waits until the node that is read from knows the log to be committed
-// up to offset. Use it after appending, or learning of, the record before offset.
-// Nodes are chosen as for WithAnyReplica.
+// WithAtLeast waits until the node that is read from knows that the log is committed up to
+// offset. Use it after appending, or learning about, the record before offset. Nodes are chosen
+// as for WithAnyReplica.
 func WithAtLeast(offset int64) ReaderOption {
 	return func(o *readerOptions) { o.freshness, o.atLeast = atLeast, offset }
 }
 
-// minStaleness is the least bound that a node takes: a leader tells the others how far it is about as often.
+// minStaleness is the lowest bound that a node accepts: a leader sends its position to the others
+// about that often.
 const minStaleness = 100 * time.Millisecond
 
 // WithMaxStaleness reads from a node whose knowledge is at most d old, 100 ms or more, at the
-// beginning and for as long as the read continues. When none keeps that bound for
-// WithRetryTime, Next fails with ErrStale. Nodes are chosen as for WithAnyReplica.
+// beginning and throughout the read. If no node meets that bound for WithRetryTime, Next fails
+// with ErrStale. Nodes are chosen as for WithAnyReplica.
 func WithMaxStaleness(d time.Duration) ReaderOption {
 	return func(o *readerOptions) { o.freshness, o.maxAge = bounded, d }
 }
 
-// WithPreferFollower reads from a voter that does not lead, and from the leader
-// only when no other replica can serve: a long read then costs the leader nothing.
-// Read replicas, which may be far away, are read from only when no such voter can
-// serve; WithNearest chooses among all. When its node is lost, or refuses, the
-// Reader continues at the next offset on another. Default off.
+// WithPreferFollower reads from a voter that does not lead, and from the leader only if no other
+// replica can serve: a long read then costs the leader nothing. Read replicas, which may be far
+// away, are used only if no such voter can serve; WithNearest chooses among all. If its node is
+// lost, or refuses, the Reader continues at the next offset on another one. Default off.
 func WithPreferFollower() ReaderOption {
 	return func(o *readerOptions) { o.order = followersFirst{} }
 }
 
-// WithNearest reads from the nearest replica, a read replica, another follower or the leader: one
-// on a node with the first of the labels (KEY=VALUE, such as dc=syd), then with the second,
-// and so on; without labels, and among equal ones, the one that answers soonest. With
-// WithAnyReplica or WithMaxStaleness the read costs no round trip to the leader; without
-// such an option it is linearizable, and the replica asks the leader once, at the beginning.
-// When its node is lost, or refuses, the Reader continues at the next offset on the next
-// nearest, and stays there; the log never goes back for it. Of this and WithPreferFollower the
-// last counts.
+// WithNearest reads from the nearest replica, be it a read replica, a follower or the leader: one
+// on a node with the first of the labels (KEY=VALUE, such as dc=syd), then with the second, and
+// so on; without labels, and among equal ones, the one that answers soonest. With WithAnyReplica
+// or WithMaxStaleness the read costs no round trip to the leader; otherwise it is linearizable,
+// and the replica asks the leader once, at the beginning. If its node is lost, or refuses, the
+// Reader continues at the next offset on the next nearest, and stays there; it never returns an
+// offset twice. Of this option and WithPreferFollower the last one applies.
 func WithNearest(labels ...string) ReaderOption {
 	return func(o *readerOptions) { o.order = nearestFirst{labels} }
 }
 
-// route is the way to the nodes that the options allow.
+// route returns the route to the nodes that the options permit.
 func (o *readerOptions) route(p *peers, log string) route {
 	switch {
 	case o.order != nil:
@@ -167,7 +164,7 @@ func (o *readerOptions) route(p *peers, log string) route {
 	}
 }
 
-// askFor puts the freshness into a request.
+// askFor adds the freshness to a request.
 func (o *readerOptions) askFor(q *strandlinev1.ReadRequest) {
 	switch o.freshness {
 	case anyReplica:
@@ -181,7 +178,7 @@ func (o *readerOptions) askFor(q *strandlinev1.ReadRequest) {
 	}
 }
 
-// bound puts what is left of the limits into a request.
+// bound adds the remaining limits to a request.
 func (o *readerOptions) bound(q *strandlinev1.ReadRequest, read, took int64) {
 	if o.maxRecords > 0 {
 		q.MaxRecords = o.maxRecords - read
@@ -197,14 +194,13 @@ func (o *readerOptions) bound(q *strandlinev1.ReadRequest, read, took int64) {
 	}
 }
 
-// limited reports whether the server may end a read that follows.
+// limited reports whether the server may end a following read.
 func (o *readerOptions) limited() bool {
 	return o.maxRecords > 0 || o.maxBytes > 0 || o.hasUntil || !o.untilTime.IsZero()
 }
 
-// silence bounds how long a stream that follows may be without a frame. One
-// that does not relies on the keep-alive of the connection: the server may need
-// its time to find where to begin.
+// silence bounds how long a following stream may be without a frame. Another stream relies on the
+// keep-alive of the connection: the server may need time to find where to begin.
 func (o *readerOptions) silence() time.Duration {
 	if !o.follow {
 		return 0

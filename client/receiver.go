@@ -9,7 +9,7 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// receiver takes the answers to requests.
+// receiver receives the answers to requests.
 type receiver struct {
 	*job
 	backlog *backlog
@@ -18,12 +18,11 @@ type receiver struct {
 	renewal renewal
 }
 
-// run takes the answers of one stream, which come in the order of the
-// requests, until the stream ends or must end. While it runs, no other goroutine
-// takes requests out of the window.
+// run receives the answers of one stream, which arrive in the order of the requests, until the
+// stream ends or must end. While it runs, no other goroutine removes requests from the window.
 func (in *receiver) run(stream grpc.ClientStream) interruption {
 	var answer wire.AppendResponse
-	var last interruption // which waits for the answers to what was sent
+	var last interruption // pending until the requests sent have their answers
 	progress := false
 	for {
 		if err := stream.RecvMsg(&answer); err != nil && last.err != nil {
@@ -50,7 +49,7 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 			}
 			last = i
 		case answer.EndOffset-answer.FirstOffset != int64(r.count):
-			in.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not fit the request", Outcome: Done})
+			in.settle(r, 0, &Error{Reason: ErrOutcomeForgotten.Reason, Message: "the answer does not match the request", Outcome: Done})
 		default:
 			r.stages = answer.Stages
 			in.settle(r, answer.FirstOffset, nil)
@@ -66,23 +65,23 @@ func (in *receiver) run(stream grpc.ClientStream) interruption {
 	}
 }
 
-// answered reports whether all that was put on the stream has its answer.
+// answered reports whether everything sent on the stream has its answer.
 func (in *receiver) answered() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.backlog.window.sent == 0
 }
 
-// hold lets nothing more be put on the stream.
+// hold prevents further requests from being sent on the stream.
 func (in *receiver) hold() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.backlog.window.held = true
 }
 
-// settle gives the oldest request in flight its result and takes it out of the
-// window. Those who wait for it find it in Stats, and are woken before its place
-// in the window is used: by then they have appended their next records.
+// settle gives the oldest request in flight its result and removes it from the window. Its
+// waiters find it in Stats, and are woken before its place in the window is used: by then they
+// have appended their next records.
 func (in *receiver) settle(r *request, offset int64, err *Error) {
 	now := time.Now()
 	r.answered = now
@@ -97,7 +96,7 @@ func (in *receiver) settle(r *request, offset int64, err *Error) {
 	in.leave()
 }
 
-// leave takes the oldest request in flight out of the window.
+// leave removes the oldest request in flight from the window.
 func (in *receiver) leave() {
 	now := time.Now()
 	in.mu.Lock()
@@ -106,14 +105,14 @@ func (in *receiver) leave() {
 	in.sender.nudge()
 }
 
-// refused deals with a refusal of the oldest request. What takes more than
-// failing requests is left to the sending goroutine, by an interruption.
+// refused handles a refusal of the oldest request. If more is needed than failing requests, it
+// returns an interruption for the sending goroutine.
 func (in *receiver) refused(r *request, err *Error) interruption {
 	switch {
 	case in.options.withoutSession:
 		if err.renewed() {
-			// Those behind it have answers of their own: without a session nothing else says what
-			// became of them.
+			// The requests behind it have answers of their own: without a session nothing else shows their
+			// outcome.
 			in.hold()
 		}
 		in.settle(r, 0, err)
@@ -122,7 +121,7 @@ func (in *receiver) refused(r *request, err *Error) interruption {
 		}
 		return interruption{}
 	case err.Outcome == Done:
-		// It is in the log, so nothing slips ahead of it: those behind continue.
+		// It is in the log, so nothing overtakes it: the requests behind it continue.
 		in.settle(r, 0, err)
 		return interruption{}
 	case err.again() || err.endsSession() || err.Outcome != NotDone || in.backlog.doubtful():

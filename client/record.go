@@ -7,8 +7,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// MaxRecordBytes bounds one record: its key, value and headers together. It
-// also bounds what AppendBatch takes at once.
+// MaxRecordBytes bounds the key, value and headers of one record together. It also bounds the
+// records of one AppendBatch.
 const MaxRecordBytes = record.MaxRecordBytes
 
 // Record is one record of a log. A nil Key or Value is Kafka's null, which
@@ -16,15 +16,15 @@ const MaxRecordBytes = record.MaxRecordBytes
 type Record struct {
 	// Offset is the position of the record in its log. Appends ignore it.
 	Offset int64
-	// Timestamp is the producer's time, in milliseconds. An append that leaves
-	// it zero sends the time at which the batch of the record was begun.
+	// Timestamp is the producer's time, with a precision of milliseconds. If it is zero, an append
+	// sends the time at which the batch of the record was begun.
 	Timestamp time.Time
 	Key       []byte
 	Value     []byte
 	Headers   []Header
 }
 
-// Header is a name and value that travel with a record. Names may repeat.
+// Header is a name and value that are stored with a record. Names may repeat.
 type Header = record.Header
 
 // Clone returns a copy of the record that stays valid when its Reader returns the
@@ -42,8 +42,8 @@ func (r Record) Clone() Record {
 	return r
 }
 
-// Compression is how the records of a batch are compressed. Batches stay
-// compressed in the log; every reader inflates them itself.
+// Compression is how the records of a batch are compressed. Batches stay compressed in the log;
+// every reader decompresses them itself.
 type Compression = record.Codec
 
 // The codecs, by Kafka's numbers.
@@ -55,5 +55,5 @@ const (
 	Zstd   = record.Zstd
 )
 
-// ParseCompression reads none, gzip, snappy, lz4 or zstd.
+// ParseCompression parses none, gzip, snappy, lz4 or zstd.
 func ParseCompression(name string) (Compression, error) { return record.ParseCodec(name) }

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// repair decides what becomes of the requests that a round left without an
-// answer:
+// repair decides about the requests that a round left without an answer:
 //
 //	producer or client closed     all fail
 //	no session                    what was sent fails: sending again could append twice
@@ -16,8 +15,7 @@ import (
 //	the log refused for good      what is in doubt is resolved, the rest fails; if
 //	                              all that was sent is in the log, nothing does
 //
-// Whatever fails ends the epoch, so that later records are not taken for those
-// that failed.
+// A failure ends the epoch, so that later records are not taken for those that failed.
 func (s *supervisor) repair(i interruption, tried *peer) {
 	if s.context.Err() != nil {
 		i = interruption{err: closed("producer")}
@@ -28,7 +26,7 @@ func (s *supervisor) repair(i interruption, tried *peer) {
 	}
 	switch {
 	case s.context.Err() != nil, i.err.Reason == ErrClosed.Reason,
-		// Unless its answer came while the stream was being ended.
+		// Unless its answer arrived while the stream was being closed.
 		i.err.Reason == ErrTimedOut.Reason && s.overdue(time.Now()):
 		s.backlog.fail(i)
 	case s.options.withoutSession:
@@ -64,10 +62,10 @@ func (b *backlog) overdue(now time.Time) bool {
 	return oldest != nil && b.options.timeout > 0 && now.Sub(oldest.accepted) > b.options.timeout
 }
 
-// continueOrFail keeps what was accepted behind an interruption that leaves nothing
-// that was sent without a result: what was refused is in the log by an earlier sending,
-// or it was the session that ended. It goes to the next epoch, which a producer that ends
-// on failures never begins. Otherwise it fails.
+// continueOrFail keeps what was accepted behind an interruption that leaves no sent request
+// without a result: the refused one is in the log because of an earlier send, or the session
+// ended. These records go to the next epoch, which a producer that ends on failures never begins.
+// Otherwise they fail.
 func (s *supervisor) continueOrFail(i interruption) {
 	s.mu.Lock()
 	continues := !s.options.endOnFailure && len(s.backlog.window.flight) == 0 && (i.refused != nil || i.err.endsSession())
@@ -80,9 +78,9 @@ func (s *supervisor) continueOrFail(i interruption) {
 	}
 }
 
-// endStream takes note of the sendings on the stream that ended: they may be in
-// the log, unless an answer says more. Of the request that was refused the refusal
-// does, and in a session that has ended nothing sent behind it can be in the log.
+// endStream records the sends on the stream that ended: they may be in the log, unless an answer
+// says otherwise. The refusal does so for the refused request, and in an ended session nothing
+// sent behind it can be in the log.
 func (s *supervisor) endStream(i interruption) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,10 +95,10 @@ func (s *supervisor) endStream(i interruption) {
 	s.backlog.window.reset()
 }
 
-// resolve asks the log for the outcome of the requests in doubt. Those that are in
-// it are settled with their offsets. The first that never will be clears those
-// behind it too, because a session has no gaps. With final, the log ensures that
-// "not now" becomes "never". What is not resolved in time stays in doubt.
+// resolve asks the log for the outcome of the requests in doubt. Those in the log are settled
+// with their offsets. The first one that never will be in the log also clears those behind it,
+// because a session has no gaps. With final, the log makes "not now" become "never". Requests not
+// resolved in time stay in doubt.
 func (s *supervisor) resolve(final bool) {
 	ctx, cancel := s.resolving(time.Now())
 	defer cancel()
@@ -123,7 +121,7 @@ func (s *supervisor) resolve(final bool) {
 		session.Epoch = max(session.Epoch, resolution.Epoch)
 		if resolution.State == Never {
 			for _, r := range s.backlog.window.flight {
-				r.outcome = NotDone // the log says so of all sendings together
+				r.outcome = NotDone // the log's answer covers all sends
 			}
 		}
 		s.mu.Unlock()
@@ -134,13 +132,12 @@ func (s *supervisor) resolve(final bool) {
 	}
 }
 
-// resolveAtLeast is how long the log is asked even if the oldest request has
-// hardly any time left: the answer is there in a round trip, and without it the
-// producer may have to end.
+// resolveAtLeast is how long the log is queried even if the oldest request has hardly any time
+// left: the answer takes a round trip, and without it the producer may have to end.
 const resolveAtLeast = time.Second
 
-// resolving bounds how long the log is asked by the time of the oldest request:
-// the node asked may never answer.
+// resolving bounds the query of the log by the time of the oldest request: the node may never
+// answer.
 func (s *supervisor) resolving(now time.Time) (context.Context, context.CancelFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +148,7 @@ func (s *supervisor) resolving(now time.Time) (context.Context, context.CancelFu
 	return context.WithTimeout(s.context, max(left, resolveAtLeast))
 }
 
-// resolveOne asks until the answer is not "on its way".
+// resolveOne queries until the answer is not "in flight".
 func (s *supervisor) resolveOne(ctx context.Context, at SessionPosition, final bool) (Resolution, error) {
 	pauses := newPauses()
 	for {
@@ -165,7 +162,7 @@ func (s *supervisor) resolveOne(ctx context.Context, at SessionPosition, final b
 	}
 }
 
-// failSent settles what was sent without a session and not answered.
+// failSent settles requests that were sent without a session and not answered.
 func (s *supervisor) failSent(err *Error) {
 	lost := *err
 	lost.Outcome = MaybeDone

@@ -8,19 +8,19 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// request is one batch of records on its way: it takes records, is sealed,
-// sent, perhaps sent again, and settled once.
+// request is one batch of records: it gathers records, is sealed, sent, perhaps sent again, and
+// settled once.
 //
 //	forming -> queued -> in flight -> settled
 //	                        ^  |
 //	                        +--+ the stream broke: sent again on the next
 //
-// The Producer's mutex guards all fields, but for the result.
+// The Producer's mutex guards all fields except the result.
 type request struct {
 	backlog    *backlog
 	builder    record.Builder // until the batch is finished
-	timestamp  int64          // of records that bring none, unix ms
-	accepted   time.Time      // when the first record came
+	timestamp  int64          // of records without one, Unix milliseconds
+	accepted   time.Time      // when the first record was accepted
 	count      int            // records
 	size       int            // bytes of the batch before compression
 	waiters    int            // callers that wait in Append for this request
@@ -30,41 +30,40 @@ type request struct {
 
 	batch record.Batch // written by the sending goroutine before it is sent first
 	state requestState
-	// Position of the first record in its session, once in flight; session 0: in
-	// none.
+	// Position of the first record in its session, once in flight; session 0: none.
 	session uint64
 	epoch   uint32
 	first   uint64
 
 	sends int
 	sent  time.Time // first
-	// outcome is what is known of all sendings that have ended. The one on the
-	// stream that is open now is not among them.
+	// outcome is what is known about all sends that have ended. The send on the stream that is open
+	// now is not included.
 	outcome Outcome
 
 	// The result is written before done is closed, and not changed after.
 	done   chan struct{}
 	offset int64 // of the first record
 	err    *Error
-	// answered is when the answer came, and stages what it says of the time before.
+	// answered is when the answer arrived, and stages how the time before was spent.
 	answered time.Time
 	stages   *strandlinev1.AppendStages
 }
 
-// requestState is how far a request has come.
+// requestState is the progress of a request.
 type requestState uint8
 
 const (
-	// accepted: it forms or is queued, and has no place in its session.
+	// accepted means that it is in the open batch or in the queue, and has no place in its session.
 	accepted requestState = iota
-	// inFlight: it is in the window.
+	// inFlight means that it is in the window.
 	inFlight
-	// failed: it was settled with one in front of it, while its own answer, a
-	// refusal, is still to come.
+	// failed means that it was settled with an earlier one, while its own answer, a refusal, is
+	// still to come.
 	failed
 )
 
-// callback is what SendFunc was given for the record of an index.
+// callback is the function given to SendFunc for the record at an index.
 type callback struct {
 	index int
 	call  func(offset int64, err error)
@@ -82,8 +81,7 @@ func (r *request) add(from *Record) error {
 	return nil
 }
 
-// settle gives every record of the request its result, in order. The caller
-// holds no lock.
+// settle gives every record of the request its result, in order. The caller holds no lock.
 func (r *request) settle(offset int64, err *Error) {
 	r.offset, r.err = offset, err
 	close(r.done)
@@ -92,7 +90,7 @@ func (r *request) settle(offset int64, err *Error) {
 	}
 }
 
-// result is that of the record of an index, once done is closed.
+// result returns the result of the record at an index, once done is closed.
 func (r *request) result(index int) (int64, error) {
 	if r.err != nil && r.err.Outcome == MaybeDone {
 		return 0, r.inDoubt(index, r.err)
@@ -103,7 +101,7 @@ func (r *request) result(index int) (int64, error) {
 	return r.offset + int64(index), nil
 }
 
-// wait is for the result of the record of an index.
+// wait waits for the result of the record at an index.
 func (r *request) wait(ctx context.Context, index int) (int64, error) {
 	if ctx.Done() == nil {
 		<-r.done
@@ -117,23 +115,22 @@ func (r *request) wait(ctx context.Context, index int) (int64, error) {
 	}
 }
 
-// inDoubt adds to an error of a record what Admin.Resolve needs to settle it.
+// inDoubt adds to the error of a record what Admin.Resolve needs.
 func (r *request) inDoubt(index int, err *Error) *Error {
 	at, e := r.backlog.place(r, index), *err
 	e.LogID, e.SessionID, e.Epoch, e.Sequence = at.LogID, at.Session, at.Epoch, at.Next
 	return &e
 }
 
-// Future is the result of one record, once there is one.
+// Future is the future result of one record.
 type Future struct {
 	request *request
 	index   int
 }
 
-// Done is closed when the result is there.
+// Done returns a channel that is closed when the result is available.
 func (f *Future) Done() <-chan struct{} { return f.request.done }
 
-// Offset waits for the record to be durable and returns where it is. If ctx
-// ends first the record stays on its way: the outcome is MaybeDone, and Offset
-// may be called again.
+// Offset waits until the record is durable and returns its offset. If ctx is done first, the
+// record may still be appended: the outcome is MaybeDone, and Offset may be called again.
 func (f *Future) Offset(ctx context.Context) (int64, error) { return f.request.wait(ctx, f.index) }

@@ -8,14 +8,13 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// tries is what is known of one call over all tries of it, on whatever nodes.
+// tries is what is known about one call over all its attempts, on whatever nodes.
 type tries struct {
 	outcome  Outcome
-	answered *Error // the newest failure that a node answered with; nil: none has
+	answered *Error // the last failure that a node returned; nil: none
 }
 
-// failed adds a try that ended with a failure, and returns it with the outcome of
-// all tries.
+// failed adds a failed attempt, and returns its error with the outcome of all attempts.
 func (t *tries) failed(newest *Error) *Error {
 	failure := *newest
 	t.outcome = t.outcome.Then(failure.Outcome)
@@ -26,7 +25,7 @@ func (t *tries) failed(newest *Error) *Error {
 	return &failure
 }
 
-// note adds a try that ended with err, which it returns; nil: it succeeded.
+// note adds an attempt that ended with err, which it returns; nil: it succeeded.
 func (t *tries) note(err error) error {
 	if err != nil {
 		t.failed(fromRPC(err))
@@ -34,12 +33,11 @@ func (t *tries) note(err error) error {
 	return err
 }
 
-// existed reports whether what the last try found was there before the first.
+// existed reports whether what the last attempt found existed before the first.
 func (t *tries) existed(found bool) bool { return found && t.outcome == NotDone }
 
-// verdict is the error of the call when the newest try, which failed, was the
-// last. What a node has answered says more than that another one cannot be
-// reached.
+// verdict returns the error of the call when the last attempt has failed. The answer of a node
+// says more than that another one cannot be reached.
 func (t *tries) verdict(failure *Error) *Error {
 	if failure.Reason == ErrUnreachable.Reason && t.answered != nil {
 		failure = t.answered
@@ -49,9 +47,9 @@ func (t *tries) verdict(failure *Error) *Error {
 	return &e
 }
 
-// landed reports whether a refusal for reason means that an earlier try of the
-// call has had its effect: the call itself may have done what the refusal
-// objects to, and if another one did, the effect is the same.
+// landed reports whether a refusal for one of reasons means that an earlier attempt of the call
+// has taken effect: the call itself may have caused what the refusal objects to, and if another
+// one did, the effect is the same.
 func landed(err error, reasons ...*Error) bool {
 	e, ok := err.(*Error)
 	if !ok || e.Outcome == NotDone {
@@ -65,33 +63,33 @@ func landed(err error, reasons ...*Error) bool {
 	return false
 }
 
-// A client that has lost its leader queries the nodes every 50 to 100 ms, so that it
-// finds the next one that soon. Such a query costs a node next to nothing; those of a
-// thousand clients take a core, which nodes may need to find each other. So who has waited for
-// long finds the next leader later by a tenth of that, and by slowestDelay at most.
+// A client that has lost its leader queries the nodes every 50 to 100 ms, so that it finds the
+// next one that soon. Such a query costs a node almost nothing, but those of a thousand clients
+// take a core, which nodes may need to find each other. So a client that has waited for a long
+// time finds the next leader up to a tenth of that time later, and at most slowestDelay.
 const (
 	firstDelay   = 10 * time.Millisecond
 	lastDelay    = 100 * time.Millisecond
 	slowestDelay = time.Second
 )
 
-// pauses lie between tries. The upper bound of a pause doubles up to lastDelay, and later a
-// tenth of the time since the first; each pause is random between half of that and all of
-// it, so that clients which lost the same node do not return together.
+// pauses are the pauses between attempts. The upper bound of a pause doubles up to lastDelay, and
+// later is a tenth of the time since the first one. Each pause is random between half of the
+// bound and the bound, so that clients that lost the same node do not return together.
 type pauses struct {
-	tries int // made since the last pause, each at another node
+	tries int // attempts since the last pause, each at another node
 	delay time.Duration
 	began time.Time // the first pause
-	until time.Time // end of a pause that was cut short; zero: none was
+	until time.Time // end of an interrupted pause; zero: none
 }
 
 func newPauses() *pauses { return &pauses{delay: firstDelay} }
 
-// next is the longest that the next pause can be.
+// next returns the maximum length of the next pause.
 func (p *pauses) next() time.Duration { return p.delay }
 
-// between lies between a try that failed and the next one. It pauses only when
-// width nodes have been tried since the last pause; see route.
+// between is called between a failed attempt and the next one. It pauses only if width nodes have
+// been tried since the last pause; see route.
 func (p *pauses) between(ctx context.Context, tried *peer, width int) error {
 	if p.tries++; p.tries < width {
 		return ctx.Err()
@@ -99,9 +97,8 @@ func (p *pauses) between(ctx context.Context, tried *peer, width int) error {
 	return p.wait(ctx, tried)
 }
 
-// wait pauses, or less if the connection to a node that could not be reached
-// changes before. When ctx ends first it fails, and the next call continues the
-// same pause.
+// wait pauses, or less if the connection to an unreachable node changes before. If ctx is done
+// first it returns an error, and the next call continues the same pause.
 func (p *pauses) wait(ctx context.Context, tried *peer) error {
 	if p.until.IsZero() {
 		now := time.Now()

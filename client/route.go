@@ -13,23 +13,20 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// route finds the node to ask.
+// route selects the node to ask.
 type route interface {
-	// connect returns the node whose turn it is, once a connection to it is up.
-	// With an error nothing has been sent; the peer is nil only if it could not
-	// even be tried.
+	// connect returns the next node once it is connected. With an error nothing has been sent; the
+	// peer is nil only if it could not even be tried.
 	connect(ctx context.Context) (*peer, error)
-	// elsewhere notes that the node tried does not serve, and moves on.
+	// elsewhere records that the tried node does not serve, and moves on.
 	elsewhere(tried *peer, failure *Error)
-	// width is how many nodes may be tried, after a failure, before it is time
-	// to pause: at least 1.
+	// width returns how many nodes may be tried after a failure before a pause: at least 1.
 	width(failure *Error) int
-	// leads is the log whose leader is looked for; empty: other nodes answer as well.
+	// leads returns the log whose leader is needed; empty: other nodes can answer.
 	leads() string
 }
 
-// toLeader is the way to the node that leads a log. All who use it share what
-// is known.
+// toLeader is the route to the node that leads a log. All users share what is known.
 type toLeader struct {
 	peers *peers
 	log   string
@@ -44,15 +41,15 @@ func (t toLeader) elsewhere(tried *peer, failure *Error) {
 func (t toLeader) width(failure *Error) int {
 	width := len(t.peers.addresses)
 	if failure.Leader != "" {
-		width++ // a node that may be none of those dialled
+		width++ // the hint may name a node that is not among the dialled ones
 	}
 	return width
 }
 
 func (t toLeader) leads() string { return t.log }
 
-// readLeader is toLeader for those who are not turned away by a node that does
-// not lead, and so have to ask first.
+// readLeader is like toLeader for calls that a node that does not lead would serve too, so that
+// the leader must be found first.
 type readLeader struct{ toLeader }
 
 func (t readLeader) connect(ctx context.Context) (*peer, error) {
@@ -62,14 +59,13 @@ func (t readLeader) connect(ctx context.Context) (*peer, error) {
 	}
 	info, err := knownInfo(ctx, peer, t.log)
 	if err != nil {
-		return peer, nil // which answers the read, or says why it does not
+		return peer, nil // the node serves the read, or returns why it does not
 	}
 	t.peers.prefer(t.log, info.GetLeader())
 	return t.toLeader.connect(ctx)
 }
 
-// toDialled stays with one of the dialled addresses as long as it serves, and
-// follows no hint.
+// toDialled stays with one of the dialled addresses as long as it serves, and follows no hints.
 type toDialled struct {
 	peers *peers
 	turn  int
@@ -85,7 +81,7 @@ func (t *toDialled) width(*Error) int { return len(t.peers.addresses) }
 
 func (t *toDialled) leads() string { return "" }
 
-// toReplica is the way to the replicas of a log in an order. Who they are is asked again when
+// toReplica is the route to the replicas of a log in a given order. They are looked up again when
 // all have been tried.
 type toReplica struct {
 	peers *peers
@@ -94,7 +90,7 @@ type toReplica struct {
 	order replicaOrder
 	// holders are the addresses still to be tried, the current one first.
 	holders []string
-	found   int // how many there were
+	found   int // how many holders were found
 }
 
 func (t *toReplica) connect(ctx context.Context) (*peer, error) {
@@ -106,7 +102,7 @@ func (t *toReplica) connect(ctx context.Context) (*peer, error) {
 	return t.peers.connectTo(ctx, t.holders[0])
 }
 
-// find asks a node who holds the log: one that is known to be near, or a dialled one.
+// find asks a node for the replicas of the log: one that is known to be near, or a dialled one.
 func (t *toReplica) find(ctx context.Context) (*peer, error) {
 	peer, info := t.askNear(ctx)
 	if info == nil {
@@ -128,8 +124,8 @@ func (t *toReplica) find(ctx context.Context) (*peer, error) {
 	return peer, nil
 }
 
-// askNear asks the node that served a reader with the same order before; nil: there is none, or
-// it does not answer.
+// askNear asks the node that served a reader with the same order before. It returns nil if there
+// is none, or it does not answer.
 func (t *toReplica) askNear(ctx context.Context) (*peer, *strandlinev1.LogInfo) {
 	address := t.peers.near.at(t.order.key())
 	if address == "" {
@@ -148,8 +144,8 @@ func (t *toReplica) askNear(ctx context.Context) (*peer, *strandlinev1.LogInfo) 
 	return nil, nil
 }
 
-// elsewhere moves on to the next holder or, when there was none to try, to the
-// next node that may know them.
+// elsewhere moves on to the next holder or, if there was none to try, to the next node that may
+// know them.
 func (t *toReplica) elsewhere(tried *peer, _ *Error) {
 	if tried != nil {
 		t.peers.near.forget(t.order.key(), tried.address)
@@ -170,27 +166,27 @@ func (t *toReplica) width(*Error) int { return max(t.found, len(t.peers.addresse
 
 func (t *toReplica) leads() string { return "" }
 
-// knownInfo asks a node what it knows of a log, without its asking others. That
-// takes no longer than connecting may.
+// knownInfo asks a node what it knows about a log, without querying others. It takes no longer
+// than connecting may.
 func knownInfo(ctx context.Context, peer *peer, log string) (*strandlinev1.LogInfo, error) {
 	patient, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
 	answer, err := strandlinev1.NewLogServiceClient(peer.conn).GetInfo(patient, &strandlinev1.GetInfoRequest{Log: log, AllowStale: true})
 	if err != nil && patient.Err() != nil && ctx.Err() == nil {
-		err = unreachable(NotDone, peer.address+" does not answer for now")
+		err = unreachable(NotDone, peer.address+" does not answer at the moment")
 	}
 	return answer.GetInfo(), err
 }
 
-// replicaOrder is which replicas of a log a Reader tries first.
+// replicaOrder is the order in which a Reader tries the replicas of a log.
 type replicaOrder interface {
-	// sort returns the addresses of replicas, the best first.
+	// sort returns the addresses of replicas, the preferred one first.
 	sort(ctx context.Context, p *peers, log string, replicas []*strandlinev1.ReplicaAddress) []string
-	// key is what orders have in common whose best replicas are near to each other; empty: none.
+	// key is equal for orders whose preferred replicas are near each other; empty: none.
 	key() string
 }
 
-// followersFirst tries the voters that do not lead at random, so that many readers spread, then
+// followersFirst tries the voters that do not lead in random order, to distribute readers, then
 // read replicas, which may be far away, and the leader last.
 type followersFirst struct{}
 
@@ -209,8 +205,8 @@ func (followersFirst) sort(_ context.Context, _ *peers, _ string, replicas []*st
 	return addressesOf(replicas)
 }
 
-// nearestFirst tries replicas on nodes with the first label, then with the second, and so on,
-// and those with none of them last; of equal ones the nearest by measured round trip.
+// nearestFirst tries replicas on nodes with the first label, then with the second, and so on, and
+// those with none of them last; among equal ones, the nearest by measured round trip.
 type nearestFirst struct{ labels []string }
 
 func (n nearestFirst) key() string { return "near " + strings.Join(n.labels, ",") }
@@ -240,7 +236,7 @@ func (n nearestFirst) sort(ctx context.Context, p *peers, log string, replicas [
 	return addresses
 }
 
-// sortByRank sorts replicas by rank, the lowest first, and those of equal rank at random.
+// sortByRank sorts replicas by rank, the lowest first, and those of equal rank randomly.
 func sortByRank(replicas []*strandlinev1.ReplicaAddress, rank func(*strandlinev1.ReplicaAddress) int) {
 	rand.Shuffle(len(replicas), func(i, j int) { replicas[i], replicas[j] = replicas[j], replicas[i] })
 	slices.SortStableFunc(replicas, func(a, b *strandlinev1.ReplicaAddress) int { return cmp.Compare(rank(a), rank(b)) })
@@ -254,22 +250,22 @@ func addressesOf(replicas []*strandlinev1.ReplicaAddress) []string {
 	return addresses
 }
 
-// near knows, by order of replicas, a node that is near, which is asked instead of a dialled one:
-// that may be far away. It also knows how far nodes are.
+// near records, by order of replicas, a node that is near and is asked instead of a dialled one,
+// which may be far away. It also records the round trips to nodes.
 type near struct {
 	mu    sync.Mutex
 	nodes map[string]string // addresses
 	trips map[string]trip   // by address
 }
 
-// trip is a round trip to a node as measured once.
+// trip is one measured round trip to a node.
 type trip struct {
 	took time.Duration
 	at   time.Time
 }
 
-// tripLasts is how long a measured round trip is believed: where nodes are changes rarely, and a
-// measure is one question to each.
+// tripLasts is how long a measured round trip is used: the location of nodes changes rarely, and
+// a measurement is one query to each.
 const tripLasts = time.Minute
 
 func (n *near) at(key string) string {
@@ -287,7 +283,7 @@ func (n *near) remember(key, address string) {
 	n.nodes[key] = address
 }
 
-// forget a node that did not serve.
+// forget removes a node that did not serve.
 func (n *near) forget(key, address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -312,11 +308,12 @@ func (n *near) note(address string, took time.Duration) {
 	n.trips[address] = trip{took, time.Now()}
 }
 
-// noAnswer is noted as the round trip to a node that does not answer.
+// noAnswer is recorded as the round trip to a node that does not answer.
 const noAnswer = time.Duration(math.MaxInt64)
 
-// roundTrips returns how long nodes take to answer. Those of which that is not known are all asked
-// at once. It waits for the first, and then as long again: who takes longer is far away.
+// roundTrips returns how long nodes take to answer. It queries all nodes at once whose round trip
+// is not known. It waits for the first answer, and then as long again: a node that takes longer
+// is far away.
 func (p *peers) roundTrips(ctx context.Context, addresses []string, log string) (took func(address string) time.Duration) {
 	answered := make(chan bool, len(addresses))
 	asked, known := 0, false
@@ -331,7 +328,7 @@ func (p *peers) roundTrips(ctx context.Context, addresses []string, log string) 
 	began, patience := time.Now(), time.NewTimer(connectPatience)
 	defer patience.Stop()
 	if known {
-		patience.Reset(0) // the others are asked for the next reader
+		patience.Reset(0) // the other queries continue for the next reader
 	}
 	for asked > 0 {
 		select {
@@ -352,8 +349,7 @@ func (p *peers) roundTrips(ctx context.Context, addresses []string, log string) 
 	}
 }
 
-// measure asks a node something that it knows, once there is a connection, and reports whether
-// it answers.
+// measure queries a node, once it is connected, and reports whether it answers.
 func (p *peers) measure(ctx context.Context, address, log string) bool {
 	patient, cancel := context.WithTimeout(ctx, 2*connectPatience)
 	defer cancel()

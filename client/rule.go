@@ -9,39 +9,39 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// PlacementRule says where the voters of a log are to be, where its leader and where read replicas,
+// PlacementRule describes where the voters of a log, its leader and its read replicas should be,
 // by the labels of nodes: KEY=VALUE, such as dc=fra.
 type PlacementRule struct {
-	// Spread is the key of a label: of three values or more none has more than half of the
-	// voters, of two both have one. Empty: voters need not be spread.
+	// Spread is the key of a label. With three or more values, no value has more than half of the
+	// voters; with two, both have one. If empty, voters need not be spread.
 	Spread string
-	// VotersIn: voters are on nodes with one of these labels only; empty: on any.
+	// VotersIn restricts voters to nodes with one of these labels; empty: any node.
 	VotersIn []string
-	// VotersNotIn: voters are on no node with one of these labels.
+	// VotersNotIn excludes nodes with one of these labels.
 	VotersNotIn []string
-	// LeaderHomes are where the leader is to be, the best first. One voter at least is in the
-	// first.
+	// LeaderHomes are the labels of the nodes that should lead, the preferred one first. At least
+	// one voter is on a node with the first.
 	LeaderHomes []string
-	// ReadReplicas are those that the log has beside its voters, on other nodes.
+	// ReadReplicas are the read replicas of the log, on other nodes than its voters.
 	ReadReplicas []ReadReplicas
 }
 
-// ReadReplicas are read replicas on nodes with a label. They follow the log for ever, count for
-// no majority, and serve readers, see WithNearest.
+// ReadReplicas is a number of read replicas on nodes with a label. They never vote, count for no
+// majority, and serve readers, see WithNearest.
 type ReadReplicas struct {
 	Label string // KEY=VALUE
-	Count int    // 1 to 16; 16 at the most of one log
+	Count int    // 1 to 16, and at most 16 for a log
 }
 
 // String returns LABEL:COUNT.
 func (r ReadReplicas) String() string { return fmt.Sprintf("%s:%d", r.Label, r.Count) }
 
-// Empty reports whether the rule demands nothing. A nil rule is empty.
+// Empty reports whether the rule requires nothing. A nil rule is empty.
 func (r *PlacementRule) Empty() bool {
 	return r == nil || r.Spread == "" && len(r.VotersIn)+len(r.VotersNotIn)+len(r.LeaderHomes)+len(r.ReadReplicas) == 0
 }
 
-// String returns the rule as people read it, empty for an empty one.
+// String returns the rule in readable form, and "" for an empty rule.
 func (r *PlacementRule) String() string {
 	if r.Empty() {
 		return ""
@@ -65,16 +65,15 @@ func (r *PlacementRule) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// DefaultRule is the rule of logs without one of their own whose names begin with a prefix.
+// DefaultRule is the rule for logs without a rule of their own whose names begin with a prefix.
 type DefaultRule struct {
 	Prefix string
 	Rule   PlacementRule
 }
 
-// SetDefaultRule gives all logs without a rule of their own, and whose names begin with a
-// prefix, a rule; an empty one takes it away. It is refused with ErrPrecondition if one of
-// those logs, or a new one, could not keep it. Replicas move afterwards: ClusterStatus shows
-// what is not kept yet.
+// SetDefaultRule sets the rule for all logs without a rule of their own whose names begin with a
+// prefix. An empty rule removes it. The error is ErrPrecondition if one of those logs, or a new
+// one, could not meet it. Replicas move afterwards: ClusterStatus shows what is not met yet.
 func (a *Admin) SetDefaultRule(ctx context.Context, prefix string, rule PlacementRule) error {
 	_, err := callCluster(ctx, a, a.toCatalog(), strandlinev1.ClusterServiceClient.SetDefaultRule, &strandlinev1.SetDefaultRuleRequest{Prefix: prefix, Rule: rule.toWire()})
 	return err

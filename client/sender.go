@@ -10,17 +10,17 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// sender puts requests on the stream, in order.
+// sender sends requests on the stream, in order.
 type sender struct {
 	*job
 	backlog *backlog
 	turns   *turns
 	round   *round
-	message wire.AppendRequest // belongs to whose turn it is
+	message wire.AppendRequest // guarded by turns
 }
 
-// run puts requests on the stream until the round ends. A stream that breaks
-// gives its receiver the reason, and that ends the round.
+// run sends requests on the stream until the round ends. The receiver gets the reason why a
+// stream breaks, and that ends the round.
 func (s *sender) run(round context.Context, stream grpc.ClientStream) interruption {
 	s.message.Log = s.log
 	for {
@@ -34,8 +34,8 @@ func (s *sender) run(round context.Context, stream grpc.ClientStream) interrupti
 	}
 }
 
-// take returns the next request for this stream, in the window already. It
-// waits for one, and returns nil when the round ends.
+// take returns the next request for this stream, which is in the window already. It waits for
+// one, and returns nil when the round ends.
 func (s *sender) take(round context.Context, stream grpc.ClientStream) *request {
 	b := s.backlog
 	s.mu.Lock()
@@ -67,8 +67,8 @@ func (s *sender) lingers(r *request) time.Duration {
 	return s.options.linger - time.Since(r.accepted)
 }
 
-// put puts one request of the window on the stream. Only one goroutine at a
-// time does so: the sending one, or a caller that took its turn.
+// put sends one request of the window on the stream. Only one goroutine at a time does so: the
+// sending one, or a caller that took its turn.
 func (s *sender) put(r *request, stream grpc.ClientStream) interruption {
 	if r.batch == nil {
 		batch, err := r.builder.Finish(s.options.compression)
@@ -88,9 +88,8 @@ func (s *sender) put(r *request, stream grpc.ClientStream) interruption {
 	return interruption{}
 }
 
-// address counts the request as sent and writes everything about it into the
-// message. It is false if the request has failed meanwhile, with one in front
-// of it.
+// address counts the request as sent and fills in the message. It returns false if the request
+// has failed meanwhile, together with an earlier one.
 func (s *sender) address(r *request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,27 +113,25 @@ func (s *sender) address(r *request) bool {
 	return true
 }
 
-// nudge wakes the sending goroutine if it sleeps and could send. The mutex is
-// held.
+// nudge wakes the sending goroutine if it sleeps and could send. The mutex is held.
 func (s *sender) nudge() {
 	b := s.backlog
 	if r := b.candidate(); s.turns.asleep() && r != nil && b.window.admits(r.size) {
-		// A lingering request wakes it once; it keeps the time then.
+		// A lingering request wakes it once; then it waits for the time itself.
 		if r != b.forming || r.count == 1 || r.urgent || s.options.linger == 0 {
 			s.turns.rouse()
 		}
 	}
 }
 
-// largestDirect bounds what a caller sends itself, in bytes. It is less than
-// what any flow-control window has left when nothing is in flight, so the
-// caller does not wait for the network.
+// largestDirect is the maximum size of a request that a caller sends itself, in bytes. It is less
+// than what any flow-control window has left when nothing is in flight, so the caller does not
+// wait for the network.
 const largestDirect = 32 << 10
 
-// goDirect takes the turn for a caller that is going to wait for r, and returns the
-// stream to send it on; nil if it may not. That is the way of a caller alone on its
-// connection: it saves waking a goroutine. Where several share one, they are
-// gathered. The mutex is held.
+// goDirect takes the turn for a caller that will wait for r, and returns the stream on which to
+// send it, or nil if it may not. A single caller on a connection saves waking a goroutine this
+// way. If several share one, their records are gathered instead. The mutex is held.
 func (s *sender) goDirect(r *request) (stream grpc.ClientStream) {
 	b := s.backlog
 	if s.turns.now != resting || b.window.held || len(b.window.flight) > 0 || len(b.queue) > 0 ||
@@ -146,7 +143,7 @@ func (s *sender) goDirect(r *request) (stream grpc.ClientStream) {
 	return s.turns.stream
 }
 
-// sendDirect sends a request in the turn that goDirect took, and gives it back.
+// sendDirect sends a request in the turn that goDirect took, and returns the turn.
 func (s *sender) sendDirect(r *request, stream grpc.ClientStream) {
 	i := s.put(r, stream)
 	s.mu.Lock()

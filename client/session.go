@@ -11,8 +11,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// Session makes appends at most once and in order. A Producer opens and keeps
-// its own.
+// Session makes appends at most once and in order. A Producer opens and renews its own.
 type Session struct {
 	ID    uint64
 	Epoch uint32
@@ -23,30 +22,29 @@ type Session struct {
 // Resolution is the outcome of one record of a session.
 type Resolution struct {
 	State ResolveState
-	// Offset is where the record is, if Committed.
+	// Offset is the offset of the record, if Committed.
 	Offset int64
-	// Epoch is the session's now.
+	// Epoch is the session's current epoch.
 	Epoch uint32
-	// Next is the first sequence of the epoch asked for that is not in the log, if
-	// Known. All below are in it; where the epoch has ended (State is Never), none
-	// from here on ever will be.
+	// Next is the first sequence of the requested epoch that is not in the log, if Known. All below
+	// are in the log; if the epoch has ended (State is Never), no others ever will be.
 	Next  uint64
 	Known bool
 }
 
-// ResolveState is the verdict of Admin.Resolve.
+// ResolveState is the outcome that Admin.Resolve returns.
 type ResolveState uint8
 
 const (
-	// Committed: in the log.
+	// Committed means that it is in the log.
 	Committed ResolveState = iota + 1
-	// Pending: on its way; ask again.
+	// Pending means that it is in flight; ask again.
 	Pending
-	// NotNow: not in the log, but a request still under way may bring it.
+	// NotNow means that it is not in the log, but a request in flight may append it.
 	NotNow
-	// Never: not in the log, and it never will be.
+	// Never means that it is not in the log and never will be.
 	Never
-	// Forgotten: below the low-water mark or too old; the log no longer knows.
+	// Forgotten means that it is below the low-water mark or too old; the log no longer knows.
 	Forgotten
 )
 
@@ -61,16 +59,16 @@ func (s ResolveState) String() string {
 	return resolveStateNames[s]
 }
 
-// OpenSession begins a session at epoch 0, sequence 0. A lease of 0 means the
-// server's default of 60 s.
+// OpenSession opens a session at epoch 0, sequence 0. A lease of 0 means the server's default of
+// 60 s.
 func (a *Admin) OpenSession(ctx context.Context, log string, lease time.Duration) (Session, error) {
 	return a.openSession(ctx, log, 0, lease)
 }
 
-// openSession begins a session on the log with an id; 0: whichever has the name.
+// openSession opens a session on the log with an id; 0: any.
 func (a *Admin) openSession(ctx context.Context, log string, id uint64, lease time.Duration) (session Session, err error) {
 	if lease < 0 {
-		return Session{}, &Error{Reason: ErrInvalid.Reason, Message: "open a session with a lease that is negative"}
+		return Session{}, &Error{Reason: ErrInvalid.Reason, Message: "open a session with a negative lease"}
 	}
 	request := &strandlinev1.OpenSessionRequest{Log: log, LogId: id}
 	if lease > 0 {
@@ -84,8 +82,8 @@ func (a *Admin) openSession(ctx context.Context, log string, id uint64, lease ti
 	return session, err
 }
 
-// KeepSession renews the lease of the session with an ID. Every append does so too.
-// With a LogID, it fails with ErrLogReplaced where another log has the name.
+// KeepSession renews the lease of the session with an ID. Every append does so, too. With a
+// LogID, the error is ErrLogReplaced if another log has the name.
 func (a *Admin) KeepSession(ctx context.Context, log string, s Session) error {
 	return a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewSessionServiceClient(conn).KeepSession(ctx,
@@ -94,8 +92,8 @@ func (a *Admin) KeepSession(ctx context.Context, log string, s Session) error {
 	})
 }
 
-// CloseSession ends the session with an ID: its appends are refused from then on.
-// With a LogID, it fails with ErrLogReplaced where another log has the name.
+// CloseSession ends the session with an ID: its appends are refused from then on. With a LogID,
+// the error is ErrLogReplaced if another log has the name.
 func (a *Admin) CloseSession(ctx context.Context, log string, s Session) error {
 	return a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
 		_, err := strandlinev1.NewSessionServiceClient(conn).CloseSession(ctx,
@@ -104,10 +102,9 @@ func (a *Admin) CloseSession(ctx context.Context, log string, s Session) error {
 	})
 }
 
-// Resolve returns the outcome of the record at a position, whose answer was lost:
-// see Error.Position. With final, a record that is not in the log never will be:
-// the session's epoch ends. With a LogID, Resolve fails with ErrLogReplaced where
-// another log has the name.
+// Resolve returns the outcome of the record at a position whose answer was lost: see
+// Error.Position. With final, a record that is not in the log never will be: the session's epoch
+// ends. With a LogID, the error is ErrLogReplaced if another log has the name.
 func (a *Admin) Resolve(ctx context.Context, log string, at SessionPosition, final bool) (Resolution, error) {
 	var resolution Resolution
 	err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -121,31 +118,29 @@ func (a *Admin) Resolve(ctx context.Context, log string, at SessionPosition, fin
 	return resolution, err
 }
 
-// EndEpoch ends the epoch of a position for good. Resolution.Next is how many
-// records of it are in the log: those with sequences below, and no other ever will
-// be. So a program that was restarted finds out where to continue; see
-// docs/at-most-once.md. Known is false if the log has forgotten the session.
+// EndEpoch ends the epoch of a position permanently. Resolution.Next is the number of its records
+// in the log: those with lower sequences, and no others ever will be. So a restarted program
+// finds out where to continue; see docs/at-most-once.md. Known is false if the log has forgotten
+// the session.
 func (a *Admin) EndEpoch(ctx context.Context, log string, at SessionPosition) (Resolution, error) {
 	at.Next = math.MaxUint64
 	return a.Resolve(ctx, log, at, true)
 }
 
-// SessionPosition is the position of a producer in its session: what a program
-// keeps to resume the session after a restart. docs/at-most-once.md has the
-// recipe.
+// SessionPosition is the position of a producer in its session, which a program stores to resume
+// the session after a restart. docs/at-most-once.md describes how.
 type SessionPosition struct {
-	LogID   uint64 // id of the log that the session is of
+	LogID   uint64 // id of the session's log
 	Session uint64 // 0: none
 	Epoch   uint32
-	// Next is the sequence of the next record to be accepted. Records get
-	// sequences one after the other, in the order in which they are accepted; a
-	// new epoch begins at 0.
+	// Next is the sequence of the next record to be accepted. Records get consecutive sequences in
+	// the order in which they are accepted; a new epoch begins at 0.
 	Next uint64
 }
 
-// Position is where the producer stands now. It moves with every record that is
-// accepted; and to 0 in another epoch or session when a record fails, unless
-// WithEndOnFailure is given.
+// Position returns the current position of the producer. It advances with every accepted record,
+// and moves to 0 in another epoch or session when a record fails, unless WithEndOnFailure is
+// given.
 func (p *Producer) Position() SessionPosition {
 	p.mu.Lock()
 	defer p.mu.Unlock()

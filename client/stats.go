@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Stats is what a Producer has done and is doing.
+// Stats describes the work of a Producer.
 type Stats struct {
-	// Without an answer: on the wire, and all that WithBufferBytes bounds.
+	// Without an answer: in flight, and all that WithBufferBytes bounds.
 	InFlightRequests, InFlightRecords, InFlightBytes int
 	BufferedBytes                                    int
 
-	// Appended since the producer began.
+	// Appended since the producer was opened.
 	Requests, Records, Bytes uint64
 	Failed                   uint64 // records that failed
 	Resent                   uint64 // requests that were sent again
@@ -22,20 +22,20 @@ type Stats struct {
 
 	RequestRecords Histogram // records per request
 	RequestBytes   Histogram // bytes per request, before compression
-	Latency        Histogram // ns from the first sending of a request to its answer
+	Latency        Histogram // nanoseconds from the first send of a request to its answer
 
-	// Stages are where the time of requests went, from when their first records were
-	// accepted to their answers, in the order of Stages.All; none without WithStages.
+	// Stages break down the time of requests, from when their first records were accepted to their
+	// answers, in the order of Stages.All; empty without WithStages.
 	Stages []StageHistogram
 }
 
-// StageHistogram is how long requests were in a stage, in ns.
+// StageHistogram is the time that requests spent in a stage, in nanoseconds.
 type StageHistogram struct {
 	Stage string
 	Histogram
 }
 
-// Stats returns what the producer has done and is doing.
+// Stats returns a snapshot of the producer's statistics.
 func (p *Producer) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,14 +58,14 @@ func (p *Producer) Stats() Stats {
 	}
 }
 
-// counts are the parts of Stats that only grow.
+// counts are the parts of Stats that only increase.
 type counts struct {
 	failed, resent, streams               uint64
 	requestRecords, requestBytes, latency Histogram
 	stages                                []StageHistogram
 }
 
-// appended counts a request that has been answered.
+// appended counts an answered request.
 func (c *counts) appended(r *request, now time.Time) {
 	c.requestRecords.record(uint64(r.count))
 	c.requestBytes.record(uint64(r.size))
@@ -83,8 +83,8 @@ func (c *counts) appended(r *request, now time.Time) {
 	}
 }
 
-// Histogram counts values in buckets that are an eighth of a power of two wide:
-// a quantile is at most an eighth too high.
+// Histogram counts values in buckets with a width of an eighth of a power of two: a quantile is
+// at most an eighth too high.
 type Histogram struct {
 	Count, Sum uint64
 	buckets    [8 * 64]uint64
@@ -96,7 +96,7 @@ func (h *Histogram) record(v uint64) {
 	h.buckets[bucketOf(v)]++
 }
 
-// Mean is 0 if nothing was counted.
+// Mean returns the mean of the values, or 0 if there are none.
 func (h Histogram) Mean() float64 {
 	if h.Count == 0 {
 		return 0
@@ -104,8 +104,8 @@ func (h Histogram) Mean() float64 {
 	return float64(h.Sum) / float64(h.Count)
 }
 
-// Quantile is a value that the share q (0 to 1) of the counted ones do not
-// exceed; 0 if nothing was counted.
+// Quantile returns a value that the fraction q (0 to 1) of the values do not exceed, or 0 if
+// there are none.
 func (h Histogram) Quantile(q float64) uint64 {
 	rank := uint64(q * float64(h.Count))
 	for i, n := range h.buckets {
@@ -132,7 +132,7 @@ func bucketOf(v uint64) int {
 	return 8*shift + int(v>>shift)
 }
 
-// topOf is the highest value of a bucket.
+// topOf returns the highest value of a bucket.
 func topOf(bucket int) uint64 {
 	if bucket < 16 {
 		return uint64(bucket)
@@ -141,30 +141,29 @@ func topOf(bucket int) uint64 {
 	return uint64(bucket-8*shift+1)<<shift - 1
 }
 
-// Result is what a record has become that is durable.
+// Result is the result of a durable record.
 type Result struct {
 	Offset int64
-	// Stages is where the time went; nil without WithStages, and of a server that knows
-	// none.
+	// Stages breaks down the time; nil without WithStages, or if the server does not support it.
 	Stages *Stages
 }
 
-// Stages are where the time of an append went. They follow each other and add up to Total;
-// only Network is on the way there and back. docs/tracing.md describes them.
+// Stages break down the time of an append. They follow each other and add up to Total; only
+// Network covers both directions. docs/tracing.md describes them.
 type Stages struct {
 	Gather   time.Duration // in this process, until its request was sent
-	Network  time.Duration // outside of both processes, and in the transport of both
+	Network  time.Duration // outside of both processes, and in their transport layers
 	Receive  time.Duration // on the node, until the log's replica had the request
 	Queue    time.Duration // until the replica took it out of its queue
-	Batch    time.Duration // until the group write that holds it began
-	Write    time.Duration // until that was in the file of the node that leads the log
-	Sync     time.Duration // until that was synced there
-	Replicas time.Duration // until a majority of the replicas had it
-	Answer   time.Duration // until the answer's turn came on its stream
-	Wake     time.Duration // in this process, from the answer until the caller went on
+	Batch    time.Duration // until the group write that contains it began
+	Write    time.Duration // until the write was in the file on the leader's node
+	Sync     time.Duration // until the write was synced there
+	Replicas time.Duration // until a majority of the replicas had the record
+	Answer   time.Duration // until earlier answers on its stream were sent
+	Wake     time.Duration // in this process, from the answer until the caller continued
 
-	// Proposed is how long after Receive the other replicas were sent the records, and
-	// Acks what they took from there, beside the stages above.
+	// Proposed is how long after Receive the records were sent to the other replicas, and Acks how
+	// long these took from then on, concurrently with the stages above.
 	Proposed time.Duration
 	Acks     []ReplicaAck
 }
@@ -172,19 +171,19 @@ type Stages struct {
 // ReplicaAck is the acknowledgement of another replica.
 type ReplicaAck struct {
 	Node    string // name
-	Missing bool   // it had not come when a majority had the records
+	Missing bool   // it had not arrived when a majority had the records
 	After   time.Duration
 }
 
-// Server is the part of Total that the node knows of.
+// Server returns the part of Total that the node measures.
 func (s *Stages) Server() time.Duration {
 	return s.Receive + s.Queue + s.Batch + s.Write + s.Sync + s.Replicas + s.Answer
 }
 
-// Total is all stages together.
+// Total returns the sum of all stages.
 func (s *Stages) Total() time.Duration { return s.Gather + s.Network + s.Server() + s.Wake }
 
-// All returns the stages that follow each other, in this order, by name.
+// All returns the consecutive stages in order, by name.
 func (s *Stages) All() iter.Seq2[string, time.Duration] {
 	return func(yield func(string, time.Duration) bool) {
 		for _, stage := range [...]struct {
@@ -201,7 +200,7 @@ func (s *Stages) All() iter.Seq2[string, time.Duration] {
 	}
 }
 
-// stagesOf are the stages of a record that was given to the producer and whose result was
+// stagesOf returns the stages of a record that was given to the producer and whose result was
 // fetched at these times, once done is closed.
 func (r *request) stagesOf(began, fetched time.Time) *Stages {
 	m := r.stages
@@ -221,7 +220,7 @@ func (r *request) stagesOf(began, fetched time.Time) *Stages {
 	return s
 }
 
-// AppendResult is AppendRecord that also returns where the time went, with WithStages.
+// AppendResult is like AppendRecord but also returns how the time was spent, with WithStages.
 func (p *Producer) AppendResult(ctx context.Context, r Record) (Result, error) {
 	began := time.Now()
 	q, index, err := p.accept(ctx, &r, true, nil)
@@ -235,8 +234,8 @@ func (p *Producer) AppendResult(ctx context.Context, r Record) (Result, error) {
 	return Result{offset, q.stagesOf(began, time.Now())}, nil
 }
 
-// Result is Offset that also returns where the time went, with WithStages: from when the
-// first record of the request was accepted, until the answer came.
+// Result is like Offset but also returns how the time was spent, with WithStages: from when the
+// first record of the request was accepted until the answer arrived.
 func (f *Future) Result(ctx context.Context) (Result, error) {
 	offset, err := f.Offset(ctx)
 	if err != nil {

@@ -17,12 +17,11 @@ type supervisor struct {
 	round    *round
 }
 
-// run opens a stream when there is something to send, sends until the stream is
-// interrupted, repairs what that left behind, and begins again. One turn of it is a
-// round.
+// run opens a stream when there is something to send, sends until the stream is interrupted,
+// repairs what that left behind, and starts again. One iteration is a round.
 func (s *supervisor) run() {
 	var tried *peer
-	var pauses *pauses // between rounds that append nothing; nil: the last one did
+	var pauses *pauses // between rounds that append nothing; nil: the last one appended something
 	for width := 1; ; {
 		wait := s.awaitWork()
 		if wait == hasEnded {
@@ -53,13 +52,13 @@ func (s *supervisor) run() {
 	s.backlog.fail(interruption{err: closed("producer")})
 }
 
-// work is what awaitWork returns.
+// work is the result of awaitWork.
 type work uint8
 
 const (
-	hasWork   work = iota // there was work at once
-	hasWaited             // there is some, after a while without any
-	hasEnded              // the producer has
+	hasWork   work = iota // there was work immediately
+	hasWaited             // there is work after a period without any
+	hasEnded              // the producer has ended
 )
 
 // awaitWork waits until there is a reason for a round.
@@ -77,15 +76,15 @@ func (s *supervisor) awaitWork() work {
 	return hasEnded
 }
 
-// appended is how many requests have been appended.
+// appended returns how many requests have been appended.
 func (s *supervisor) appended() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.backlog.counts.requestRecords.Count
 }
 
-// serve sends on one stream until the round ends; the interruption says why it
-// did. It returns the node that it tried.
+// serve sends on one stream until the round ends; the interruption says why it did. It returns
+// the node that was tried.
 func (s *supervisor) serve(round context.Context) *peer {
 	peer, stream, err := s.openStream(round)
 	if err != nil {
@@ -123,21 +122,21 @@ func (s *supervisor) openStream(round context.Context) (*peer, grpc.ClientStream
 	return peer, stream, nil
 }
 
-// round is one turn of the supervisor, from opening a stream to its end. It holds
-// why the stream has to end.
+// round is one iteration of the supervisor, from opening a stream to its end. It records why the
+// stream has to end.
 type round struct {
 	*job
 	turns        *turns
 	interruption interruption
-	cancel       context.CancelFunc // ends the stream; nil: no round is under way
-	// trouble: nothing has been appended since a round failed.
+	cancel       context.CancelFunc // ends the stream; nil: no round is in progress
+	// trouble is set if nothing has been appended since a round failed.
 	trouble bool
 }
 
 // interruption is why a stream ended or must end.
 type interruption struct {
-	err     *Error   // nil: nothing happened
-	refused *request // whose answer it was; nil: no answer's
+	err     *Error   // nil: no interruption
+	refused *request // the request whose answer it was; nil: none
 }
 
 // begin begins a round, which ends with its context.
@@ -161,11 +160,11 @@ func (r *round) end() interruption {
 	return i
 }
 
-// underWay reports whether a round has begun and not ended. The mutex is held.
+// underWay reports whether a round is in progress. The mutex is held.
 func (r *round) underWay() bool { return r.cancel != nil }
 
-// interrupt ends the round, or the next one if there is none now. Of several
-// reasons the first counts.
+// interrupt ends the round, or the next one if there is none now. Of several reasons the first
+// one is kept.
 func (r *round) interrupt(i interruption) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +194,7 @@ func (r *round) failed(err *Error) {
 	r.client.options.onTrouble(r.log, err)
 }
 
-// progressed reports the end of trouble.
+// progressed reports that the trouble is over.
 func (r *round) progressed() {
 	r.mu.Lock()
 	ended := r.trouble

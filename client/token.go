@@ -15,9 +15,9 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// WithToken shows a token of Admin.CreateAccessToken with every call and stream. Dial refuses
-// one with a space or a line break, which no header can carry. Without certificates or WithTLS it
-// can be read on the way. Default none.
+// WithToken sends a token of Admin.CreateAccessToken with every call and stream. Dial refuses a
+// token with a space or a line break, which a header cannot contain. Without WithCertificates or
+// WithTLS it can be read in transit. Default none.
 func WithToken(token string) Option {
 	return func(o *clientOptions) {
 		o.wrongToken = validToken(token)
@@ -28,11 +28,12 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithTokenFunc calls give for the token of each call and stream, in the place of WithToken, from
-// any goroutine; it must return soon. Where it fails with an error that is no *Error, nothing is
-// sent, and the call is tried again as if no node could be reached. When a node refuses a token,
-// which may have expired while a stream was open, give is called again: if it returns another one,
-// the call is made once more, and a Producer or Reader continues. With nil no token is shown.
+// WithTokenFunc calls give for the token of each call and stream, in place of WithToken, from any
+// goroutine; it must return soon. If it fails with an error that is not an *Error, nothing is
+// sent, and the call is retried as if no node could be reached. When a node refuses a token,
+// which may have expired while a stream was open, give is called again: if it returns another
+// token, the call is repeated once, and a Producer or Reader continues. If give is nil, no token
+// is sent.
 func WithTokenFunc(give func() (string, error)) Option {
 	return func(o *clientOptions) {
 		o.wrongToken, o.token = nil, nil
@@ -42,10 +43,10 @@ func WithTokenFunc(give func() (string, error)) Option {
 	}
 }
 
-// WithTokenFile is WithTokenFunc with a token that is kept in a file, without the space around it. The
-// file is read again while calls are made, at most once a second, and when a node refuses the token, so
-// that it can be replaced. Where it cannot be read any more, or is empty as it is being written, the one
-// read last is shown; ErrInvalid: none has been read.
+// WithTokenFile is like WithTokenFunc with a token stored in a file; surrounding white space is
+// ignored. The file is read again while calls are made, at most once per second, and when a node
+// refuses the token, so that it can be replaced. If it can no longer be read, or is empty because
+// it is being written, the last token is sent. The error is ErrInvalid if none has been read.
 func WithTokenFile(path string) Option {
 	return func(o *clientOptions) {
 		file := &tokenFile{path: path}
@@ -53,10 +54,10 @@ func WithTokenFile(path string) Option {
 	}
 }
 
-// tokenAgain is how long after a file of a token was read it is read again for a call.
+// tokenAgain is how long after reading a token file it is read again for a call.
 const tokenAgain = time.Second
 
-// tokenFile is a token that is kept in a file.
+// tokenFile is a token stored in a file.
 type tokenFile struct {
 	path  string
 	mu    sync.Mutex
@@ -83,11 +84,12 @@ func (f *tokenFile) give(anew bool) (string, error) {
 	return f.shown, nil
 }
 
-// DialEnvironment dials as the variables say that the command line takes too: STRANDLINE_SERVER
-// (addresses with commas between them; 127.0.0.1:7171), STRANDLINE_TLS_CA, STRANDLINE_TLS_CERT,
-// STRANDLINE_TLS_KEY, STRANDLINE_TOKEN_FILE or else STRANDLINE_TOKEN, and STRANDLINE_INSECURE. The
-// options given count more. getenv is os.Getenv, or has variables of the caller's. A variable that
-// is wrong, or names a file that cannot be read, is ErrInvalid.
+// DialEnvironment is like Dial with settings from environment variables, which the command line
+// uses, too: STRANDLINE_SERVER (addresses with commas between them; 127.0.0.1:7171),
+// STRANDLINE_TLS_CA, STRANDLINE_TLS_CERT, STRANDLINE_TLS_KEY, STRANDLINE_TOKEN_FILE or else
+// STRANDLINE_TOKEN, and STRANDLINE_INSECURE. opts take precedence. getenv is os.Getenv or a
+// function with the same purpose. The error is ErrInvalid if a variable is not valid, or names a
+// file that cannot be read.
 func DialEnvironment(getenv func(string) string, opts ...Option) (*Client, error) {
 	value := func(name string) string { return getenv("STRANDLINE_" + name) }
 	var found []Option
@@ -117,29 +119,30 @@ func DialEnvironment(getenv func(string) string, opts ...Option) (*Client, error
 	return Dial(addresses, append(found, opts...)...)
 }
 
-// validToken is the error of a token that no header can carry, which it does not show.
+// validToken returns an error for a token that a header cannot contain. The error does not
+// contain the token.
 func validToken(token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return &Error{Reason: ErrInvalid.Reason, Message: "the token has a character that no header can carry, such as a line break"}
+		return &Error{Reason: ErrInvalid.Reason, Message: "the token has a character that is not valid in a header, such as a line break"}
 	}
 	return nil
 }
 
-// bearer gives the token that is shown with every call and stream; nil: none is.
+// bearer provides the token that is sent with every call and stream; nil: none.
 type bearer struct {
-	give func(anew bool) (string, error) // anew: past what is kept of it
+	give func(anew bool) (string, error) // anew: do not use a cached token
 }
 
 const authorization = "authorization"
 
-// token returns what is to be shown.
+// token returns the token to send.
 func (b *bearer) token(anew bool) (string, error) {
 	token, err := b.give(anew)
 	if _, known := err.(*Error); err != nil && !known {
-		err = unreachable(NotDone, "the function that gives the token failed: "+err.Error())
+		err = unreachable(NotDone, "the token function failed: "+err.Error())
 	}
 	if err == nil && token == "" {
-		err = &Error{Reason: ErrInvalid.Reason, Message: "the function that gives the token gave none"}
+		err = &Error{Reason: ErrInvalid.Reason, Message: "the token function returned no token"}
 	}
 	if err == nil {
 		err = validToken(token)
@@ -147,8 +150,7 @@ func (b *bearer) token(anew bool) (string, error) {
 	return token, err
 }
 
-// another returns the token to show after the one that was shown has been refused; empty: there is no
-// other.
+// another returns the token to send after the one sent was refused, or "" if there is no other.
 func (b *bearer) another(shown string) string {
 	if token, err := b.token(true); err == nil && token != shown {
 		return token
@@ -160,8 +162,8 @@ func show(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, authorization, "Bearer "+token)
 }
 
-// call is a grpc.UnaryClientInterceptor. A call that is refused for its token, and so has had no effect,
-// is made once more with another one.
+// call is a grpc.UnaryClientInterceptor. A call that is refused because of its token, and so has
+// had no effect, is repeated once with another one.
 func (b *bearer) call(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	shown, err := b.token(false)
 	if err != nil {
@@ -184,7 +186,7 @@ func (b *bearer) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	return b.open(ctx, func(ctx context.Context) (grpc.ClientStream, error) { return open(ctx, desc, conn, method, opts...) })
 }
 
-// open opens a stream that shows the token.
+// open opens a stream with the token.
 func (b *bearer) open(ctx context.Context, open func(context.Context) (grpc.ClientStream, error)) (grpc.ClientStream, error) {
 	if b == nil {
 		return open(ctx)
@@ -200,14 +202,14 @@ func (b *bearer) open(ctx context.Context, open func(context.Context) (grpc.Clie
 	return &shownStream{stream, b, shown}, nil
 }
 
-// shownStream is a stream with the token that was shown when it was opened.
+// shownStream is a stream with the token that was sent when it was opened.
 type shownStream struct {
 	grpc.ClientStream
 	bearer *bearer
 	shown  string
 }
 
-// RecvMsg returns the refusal of a token as one to try again after where there is another token.
+// RecvMsg makes the refusal of a token retryable if there is another token.
 func (s *shownStream) RecvMsg(message any) error {
 	err := s.ClientStream.RecvMsg(message)
 	if err == nil || err == io.EOF {
@@ -219,7 +221,7 @@ func (s *shownStream) RecvMsg(message any) error {
 	return err
 }
 
-// renewed makes a refusal retryable if it is one of the token, and there is another.
+// renewed makes a refusal of the token retryable if there is another one.
 func (s *shownStream) renewed(failure *Error) *Error {
 	if failure.Is(ErrUnauthenticated) {
 		failure.Retryable = s.bearer.another(s.shown) != ""
@@ -227,7 +229,7 @@ func (s *shownStream) renewed(failure *Error) *Error {
 	return failure
 }
 
-// refusal reads a refusal inside an append stream.
+// refusal converts a refusal inside an append stream.
 func refusal(stream grpc.ClientStream, r *strandlinev1.Refusal) *Error {
 	failure := fromRefusal(r)
 	if shown, ok := stream.(*shownStream); ok {

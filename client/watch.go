@@ -237,7 +237,7 @@ func forsake(ctx context.Context, p *peers, tried *peer, log string) *Error {
 		return nil // the next look may find more
 	}
 	tried.avoid()
-	return unreachable(MaybeDone, tried.address+" does not answer for now, and other nodes do")
+	return unreachable(MaybeDone, tried.address+" does not answer at the moment, and other nodes do")
 }
 
 // sign is what a node answers to a question that costs nothing.

@@ -39,7 +39,7 @@ func TestAServerIsSuggestedOnlyWhereNoneListens(t *testing.T) {
 	require.NoError(t, full.Close())
 	closing.Wait()
 	require.Equal(t, terminal.ExitUnreachable, run.code)
-	require.Contains(t, run.err, "takes the connection and closes it")
+	require.Contains(t, run.err, "accepts the connection and closes it")
 	require.NotContains(t, run.err, "to start a server here")
 	require.Contains(t, run.err, "strandline_grpc_connections")
 }
