@@ -273,9 +273,9 @@ const (
 
 // New returns the catalog that a replica of log 0 has; seeds are the nodes that are known
 // before any of it was read.
-func New(ch *Changes, created *datadir.ReplicaList, tasks *background.Tasks, due *background.Bell, host *hosted.Log, seeds []cluster.Node) *Catalog {
-	c := &Catalog{Changes: ch, logger: ch.Logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
-	c.catalog, c.Turn = c, make(chan struct{}, 1)
+func New(o Options, created *datadir.ReplicaList, tasks *background.Tasks, due *background.Bell, host *hosted.Log, seeds []cluster.Node) *Catalog {
+	c := &Catalog{logger: o.Logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
+	c.Changes = &Changes{Options: o, catalog: c, Turn: make(chan struct{}, 1)}
 	c.Hosting.Store(host)
 	for _, seed := range seeds {
 		c.state.Nodes[seed.ID] = seed

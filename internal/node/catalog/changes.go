@@ -16,15 +16,14 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Changes makes the changes of the catalog that this node decides.
-type Changes struct {
-	Logger  *slog.Logger
-	catalog *Catalog
-	Now     func() time.Time
+// Options of a catalog say how it reaches other nodes, and what it calls.
+type Options struct {
+	Logger *slog.Logger
+	Now    func() time.Time
 	// Outdated refuses a state of a feature level that this node does not understand yet.
 	Outdated func(*cluster.State) *record.Refusal
-	// NodeOf is where a replica of the catalog is, or 0; ask asks a node for an append
-	// to it; and shown is called when a change has been folded.
+	// NodeOf is where a replica of the catalog is, or 0; Ask asks a node for an append
+	// to it; and Shown is called when a change has been folded.
 	NodeOf func(h *hosted.Log, replica uint64) uint64
 	Ask    func(ctx context.Context, node uint64, q CatalogAppend) error
 	Shown  func()
@@ -33,6 +32,12 @@ type Changes struct {
 	Stopping context.Context // ends with Node.StopDeciding
 	// Most bounds the state: cluster.MaxCheckpointBytes, in a test less.
 	Most int
+}
+
+// Changes makes the changes of the catalog that this node decides.
+type Changes struct {
+	Options
+	catalog *Catalog
 
 	// Waiting are changes that nobody makes yet.
 	Waiting proposals

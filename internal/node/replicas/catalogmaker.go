@@ -39,9 +39,8 @@ func NewCatalogMaker(
 
 // Make returns the catalog of host. shown is called after each change that this node makes.
 func (cm *CatalogMaker) Make(host *hosted.Log, shown func()) *catalog.Catalog {
-	changes := &catalog.Changes{
+	return catalog.New(catalog.Options{
 		Logger: cm.logger, Now: cm.self.Now, Outdated: cm.self.Outdated, NodeOf: cm.router.NodeOf, Majority: cm.peers.ReachesMajority,
 		Ask: cm.caller.AppendCatalog, Shown: shown, Stopping: cm.deciding, Most: cluster.MaxCheckpointBytes,
-	}
-	return catalog.New(changes, cm.files.Created, cm.tasks, cm.due, host, cm.me.Load().Seeds)
+	}, cm.files.Created, cm.tasks, cm.due, host, cm.me.Load().Seeds)
 }
