@@ -329,6 +329,33 @@ func TestASnapshotSavedInTheFileOfADamagedOneStays(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// The same where no snapshot is valid any more: the one that was saved meanwhile is, and the next one leaves it.
+func TestASnapshotSavedInTheFileOfTheLastDamagedOneStays(t *testing.T) {
+	disk := faultdisk.New(7)
+	s, _ := manySegments(t, disk)
+	require.NoError(t, s.Close())
+	logged := &whenLogged{}
+	o := options(disk)
+	o.Logger = slog.New(slog.NewTextHandler(logged, nil))
+	s, err := repair.Open(disk, dir, o)
+	require.NoError(t, err)
+	all := s.Snapshots()
+	newest := all[len(all)-1]
+	for _, name := range filesOn(disk, ".snap") {
+		disk.FlipStored(name, 40)
+	}
+	file := fmt.Sprintf("%020d.snap", newest)
+	logged.text = file
+	logged.call = func() { require.NoError(t, s.SaveSnapshot(newest, 1, []byte("another"))) }
+	require.NoError(t, s.Scrub(nil, func(error) {}))
+	require.Nil(t, logged.call)
+	require.NoError(t, s.SaveSnapshot(newest+1, 1, []byte("the next")))
+	require.Contains(t, disk.Names(), filepath.Join(dir, file))
+	require.NotContains(t, disk.Names(), filepath.Join(dir, file+".bad"))
+	require.Contains(t, s.Snapshots(), newest)
+	require.NoError(t, s.Close())
+}
+
 // Where no snapshot is valid any more, the first look at a log that has all its entries asks for another.
 func TestALogWithoutAValidSnapshotAsksForOneAtTheStart(t *testing.T) {
 	disk := faultdisk.New(7)

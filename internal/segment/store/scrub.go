@@ -155,8 +155,14 @@ func (c *scrubber) scrubSnapshots() error {
 			rotten = append(rotten, index)
 		}
 	}
-	if len(rotten) == 0 || valid {
-		return c.setDamagedAside(rotten)
+	c.upkeep.Lock()
+	defer c.upkeep.Unlock()
+	rotten, err := c.stillDamaged(rotten)
+	if err != nil || len(rotten) == 0 {
+		return err
+	}
+	if valid {
+		return c.snapshots.setAside(rotten)
 	}
 	c.list.mu.Lock()
 	c.rotten = rotten
@@ -179,23 +185,21 @@ func (c *scrubber) snapshotDamage(index uint64) (damage, err error) {
 	return nil, err
 }
 
-// setDamagedAside sets aside those of snapshots that are still damaged: since they were read,
-// another one of the same entry may have been saved to the same file.
-func (c *scrubber) setDamagedAside(snapshots []uint64) error {
-	c.upkeep.Lock()
-	defer c.upkeep.Unlock()
+// stillDamaged returns those of snapshots that are still damaged: since they were read, another
+// one of the same entry may have been saved to the same file. The caller holds upkeep, so no
+// snapshot is saved meanwhile.
+func (c *scrubber) stillDamaged(snapshots []uint64) (rotten []uint64, err error) {
 	unpaced := &scrubber{c.Store, nil, nil}
-	var rotten []uint64
 	for _, index := range snapshots {
 		damage, err := unpaced.snapshotDamage(index)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if damage != nil {
 			rotten = append(rotten, index)
 		}
 	}
-	return c.snapshots.setAside(rotten)
+	return rotten, nil
 }
 
 // scrubWatermark makes the writer rewrite the watermark if it is damaged.

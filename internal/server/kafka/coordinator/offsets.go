@@ -33,9 +33,15 @@ const (
 	checkpointAfter = 10_000
 
 	// offsetBatch bounds the records of one append to the log, offsetRecord
-	// the commits of one record.
+	// the commits of one record. offsetBytes bounds the bytes of an append of several records: one
+	// record alone has at most some 12 MiB, of offsetRecord commits whose metadata JSON escapes.
 	offsetBatch  = 500
 	offsetRecord = 500
+	offsetBytes  = 1 << 20
+
+	// checkpointAgain is how many more records there are before a checkpoint that failed is tried
+	// again: what it has written until then lies in the log.
+	checkpointAgain = checkpointAfter / 10
 )
 
 // offsets keeps what groups have committed. The truth is the log; every record
@@ -57,15 +63,30 @@ type offsets struct {
 	term    uint64        // of the leadership that state is of; 0: none yet
 	next    record.Offset // the first record not folded yet
 	since   int           // records since the newest checkpoint
+	again   int           // of since, at which a checkpoint that has failed is tried again; 0: none has
 	pending []*offsetWrite
 	writing bool
 }
 
 // offsetWrite is a change on its way into the log.
 type offsetWrite struct {
-	change offsetChange
-	term   uint64
-	done   chan<- error // has room for the answer
+	encodedChange
+	term uint64
+	done chan<- error // has room for the answer
+}
+
+// encodedChange is a change and the value of its record.
+type encodedChange struct {
+	offsetChange
+	value []byte
+}
+
+func encoded(c offsetChange) (encodedChange, error) {
+	value, err := json.Marshal(&c)
+	if err != nil {
+		return encodedChange{}, fmt.Errorf("encode commit: %w", err)
+	}
+	return encodedChange{c, value}, nil
 }
 
 func newOffsets(n backend.Node, memory *budget.Shares) *offsets {
@@ -99,7 +120,15 @@ func (o *offsets) setTerm(term uint64) {
 // wait alone.
 func (o *offsets) write(ctx context.Context, term uint64, changes ...offsetChange) error {
 	done := make(chan error, len(changes))
-	if err := o.enqueue(term, changes, done); err != nil {
+	writes := make([]*offsetWrite, len(changes))
+	for i, c := range changes {
+		e, err := encoded(c)
+		if err != nil {
+			return err
+		}
+		writes[i] = &offsetWrite{e, term, done}
+	}
+	if err := o.enqueue(writes); err != nil {
 		return err
 	}
 	var failed error
@@ -123,16 +152,17 @@ func ended(ctx context.Context) error {
 	return kerr.NotCoordinator
 }
 
-func (o *offsets) enqueue(term uint64, changes []offsetChange, done chan error) error {
+func (o *offsets) enqueue(writes []*offsetWrite) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	more, largest, own := 0, 0, 0
-	for _, c := range changes {
-		more += o.state.more(&c)
+	for _, w := range writes {
+		c := &w.offsetChange
+		more += o.state.more(c)
 		if g := o.state.groups[c.Group]; g != nil {
 			largest = max(largest, g.memory(c.Group))
 		}
-		if h := o.state.held[o.state.ownerOf(&c)]; c.By != "" {
+		if h := o.state.held[o.state.ownerOf(c)]; c.By != "" {
 			largest, own = max(largest, h.bytes), max(own, h.count)
 		}
 	}
@@ -140,9 +170,7 @@ func (o *offsets) enqueue(term uint64, changes []offsetChange, done chan error) 
 	if more > 0 && (own+o.state.count+more > maxCommitted || o.memory.Crowds(int64(largest))) {
 		return kerr.InvalidCommitOffsetSize
 	}
-	for _, c := range changes {
-		o.pending = append(o.pending, &offsetWrite{change: c, term: term, done: done})
-	}
+	o.pending = append(o.pending, writes...)
 	if !o.writing && len(o.pending) > 0 {
 		o.writing = true
 		go o.writeAll()
@@ -157,9 +185,9 @@ func (o *offsets) writeAll() {
 		if !ok {
 			return
 		}
-		changes := make([]offsetChange, len(batch))
+		changes := make([]encodedChange, len(batch))
 		for i, w := range batch {
-			changes[i] = w.change
+			changes[i] = w.encodedChange
 		}
 		err := o.append(batch[0].term, changes)
 		for _, w := range batch {
@@ -172,12 +200,13 @@ func (o *offsets) writeAll() {
 	}
 }
 
-// nextWrites takes pending writes of one leadership; none are left if not ok.
+// nextWrites takes pending writes of one leadership, as many as fit into an append; none are left if not ok.
 func (o *offsets) nextWrites() (batch []*offsetWrite, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := 0
-	for n < min(len(o.pending), offsetBatch) && o.pending[n].term == o.pending[0].term {
+	n, bytes := 0, 0
+	for n < len(o.pending) && o.pending[n].term == o.pending[0].term && joins(n, bytes, o.pending[n].value) {
+		bytes += len(o.pending[n].value)
 		n++
 	}
 	batch, o.pending = o.pending[:n:n], o.pending[n:]
@@ -185,15 +214,20 @@ func (o *offsets) nextWrites() (batch []*offsetWrite, ok bool) {
 	return batch, n > 0
 }
 
+// joins reports whether a record of a value goes into an append that has so many records of so many bytes.
+func joins(records, bytes int, value []byte) bool {
+	return records == 0 || records < offsetBatch && bytes+len(value) <= offsetBytes
+}
+
 // appendTime bounds how long one append to the log may take.
 const appendTime = 30 * time.Second
 
 // append adds changes to the log, if it is still led by this node in a term, and
 // folds them.
-func (o *offsets) append(term uint64, changes []offsetChange) error {
+func (o *offsets) append(term uint64, changes []encodedChange) error {
 	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
 	defer cancel()
-	batch, err := encodeChanges(changes)
+	batch, err := batchOf(changes)
 	if err != nil {
 		return err
 	}
@@ -223,7 +257,7 @@ func (o *offsets) append(term uint64, changes []offsetChange) error {
 			return nil // whoever caught up meanwhile has folded them
 		}
 		for i := range changes {
-			o.state.fold(&changes[i])
+			o.state.fold(&changes[i].offsetChange)
 		}
 		o.next = end + record.Offset(len(changes))
 		o.since += len(changes)
@@ -243,15 +277,12 @@ func (o *offsets) endIn(term uint64) (record.Offset, error) {
 	return o.next, nil
 }
 
-func encodeChanges(changes []offsetChange) (record.Batch, error) {
+func batchOf(changes []encodedChange) (record.Batch, error) {
 	var b record.Builder
 	b.Reset(nil)
 	for i := range changes {
-		value, err := json.Marshal(&changes[i])
-		if err != nil {
-			return nil, fmt.Errorf("encode commit: %w", err)
-		}
-		if err := b.Add(record.Record{Timestamp: changes[i].Time, Key: []byte(changes[i].Group), Value: value}); err != nil {
+		c := &changes[i]
+		if err := b.Add(record.Record{Timestamp: c.Time, Key: []byte(c.Group), Value: c.value}); err != nil {
 			return nil, err
 		}
 	}
@@ -315,29 +346,50 @@ func (o *offsets) foldChunk(c *reading.Chunk) error {
 // while.
 func (o *offsets) checkpoint() error {
 	o.mu.Lock()
-	if o.since < checkpointAfter+o.state.count {
+	if o.since < max(checkpointAfter+o.state.count, o.again) {
 		o.mu.Unlock()
 		return nil
 	}
 	begin, term := o.next, o.term
 	changes := o.state.whole()
 	o.mu.Unlock()
-	for len(changes) > 0 {
-		n := min(len(changes), offsetBatch)
-		if err := o.append(term, changes[:n]); err != nil {
+	err := o.rewrite(begin, term, changes)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		o.again = o.since + checkpointAgain
+		return err
+	}
+	o.since, o.again = 0, 0
+	return nil
+}
+
+// rewrite appends changes that are all there is, and trims the records before begin.
+func (o *offsets) rewrite(begin record.Offset, term uint64, changes []offsetChange) error {
+	var some []encodedChange
+	bytes := 0
+	for _, c := range changes {
+		e, err := encoded(c)
+		if err != nil {
 			return err
 		}
-		changes = changes[n:]
+		if !joins(len(some), bytes, e.value) {
+			if err := o.append(term, some); err != nil {
+				return err
+			}
+			some, bytes = some[:0], 0
+		}
+		some, bytes = append(some, e), bytes+len(e.value)
+	}
+	if len(some) > 0 {
+		if err := o.append(term, some); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
 	defer cancel()
-	if _, _, err := o.node.Trim(ctx, backend.System, backend.OffsetsLog, begin, false); err != nil {
-		return err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.since = 0
-	return nil
+	_, _, err := o.node.Trim(ctx, backend.System, backend.OffsetsLog, begin, false)
+	return err
 }
 
 // logs are those that offsets are of, false for each.

@@ -2,12 +2,15 @@ package coordinator
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
@@ -21,9 +24,11 @@ func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
 	d := open(t)
 	o, term := d.c.offsets, d.term
 	require.NoError(t, o.write(t.Context(), term, commitOf("old", 7, 1)))
-	var all []offsetChange
+	var all []encodedChange
 	for i := range offsetBatch {
-		all = append(all, commitOf("billing", int64(i), 1))
+		c, err := encoded(commitOf("billing", int64(i), 1))
+		require.NoError(t, err)
+		all = append(all, c)
 	}
 	for range checkpointAfter/offsetBatch + 1 {
 		require.NoError(t, o.append(term, all))
@@ -37,6 +42,67 @@ func TestTheLogOfOffsetsDoesNotGrowWithTheNumberOfCommits(t *testing.T) {
 	other := d.another()
 	require.Equal(t, o.state, other.state)
 	require.Equal(t, 4, other.state.count)
+}
+
+// Metadata takes six times as much in the log as in memory where JSON escapes it: records are gathered by what they take
+// there, so that no commit, and no checkpoint, is refused for what comes with it.
+func TestLargeCommitsShareNoAppend(t *testing.T) {
+	d := open(t)
+	o, term := d.c.offsets, d.term
+	var large []offsetChange
+	for i := range 3 {
+		c := offsetChange{Group: "billing", Time: int64(1 + i)}
+		for p := range 250 {
+			c.Commits = append(c.Commits, offsetCommit{Topic: "orders", Partition: int32(250*i + p), committed: committed{Epoch: -1, Metadata: strings.Repeat("<", MaxCommitMetadata)}})
+		}
+		large = append(large, c)
+	}
+	require.NoError(t, o.write(t.Context(), term, append(large, commitOf("other", 1, 1))...))
+	require.Eventually(t, func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return !o.writing
+	}, time.Minute, time.Millisecond)
+	o.since = checkpointAfter + o.state.count
+	require.NoError(t, o.checkpoint())
+	b, err := d.node.Bounds(backend.System, backend.OffsetsLog)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, b.End-b.Start, "three of one group and one of the other")
+	require.Equal(t, o.state, d.another().state)
+}
+
+// heldLog is a node that refuses trims while held is set.
+type heldLog struct {
+	backend.Node
+	held bool
+}
+
+func (n *heldLog) Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
+	if n.held {
+		return 0, 0, record.Refuse(record.Held, "it is held")
+	}
+	return n.Node.Trim(ctx, c, log, before, fastForward)
+}
+
+func TestACheckpointThatFailsIsTriedAgainLater(t *testing.T) {
+	d := open(t)
+	o, n := d.c.offsets, &heldLog{d.c.offsets.node, true}
+	o.node = n
+	c, err := encoded(commitOf("billing", 1, 1))
+	require.NoError(t, err)
+	require.NoError(t, o.append(d.term, []encodedChange{c}))
+	due := checkpointAfter + o.state.count
+	o.since = due
+	require.Error(t, o.checkpoint())
+	require.Equal(t, due+1, o.since, "it has written one record")
+	require.NoError(t, o.checkpoint(), "it is not due")
+	require.Equal(t, due+1, o.since)
+	o.since += checkpointAgain
+	require.Error(t, o.checkpoint())
+	o.since += checkpointAgain
+	n.held = false
+	require.NoError(t, o.checkpoint())
+	require.Zero(t, o.since)
 }
 
 func TestACommitWaitsForNoOtherLeadership(t *testing.T) {

@@ -73,7 +73,7 @@ func TestCommitsOfOnePrincipalLeaveMemoryToOthers(t *testing.T) {
 	o.writing = true // by nobody
 	commit := func(principal, name string) error {
 		change := offsetChange{Group: name, By: principal, Commits: []offsetCommit{{Topic: "orders", committed: committed{Metadata: strings.Repeat("m", MaxCommitMetadata)}}}}
-		if err := o.enqueue(1, []offsetChange{change}, nil); err != nil {
+		if err := o.enqueue([]*offsetWrite{{encodedChange: encodedChange{offsetChange: change}, term: 1}}); err != nil {
 			return err
 		}
 		o.state.fold(&change)
