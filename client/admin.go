@@ -158,9 +158,13 @@ func (a *Admin) ListLogs(ctx context.Context, internal bool) ([]LogInfo, error) 
 // list that does not advance would have an infinite number of parts.
 func nextPage(after, next string) (string, error) {
 	if next != "" && next <= after {
-		return "", &Error{Reason: ErrCorrupt.Reason, Message: "the server answered with a list that does not advance"}
+		return "", doesNotAdvance()
 	}
 	return next, nil
+}
+
+func doesNotAdvance() *Error {
+	return &Error{Reason: ErrCorrupt.Reason, Message: "the server answered with a list that does not advance"}
 }
 
 // pageLimit is the maximum number of logs that a call requests at once; the server also limits

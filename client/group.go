@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -85,7 +86,9 @@ func (a *Admin) ListGroups(ctx context.Context) (all []GroupInfo, err error) {
 		for _, g := range answer.GetGroups() {
 			all = append(all, fromGroupInfo(g))
 		}
-		after = answer.GetNext()
+		if after, err = nextPage(after, answer.GetNext()); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -102,7 +105,9 @@ func (a *Admin) DescribeGroup(ctx context.Context, group string) (d GroupDescrip
 		for _, m := range answer.GetMembers() {
 			d.Members = append(d.Members, fromGroupMember(m))
 		}
-		after = answer.GetNext()
+		if after, err = nextPage(after, answer.GetNext()); err != nil {
+			return GroupDescription{}, err
+		}
 	}
 	return d, nil
 }
@@ -125,6 +130,7 @@ func fromGroupMember(w *strandlinev1.GroupMember) GroupMember {
 func (a *Admin) GroupOffsets(ctx context.Context, group string, topics ...string) (all []GroupOffset, err error) {
 	q := &strandlinev1.ListGroupOffsetsRequest{Group: group, Topics: topics}
 	for more := true; more; {
+		before := q.After
 		answer, err := groupCall(ctx, a, repeatedly, strandlinev1.GroupServiceClient.ListGroupOffsets, q)
 		if err != nil {
 			return nil, err
@@ -137,9 +143,19 @@ func (a *Admin) GroupOffsets(ctx context.Context, group string, topics ...string
 			all = append(all, one)
 			q.After = &strandlinev1.GroupPartition{Topic: o.Topic, Partition: o.Partition}
 		}
-		more = answer.GetMore()
+		if more = answer.GetMore(); more && !behindPartition(q.After, before) {
+			return nil, doesNotAdvance()
+		}
 	}
 	return all, nil
+}
+
+// behindPartition reports whether partition a follows b in a list; nil precedes all.
+func behindPartition(a, b *strandlinev1.GroupPartition) bool {
+	if a == nil || b == nil {
+		return a != nil
+	}
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition)) > 0
 }
 
 // lagsAtOnce is how many logs are queried at a time.

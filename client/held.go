@@ -28,6 +28,7 @@ type SessionInfo struct {
 // cluster, with which a caller may end them with CloseSession.
 func (a *Admin) ListSessions(ctx context.Context, log string) (all []SessionInfo, err error) {
 	for after, more := uint64(0), true; more; {
+		before := after
 		var answer *strandlinev1.ListSessionsResponse
 		err := a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 			answer, err = strandlinev1.NewClusterServiceClient(conn).ListSessions(ctx, &strandlinev1.ListSessionsRequest{Log: log, After: after})
@@ -43,7 +44,9 @@ func (a *Admin) ListSessions(ctx context.Context, log string) (all []SessionInfo
 			})
 			after = s.SessionId
 		}
-		more = answer.GetMore()
+		if more = answer.GetMore(); more && after <= before {
+			return nil, doesNotAdvance()
+		}
 	}
 	return all, nil
 }
