@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
-	"iter"
 	"sync"
 	"time"
 
@@ -25,15 +23,27 @@ type Admin struct {
 	// trouble is called with the reason when a call fails and is retried, and with nil once it has
 	// succeeded.
 	trouble func(error)
+	waits   waits
 }
 
 // Admin returns the methods other than append and read.
-func (c *Client) Admin() *Admin { return &Admin{client: c, trouble: func(error) {}} }
+func (c *Client) Admin() *Admin {
+	return &Admin{client: c, trouble: func(error) {}, waits: c.peers.waits}
+}
 
 // opener returns an Admin for opening a Producer or Reader. Its failures are reported to the
 // handler of WithTroubleHandler.
 func (c *Client) opener(log string) *Admin {
-	return &Admin{client: c, trouble: func(err error) { c.options.onTrouble(log, err) }}
+	a := c.Admin()
+	a.trouble = func(err error) { c.options.onTrouble(log, err) }
+	return a
+}
+
+// keeper is opener for the renewals of a lease.
+func (c *Client) keeper(log string, lease time.Duration) *Admin {
+	a := c.opener(log)
+	a.waits = a.waits.within(lease)
+	return a
 }
 
 // Durability is what an acknowledgement guarantees.
@@ -303,48 +313,6 @@ func (e *ends) run(log string, a *endAnswer, ask func() (int64, error)) {
 			e.asked[log] = nil
 		}
 		e.mu.Unlock()
-	}
-}
-
-// WatchInfo yields the log's description now and after changes, at most once per interval (0: the
-// server's default of 1 s), until ctx is done or the loop ends. A broken connection ends it with
-// an error.
-func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duration) iter.Seq2[LogInfo, error] {
-	return func(yield func(LogInfo, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		request := &strandlinev1.WatchInfoRequest{Log: log}
-		if interval > 0 {
-			request.MinInterval = durationpb.New(interval)
-		}
-		var stream grpc.ServerStreamingClient[strandlinev1.WatchInfoResponse]
-		open := func() error {
-			return a.call(ctx, log, repeatedly, func(_ context.Context, conn *grpc.ClientConn) (err error) {
-				stream, err = strandlinev1.NewLogServiceClient(conn).WatchInfo(ctx, request)
-				return err
-			})
-		}
-		var renewal renewal
-		err := open()
-		for err == nil {
-			var answer *strandlinev1.WatchInfoResponse
-			answer, err = stream.Recv()
-			switch {
-			case err == nil:
-				renewal = false
-				if !yield(fromLogInfo(answer.GetInfo()), nil) {
-					return
-				}
-			case err == io.EOF:
-				return
-			default:
-				failure := renewal.once(fromRPC(err))
-				if err = failure; failure.renewed() {
-					err = open()
-				}
-			}
-		}
-		yield(LogInfo{}, fromRPC(err))
 	}
 }
 

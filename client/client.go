@@ -87,13 +87,18 @@ func (a *Admin) call(ctx context.Context, log string, again repetition, do func(
 
 // callOn is like call for another route.
 func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
+	return a.try(ctx, on, again, func(ctx context.Context, p *peer) error { return do(ctx, p.conn) })
+}
+
+// try does something on the nodes of a route, one after the other, until one has done it.
+func (a *Admin) try(ctx context.Context, on route, again repetition, do func(context.Context, *peer) error) error {
 	deadline := time.Now().Add(a.client.options.retryTime)
 	pauses := newPauses()
 	var known tries
 	for count := 1; ; count++ {
 		peer, err := on.connect(ctx)
 		if err == nil {
-			if err = attend(ctx, a.client.peers, on, peer, again, do); err == nil {
+			if err = a.attend(ctx, on, peer, again, do); err == nil {
 				if count > 1 {
 					a.trouble(nil)
 				}
@@ -112,7 +117,7 @@ func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(
 			on.elsewhere(peer, failure)
 			width = on.width(failure)
 		}
-		if count >= width && time.Now().Add(pauses.next()).After(deadline) {
+		if count >= width && (failure.lasting || time.Now().Add(pauses.next()).After(deadline)) {
 			return known.verdict(failure)
 		}
 		a.trouble(known.verdict(failure))
@@ -186,7 +191,8 @@ func WithCertificates(authority, certificate, key string) Option {
 func WithTLS(config *tls.Config) Option { return func(o *clientOptions) { o.tls = config } }
 
 // WithRetryTime sets how long calls of Admin, and opening a Producer or Reader, look for a node
-// that can answer. Default 5 s; 0 tries every address once.
+// that can answer. Default 5 s; 0 tries every address once. A node whose certificate is wrong, or
+// that refuses the client's certificate, is always tried only once.
 func WithRetryTime(d time.Duration) Option {
 	return func(o *clientOptions) { o.retryTime = d }
 }

@@ -70,6 +70,9 @@ func TestStreamsOverGRPCNeedOneConnection(t *testing.T) {
 }
 
 func (f *fakeServer) WatchInfo(q *strandlinev1.WatchInfoRequest, s grpc.ServerStreamingServer[strandlinev1.WatchInfoResponse]) error {
+	if f.watched != nil {
+		return f.watched(s)
+	}
 	for end := range int64(3) {
 		if err := s.Send(&strandlinev1.WatchInfoResponse{Info: &strandlinev1.LogInfo{Name: q.Log, EndOffset: end}}); err != nil {
 			return err

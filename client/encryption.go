@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -85,3 +87,25 @@ func (c *notedConn) Read(b []byte) (int, error) {
 	c.came = true
 	return n, err
 }
+
+// lasts reports whether a connection failed for what trying again does not change: the node's certificate
+// is not believed or does not name it, the node does not speak TLS, or it refuses the client's certificate.
+func lasts(err error) bool {
+	var (
+		unbelieved *tls.CertificateVerificationError
+		unspoken   tls.RecordHeaderError
+		alert      *net.OpError
+	)
+	switch {
+	case errors.As(err, &unbelieved), errors.As(err, &unspoken):
+		return true
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		// The type of an alert is crypto/tls's own; its text is not.
+		return slices.ContainsFunc(lastingAlerts, func(a tls.AlertError) bool { return a.Error() == alert.Err.Error() })
+	}
+	return false
+}
+
+// lastingAlerts are those with which a node refuses the certificate of a client, or the lack of one: bad,
+// unsupported, revoked, expired, unknown, of an unknown authority, required.
+var lastingAlerts = []tls.AlertError{42, 43, 44, 45, 46, 48, 116}

@@ -55,6 +55,9 @@ type Error struct {
 	Line, Column int   // FILTER_INVALID: the place in the expression, both from 1, in characters
 
 	cause error
+	// lasting: a node cannot be reached for a reason that trying again does not change, so it is
+	// not tried more than once. Retryable is false then.
+	lasting bool
 }
 
 // Outcome is what is known about the effect of a call, over all its attempts: NotDone, MaybeDone
@@ -150,7 +153,7 @@ func reason(r record.Reason) *Error { return &Error{Reason: r.String()} }
 
 // again reports whether a producer with a session repeats a refused request. FULL is returned to
 // the application: only a trim helps.
-func (e *Error) again() bool { return e.Retryable && e.Reason != ErrFull.Reason }
+func (e *Error) again() bool { return (e.Retryable || e.lasting) && e.Reason != ErrFull.Reason }
 
 // elsewhere reports whether another node, or another connection, may succeed.
 func (e *Error) elsewhere() bool {

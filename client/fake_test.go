@@ -61,6 +61,7 @@ type fakeServer struct {
 	list    func(*strandlinev1.ListLogsRequest) *strandlinev1.ListLogsResponse // may be nil
 	stages  *strandlinev1.AppendStages
 	reading func(n int, q *strandlinev1.ReadRequest, s grpc.ServerStream) error
+	watched func(grpc.ServerStreamingServer[strandlinev1.WatchInfoResponse]) error
 	keep    func(context.Context) error // without mu
 	open    func(context.Context) error // before a session is opened, without mu
 	resolve func(*strandlinev1.ResolveRequest) (*strandlinev1.ResolveResponse, error)

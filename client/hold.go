@@ -138,7 +138,7 @@ func (c *Client) Hold(ctx context.Context, log string, info HoldInfo) (*Hold, er
 	h := &Hold{holds: of, info: info, done: make(chan struct{})}
 	renewing, stop := context.WithCancel(context.Background())
 	if h.stop = stop; info.Lease > 0 {
-		h.keeping.Go(func() { h.keep(renewing, info.Lease/3) })
+		h.keeping.Go(func() { h.keep(renewing, holds{c.keeper(log, info.Lease), log, of.id}) })
 	}
 	return h, nil
 }
@@ -232,8 +232,9 @@ func (h *Hold) end(err error) {
 }
 
 // keep renews the lease until ctx is done or there is nothing to renew.
-func (h *Hold) keep(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
+func (h *Hold) keep(ctx context.Context, of holds) {
+	lease := h.Info().Lease
+	tick := time.NewTicker(lease / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -241,9 +242,10 @@ func (h *Hold) keep(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		// Within the lease, there must be time to give up a silent node and ask another one.
-		limited, cancel := context.WithTimeout(ctx, 2*every)
-		err := h.holds.keep(limited, h.Info().Name)
+		// There must be time to give up a silent node and to find the next leader, which starts the
+		// lease again.
+		limited, cancel := context.WithTimeout(ctx, lease)
+		err := of.keep(limited, h.Info().Name)
 		cancel()
 		for _, ended := range []*Error{ErrHoldNotFound, ErrLogNotFound, ErrLogReplaced, ErrPermissionDenied, ErrUnauthenticated, ErrClosed} {
 			if errors.Is(err, ended) {

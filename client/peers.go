@@ -358,6 +358,8 @@ func (p *peer) whyNot() *Error {
 	defer p.mu.Unlock()
 	if p.dialError != nil {
 		e := unreachable(NotDone, p.dialError.Error())
+		e.lasting = lasts(p.dialError)
+		e.Retryable = !e.lasting
 		if errors.Is(p.dialError, syscall.ECONNREFUSED) {
 			e.cause = syscall.ECONNREFUSED // only this one: a timeout of the dialer is not one of the caller's context
 		}

@@ -10,9 +10,10 @@ import (
 // fields.
 type producerSession struct {
 	*job
-	current  Session // ID 0: not open yet, or none
-	next     uint64  // sequence of the next record to be sealed, in current.Epoch
-	lastSign time.Time
+	current  Session   // ID 0: not open yet, or none
+	next     uint64    // sequence of the next record to be sealed, in current.Epoch
+	lastSign time.Time // when the node that has the requests last answered
+	renewed  time.Time // when a node last renewed the lease
 }
 
 // open finds the log and opens its session. The outcome of an error is always NotDone: a session
@@ -60,18 +61,27 @@ func (s *producerSession) reopen(ctx context.Context) error {
 	return nil
 }
 
+// keeper returns the Admin for renewals. Trouble is reported by the rounds.
+func (s *producerSession) keeper() *Admin {
+	a := s.client.keeper(s.log, s.options.lease)
+	a.trouble = func(error) {}
+	return a
+}
+
 // keep renews the lease if a third of it has passed without an answer. An error concerns the
 // producer's current session.
 func (s *producerSession) keep(now time.Time) *Error {
 	s.mu.Lock()
-	session, due := s.current, now.Sub(s.lastSign) > s.options.lease/3
+	session, due := s.current, min(now.Sub(s.lastSign), now.Sub(s.renewed)) > s.options.lease/3
 	s.mu.Unlock()
 	if session.ID == 0 || !due {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.context, s.options.lease/3)
+	// A node may have to be left for its silence, and another one found that leads: it gives a
+	// whole lease again.
+	ctx, cancel := context.WithTimeout(s.context, s.options.lease)
 	defer cancel()
-	err := s.client.Admin().KeepSession(ctx, s.log, session)
+	err := s.keeper().KeepSession(ctx, s.log, session)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -80,7 +90,7 @@ func (s *producerSession) keep(now time.Time) *Error {
 	case err != nil:
 		return fromRPC(err)
 	}
-	s.lastSign = now
+	s.renewed = now
 	return nil
 }
 

@@ -64,13 +64,13 @@ func (c *pausedConn) Read(b []byte) (int, error) {
 
 // pausedCluster is a client in use of a leader and another node, and stops the leader: the other
 // one leads from then on.
-func pausedCluster(t *testing.T, patience time.Duration) (c *client.Client, leader, next *fakeServer, stop func()) {
+func pausedCluster(t *testing.T, patience time.Duration, opts ...client.Option) (c *client.Client, leader, next *fakeServer, stop func()) {
 	t.Helper()
 	servers := fakeCluster(t, 2, 50)
 	leader, next = servers[1], servers[0]
 	servers = []*fakeServer{leader, next} // the first is asked what any node can answer
 	p := &paused{address: leader.address}
-	c = dial(t, servers, client.WithDialer(p.dial), client.WithWaits(50*time.Millisecond, patience))
+	c = dial(t, servers, append([]client.Option{client.WithDialer(p.dial), client.WithWaits(50*time.Millisecond, patience)}, opts...)...)
 	for _, f := range servers {
 		f.tries = []try{{}}
 	}
@@ -230,4 +230,99 @@ func TestAHoldIsKeptWhileItsLeaderStandsStill(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("nobody keeps the hold")
 	}
+}
+
+// The least lease is as long as that after which a node is suspected.
+func TestAShortLeaseIsKeptWhileTheLeaderStandsStill(t *testing.T) {
+	for _, renewed := range []string{"a Hold", "a Producer's session"} {
+		t.Run(renewed, func(t *testing.T) {
+			t.Parallel()
+			c, _, next, stop := pausedCluster(t, 30*time.Second, client.WithWaits(time.Second, 30*time.Second))
+			kept := make(chan bool, 1)
+			note := func() {
+				select {
+				case kept <- true:
+				default:
+				}
+			}
+			next.keptHold, next.keep = note, func(context.Context) error { note(); return nil }
+			const lease = 600 * time.Millisecond
+			if renewed == "a Hold" {
+				h, err := c.Hold(t.Context(), "orders", client.HoldInfo{Name: "view", Lease: lease})
+				require.NoError(t, err)
+				defer h.Close()
+			} else {
+				p, err := c.Producer(t.Context(), "orders", client.WithLease(lease))
+				require.NoError(t, err)
+				defer p.Close(context.Background())
+			}
+			stop()
+			select {
+			case <-kept:
+			case <-time.After(13 * time.Second): // the transport notices after 15
+				t.Fatal("the next leader is not asked to keep it")
+			}
+		})
+	}
+}
+
+// quiet describes the log once.
+func (f *fakeServer) quiet(s grpc.ServerStreamingServer[strandlinev1.WatchInfoResponse]) error {
+	if err := s.Send(&strandlinev1.WatchInfoResponse{Info: &strandlinev1.LogInfo{Leader: f.address}}); err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	return nil
+}
+
+func TestAWatchLeavesANodeThatStandsStill(t *testing.T) {
+	t.Parallel()
+	c, leader, next, stop := pausedCluster(t, time.Second)
+	leader.watched, next.watched = leader.quiet, next.quiet
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	began := false
+	for info, err := range c.Admin().WatchInfo(ctx, "orders", 0) {
+		if !began {
+			require.NoError(t, err)
+			require.Equal(t, leader.address, info.Leader)
+			began = true
+			stop()
+			continue
+		}
+		require.ErrorIs(t, err, client.ErrUnreachable)
+		require.ErrorContains(t, err, "does not answer", "the client has noticed, not the transport")
+	}
+	require.NoError(t, ctx.Err())
+
+	c, _, next, stop = pausedCluster(t, time.Second)
+	next.watched = next.quiet
+	stop()
+	for info, err := range c.Admin().WatchInfo(ctx, "orders", 0) {
+		require.NoError(t, err, "the first answer is a part of finding a node")
+		require.Equal(t, next.address, info.Leader)
+		break
+	}
+}
+
+// A call that found the next leader, and renewals that it answers, do not keep a producer at the one that stands still.
+func TestAProducerLeavesALeaderThatOthersHaveLeft(t *testing.T) {
+	t.Parallel()
+	why := make(chan error, 100)
+	c, _, next, stop := pausedCluster(t, time.Second, client.WithTroubleHandler(func(_ string, err error) { why <- err }))
+	ctx := t.Context()
+	p, err := c.Producer(ctx, "orders", client.WithLease(600*time.Millisecond))
+	require.NoError(t, err)
+	defer p.Close(context.Background())
+	_, err = p.Append(ctx, []byte("a"))
+	require.NoError(t, err)
+	stop()
+	_, err = c.Admin().Info(ctx, "orders")
+	require.NoError(t, err)
+	next.mu.Lock()
+	next.sessions[1] = &fakeSession{next: 1, answers: map[place]int64{}}
+	next.mu.Unlock()
+	_, err = p.Append(ctx, []byte("b"))
+	require.NoError(t, err)
+	require.ErrorContains(t, <-why, "the leader is silent", "the client has noticed, not the transport")
 }

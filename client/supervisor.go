@@ -118,6 +118,7 @@ func (s *supervisor) openStream(round context.Context) (*peer, grpc.ClientStream
 	}
 	s.mu.Lock()
 	s.backlog.counts.streams++
+	s.round.node = peer.address
 	s.mu.Unlock()
 	return peer, stream, nil
 }
@@ -129,6 +130,7 @@ type round struct {
 	turns        *turns
 	interruption interruption
 	cancel       context.CancelFunc // ends the stream; nil: no round is in progress
+	node         string             // address of the node that has the newest stream
 	// trouble is set if nothing has been appended since a round failed.
 	trouble bool
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
@@ -35,7 +34,7 @@ func (w *watch) rounds() {
 	})
 }
 
-// lease keeps the lease of a session that is idle. It does not run with rounds: a
+// lease keeps the lease of a session that has no answers. It does not run with rounds: a
 // renewal waits for nodes that may not answer.
 func (w *watch) lease() {
 	w.each(min(time.Second, w.options.lease/12), func(now time.Time) {
@@ -78,11 +77,12 @@ func (w *watch) timeOut(now time.Time) {
 func (w *watch) suspect(now time.Time) {
 	w.mu.Lock()
 	silent := w.backlog.window.sent > 0 && now.Sub(w.session.lastSign) > suspectAfter && now.Sub(w.backlog.window.flight[0].sent) > suspectAfter
+	node := w.round.node
 	w.mu.Unlock()
 	if !silent {
 		return
 	}
-	if leader := w.client.peers.anotherLeader(w.context, w.log); leader != "" {
+	if leader := w.client.peers.anotherLeader(w.context, w.log, node); leader != "" {
 		w.round.interrupt(interruption{err: &Error{
 			Reason: ErrNotLeader.Reason, Message: "the leader is silent, and " + leader + " leads now",
 			Retryable: true, Outcome: MaybeDone, Leader: leader,
@@ -90,12 +90,10 @@ func (w *watch) suspect(now time.Time) {
 	}
 }
 
-// anotherLeader asks the dialled nodes who leads log, beside the one that is
-// believed to, and returns the answer of the newest term if it is another.
-func (p *peers) anotherLeader(ctx context.Context, log string) string {
-	p.mu.Lock()
-	believed := p.lead(log).address
-	p.mu.Unlock()
+// anotherLeader asks the dialled nodes beside the one at an address who leads log, and
+// returns the answer of the newest term if it is another. Who is believed to lead does
+// not matter: a call may have found that out meanwhile.
+func (p *peers) anotherLeader(ctx context.Context, log, than string) string {
 	var (
 		asking sync.WaitGroup
 		mu     sync.Mutex
@@ -103,7 +101,7 @@ func (p *peers) anotherLeader(ctx context.Context, log string) string {
 		term   uint64
 	)
 	for _, address := range p.addresses {
-		if address == believed {
+		if address == than {
 			continue
 		}
 		asking.Go(func() {
@@ -120,7 +118,7 @@ func (p *peers) anotherLeader(ctx context.Context, log string) string {
 		})
 	}
 	asking.Wait()
-	if leader == believed {
+	if leader == than {
 		return ""
 	}
 	return leader
@@ -149,35 +147,58 @@ var answerPatience = time.Second
 const avoided = 2 * time.Second
 
 // waits is how long a client bears a node that does not answer.
-type waits struct{ suspect, again, quiet, answer time.Duration }
-
-func defaultWaits() waits {
-	return waits{suspectAfter, suspectAgain, quietAfter, answerPatience}
+type waits struct {
+	suspect time.Duration // until others are asked
+	again   time.Duration // until they are asked again, at first
+	slowest time.Duration // the same after many times
+	quiet   time.Duration // suspect of a stream that has had a frame
+	answer  time.Duration // for the answer to a question that costs nothing
 }
 
-// attend makes a try of a call, and gives it up when the node is silent and another one may
-// answer: see forsake. The call may have had its effect then, so one that must not be made twice
-// waits for its node alone.
-func attend(ctx context.Context, p *peers, on route, tried *peer, again repetition, do func(context.Context, *grpc.ClientConn) error) error {
-	if again == once || !others(p, tried.address) {
-		return do(ctx, tried.conn)
-	}
+func defaultWaits() waits {
+	return waits{suspectAfter, suspectAgain, suspectLooks * suspectAgain, quietAfter, answerPatience}
+}
+
+// within are the waits of a call that renews a lease: where the node stands still, another one is
+// to be asked while the lease lasts, which the next leader gives anew. Even the look that begins
+// just before another node leads, and the next one, take half of the lease together.
+func (w waits) within(lease time.Duration) waits {
+	sixth := lease / 6
+	w.suspect, w.again, w.slowest, w.answer = min(w.suspect, sixth), min(w.again, sixth), min(w.slowest, sixth), min(w.answer, sixth)
+	return w
+}
+
+// attend does something that a node may be silent in, which ends when look finds a reason to leave
+// the node; it returns the reason then.
+func (w waits) attend(ctx context.Context, look func(context.Context) *Error, do func(context.Context) error) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
-	suspect := time.AfterFunc(p.waits.suspect, func() {
-		for wait := p.waits.again; ctx.Err() == nil; wait = min(2*wait, suspectLooks*p.waits.again) {
-			if why := forsake(ctx, p, tried, on.leads()); why != nil {
+	suspect := time.AfterFunc(w.suspect, func() {
+		for wait := w.again; ctx.Err() == nil; wait = min(2*wait, w.slowest) {
+			if why := look(ctx); why != nil {
 				leave(why)
 			}
 			pause(ctx, wait)
 		}
 	})
 	defer suspect.Stop()
-	err := do(ctx, tried.conn)
+	err := do(ctx)
 	if why, left := context.Cause(ctx).(*Error); left && err != nil {
 		return why
 	}
 	return err
+}
+
+// attend makes a try of a call, and gives it up when the node is silent and another one may
+// answer: see forsake. The call may have had its effect then, so one that must not be made twice
+// waits for its node alone.
+func (a *Admin) attend(ctx context.Context, on route, tried *peer, again repetition, do func(context.Context, *peer) error) error {
+	p := a.client.peers
+	if again == once || !others(p, tried.address) {
+		return do(ctx, tried)
+	}
+	look := func(ctx context.Context) *Error { return forsake(ctx, p, tried, on.leads(), a.waits.answer) }
+	return a.waits.attend(ctx, look, func(ctx context.Context) error { return do(ctx, tried) })
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -194,9 +215,9 @@ func others(p *peers, than string) bool {
 // forsake is why a call to a node that has not answered for a while is to be made elsewhere: the
 // node does not even answer a question that costs nothing, while another one does; or another node
 // leads the log in a newer term than it knows of. nil: nothing speaks for that. log is empty where
-// any node will do.
-func forsake(ctx context.Context, p *peers, tried *peer, log string) *Error {
-	ctx, cancel := context.WithTimeout(ctx, p.waits.answer)
+// any node will do. patience is how long nodes may take to answer.
+func forsake(ctx context.Context, p *peers, tried *peer, log string, patience time.Duration) *Error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var (
 		asking sync.WaitGroup
@@ -314,7 +335,7 @@ func (s *readStream) look() {
 	for of%2 == 1 && s.waits.Load() == of && s.life.Err() == nil {
 		heard := s.placed.Load() && s.peer.isHeard(s.life, s.peers.waits.answer/2)
 		if !heard {
-			if why := forsake(s.life, s.peers, s.peer, s.leads); why != nil && s.waits.Load() == of {
+			if why := forsake(s.life, s.peers, s.peer, s.leads, s.peers.waits.answer); why != nil && s.waits.Load() == of {
 				s.leave(why)
 			}
 		}
