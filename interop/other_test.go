@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -53,6 +54,41 @@ func TestKafkaPython(t *testing.T) {
 		must(c.T, scenarioTime, "", interpreter, absolute(c.T, "python/kafka_python.py"), c.bootstrap, "kafka-python", fmt.Sprint(c.nodes))
 		c.checkWritten("kafka-python", codecs)
 	})
+}
+
+var moving = flag.Duration("moving", 20*time.Second, "how long kafka-python produces while leaders move")
+
+// Each record of an idempotent producer is in its log once, in order, and none waits for long.
+func TestKafkaPythonProducesWhileLeadersMove(t *testing.T) {
+	interpreter := python(t)
+	c := start(t, 3)
+	logs := []string{"moving-0", "moving-1", "moving-2"}
+	for _, log := range logs {
+		c.strandline("", "log", "create", log, "--replicas", "3")
+	}
+	producer := exec.Command(interpreter, absolute(t, "python/moving.py"), c.bootstrap, strings.Join(logs, ","), fmt.Sprint(moving.Seconds()))
+	var said strings.Builder
+	producer.Stdout, producer.Stderr = &said, &said
+	require.NoError(t, producer.Start())
+	t.Cleanup(func() { _ = producer.Process.Kill() })
+	ended := make(chan error, 1)
+	go func() { ended <- producer.Wait() }()
+	moves := 0
+	for running := true; running; moves++ {
+		c.strandline("", "cluster", "transfer-leader", logs[moves%len(logs)], "--to", fmt.Sprintf("n%d", 1+moves/len(logs)%3))
+		select {
+		case err := <-ended:
+			require.NoError(t, err, said.String())
+			running = false
+		case <-time.After(time.Second):
+		}
+	}
+	t.Logf("%d moves: %s", moves, said.String())
+	for i, log := range logs {
+		for k, r := range c.read(log) {
+			require.Equal(t, fmt.Sprint(3*k+i), r.Value, log)
+		}
+	}
 }
 
 func TestKafkaJS(t *testing.T) {
