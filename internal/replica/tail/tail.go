@@ -265,20 +265,20 @@ func (t *Tail) CheckInvariants() error {
 		return fmt.Errorf("the readable range [%d, %d) is reversed", t.start, t.end)
 	}
 	bytes := 0
+	var index, term uint64 // of the entry before
 	for i := range t.entries {
 		e := &t.entries[i]
 		bytes += len(e.Data)
-		if i == 0 {
-			continue
-		}
-		before := &t.entries[i-1]
+		before, beforeTerm := index, term
+		index, term = e.GetIndex(), e.GetTerm()
 		switch {
-		case e.GetIndex() != before.GetIndex()+1:
-			return fmt.Errorf("entry %d follows entry %d in memory", e.GetIndex(), before.GetIndex())
-		case e.GetTerm() < before.GetTerm():
-			return fmt.Errorf("entry %d of term %d follows one of term %d", e.GetIndex(), e.GetTerm(), before.GetTerm())
-		case e.First != before.End:
-			return fmt.Errorf("entry %d begins at offset %d, the one before ends at %d", e.GetIndex(), e.First, before.End)
+		case i == 0:
+		case index != before+1:
+			return fmt.Errorf("entry %d follows entry %d in memory", index, before)
+		case term < beforeTerm:
+			return fmt.Errorf("entry %d of term %d follows one of term %d", index, term, beforeTerm)
+		case e.First != t.entries[i-1].End:
+			return fmt.Errorf("entry %d begins at offset %d, the one before ends at %d", index, e.First, t.entries[i-1].End)
 		}
 	}
 	if bytes != t.bytes {
