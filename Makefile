@@ -20,6 +20,10 @@ PROCESSES := clients/scenarios examples examples/% test/cluster test/cluster/% t
 # Tests that do less under the race detector run without it too.
 LESS := -run 'Costs|StayWithin' ./internal/server ./internal/server/kafka
 
+# They take longest: they begin first, so that none is left alone at the end.
+LONG  := internal/node internal/server internal/cli clients/scenarios test/cluster test/cluster/memory test/sim
+first  = $(filter $(LONG:%=strandline.dev/%),$(1)) $(filter-out $(LONG:%=strandline.dev/%),$(1))
+
 UNRACED = $(filter $(patsubst %,strandline.dev/%,$(ALONE) $(PROCESSES)),$(ALL))
 RACED   = $(filter-out $(UNRACED),$(ALL))
 BESIDE  = $(patsubst %,./%,$(sort $(dir $(shell git grep -lE 'func Test[A-Za-z0-9]*Beside' -- $(ALONE:%='%/*_test.go')))))
@@ -49,11 +53,11 @@ test: ## run all tests, under the race detector where there are goroutines; PKG=
 	$(if $(PKG)$(RUN),go test $(or $(PKG),./...) $(if $(RUN),-run '$(RUN)'))
 
 race: ## run the tests of what has goroutines under the race detector; PKG and RUN as above
-	go test -race $(or $(PKG),$(RACED)) $(if $(RUN),-run '$(RUN)')
+	go test -race $(or $(PKG),$(call first,$(RACED))) $(if $(RUN),-run '$(RUN)')
 	$(if $(PKG)$(RUN),,go test -race -run Beside $(BESIDE))
 
 unraced: ## run the tests of all else
-	go test $(UNRACED) ./internal/cli
+	go test $(call first,$(UNRACED) strandline.dev/internal/cli)
 	go test $(LESS)
 
 clients: ## build and test the clients in other languages whose tools are here
