@@ -4,7 +4,7 @@
 
 HELM    := go run helm.sh/helm/v3/cmd/helm@v3.18.4
 BUF     := npx --yes @bufbuild/buf@1.71.0
-LINT    := go tool -modfile=tools/go.mod
+LINT    := GOGC=400 go tool -modfile=tools/go.mod
 SOURCES := git ls-files '*.go' | grep -v '^api/'
 MODULES := $(shell git ls-files '*go.mod' | xargs -n1 dirname)
 
