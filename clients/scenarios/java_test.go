@@ -23,6 +23,7 @@ func javaProgram(t *testing.T) (directory string, run func(program string) []str
 }
 
 func TestTheProgramsOfTheJavaPageRun(t *testing.T) {
+	t.Parallel()
 	directory, run := javaProgram(t)
 	playPage(t, "java", func(program string) *exec.Cmd {
 		file := filepath.Join(t.TempDir(), "Example.java")

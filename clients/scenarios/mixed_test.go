@@ -27,6 +27,7 @@ var (
 // All clients whose tools are here append to the same logs and read them, while the nodes
 // that lead are killed. The history of all of it keeps the rules of docs/history.md.
 func TestAllClientsOnTheSameLogsKeepTheRules(t *testing.T) {
+	t.Parallel()
 	logs := []string{"left", "right"}
 	c := cluster.Start(t, cluster.Options{Nodes: 3})
 	for _, log := range logs {

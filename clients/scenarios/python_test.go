@@ -29,6 +29,7 @@ func startPython(t *testing.T, flags ...string) *scenarios.Runner {
 }
 
 func TestTheProgramsOfThePythonPageRun(t *testing.T) {
+	t.Parallel()
 	_, python := pythonFolder(t)
 	playPage(t, "python", func(program string) *exec.Cmd { return exec.Command(python, "-c", program) })
 }

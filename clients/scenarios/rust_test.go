@@ -15,6 +15,7 @@ import (
 const rustRunner = "target/release/runner"
 
 func TestTheProgramsOfTheRustPageRun(t *testing.T) {
+	t.Parallel()
 	cargo := tool(t, "rust", "cargo")
 	directory := built(t, "rust", rustRunner)
 	playPage(t, "rust", func(program string) *exec.Cmd {

@@ -40,7 +40,8 @@ var runners = []struct {
 	{"Rust", "rust", startRust},
 }
 
-// atOnce is how many scenarios are played at the same time: they wait more than they work.
+// atOnce is how many scenarios all clients together play at the same time: they wait more than
+// they work.
 const atOnce = 8
 
 const report = "../../docs/clients.md"
@@ -49,6 +50,7 @@ const report = "../../docs/clients.md"
 var table = regexp.MustCompile(`(?s)\| scenario \|.*?\n\n`)
 
 func TestEveryClientDoesWhatTheScenariosSay(t *testing.T) {
+	t.Parallel()
 	all, err := scenarios.Load(".")
 	require.NoError(t, err)
 	e, err := scenarios.Open(t.Context(), t.TempDir())
@@ -56,35 +58,43 @@ func TestEveryClientDoesWhatTheScenariosSay(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 
 	names, passed, complete := []string{}, map[string]map[string]bool{}, *only == "" && *player == ""
+	free := make(chan struct{}, atOnce)
+	var mu sync.Mutex // guards passed and complete
+	var clients sync.WaitGroup
 	for _, client := range runners {
 		if !regexp.MustCompile(*player).MatchString(client.name) {
 			continue
 		}
 		names = append(names, client.name)
-		passed[client.name] = map[string]bool{}
-		complete = t.Run(client.name, func(t *testing.T) {
-			r := client.start(t)
-			t.Cleanup(func() { require.NoError(t, r.Close()) })
-			var mu sync.Mutex
-			var playing sync.WaitGroup
-			free := make(chan struct{}, atOnce)
-			for _, s := range all {
-				if *only != "" && !regexp.MustCompile(*only).MatchString(s.Name) {
-					continue
+		ok := map[string]bool{}
+		passed[client.name] = ok
+		clients.Go(func() {
+			whole := t.Run(client.name, func(t *testing.T) {
+				r := client.start(t)
+				t.Cleanup(func() { require.NoError(t, r.Close()) })
+				var playing sync.WaitGroup
+				for _, s := range all {
+					if *only != "" && !regexp.MustCompile(*only).MatchString(s.Name) {
+						continue
+					}
+					free <- struct{}{}
+					playing.Go(func() {
+						defer func() { <-free }()
+						kept := t.Run(s.Name, func(t *testing.T) { require.NoError(t, playUnhurried(t, e, s, r), "%s", s.Says) })
+						mu.Lock()
+						defer mu.Unlock()
+						ok[s.Name] = kept
+					})
 				}
-				free <- struct{}{}
-				playing.Go(func() {
-					defer func() { <-free }()
-					ok := t.Run(s.Name, func(t *testing.T) { require.NoError(t, playUnhurried(t, e, s, r), "%s", s.Says) })
-					mu.Lock()
-					defer mu.Unlock()
-					passed[client.name][s.Name] = ok
-				})
-			}
-			playing.Wait()
-			require.NoError(t, r.Leaks(t.Context()))
-		}) && len(passed[client.name]) == len(all) && complete
+				playing.Wait()
+				require.NoError(t, r.Leaks(t.Context()))
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			complete = complete && whole && len(ok) == len(all)
+		})
 	}
+	clients.Wait()
 	if !complete {
 		return // a tool is missing, or something is wrong and has been reported
 	}
@@ -138,6 +148,7 @@ func watchLateness() (latest func() time.Duration) {
 
 // A scenario that nobody could fail would say nothing.
 func TestAScenarioThatIsNotKeptIsNoticed(t *testing.T) {
+	t.Parallel()
 	e, err := scenarios.Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheProgramsOfTheTypeScriptPageRun(t *testing.T) {
+	t.Parallel()
 	node := tool(t, "typescript", "node")
 	directory := built(t, "typescript", "dist/test/runner.js")
 	playPage(t, "typescript", func(program string) *exec.Cmd {
