@@ -90,6 +90,7 @@ func RemovePrograms() error {
 // Main is what TestMain of a package does whose tests run clusters: it removes the
 // programs that they built, and looks for goroutines that are left.
 func Main(m interface{ Run() int }) {
+	leaks.CollectSeldom()
 	code := m.Run()
 	err := RemovePrograms()
 	if code == 0 {

@@ -4,6 +4,7 @@ package leaks
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"go.uber.org/goleak"
@@ -15,6 +16,7 @@ const patience = time.Minute
 
 // Main runs the tests and looks for goroutines that are left. It does not return.
 func Main(m interface{ Run() int }) {
+	CollectSeldom()
 	code := m.Run()
 	if code == 0 {
 		if err := Find(); err != nil {
@@ -23,6 +25,13 @@ func Main(m interface{ Run() int }) {
 		}
 	}
 	os.Exit(code)
+}
+
+// CollectSeldom lets the heap grow to five times what is in use, up to a GiB. Tests use little at a
+// time and allocate much: collecting it took a good part of their time.
+func CollectSeldom() {
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(1 << 30)
 }
 
 // Find waits until no goroutine is left, or says which are.
