@@ -36,7 +36,7 @@ func BenchmarkAppend(b *testing.B) {
 	done := func(a sequence.Answer) { answers <- a }
 	b.ReportAllocs()
 	for b.Loop() {
-		n.Append(anyone, "orders", a, done)
+		n.Append(anyone, "orders", a, nil, done)
 		if answer := <-answers; answer.Refusal != nil {
 			b.Fatal(answer.Refusal)
 		}

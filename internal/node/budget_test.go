@@ -41,7 +41,7 @@ func TestSessionsOfAllLogsShareTheNodesMemory(t *testing.T) {
 		n.Append(anyone, log, &sequence.Append{
 			Session: producer, Implicit: true, ExpectedEnd: sequence.NoExpectation,
 			Batches: appended.Batches, Records: appended.Records, Bytes: appended.Bytes,
-		}, func(a sequence.Answer) { done(a.Refusal) })
+		}, nil, func(a sequence.Answer) { done(a.Refusal) })
 	}
 	var taken, refused atomic.Int64
 	var waiting sync.WaitGroup

@@ -808,7 +808,7 @@ func TestALeaderWhoseMajorityIsGoneClosesAllTheSame(t *testing.T) {
 	leader := c.nodes[c.leader("orders")]
 	network.cut.Store(true)
 	answered := make(chan sequence.Answer, 1)
-	leader.Append(anyone, "orders", request(t, "two"), func(a sequence.Answer) { answered <- a })
+	leader.Append(anyone, "orders", request(t, "two"), nil, func(a sequence.Answer) { answered <- a })
 	closed := make(chan error, 1)
 	go func() { closed <- leader.Close(context.Background()) }()
 	select {

@@ -41,7 +41,7 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 	for name, verb := range map[string]func() error{
 		"append": func() error {
 			answers := make(chan sequence.Answer, 1)
-			n.Append(knows, "orders", request(t, "x"), func(a sequence.Answer) { answers <- a })
+			n.Append(knows, "orders", request(t, "x"), nil, func(a sequence.Answer) { answers <- a })
 			return (<-answers).Refusal
 		},
 		"read": func() error {

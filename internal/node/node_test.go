@@ -69,7 +69,7 @@ func request(t testing.TB, texts ...string) *sequence.Append {
 func appendTo(t testing.TB, n *Node, log string, a *sequence.Append) sequence.Answer {
 	t.Helper()
 	answers := make(chan sequence.Answer, 1)
-	n.Append(anyone, log, a, func(a sequence.Answer) { answers <- a })
+	n.Append(anyone, log, a, nil, func(a sequence.Answer) { answers <- a })
 	return <-answers
 }
 

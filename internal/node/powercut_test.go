@@ -44,7 +44,7 @@ func (c *client) append(t *testing.T, n *Node) error {
 	a := request(t, c.open)
 	a.Session, a.First, a.LowWater = c.session, c.sequence, c.sequence
 	answers := make(chan sequence.Answer, 1)
-	n.Append(anyone, c.log, a, func(a sequence.Answer) { answers <- a })
+	n.Append(anyone, c.log, a, nil, func(a sequence.Answer) { answers <- a })
 	answer := <-answers
 	if answer.Refusal != nil {
 		return answer.Refusal

@@ -85,7 +85,7 @@ func TestOnlyTheSystemChangesItsOwnLogsAndNobodyTheCatalog(t *testing.T) {
 	require.Equal(t, record.Invalid, appendTo(t, n, "_strandline-own", request(t, "a")).Refusal.Reason)
 	done := make(chan *record.Refusal, 1)
 	for log, want := range map[string]bool{"_strandline-own": true, cluster.CatalogName: false} {
-		n.Append(system, log, request(t, "a"), func(a sequence.Answer) { done <- a.Refusal })
+		n.Append(system, log, request(t, "a"), nil, func(a sequence.Answer) { done <- a.Refusal })
 		require.Equal(t, want, <-done == nil, log)
 	}
 	_, _, err = n.Trim(t.Context(), anyone, "_strandline-own", 1, false)
@@ -117,7 +117,7 @@ func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 	create(t, n, "orders", settings.Config{})
 	for i := range 20 {
 		written, done := make(chan sequence.Answer, 1), make(chan sequence.Answer, 1)
-		n.AppendEarly(anyone, "orders", request(t, "a"), func(a sequence.Answer) { written <- a }, func(a sequence.Answer) { done <- a })
+		n.Append(anyone, "orders", request(t, "a"), func(a sequence.Answer) { written <- a }, func(a sequence.Answer) { done <- a })
 		first := <-written
 		require.Nil(t, first.Refusal)
 		require.EqualValues(t, i, first.First.First)
@@ -125,7 +125,7 @@ func TestAnEarlyAnswerIsFollowedByTheLastOne(t *testing.T) {
 	}
 	refused := make(chan sequence.Answer, 1)
 	never := func(sequence.Answer) { t.Error("a refused append is never written") }
-	n.AppendEarly(anyone, "missing", request(t, "a"), never, func(a sequence.Answer) { refused <- a })
+	n.Append(anyone, "missing", request(t, "a"), never, func(a sequence.Answer) { refused <- a })
 	require.NotNil(t, (<-refused).Refusal)
 }
 

@@ -72,7 +72,7 @@ func TestAnAppendContinuesTheTraceOfItsCallerStageByStage(t *testing.T) {
 		id[1]++ // each try has a trace of its own
 		*parent = parent.WithTraceID(id)
 		q, answers := request(t, "sampled"), make(chan sequence.Answer, 1)
-		leader.Append(caller, "orders", q, func(a sequence.Answer) { answers <- a })
+		leader.Append(caller, "orders", q, nil, func(a sequence.Answer) { answers <- a })
 		answer = <-answers
 		require.Nil(t, q.Stages, "the request is as it was")
 		return refused(answer)
@@ -112,10 +112,10 @@ func TestWhatACallerDoesNotSampleIsNotTraced(t *testing.T) {
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	caller, _ := calling(0)
 	answers := make(chan sequence.Answer, 1)
-	n.Append(caller, "none", request(t, "x"), func(a sequence.Answer) { answers <- a })
+	n.Append(caller, "none", request(t, "x"), nil, func(a sequence.Answer) { answers <- a })
 	require.NotNil(t, (<-answers).Refusal)
 
-	n.Append(anyone, "none", request(t, "x"), func(a sequence.Answer) { answers <- a })
+	n.Append(anyone, "none", request(t, "x"), nil, func(a sequence.Answer) { answers <- a })
 	refused := (<-answers).Refusal
 	require.Eventually(t, func() bool { return len(recorder.Ended()) == 1 }, time.Minute, time.Millisecond)
 	span := recorder.Ended()[0]

@@ -22,7 +22,6 @@ import (
 	"strandline.dev/internal/server/audit"
 	"strandline.dev/internal/server/guard"
 	kafkaserver "strandline.dev/internal/server/kafka"
-	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/secure"
 )
@@ -63,7 +62,7 @@ func exported(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	grpcServer := rpc.New(rpc.Options{Logger: quiet})
 	defer grpcServer.Stop(context.Background())
-	kafka := kafkaserver.New(backend.Verbs(guard.New(n, guard.Options{})), kafkaserver.Options{Logger: quiet})
+	kafka := kafkaserver.New(guard.New(n, guard.Options{}), kafkaserver.Options{Logger: quiet})
 	defer kafka.Stop(context.Background())
 
 	gate := secure.NewGate(secure.GateOptions{})

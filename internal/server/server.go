@@ -22,7 +22,6 @@ import (
 	"strandline.dev/internal/server/guard"
 	httpserver "strandline.dev/internal/server/http"
 	kafkaserver "strandline.dev/internal/server/kafka"
-	"strandline.dev/internal/server/kafka/backend"
 	logspecserver "strandline.dev/internal/server/logspec"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport"
@@ -150,7 +149,7 @@ func (s *Server) start(o Options) (err error) {
 	}()
 
 	// Without a port it coordinates groups all the same: another node's clients may have committed offsets.
-	kafka := kafkaserver.New(backend.Verbs(guarded), kafkaserver.Options{
+	kafka := kafkaserver.New(guarded, kafkaserver.Options{
 		MaxConnections: kafkaConnections(o.OpenFiles), Advertise: o.Node.KafkaAddress,
 		Memory: s.node.Memory(), AutoCreate: o.KafkaAutoCreate, AutoPartitions: o.KafkaAutoPartitions, Logger: s.logger,
 	})
@@ -163,10 +162,10 @@ func (s *Server) start(o Options) (err error) {
 		MaxConnections: grpcConnections(o.OpenFiles, o.Kafka != nil),
 		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Answers: s.node.Memory().Answers, Inflating: rpc.NewInflating(s.node.Memory()), Logger: s.logger, Callers: guarded,
 	})
-	grpcserver.Register(clients, grpcserver.Verbs(guarded))
+	grpcserver.Register(clients, guarded)
 	grpcserver.RegisterGroups(clients, kafka.Groups())
 	if o.LogspecLog != "" {
-		logspecserver.Register(clients, logspecserver.Verbs(guarded), o.LogspecLog)
+		logspecserver.Register(clients, guarded, o.LogspecLog)
 	}
 	s.stops = append(s.stops, clients.Stop)
 	if o.HTTP != nil {

@@ -54,11 +54,31 @@ const maxOffset record.Offset = 1 << 62
 // Append adds the records of one request to a log. The batches must have been
 // checked (record.Batch.Check) and must not change until done, which is called
 // exactly once, when the records are as durable as the log promises or a
-// refusal is certain. It is called from the log's own goroutine, or before
-// Append returns, and must not block. Appends of one goroutine to one log keep
-// their order.
-func (ap *Appends) Append(c Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
-	ap.AppendEarly(c, log, a, nil, done)
+// refusal is certain. Appends of one goroutine to one log keep their order.
+//
+// written, unless it is nil, is called at most once and before done, when the leader has
+// written the records and before anything is durable or committed. They may yet be lost,
+// and their offsets given to others; no reader sees them before they are committed.
+//
+// Both are called from any goroutine, or before Append returns, and must not block.
+func (ap *Appends) Append(c Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
+	done = ap.metrics.MeasuredAppend(log, a, done)
+	if ap.tracer != nil {
+		done = ap.tracer.Append(c.Trace, log, a, done)
+	}
+	h, refusal := ap.finder.LogFor(c, log)
+	if refusal == nil {
+		refusal = h.Admit(a)
+	}
+	if refusal != nil {
+		done(sequence.Answer{Refusal: refusal})
+		return
+	}
+	if a.Stages != nil {
+		done = ap.finder.named(h, a.Stages, done)
+	}
+	a.Digested = h.Digests()
+	h.Replica.Append(&core.Request{Append: a, Written: written, Done: done})
 }
 
 // Trim drops every record below before. Readers see the new start at once;
@@ -95,29 +115,4 @@ func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before r
 	}
 	awaitStart(ctx, h.Replica.Tail(), a.Start)
 	return a.Start, a.End, nil
-}
-
-// AppendEarly is Append that calls back twice, if all goes well: written, unless it is
-// nil, is called at most once, when the leader has written the records and before
-// anything is durable or committed. They may yet be lost, and their offsets
-// given to others; no reader sees them before they are committed. done follows
-// as for Append. Both may be called from any goroutine and must not block.
-func (ap *Appends) AppendEarly(c Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
-	done = ap.metrics.MeasuredAppend(log, a, done)
-	if ap.tracer != nil {
-		done = ap.tracer.Append(c.Trace, log, a, done)
-	}
-	h, refusal := ap.finder.LogFor(c, log)
-	if refusal == nil {
-		refusal = h.Admit(a)
-	}
-	if refusal != nil {
-		done(sequence.Answer{Refusal: refusal})
-		return
-	}
-	if a.Stages != nil {
-		done = ap.finder.named(h, a.Stages, done)
-	}
-	a.Digested = h.Digests()
-	h.Replica.Append(&core.Request{Append: a, Written: written, Done: done})
 }

@@ -20,6 +20,13 @@ import (
 // received and not answered. At the bound the stream is not read on.
 const maxUnanswered = 1024
 
+// appends are what streams of appends ask of a node.
+type appends interface {
+	Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
+	// May refuses what the caller has no right to.
+	May(c node.Caller, v *guard.Verb, name string) error
+}
+
 // appendStream is one Append stream. A request whose answer did not reach its client
 // is settled by Resolve, or by sending it again in the same session.
 type appendStream struct {
@@ -76,7 +83,7 @@ func (s *appendStream) Append(c *appendCall) {
 	}
 	s.explain(c)
 	s.caller.Log = c.work.request.LogID
-	s.node.Append(s.caller, s.log, &c.work.append, c.done)
+	s.node.Append(s.caller, s.log, &c.work.append, nil, c.done)
 }
 
 // Answer implements rpc.AppendCalls.

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc/mem"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
@@ -51,7 +51,7 @@ func (in *incoming) mayAppend(data mem.BufferSlice, size int) *record.Refusal {
 }
 
 func (s *appendStream) mayAppend(log string) *record.Refusal {
-	return record.RefusalOf(s.node.May(s.caller, "append", access.Append, access.OfLog(log)))
+	return record.RefusalOf(s.node.May(s.caller, guard.Append, log))
 }
 
 // decodedCost is what a received request will take in memory. One that would

@@ -9,6 +9,13 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
+type catalog interface {
+	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error)
+	ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	DeleteLog(ctx context.Context, c node.Caller, name string) error
+}
+
 type catalogService struct {
 	strandlinev1.UnimplementedCatalogServiceServer
 	node Node

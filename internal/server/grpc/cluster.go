@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,6 +14,20 @@ import (
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
+
+type clusters interface {
+	InitCluster(ctx context.Context, c node.Caller) (node.Formation, error)
+	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
+	AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error)
+	CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error)
+	RemoveNode(ctx context.Context, c node.Caller, name string) error
+	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
+	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
+	FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error)
+	DrainNode(ctx context.Context, c node.Caller, name string, undo bool) error
+	SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error
+	Rebalance(ctx context.Context, c node.Caller) (left int, err error)
+}
 
 type clusterService struct {
 	strandlinev1.UnimplementedClusterServiceServer

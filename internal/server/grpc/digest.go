@@ -4,21 +4,27 @@ import (
 	"context"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 )
+
+type digests interface {
+	Digest(ctx context.Context, c node.Caller, log string, q node.DigestRequest) (node.Digest, error)
+	Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error)
+}
 
 func (d *logService) Digest(ctx context.Context, q *strandlinev1.DigestRequest) (*strandlinev1.DigestResponse, error) {
 	request, refusal := decodeDigest(q.At, q.GetAllowStale())
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}
-	digest, err := d.node.Digest(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), request)
+	found, err := d.node.Digest(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), request)
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	return encodeDigest(digest), nil
+	return encodeDigest(found), nil
 }
 
 func (d *logService) Prove(ctx context.Context, q *strandlinev1.ProveRequest) (*strandlinev1.ProveResponse, error) {
@@ -26,11 +32,11 @@ func (d *logService) Prove(ctx context.Context, q *strandlinev1.ProveRequest) (*
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}
-	proof, digest, err := d.node.Prove(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), record.Offset(q.GetOffset()), request)
+	proof, of, err := d.node.Prove(ctx, knowing(ctx, q.GetLogId()), q.GetLog(), record.Offset(q.GetOffset()), request)
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	answer := &strandlinev1.ProveResponse{Digest: encodeDigest(digest), Batch: proof.Batch, Number: proof.Number}
+	answer := &strandlinev1.ProveResponse{Digest: encodeDigest(of), Batch: proof.Batch, Number: proof.Number}
 	for _, h := range proof.Path {
 		answer.Path = append(answer.Path, h[:])
 	}

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport"
 	"strandline.dev/internal/transport/lean"
@@ -67,17 +67,17 @@ func accept() func(a *sequence.Append, done func(sequence.Answer)) {
 	}
 }
 
-func (f *fakeNode) May(_ node.Caller, _ string, _ access.Rights, o access.Object) error {
+func (f *fakeNode) May(_ node.Caller, _ *guard.Verb, log string) error {
 	if f.busy.Load() {
 		return record.Refuse(record.Busy, "the rules are not known yet")
 	}
-	if o == access.OfLog("secret") {
+	if log == "secret" {
 		return record.Refuse(record.Denied, "the caller may not append to it")
 	}
 	return nil
 }
 
-func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, _, done func(sequence.Answer)) {
 	if log != "orders" {
 		done(sequence.Answer{Refusal: record.Refuse(record.LogNotFound, "there is no log %q", log)})
 		return
@@ -85,7 +85,7 @@ func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, done fu
 	f.append(a, done)
 }
 
-func (f *fakeNode) Read(_ context.Context, _ node.Caller, log string, q reading.Request) (Reader, error) {
+func (f *fakeNode) Read(_ context.Context, _ node.Caller, log string, q reading.Request) (guard.Reader, error) {
 	if log != "orders" {
 		return nil, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}

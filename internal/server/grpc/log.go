@@ -12,6 +12,14 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
+type logs interface {
+	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error)
+	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
+	KnownInfo(c node.Caller, log string) (node.Info, error)
+	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
+}
+
 type logService struct {
 	strandlinev1.UnimplementedLogServiceServer
 	server *rpc.Server

@@ -11,8 +11,10 @@ import (
 	"google.golang.org/grpc"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/wire"
@@ -23,6 +25,12 @@ const (
 	minHeartbeat     = 100 * time.Millisecond
 )
 
+// reads are what reads ask of a node.
+type reads interface {
+	Read(ctx context.Context, c node.Caller, log string, q reading.Request) (guard.Reader, error)
+	KnownInfo(c node.Caller, log string) (node.Info, error)
+}
+
 // readStream is one Read stream. A client that does not keep up is waited for: gRPC
 // gets a chunk when it has sent the one before, and the next one, which is read
 // meanwhile, is given up if that takes long.
@@ -32,7 +40,7 @@ type readStream struct {
 	files     rpc.FileStream // that stream, if it sends from files
 	log       string
 	id        uint64 // of the log
-	reader    Reader
+	reader    guard.Reader
 	next      record.Offset // of the next record to send
 	selected  bool          // the read has a filter or a projection
 	follow    bool

@@ -13,11 +13,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// accessVerbs are the verbs of users, tokens and grants.
-type accessVerbs struct {
-	*core
-	logins *logins
-}
+// The verbs of users, tokens and grants.
 
 // Bounds of passwords, in bytes, and of the lifetime of a token.
 const (
@@ -27,7 +23,7 @@ const (
 )
 
 // WhoAmI returns who the caller is, and whether rights are enforced.
-func (g *accessVerbs) WhoAmI(c node.Caller) (principal, token string, enforced bool) {
+func (g *Guard) WhoAmI(c node.Caller) (principal, token string, enforced bool) {
 	if h, _ := c.By.(*Holder); h != nil {
 		principal, token = h.Principal, h.Token
 	}
@@ -35,14 +31,14 @@ func (g *accessVerbs) WhoAmI(c node.Caller) (principal, token string, enforced b
 }
 
 // Rules are the newest that are known here.
-func (g *accessVerbs) Rules() *access.Rules {
+func (g *Guard) Rules() *access.Rules {
 	rules, _ := g.node.Rules()
 	return rules
 }
 
 // Believed reports whether what a caller has shown is still valid: its token was not
 // revoked, its user has the same password, its node is a member.
-func (g *accessVerbs) Believed(h *Holder) bool {
+func (g *Guard) Believed(h *Holder) bool {
 	rules, _ := g.node.Rules()
 	_, _, valid := h.shown(rules, now)
 	return valid || h.Principal == ""
@@ -50,8 +46,8 @@ func (g *accessVerbs) Believed(h *Holder) bool {
 
 // PutUser adds a user with a password, or changes the password. One that is empty is made
 // up, and returned.
-func (g *accessVerbs) PutUser(ctx context.Context, c node.Caller, name, password string) (made string, existed bool, err error) {
-	err = g.change(&c, "put-user", access.Administer, access.OfCluster, func() error {
+func (g *Guard) PutUser(ctx context.Context, c node.Caller, name, password string) (made string, existed bool, err error) {
+	err = do(g, &c, PutUser, "", func() error {
 		if refusal := access.CheckUserName(name); refusal != nil {
 			return refusal
 		}
@@ -60,7 +56,7 @@ func (g *accessVerbs) PutUser(ctx context.Context, c node.Caller, name, password
 		} else if len(password) < minPassword || len(password) > maxPassword {
 			return record.Refuse(record.Invalid, "a password of %d bytes: between %d and %d", len(password), minPassword, maxPassword)
 		}
-		verifiers, err := g.logins.derive(ctx, cmp.Or(made, password))
+		verifiers, err := g.derive(ctx, cmp.Or(made, password))
 		if err != nil {
 			return err
 		}
@@ -73,15 +69,15 @@ func (g *accessVerbs) PutUser(ctx context.Context, c node.Caller, name, password
 }
 
 // RemoveUser removes a user's password, tokens and grants.
-func (g *accessVerbs) RemoveUser(ctx context.Context, c node.Caller, name string) error {
-	return g.changeAccess(ctx, &c, "remove-user", func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveUser(l, name) })
+func (g *Guard) RemoveUser(ctx context.Context, c node.Caller, name string) error {
+	return g.changeAccess(ctx, &c, RemoveUser, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveUser(l, name) })
 }
 
 // CreateAccessToken makes a token that acts for a user. The text is returned here and kept
 // nowhere.
-func (g *accessVerbs) CreateAccessToken(ctx context.Context, c node.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error) {
+func (g *Guard) CreateAccessToken(ctx context.Context, c node.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error) {
 	id, text, hash := newToken()
-	err = g.changeAccess(ctx, &c, "create-token", func(l access.List, now int64) (access.Change, *record.Refusal) {
+	err = g.changeAccess(ctx, &c, CreateAccessToken, func(l access.List, now int64) (access.Change, *record.Refusal) {
 		if lifetime < time.Second || lifetime > MaxTokenTime {
 			return access.Change{}, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
 		}
@@ -95,54 +91,51 @@ func (g *accessVerbs) CreateAccessToken(ctx context.Context, c node.Caller, user
 }
 
 // RevokeAccessToken makes a token invalid.
-func (g *accessVerbs) RevokeAccessToken(ctx context.Context, c node.Caller, id string) error {
-	return g.changeAccess(ctx, &c, "revoke-token", func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RevokeToken(l, id) })
+func (g *Guard) RevokeAccessToken(ctx context.Context, c node.Caller, id string) error {
+	return g.changeAccess(ctx, &c, RevokeAccessToken, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RevokeToken(l, id) })
 }
 
 // AddGrants gives rights, all or none.
-func (g *accessVerbs) AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error {
-	return g.changeAccess(ctx, &c, "add-grants", func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.AddGrants(l, all) })
+func (g *Guard) AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error {
+	return g.changeAccess(ctx, &c, AddGrants, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.AddGrants(l, all) })
 }
 
 // RemoveGrants takes rights away, all or none.
-func (g *accessVerbs) RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error {
-	return g.changeAccess(ctx, &c, "remove-grants", func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveGrants(l, all) })
+func (g *Guard) RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error {
+	return g.changeAccess(ctx, &c, RemoveGrants, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveGrants(l, all) })
 }
 
 // EnforceRights has what is not granted refused from now on, or allowed again.
-func (g *accessVerbs) EnforceRights(ctx context.Context, c node.Caller, on bool, administrator string) error {
-	return g.changeAccess(ctx, &c, "enforce-rights", func(l access.List, _ int64) (access.Change, *record.Refusal) {
+func (g *Guard) EnforceRights(ctx context.Context, c node.Caller, on bool, administrator string) error {
+	return g.changeAccess(ctx, &c, EnforceRights, func(l access.List, _ int64) (access.Change, *record.Refusal) {
 		return access.Enforce(l, on, administrator)
 	})
 }
 
-func (g *accessVerbs) changeAccess(ctx context.Context, c *node.Caller, verb string, decide func(access.List, int64) (access.Change, *record.Refusal)) error {
-	return g.change(c, verb, access.Administer, access.OfCluster, func() error { return g.node.ChangeAccess(ctx, decide) })
+func (g *Guard) changeAccess(ctx context.Context, c *node.Caller, v *Verb, decide func(access.List, int64) (access.Change, *record.Refusal)) error {
+	return do(g, c, v, "", func() error { return g.node.ChangeAccess(ctx, decide) })
 }
 
 // Users returns the users that have a password, by name.
-func (g *accessVerbs) Users(ctx context.Context, c node.Caller) ([]access.User, error) {
+func (g *Guard) Users(ctx context.Context, c node.Caller) ([]access.User, error) {
 	l, err := g.list(ctx, &c)
 	return sorted(l.Users), err
 }
 
 // AccessTokens returns the tokens that are valid, by id.
-func (g *accessVerbs) AccessTokens(ctx context.Context, c node.Caller) ([]access.Token, error) {
+func (g *Guard) AccessTokens(ctx context.Context, c node.Caller) ([]access.Token, error) {
 	l, err := g.list(ctx, &c)
 	return slices.DeleteFunc(sorted(l.Tokens), func(t access.Token) bool { return t.Expires <= now() }), err
 }
 
 // Grants returns the grants, by principal and object, and whether they are enforced.
-func (g *accessVerbs) Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error) {
+func (g *Guard) Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error) {
 	l, err := g.list(ctx, &c)
 	return sorted(l.Grants), l.Enforced, err
 }
 
-func (g *accessVerbs) list(ctx context.Context, c *node.Caller) (access.List, error) {
-	if refusal := g.may(c, "list-access", access.Administer, access.OfCluster); refusal != nil {
-		return access.List{}, refusal
-	}
-	return g.node.AccessList(ctx)
+func (g *Guard) list(ctx context.Context, c *node.Caller) (access.List, error) {
+	return call(g, c, ListAccess, "", func() (access.List, error) { return g.node.AccessList(ctx) })
 }
 
 func sorted[V any](m map[string]V) []V {

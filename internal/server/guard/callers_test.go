@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 )
@@ -30,7 +29,7 @@ func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	bob := userOf(t, g, "bob")
 	counted := func() bool { return bob.By.(*Holder).refused.Swap(false) }
 	deny := func(c node.Caller) bool {
-		require.Error(t, g.May(c, "read", access.Read, access.OfLog("orders")))
+		require.Error(t, g.May(c, Read, "orders"))
 		return counted()
 	}
 	require.True(t, deny(bob))
@@ -50,6 +49,6 @@ func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	require.True(t, counted())
 
 	known := g.refusals.known.Load()
-	g.Audit(node.Caller{System: true}, "trim", access.OfLog("orders"), record.Refuse(record.Denied, "no"))
+	g.Audit(node.Caller{System: true}, Trim, "orders", record.Refuse(record.Denied, "no"))
 	require.Equal(t, known, g.refusals.known.Load())
 }

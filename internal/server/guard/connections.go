@@ -9,15 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 )
 
 // connections knows who is connected, and how much of each port every principal has.
 type connections struct {
-	*core
-
 	mu   sync.Mutex
 	last uint64
 	open map[uint64]*Connection
@@ -42,100 +39,105 @@ type Connection struct {
 // Connected counts a connection with a port that takes so many of them, until left is called. end is to
 // close it, and not wait for that. proved is called when the caller of a context has proved who it is; its
 // error is the refusal of a principal that has more than there is room for besides, which may be tried again.
-func (g *connections) Connected(port string, most int, from net.Addr, end func()) (proved func(context.Context) error, left func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.last++
-	c := &Connection{ID: g.last, Port: port, From: from.String(), Since: time.Now(), end: end}
-	g.open[c.ID] = c
-	g.held[holding{port: port}]++
-	return func(ctx context.Context) error { return g.proved(c, most, CallerOf(ctx)) }, func() { g.left(c) }
+func (g *Guard) Connected(port string, most int, from net.Addr, end func()) (proved func(context.Context) error, left func()) {
+	all := &g.connections
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.last++
+	c := &Connection{ID: all.last, Port: port, From: from.String(), Since: time.Now(), end: end}
+	all.open[c.ID] = c
+	all.held[holding{port: port}]++
+	return func(ctx context.Context) error { return all.proved(c, most, CallerOf(ctx), g.Enforced()) }, func() { all.left(c) }
 }
 
-func (g *connections) proved(c *Connection, most int, by node.Caller) error {
+func (cs *connections) proved(c *Connection, most int, by node.Caller, enforced bool) error {
 	h, _ := by.By.(*Holder)
 	if h == nil || h.Principal == "" {
 		return nil
 	}
-	enforced := g.Enforced()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if c.Principal != "" || g.open[c.ID] == nil {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.Principal != "" || cs.open[c.ID] == nil {
 		return nil
 	}
 	at := holding{c.Port, h.Principal}
 	// Where rights are not enforced, addresses have shares, and principals none.
-	if left := most - (g.held[holding{port: c.Port}] - 1); enforced && g.held[at] >= left {
+	if left := most - (cs.held[holding{port: c.Port}] - 1); enforced && cs.held[at] >= left {
 		return record.Refuse(record.Busy,
-			"%s has %d connections with the %s port of this node, and there is room for %d more, which is left to others: close those that are not used, then try again", h.Principal, g.held[at], c.Port, left)
+			"%s has %d connections with the %s port of this node, and there is room for %d more, which is left to others: close those that are not used, then try again", h.Principal, cs.held[at], c.Port, left)
 	}
 	c.Principal = h.Principal
-	g.held[at]++
+	cs.held[at]++
 	return nil
 }
 
-func (g *connections) left(c *Connection) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open[c.ID] == nil {
+func (cs *connections) left(c *Connection) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.open[c.ID] == nil {
 		return
 	}
-	delete(g.open, c.ID)
-	g.leave(holding{port: c.Port})
+	delete(cs.open, c.ID)
+	cs.leave(holding{port: c.Port})
 	if c.Principal != "" {
-		g.leave(holding{c.Port, c.Principal})
+		cs.leave(holding{c.Port, c.Principal})
 	}
 }
 
 // leave counts one less. The caller holds mu.
-func (g *connections) leave(at holding) {
-	if g.held[at]--; g.held[at] == 0 {
-		delete(g.held, at)
+func (cs *connections) leave(at holding) {
+	if cs.held[at]--; cs.held[at] == 0 {
+		delete(cs.held, at)
 	}
 }
 
 // ListConnections returns the connections of clients with this node, by id, and what the node is called.
-func (g *connections) ListConnections(_ context.Context, c node.Caller) (all []Connection, at string, err error) {
-	if refusal := g.may(&c, "list-connections", access.Administer, access.OfCluster); refusal != nil {
-		return nil, "", refusal
+func (g *Guard) ListConnections(_ context.Context, c node.Caller) (all []Connection, at string, err error) {
+	all, err = call(g, &c, ListConnections, "", func() ([]Connection, error) { return g.connections.list(), nil })
+	if err != nil {
+		return nil, "", err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, one := range g.open {
-		all = append(all, *one)
-	}
-	slices.SortFunc(all, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
 	return all, g.node.Name(), nil
 }
 
+func (cs *connections) list() (all []Connection) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, one := range cs.open {
+		all = append(all, *one)
+	}
+	slices.SortFunc(all, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
 // CloseConnections closes the connection with an id, or with 0 all those of a principal, and returns how many.
-func (g *connections) CloseConnections(_ context.Context, c node.Caller, id uint64, principal string) (closed int, err error) {
-	if refusal := g.may(&c, "close-connections", access.Administer, access.OfCluster); refusal != nil {
+func (g *Guard) CloseConnections(_ context.Context, c node.Caller, id uint64, principal string) (closed int, err error) {
+	if refusal := g.may(&c, CloseConnections, ""); refusal != nil {
 		return 0, refusal
 	}
 	name := principal
 	if id != 0 {
 		name = strconv.FormatUint(id, 10)
 	}
-	if closed, err = g.closeThose(id, principal); err == nil && closed == 0 && id != 0 {
+	if closed, err = g.connections.close(id, principal); err == nil && closed == 0 && id != 0 {
 		err = record.Refuse(record.Invalid, "node %s has no connection %d", g.node.Name(), id)
 	}
-	g.record(&c, "close-connections", triedAs("connection", name), err)
+	g.record(&c, CloseConnections.Name, triedAs("connection", name), err)
 	return closed, err
 }
 
-func (g *connections) closeThose(id uint64, principal string) (closed int, err error) {
+func (cs *connections) close(id uint64, principal string) (closed int, err error) {
 	if id == 0 && principal == "" {
 		return 0, record.Refuse(record.Invalid, "which connections to close is not said: an id or a principal")
 	}
-	g.mu.Lock()
+	cs.mu.Lock()
 	var ends []func()
-	for _, one := range g.open {
+	for _, one := range cs.open {
 		if one.ID == id || id == 0 && one.Principal == principal {
 			ends = append(ends, one.end)
 		}
 	}
-	g.mu.Unlock()
+	cs.mu.Unlock()
 	for _, end := range ends {
 		end()
 	}

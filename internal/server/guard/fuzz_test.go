@@ -41,7 +41,7 @@ func FuzzLogin(f *testing.F) {
 	from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}
 	f.Fuzz(func(t *testing.T, which uint8, first, second []byte) {
 		mechanism := Mechanisms[int(which)%len(Mechanisms)]
-		l := &Login{guard: g.logins, from: from, mechanism: mechanism}
+		l := &Login{guard: g, from: from, mechanism: mechanism}
 		if mechanism != Plain {
 			var err error
 			l, err = g.Login(mechanism, from)

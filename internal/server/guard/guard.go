@@ -23,28 +23,15 @@ import (
 // Guard is a node as the servers of the protocols see it. Its verbs are those of
 // node.Node, for callers that may call them.
 type Guard struct {
-	*core
-	*logins
-	*logVerbs
-	*sessionVerbs
-	*catalogVerbs
-	*topicVerbs
-	*clusterVerbs
-	*publicVerbs
-	*accessVerbs
-	*callers
-	*connections
-}
-
-// core knows who calls, and what callers may.
-type core struct {
 	node     *node.Node
 	o        Options
 	tasks    sync.WaitGroup
 	stopping context.Context
 	stop     context.CancelFunc
 
-	refusals *refusals
+	refusals    *refusals
+	connections connections
+	logins      logins
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
@@ -73,21 +60,21 @@ type stream struct {
 
 // New makes a guard of a node. It does nothing by itself before Start.
 func New(n *node.Node, o Options) *Guard {
-	c := &core{node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate))}
-	c.stopping, c.stop = context.WithCancel(context.Background())
-	l := &logins{core: c, deriving: budget.NewTurns(1)}
-	_, _ = rand.Read(l.secret[:]) // never fails
-	return &Guard{
-		c, l, &logVerbs{c}, &sessionVerbs{c}, &catalogVerbs{c}, &topicVerbs{c}, &clusterVerbs{c}, &publicVerbs{c}, &accessVerbs{c, l}, &callers{c},
-		&connections{core: c, open: map[uint64]*Connection{}, held: map[holding]int{}},
+	g := &Guard{
+		node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate)),
+		connections: connections{open: map[uint64]*Connection{}, held: map[holding]int{}},
+		logins:      logins{deriving: budget.NewTurns(1)},
 	}
+	g.stopping, g.stop = context.WithCancel(context.Background())
+	_, _ = rand.Read(g.logins.secret[:]) // never fails
+	return g
 }
 
 // lookEvery is how often the guard looks whether streams that are open still may be.
 const lookEvery = 100 * time.Millisecond
 
 // Start begins to end streams whose holders lose their rights, until Stop.
-func (g *core) Start() {
+func (g *Guard) Start() {
 	g.tasks.Go(func() {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
@@ -106,7 +93,7 @@ func (g *core) Start() {
 
 // warnOpen says that this node could be reached by others and nothing is refused. It returns
 // false as long as that is not known.
-func (g *core) warnOpen() (known bool) {
+func (g *Guard) warnOpen() (known bool) {
 	rules, known := g.node.Rules()
 	if known = known && g.node.ClusterID() != ""; known && !rules.Enforced {
 		g.o.Logger.Warn("rights are not enforced in this cluster: whoever has a certificate can read and change everything, until `strandline grant enforce`")
@@ -115,7 +102,7 @@ func (g *core) warnOpen() (known bool) {
 }
 
 // Stop ends what Start began.
-func (g *core) Stop() {
+func (g *Guard) Stop() {
 	g.stop()
 	g.tasks.Wait()
 }
@@ -123,7 +110,7 @@ func (g *core) Stop() {
 // endLost ends the streams that read or observe what their holders no longer may. Those
 // that append are refused with the next request: ending them would leave it open whether
 // the ones before are in the log.
-func (g *core) endLost() {
+func (g *Guard) endLost() {
 	rules, _ := g.node.Rules()
 	if !rules.Enforced {
 		return
@@ -159,7 +146,7 @@ func CallerOf(ctx context.Context) node.Caller {
 // Identify returns who calls: the principal of the token in an Authorization header, or
 // without one that of the connection's certificate, or nobody in particular. A token that
 // is not valid is refused whatever the certificate is.
-func (g *core) Identify(certified identity.Principal, from net.Addr, authorization string) (*Holder, *record.Refusal) {
+func (g *Guard) Identify(certified identity.Principal, from net.Addr, authorization string) (*Holder, *record.Refusal) {
 	var principal string
 	if certified != (identity.Principal{}) {
 		principal = certified.String()
@@ -184,14 +171,19 @@ func (g *core) Identify(certified identity.Principal, from net.Addr, authorizati
 }
 
 // Enforced reports whether a caller has to have a right for what it does.
-func (g *core) Enforced() bool {
+func (g *Guard) Enforced() bool {
 	rules, _ := g.node.Rules()
 	return rules.Enforced
 }
 
-// may refuses a call for which the caller lacks a right. Where rights are enforced it also
-// notes whose the sessions are that the call opens.
-func (g *core) may(c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
+// may refuses a call of a verb for which the caller lacks the right on the object of a name. Where rights are
+// enforced it also notes whose the sessions are that the call opens.
+func (g *Guard) may(c *node.Caller, v *Verb, name string) *record.Refusal {
+	return g.mayDo(c, v.Name, v.Right, v.Of(name))
+}
+
+// mayDo is may for what has no row in the table.
+func (g *Guard) mayDo(c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
 	if c.System {
 		return nil
 	}
@@ -199,8 +191,8 @@ func (g *core) may(c *node.Caller, verb string, need access.Rights, o access.Obj
 	return g.mayBy(rules, known, c, verb, need, o)
 }
 
-// mayBy is may by rules that are known to be those of the cluster, or not.
-func (g *core) mayBy(rules *access.Rules, known bool, c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
+// mayBy is mayDo by rules that are known to be those of the cluster, or not.
+func (g *Guard) mayBy(rules *access.Rules, known bool, c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
 	if !rules.Enforced && (known || !g.o.Careful) {
 		return nil
 	}
@@ -229,22 +221,76 @@ func (g *core) mayBy(rules *access.Rules, known bool, c *node.Caller, verb strin
 	return nil
 }
 
-// mayUse is may for a call that is about a session, which belongs to whoever opened it.
-func (g *core) mayUse(c *node.Caller, verb, log string, session record.SessionID) *record.Refusal {
-	if refusal := g.may(c, verb, access.Append, access.OfLog(log)); refusal != nil || c.Owner == 0 {
+// mayUse is may for a verb about a session, which belongs to whoever opened it.
+func (g *Guard) mayUse(c *node.Caller, v *Verb, log string, session record.SessionID) *record.Refusal {
+	if refusal := g.may(c, v, log); refusal != nil || c.Owner == 0 {
 		return refusal
 	}
 	// One that was opened before rights were enforced belongs to nobody.
 	if owner := session.Owner(); owner != 0 && owner != c.Owner {
 		refusal := record.Refuse(record.Denied, "session %d belongs to another principal than %s", session, c.By)
-		g.record(c, verb, access.OfLog(log), refusal)
+		g.record(c, v.Name, v.Of(log), refusal)
 		return refusal
 	}
 	return nil
 }
 
+// mayAnywhere is may for a right on any object of its kind.
+func (g *Guard) mayAnywhere(c *node.Caller, v *Verb) *record.Refusal {
+	rules, _ := g.node.Rules()
+	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
+		if scope, _, valid := h.shown(rules, now); valid && rules.HoldsAnywhere(h.Principal, scope, v.On, v.Right) {
+			c.Owner = h.owner
+			return nil
+		}
+	}
+	return g.mayDo(c, v.Name, v.Right, access.OfCluster)
+}
+
+// mayList refuses those who have not proved who they are: others get a list of what they
+// may observe, which can be empty.
+func (g *Guard) mayList(c *node.Caller) *record.Refusal {
+	if g.Sees(*c, access.OfCluster) {
+		return nil
+	}
+	rules, _ := g.node.Rules()
+	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
+		if _, _, valid := h.shown(rules, now); valid {
+			return nil
+		}
+	}
+	return g.mayDo(c, List.Name, access.Observe, access.OfCluster)
+}
+
+// Sees reports whether the caller may observe an object. It is not audited.
+func (g *Guard) Sees(c node.Caller, o access.Object) bool { return g.has(c, access.Observe, o) }
+
+// has reports whether the caller has a right. It is not audited.
+func (g *Guard) has(c node.Caller, right access.Rights, o access.Object) bool {
+	rules, known := g.node.Rules()
+	return g.hasBy(rules, known, c, right, o)
+}
+
+// hasBy is has by rules that are known to be those of the cluster, or not.
+func (g *Guard) hasBy(rules *access.Rules, known bool, c node.Caller, right access.Rights, o access.Object) bool {
+	if !rules.Enforced && (known || !g.o.Careful) || c.System {
+		return true
+	}
+	h, _ := c.By.(*Holder)
+	if h == nil {
+		return false
+	}
+	d := h.on(rules, o, now)
+	return d.holds() && d.rights&right != 0
+}
+
+// shownTo reports which logs the caller may observe: others are not even described.
+func (g *Guard) shownTo(c node.Caller) func(log string) bool {
+	return func(log string) bool { return g.Sees(c, access.OfLog(log)) }
+}
+
 // refused is the refusal of a call, which is audited.
-func (g *core) refused(c *node.Caller, h *Holder, verb string, need access.Rights, o access.Object, rules *access.Rules) *record.Refusal {
+func (g *Guard) refused(c *node.Caller, h *Holder, verb string, need access.Rights, o access.Object, rules *access.Rules) *record.Refusal {
 	_, expires, valid := h.shown(rules, now)
 	if valid && expires != 0 && now() >= expires {
 		valid = false
@@ -267,7 +313,7 @@ func (g *core) refused(c *node.Caller, h *Holder, verb string, need access.Right
 }
 
 // unauthenticated refuses a proof. tried is the id of the token that was shown, or empty.
-func (g *core) unauthenticated(h *Holder, tried, why string) *record.Refusal {
+func (g *Guard) unauthenticated(h *Holder, tried, why string) *record.Refusal {
 	refusal := record.Refuse(record.Unauthenticated, "%s", why)
 	g.record(&node.Caller{By: h}, audit.Authenticate, triedAs("token", tried), refusal)
 	return refusal
@@ -281,18 +327,8 @@ func triedAs(kind access.Kind, name string) access.Object {
 	return access.Object{Kind: kind, Name: name}
 }
 
-// change calls a verb that changes something, if the caller may, and audits it.
-func (g *core) change(c *node.Caller, verb string, need access.Rights, o access.Object, do func() error) error {
-	if refusal := g.may(c, verb, need, o); refusal != nil {
-		return refusal
-	}
-	err := do()
-	g.record(c, verb, o, err)
-	return err
-}
-
 // record writes a line of the audit log, and notes whom something was refused.
-func (g *core) record(c *node.Caller, verb string, o access.Object, err error) {
+func (g *Guard) record(c *node.Caller, verb string, o access.Object, err error) {
 	if c.System {
 		return
 	}
@@ -320,13 +356,3 @@ func (g *core) record(c *node.Caller, verb string, o access.Object, err error) {
 	}
 	g.o.Audit.Record(e)
 }
-
-// The verbs of the node, by subject.
-type (
-	logVerbs     struct{ *core }
-	sessionVerbs struct{ *core }
-	catalogVerbs struct{ *core }
-	topicVerbs   struct{ *core }
-	clusterVerbs struct{ *core }
-	publicVerbs  struct{ *core }
-)

@@ -32,7 +32,7 @@ func BenchmarkMayAppend(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				c := caller
-				if refusal := g.mayUse(&c, "append", "orders", session); refusal != nil {
+				if refusal := g.mayUse(&c, Append, "orders", session); refusal != nil {
 					b.Fatal(refusal)
 				}
 			}

@@ -44,7 +44,7 @@ func TestWhatATokenShowsEndsWithIt(t *testing.T) {
 		h := newHolder("user/alice", new(net.TCPAddr))
 		h.Token = "id"
 		sees := func() bool {
-			return new(core).hasBy(rules, true, node.Caller{By: h}, access.Observe, access.OfLog("orders"))
+			return new(Guard).hasBy(rules, true, node.Caller{By: h}, access.Observe, access.OfLog("orders"))
 		}
 		require.True(t, sees())
 		time.Sleep(time.Second)
@@ -53,8 +53,8 @@ func TestWhatATokenShowsEndsWithIt(t *testing.T) {
 }
 
 func TestAllNodesSayTheSameOfAUserThatThereIsNot(t *testing.T) {
-	one, two := &logins{core: &core{}}, &logins{core: &core{}}
-	one.secret[0], two.secret[0] = 1, 2
+	one, two := &Guard{}, &Guard{}
+	one.logins.secret[0], two.logins.secret[0] = 1, 2
 	shared := access.Compile(access.List{Secret: []byte("of the cluster")})
 	require.Equal(t, one.madeUp(shared, "salt", "eve"), two.madeUp(shared, "salt", "eve"))
 	require.NotEqual(t, one.madeUp(shared, "salt", "eve"), one.madeUp(shared, "salt", "mallory"))

@@ -51,7 +51,7 @@ const (
 const administrators = "administrators"
 
 // derive makes what is kept of a password.
-func (g *logins) derive(ctx context.Context, password string) (map[string]access.Verifier, error) {
+func (g *Guard) derive(ctx context.Context, password string) (map[string]access.Verifier, error) {
 	verifiers := map[string]access.Verifier{}
 	for name := range scrams {
 		salt := make([]byte, saltBytes)
@@ -66,11 +66,11 @@ func (g *logins) derive(ctx context.Context, password string) (map[string]access
 }
 
 // deriveWith takes some milliseconds of a processor, and waits for a turn of whose.
-func (g *logins) deriveWith(ctx context.Context, whose, mechanism, password string, by scram.KeyFactors) (scram.StoredCredentials, error) {
-	if err := g.deriving.Acquire(ctx, whose); err != nil {
+func (g *Guard) deriveWith(ctx context.Context, whose, mechanism, password string, by scram.KeyFactors) (scram.StoredCredentials, error) {
+	if err := g.logins.deriving.Acquire(ctx, whose); err != nil {
 		return scram.StoredCredentials{}, err
 	}
-	defer g.deriving.Release()
+	defer g.logins.deriving.Release()
 	client, err := scrams[mechanism].NewClient("user", password, "")
 	if err != nil {
 		// The library's text could show a part of the password.
@@ -85,7 +85,6 @@ func (g *logins) deriveWith(ctx context.Context, whose, mechanism, password stri
 
 // logins prove passwords.
 type logins struct {
-	*core
 	// secret makes what is said of users that there are not look like what is said of
 	// others, as long as the cluster has none that is the same on all nodes.
 	secret [32]byte
@@ -96,7 +95,7 @@ type logins struct {
 
 // Login is one attempt of a user to prove a password, message by message.
 type Login struct {
-	guard     *logins
+	guard     *Guard
 	from      net.Addr
 	mechanism string
 	scram     *scram.ServerConversation
@@ -114,7 +113,7 @@ var errTooFast = errors.New("too many logins of this address have failed just no
 
 // Login begins an attempt. The passwords themselves are only taken on connections that are
 // encrypted.
-func (g *logins) Login(mechanism string, from net.Addr) (*Login, error) {
+func (g *Guard) Login(mechanism string, from net.Addr) (*Login, error) {
 	l := &Login{guard: g, from: from, mechanism: mechanism}
 	generate := scrams[mechanism]
 	switch {
@@ -208,10 +207,10 @@ func (l *Login) kept(mechanism string) (access.Verifier, bool) {
 	return v, ok
 }
 
-func (g *logins) madeUp(rules *access.Rules, what, user string) []byte {
+func (g *Guard) madeUp(rules *access.Rules, what, user string) []byte {
 	key := rules.List().Secret
 	if len(key) == 0 {
-		key = g.secret[:]
+		key = g.logins.secret[:]
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(what + "\x00" + user))
@@ -228,7 +227,7 @@ func (l *Login) plain(ctx context.Context, message string) (bool, error) {
 	l.user = parts[1]
 	var known bool
 	if l.verifier, known = l.kept(ScramSHA256); !known {
-		l.verifier = access.Verifier{Salt: l.guard.secret[:saltBytes], Iterations: passwordIterations} // derived from as slowly
+		l.verifier = access.Verifier{Salt: l.guard.logins.secret[:saltBytes], Iterations: passwordIterations} // derived from as slowly
 	}
 	derived, err := l.guard.deriveWith(ctx, secure.Whereabouts(l.from), ScramSHA256, parts[2], scram.KeyFactors{Salt: string(l.verifier.Salt), Iters: l.verifier.Iterations})
 	return known && err == nil && subtle.ConstantTimeCompare(derived.StoredKey, l.verifier.StoredKey) == 1, ctx.Err()

@@ -17,8 +17,8 @@ import (
 // One address that sends many passwords delays the login of another by one of them.
 func TestPasswordsAreComparedAddressByAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &logins{core: &core{}, deriving: budget.NewTurns(1)}
-		require.NoError(t, g.deriving.Acquire(t.Context(), "held"))
+		g := &Guard{logins: logins{deriving: budget.NewTurns(1)}}
+		require.NoError(t, g.logins.deriving.Acquire(t.Context(), "held"))
 		done := make(chan string, 10)
 		compare := func(from net.Addr) {
 			go func() {
@@ -33,7 +33,7 @@ func TestPasswordsAreComparedAddressByAddress(t *testing.T) {
 			compare(&net.TCPAddr{IP: net.ParseIP("10.0.0.7"), Port: 1000 + port})
 		}
 		compare(&net.TCPAddr{IP: net.ParseIP("10.0.0.8"), Port: 1})
-		g.deriving.Release()
+		g.logins.deriving.Release()
 		order := map[string]int{}
 		for i := range 9 {
 			if from := <-done; from == "10.0.0.8/32" {

@@ -113,10 +113,10 @@ func payer(h *Holder) string {
 
 // Slow waits where requests of the caller that a context knows, or of who is at an address, were refused too often of
 // late, until ctx ends. It is for the next call of any, and for a refusal before that is sent.
-func (g *callers) Slow(ctx context.Context, from net.Addr) { g.slow(ctx, holderOf(ctx, from)) }
+func (g *Guard) Slow(ctx context.Context, from net.Addr) { g.slow(ctx, holderOf(ctx, from)) }
 
 // Whose names the caller that a context knows, or who is at an address, by what its refusals are counted by.
-func (g *callers) Whose(ctx context.Context, from net.Addr) string { return payer(holderOf(ctx, from)) }
+func (g *Guard) Whose(ctx context.Context, from net.Addr) string { return payer(holderOf(ctx, from)) }
 
 func holderOf(ctx context.Context, from net.Addr) *Holder {
 	if h, _ := ctx.Value(holderKey{}).(*Holder); h != nil {
@@ -127,13 +127,13 @@ func holderOf(ctx context.Context, from net.Addr) *Holder {
 
 // SlowRefused returns what does the same between the requests of a stream, and waits only where one of those was
 // refused since it did so: other streams of the same principal continue.
-func (g *callers) SlowRefused(ctx context.Context) (slow func()) {
+func (g *Guard) SlowRefused(ctx context.Context) (slow func()) {
 	h, _ := ctx.Value(holderKey{}).(*Holder)
 	return func() { g.SlowHolder(ctx, h) }
 }
 
 // SlowHolder does what SlowRefused returns, for a connection.
-func (g *callers) SlowHolder(ctx context.Context, h *Holder) {
+func (g *Guard) SlowHolder(ctx context.Context, h *Holder) {
 	if h != nil && h.refused.Load() {
 		h.refused.Store(false)
 		g.slow(ctx, h)
@@ -143,7 +143,7 @@ func (g *callers) SlowHolder(ctx context.Context, h *Holder) {
 // Unproved counts a request that everybody may make, where its caller has not proved who it is, and waits if there
 // were too many of these from its address. What was refused there does not count: a probe of the node's health
 // is not held up by whoever else is at its address.
-func (g *callers) Unproved(ctx context.Context, h *Holder) {
+func (g *Guard) Unproved(ctx context.Context, h *Holder) {
 	if h.Principal == "" {
 		who := "asks for what everybody may: " + payer(h)
 		g.refusals.add(who, time.Now())
@@ -151,10 +151,10 @@ func (g *callers) Unproved(ctx context.Context, h *Holder) {
 	}
 }
 
-func (g *core) slow(ctx context.Context, h *Holder) { g.wait(ctx, payer(h), refusedWait) }
+func (g *Guard) slow(ctx context.Context, h *Holder) { g.wait(ctx, payer(h), refusedWait) }
 
 // wait waits for as long as a caller has to, or for most.
-func (g *core) wait(ctx context.Context, who string, most time.Duration) {
+func (g *Guard) wait(ctx context.Context, who string, most time.Duration) {
 	if g.refusals.known.Load() == 0 {
 		return
 	}
@@ -172,7 +172,7 @@ func (g *core) wait(ctx context.Context, who string, most time.Duration) {
 }
 
 // wasRefused notes that something was refused to a caller.
-func (g *core) wasRefused(h *Holder) {
+func (g *Guard) wasRefused(h *Holder) {
 	g.refusals.add(payer(h), time.Now())
 	if h != nil {
 		h.refused.Store(true)

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func refusing(t *testing.T) *callers {
+func refusing(t *testing.T) *Guard {
 	t.Helper()
-	return &callers{&core{refusals: newRefusals(refusedRate), stopping: t.Context()}}
+	return &Guard{refusals: newRefusals(refusedRate), stopping: t.Context()}
 }
 
 func at(ip string) *net.TCPAddr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }

@@ -20,11 +20,8 @@ type Session struct {
 
 // ListSessions returns some of the open sessions of a log, those with ids above one, and reports whether there are
 // more. It is for administrators: they see who holds what others may need.
-func (g *sessionVerbs) ListSessions(ctx context.Context, c node.Caller, log string, after record.SessionID) (all []Session, more bool, err error) {
-	if refusal := g.may(&c, "list-sessions", access.Administer, access.OfLog(log)); refusal != nil {
-		return nil, false, refusal
-	}
-	open, more, err := g.node.ListSessions(ctx, c, log, after)
+func (g *Guard) ListSessions(ctx context.Context, c node.Caller, log string, after record.SessionID) (all []Session, more bool, err error) {
+	open, more, err := call2(g, &c, ListSessions, log, func() ([]sequence.OpenSession, bool, error) { return g.node.ListSessions(ctx, c, log, after) })
 	if err != nil {
 		return nil, false, err
 	}
@@ -60,12 +57,12 @@ func principalsByOwner(rules *access.Rules) map[uint32]string {
 }
 
 // CloseSession ends a session: the caller's own, or anybody's for an administrator, which is audited.
-func (g *sessionVerbs) CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
+func (g *Guard) CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
 	h, _ := c.By.(*Holder)
-	if owner := id.Owner(); owner != 0 && (h == nil || h.owner != owner) && g.has(c, access.Administer, access.OfLog(log)) {
-		return g.change(&c, "close-session", access.Administer, access.OfLog(log), func() error { return g.node.CloseSession(ctx, c, log, id) })
+	if owner := id.Owner(); owner != 0 && (h == nil || h.owner != owner) && g.has(c, EndSession.Right, EndSession.Of(log)) {
+		return do(g, &c, EndSession, log, func() error { return g.node.CloseSession(ctx, c, log, id) })
 	}
-	if refusal := g.mayUse(&c, "close-session", log, id); refusal != nil {
+	if refusal := g.mayUse(&c, CloseSession, log, id); refusal != nil {
 		return refusal
 	}
 	return g.node.CloseSession(ctx, c, log, id)

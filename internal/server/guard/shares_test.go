@@ -37,13 +37,13 @@ func TestWhatIsCreatedTakesTheShareOfWhoCreatesIt(t *testing.T) {
 	g := enforcing(t, access.Grant{Principal: "user/bob", On: access.OfCluster, Rights: access.Create | access.Observe})
 	for user, want := range map[string]string{"bob": "user/bob", "root": ""} {
 		c := userOf(t, g, user)
-		require.Nil(t, g.may(&c, "create-log", access.Create, access.OfLog("orders")))
+		require.Nil(t, g.may(&c, CreateLog, "orders"))
 		require.Equal(t, want, c.Creator, user)
 		require.NotZero(t, c.Owner)
 	}
 	bob, root := userOf(t, g, "bob"), userOf(t, g, "root")
-	require.Nil(t, g.may(&bob, "create-log", access.Create, access.OfLog("orders")))
-	require.Nil(t, g.may(&root, "create-log", access.Create, access.OfLog("orders")))
+	require.Nil(t, g.may(&bob, CreateLog, "orders"))
+	require.Nil(t, g.may(&root, CreateLog, "orders"))
 	require.NotEqual(t, bob.Owner, root.Owner)
 }
 
@@ -104,7 +104,7 @@ func TestOnePrincipalLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
 	}
 	_, err = connect(12, "bob")
 	require.NoError(t, err)
-	require.Len(t, g.held, 5)
+	require.Len(t, g.connections.held, 5)
 }
 
 // An administrator sees whose sessions are open, and may close them; nobody else may those of others.

@@ -7,270 +7,330 @@ import (
 
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
 
-// The verbs of sessions.
+// The table of verbs, see table.go: what refusals and the audit log call each, the right that it needs and on what,
+// whether calls of it are audited, and the methods of gRPC that call it. Verbs that only show what there is share a row.
+// Kafka's requests and the paths of HTTP name the verb that they call, see their tables.
+var (
+	// Append is called by streams, whose requests are admitted one by one.
+	Append        = row("append", access.Append, access.Log, silent).small("LogService/Append", "logspec.Log/Append")
+	Read          = row("read", access.Read, access.Log, silent, "LogService/Read").small("logspec.Log/Read")
+	Digest        = row("digest", access.Read, access.Log, silent, "LogService/Digest")
+	Prove         = row("prove", access.Read, access.Log, silent, "LogService/Prove")
+	Trim          = row("trim", access.Trim, access.Log, audited, "LogService/Trim").small("logspec.Log/Discard")
+	AcquireWriter = row("acquire-writer", access.Append, access.Log, audited, "LogService/AcquireWriter")
+	Observe       = row("observe", access.Observe, access.Log, silent, "LogService/GetInfo", "LogService/WatchInfo").small("logspec.Log/Info", "logspec.Log/InfoStream")
 
-func (g *sessionVerbs) OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error) {
-	if refusal := g.may(&c, "open-session", access.Append, access.OfLog(log)); refusal != nil {
-		return node.Session{}, refusal
+	SetHold     = row("set-hold", access.Trim, access.Log, audited, "LogService/SetHold")
+	KeepHold    = row("keep-hold", access.Trim, access.Log, silent, "LogService/KeepHold") // changes nothing, and comes often
+	ReleaseHold = row("release-hold", access.Trim, access.Log, audited, "LogService/ReleaseHold")
+
+	OpenSession  = row("open-session", access.Append, access.Log, silent, "SessionService/OpenSession")
+	KeepSession  = row("keep-session", access.Append, access.Log, silent, "SessionService/KeepSession")
+	CloseSession = row("close-session", access.Append, access.Log, silent, "SessionService/CloseSession")
+	EndSession   = row("close-session", access.Administer, access.Log, audited) // CloseSession of a session of somebody else
+	Resolve      = row("resolve", access.Append, access.Log, silent, "SessionService/Resolve")
+	ListSessions = row("list-sessions", access.Administer, access.Log, silent, "ClusterService/ListSessions")
+
+	CreateLog     = row("create-log", access.Create, access.Log, audited, "CatalogService/CreateLog")
+	ConfigureLog  = row("configure-log", access.Configure, access.Log, audited, "CatalogService/ConfigureLog")
+	AddPartitions = row("add-partitions", access.Configure, access.Log, audited)
+	DeleteLog     = row("delete-log", access.Delete, access.Log, audited, "CatalogService/DeleteLog")
+	// List shows each caller what it may observe.
+	List = row("list", access.None, access.Cluster, silent).small("CatalogService/ListLogs", "GroupService/ListGroups")
+
+	InitCluster     = row("init-cluster", access.Administer, access.Cluster, audited, "ClusterService/InitCluster")
+	ObserveCluster  = row("observe", access.Observe, access.Cluster, silent, "ClusterService/GetClusterStatus")
+	AddNode         = row("add-node", access.Administer, access.Cluster, audited, "ClusterService/AddNode")
+	CreateToken     = row("create-join-token", access.Administer, access.Cluster, audited, "ClusterService/CreateToken")
+	RemoveNode      = row("remove-node", access.Administer, access.Cluster, audited, "ClusterService/RemoveNode")
+	ReplaceNode     = row("replace-node", access.Administer, access.Cluster, audited, "ClusterService/ReplaceNode")
+	Rebalance       = row("rebalance", access.Administer, access.Cluster, audited, "ClusterService/Rebalance")
+	TransferLeader  = row("transfer-leader", access.Administer, access.Cluster, audited, "ClusterService/TransferLeader")
+	DrainNode       = row("drain-node", access.Administer, access.Cluster, audited, "ClusterService/DrainNode")
+	SetDefaultRule  = row("set-default-rule", access.Administer, access.Cluster, audited, "ClusterService/SetDefaultRule")
+	FinalizeCluster = row("finalize-cluster", access.Administer, access.Cluster, audited, "ClusterService/FinalizeCluster")
+
+	ListConnections  = row("list-connections", access.Administer, access.Cluster, silent, "ClusterService/ListConnections")
+	CloseConnections = row("close-connections", access.Administer, access.Cluster, audited, "ClusterService/CloseConnections")
+	Profile          = row("profile", access.Administer, access.Cluster, silent)
+
+	WhoAmI            = row("who-am-i", access.None, access.Cluster, silent).small("AccessService/WhoAmI").open()
+	PutUser           = row("put-user", access.Administer, access.Cluster, audited, "AccessService/PutUser")
+	RemoveUser        = row("remove-user", access.Administer, access.Cluster, audited, "AccessService/RemoveUser")
+	CreateAccessToken = row("create-token", access.Administer, access.Cluster, audited, "AccessService/CreateAccessToken")
+	RevokeAccessToken = row("revoke-token", access.Administer, access.Cluster, audited, "AccessService/RevokeAccessToken")
+	AddGrants         = row("add-grants", access.Administer, access.Cluster, audited, "AccessService/AddGrants")
+	RemoveGrants      = row("remove-grants", access.Administer, access.Cluster, audited, "AccessService/RemoveGrants")
+	EnforceRights     = row("enforce-rights", access.Administer, access.Cluster, audited, "AccessService/EnforceRights")
+	ListAccess        = row("list-access", access.Administer, access.Cluster, silent, "AccessService/ListUsers", "AccessService/ListAccessTokens", "AccessService/ListGrants")
+
+	ObserveGroup    = row("observe", access.Observe, access.Group, silent, "GroupService/ListGroupOffsets").small("GroupService/DescribeGroup")
+	JoinGroup       = row("join-group", access.Read, access.Group, silent)
+	EvictMembers    = row("evict-members", access.Read, access.Group, audited).small("GroupService/EvictMembers")
+	DeleteGroup     = row("delete-group", access.Delete, access.Group, audited).small("GroupService/DeleteGroup")
+	SetGroupOffsets = row("set-group-offsets", access.Read, access.Group, audited, "GroupService/SetGroupOffsets")
+	CommitOffset    = row("commit-offset", access.Read, access.Group, silent)
+	DeleteOffsets   = row("delete-offsets", access.Delete, access.Group, audited)
+	// What sets offsets of a group needs a right on the topic besides, by the same name.
+	SetTopicOffsets    = row("set-group-offsets", access.Read, access.Log, silent)
+	CommitTopicOffsets = row("commit-offset", access.Read, access.Log, silent)
+
+	// Connect is what Kafka's clients do before they ask for anything.
+	Connect = row("connect", access.None, access.Cluster, audited)
+)
+
+// The verbs: each is the node's of its name, for callers that may call it.
+
+func (g *Guard) Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
+	if refusal := g.mayUse(&c, Append, log, a.Session); refusal != nil {
+		done(sequence.Answer{Refusal: refusal})
+		return
 	}
-	s, err := g.node.OpenSession(ctx, c, log, lease)
+	g.node.Append(c, log, a, written, done)
+}
+
+// Reader is a reading.Reader, or what stands for one.
+type Reader interface {
+	First() record.Offset
+	Log() uint64
+	Next(ctx context.Context) (reading.Chunk, error)
+	Drop(end func())
+	Close()
+}
+
+func (g *Guard) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
+	if refusal := g.may(&c, Read, log); refusal != nil {
+		return nil, refusal
+	}
+	r, err := g.node.Read(ctx, c, log, q)
+	if err != nil {
+		return nil, err // not a Reader with nil in it
+	}
+	return r, nil
+}
+
+func (g *Guard) Digest(ctx context.Context, c node.Caller, log string, q node.DigestRequest) (node.Digest, error) {
+	return call(g, &c, Digest, log, func() (node.Digest, error) { return g.node.Digest(ctx, c, log, q) })
+}
+
+func (g *Guard) Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error) {
+	return call2(g, &c, Prove, log, func() (digest.Proof, node.Digest, error) { return g.node.Prove(ctx, c, log, offset, q) })
+}
+
+func (g *Guard) Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
+	return call2(g, &c, Trim, log, func() (start, end record.Offset, err error) { return g.node.Trim(ctx, c, log, before, fastForward) })
+}
+
+func (g *Guard) AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error) {
+	return call2(g, &c, AcquireWriter, log, func() (record.WriterTerm, record.Offset, error) { return g.node.AcquireWriter(ctx, c, log) })
+}
+
+func (g *Guard) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
+	return call(g, &c, Observe, log, func() (node.Info, error) { return g.node.Info(ctx, c, log) })
+}
+
+func (g *Guard) KnownInfo(c node.Caller, log string) (node.Info, error) {
+	return call(g, &c, Observe, log, func() (node.Info, error) { return g.node.KnownInfo(c, log) })
+}
+
+func (g *Guard) WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error) {
+	return call(g, &c, Observe, log, func() (node.Info, error) { return g.node.WatchInfo(ctx, c, log, since) })
+}
+
+func (g *Guard) Bounds(c node.Caller, log string) (node.Bounds, error) {
+	return call(g, &c, Observe, log, func() (node.Bounds, error) { return g.node.Bounds(c, log) })
+}
+
+func (g *Guard) Await(c node.Caller, log string, since node.Bounds, w *reading.Waiter) (leave func(), err error) {
+	return call(g, &c, Observe, log, func() (func(), error) { return g.node.Await(c, log, since, w) })
+}
+
+func (g *Guard) StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error) {
+	return call(g, &c, Observe, log, func() (map[uint64]record.Offset, error) { return g.node.StoredBy(ctx, c, log) })
+}
+
+func (g *Guard) Producers(ctx context.Context, c node.Caller, log string) ([]sequence.Producer, error) {
+	return call(g, &c, Observe, log, func() ([]sequence.Producer, error) { return g.node.Producers(ctx, c, log) })
+}
+
+func (g *Guard) SetHold(ctx context.Context, c node.Caller, log string, hold record.Hold, at reading.FromKind) (node.HoldPlace, error) {
+	return call(g, &c, SetHold, log, func() (node.HoldPlace, error) { return g.node.SetHold(ctx, c, log, hold, at) })
+}
+
+func (g *Guard) KeepHold(ctx context.Context, c node.Caller, log, name string) error {
+	return do(g, &c, KeepHold, log, func() error { return g.node.KeepHold(ctx, c, log, name) })
+}
+
+func (g *Guard) ReleaseHold(ctx context.Context, c node.Caller, log, name string) error {
+	return do(g, &c, ReleaseHold, log, func() error { return g.node.ReleaseHold(ctx, c, log, name) })
+}
+
+// KnownHolds returns the pointers of holds, which lead to what stands for the trimmed records, to those
+// who may read the log, and to those who may set holds. Only these get to know who has set them.
+func (g *Guard) KnownHolds(c node.Caller, log string) ([]node.Hold, error) {
+	holds, err := call(g, &c, Observe, log, func() ([]node.Hold, error) { return g.node.KnownHolds(c, log) })
+	sets := g.has(c, access.Trim, access.OfLog(log))
+	reads := sets || g.has(c, access.Read, access.OfLog(log))
+	for i := range holds {
+		if !reads {
+			holds[i].Pointer = nil
+		}
+		if !sets {
+			holds[i].Principal = ""
+		}
+	}
+	return holds, err
+}
+
+func (g *Guard) OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error) {
+	s, err := call(g, &c, OpenSession, log, func() (node.Session, error) { return g.node.OpenSession(ctx, c, log, lease) })
 	g.mayHaveCrowded(c, err)
 	return s, err
 }
 
 // mayHaveCrowded counts a refusal for the caller's own share, which may be tried again, and there is no end to
 // that. It is not to blame where others have used up the memory, or the log cannot be reached.
-func (g *core) mayHaveCrowded(c node.Caller, err error) {
+func (g *Guard) mayHaveCrowded(c node.Caller, err error) {
 	var r *record.Refusal
 	if h, _ := c.By.(*Holder); errors.As(err, &r) && r.OwnShare {
 		g.wasRefused(h)
 	}
 }
 
-func (g *sessionVerbs) KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
-	if refusal := g.mayUse(&c, "keep-session", log, id); refusal != nil {
+func (g *Guard) KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
+	if refusal := g.mayUse(&c, KeepSession, log, id); refusal != nil {
 		return refusal
 	}
 	return g.node.KeepSession(ctx, c, log, id)
 }
 
-func (g *sessionVerbs) Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
-	if refusal := g.mayUse(&c, "resolve", log, id); refusal != nil {
+func (g *Guard) Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
+	if refusal := g.mayUse(&c, Resolve, log, id); refusal != nil {
 		return sequence.Outcome{}, 0, refusal
 	}
 	return g.node.Resolve(ctx, c, log, id, e, s, final)
 }
 
-// ReserveSession needs the right to append to some log.
-func (g *sessionVerbs) ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error) {
-	if refusal := g.mayAnywhere(&c, "open-session", access.Append); refusal != nil {
+// ReserveSession is OpenSession on no log yet: it needs the right on some log.
+func (g *Guard) ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error) {
+	if refusal := g.mayAnywhere(&c, OpenSession); refusal != nil {
 		return 0, refusal
 	}
 	return g.node.ReserveSession(ctx, c)
 }
 
-// mayAnywhere is may for a right on any log.
-func (g *core) mayAnywhere(c *node.Caller, verb string, need access.Rights) *record.Refusal {
-	rules, _ := g.node.Rules()
-	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
-		if scope, _, valid := h.shown(rules, now); valid && rules.HoldsAnywhere(h.Principal, scope, access.Log, need) {
-			c.Owner = h.owner
-			return nil
-		}
-	}
-	return g.may(c, verb, need, access.OfCluster)
+func (g *Guard) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
+	return call(g, &c, CreateLog, name, func() (node.Info, error) { return g.node.CreateLog(ctx, c, name, config) })
 }
 
-// The verbs of the catalog.
-
-func (g *catalogVerbs) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (info node.Info, err error) {
-	err = g.change(&c, "create-log", access.Create, access.OfLog(name), func() (err error) {
-		info, err = g.node.CreateLog(ctx, c, name, config)
-		return err
-	})
-	return info, err
+func (g *Guard) ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
+	return call(g, &c, ConfigureLog, name, func() (node.Info, error) { return g.node.ConfigureLog(ctx, c, name, config) })
 }
 
-func (g *catalogVerbs) ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (info node.Info, err error) {
-	err = g.change(&c, "configure-log", access.Configure, access.OfLog(name), func() (err error) {
-		info, err = g.node.ConfigureLog(ctx, c, name, config)
-		return err
-	})
-	return info, err
-}
-
-func (g *catalogVerbs) DeleteLog(ctx context.Context, c node.Caller, name string) error {
-	return g.change(&c, "delete-log", access.Delete, access.OfLog(name), func() error { return g.node.DeleteLog(ctx, c, name) })
+func (g *Guard) DeleteLog(ctx context.Context, c node.Caller, name string) error {
+	return do(g, &c, DeleteLog, name, func() error { return g.node.DeleteLog(ctx, c, name) })
 }
 
 // ListLogs returns the logs that the caller may observe.
-func (g *catalogVerbs) ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error) {
+func (g *Guard) ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error) {
 	if refusal := g.mayList(&c); refusal != nil {
 		return nil, refusal
 	}
 	return g.node.ListLogs(ctx, c, internal, g.shownTo(c))
 }
 
-// mayList refuses those who have not proved who they are: others get a list of what they
-// may observe, which can be empty.
-func (g *core) mayList(c *node.Caller) *record.Refusal {
-	if g.Sees(*c, access.OfCluster) {
-		return nil
-	}
-	rules, _ := g.node.Rules()
-	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
-		if _, _, valid := h.shown(rules, now); valid {
-			return nil
-		}
-	}
-	return g.may(c, "list", access.Observe, access.OfCluster)
-}
-
-// Sees reports whether the caller may observe an object. It is not audited.
-func (g *core) Sees(c node.Caller, o access.Object) bool { return g.has(c, access.Observe, o) }
-
-// has reports whether the caller has a right. It is not audited.
-func (g *core) has(c node.Caller, right access.Rights, o access.Object) bool {
-	rules, known := g.node.Rules()
-	return g.hasBy(rules, known, c, right, o)
-}
-
-// hasBy is has by rules that are known to be those of the cluster, or not.
-func (g *core) hasBy(rules *access.Rules, known bool, c node.Caller, right access.Rights, o access.Object) bool {
-	if !rules.Enforced && (known || !g.o.Careful) || c.System {
-		return true
-	}
-	h, _ := c.By.(*Holder)
-	if h == nil {
-		return false
-	}
-	d := h.on(rules, o, now)
-	return d.holds() && d.rights&right != 0
-}
-
-// shownTo reports which logs the caller may observe: others are not even described.
-func (g *core) shownTo(c node.Caller) func(log string) bool {
-	return func(log string) bool { return g.Sees(c, access.OfLog(log)) }
-}
-
-// The verbs of topics.
-
-func (g *topicVerbs) Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error) {
-	if refusal := g.may(&c, "observe", access.Observe, access.OfLog(name)); refusal != nil {
-		return node.Topic{}, refusal
-	}
-	return g.node.Topic(ctx, c, name)
+func (g *Guard) Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error) {
+	return call(g, &c, Observe, name, func() (node.Topic, error) { return g.node.Topic(ctx, c, name) })
 }
 
 // Topics returns the topics that the caller may observe.
-func (g *topicVerbs) Topics(ctx context.Context, c node.Caller) ([]node.Topic, error) {
+func (g *Guard) Topics(ctx context.Context, c node.Caller) ([]node.Topic, error) {
 	if refusal := g.mayList(&c); refusal != nil {
 		return nil, refusal
 	}
 	return g.node.Topics(ctx, c, g.shownTo(c))
 }
 
-func (g *topicVerbs) CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config, on [][]uint64) (t node.Topic, err error) {
-	err = g.change(&c, "create-log", access.Create, access.OfLog(name), func() (err error) {
-		t, err = g.node.CreateTopic(ctx, c, name, partitions, config, on)
-		return err
-	})
-	return t, err
+func (g *Guard) CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config, on [][]uint64) (node.Topic, error) {
+	return call(g, &c, CreateLog, name, func() (node.Topic, error) { return g.node.CreateTopic(ctx, c, name, partitions, config, on) })
 }
 
-func (g *topicVerbs) AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32, on [][]uint64) error {
-	return g.change(&c, "add-partitions", access.Configure, access.OfLog(name), func() error { return g.node.AddPartitions(ctx, c, name, partitions, on) })
+func (g *Guard) AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32, on [][]uint64) error {
+	return do(g, &c, AddPartitions, name, func() error { return g.node.AddPartitions(ctx, c, name, partitions, on) })
 }
 
-func (g *topicVerbs) ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error {
-	return g.change(&c, "configure-log", access.Configure, access.OfLog(name), func() error { return g.node.ConfigureTopic(ctx, c, name, config) })
+func (g *Guard) ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error {
+	return do(g, &c, ConfigureLog, name, func() error { return g.node.ConfigureTopic(ctx, c, name, config) })
 }
 
-func (g *topicVerbs) DeleteTopic(ctx context.Context, c node.Caller, name string) error {
-	return g.change(&c, "delete-log", access.Delete, access.OfLog(name), func() error { return g.node.DeleteTopic(ctx, c, name) })
+func (g *Guard) DeleteTopic(ctx context.Context, c node.Caller, name string) error {
+	return do(g, &c, DeleteLog, name, func() error { return g.node.DeleteTopic(ctx, c, name) })
 }
-
-// The verbs of the cluster.
 
 // InitCluster is for whoever may administer the cluster that is to be.
-func (g *clusterVerbs) InitCluster(ctx context.Context, c node.Caller) (f node.Formation, err error) {
+func (g *Guard) InitCluster(ctx context.Context, c node.Caller) (node.Formation, error) {
 	if g.o.Administrator != "" && g.node.ClusterID() == "" {
 		rights, refusal := access.Enforce(access.List{}, true, g.o.Administrator)
 		if refusal == nil {
-			refusal = g.mayBy(access.Compile(access.List{}.With(&rights)), true, &c, "init-cluster", access.Administer, access.OfCluster)
+			refusal = g.mayBy(access.Compile(access.List{}.With(&rights)), true, &c, InitCluster.Name, InitCluster.Right, access.OfCluster)
 		}
 		if refusal != nil {
-			return f, record.Refuse(refusal.Reason, "%s; it is %s who may form the cluster, as serve --administrator says", refusal.Detail, g.o.Administrator)
+			return node.Formation{}, record.Refuse(refusal.Reason, "%s; it is %s who may form the cluster, as serve --administrator says", refusal.Detail, g.o.Administrator)
 		}
 	}
-	err = g.change(&c, "init-cluster", access.Administer, access.OfCluster, func() (err error) {
-		f, err = g.node.InitCluster(ctx, c)
-		return err
-	})
-	return f, err
+	return call(g, &c, InitCluster, "", func() (node.Formation, error) { return g.node.InitCluster(ctx, c) })
 }
 
-func (g *clusterVerbs) ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error) {
-	if refusal := g.may(&c, "observe", access.Observe, access.OfCluster); refusal != nil {
-		return node.ClusterStatus{}, refusal
-	}
-	return g.node.ClusterStatus(ctx, c)
+func (g *Guard) ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error) {
+	return call(g, &c, ObserveCluster, "", func() (node.ClusterStatus, error) { return g.node.ClusterStatus(ctx, c) })
 }
 
-func (g *clusterVerbs) AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error) {
-	err = g.change(&c, "add-node", access.Administer, access.OfCluster, func() (err error) {
-		existed, err = g.node.AddNode(ctx, c, name, address)
-		return err
-	})
-	return existed, err
+func (g *Guard) AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error) {
+	return call(g, &c, AddNode, "", func() (bool, error) { return g.node.AddNode(ctx, c, name, address) })
 }
 
 // CreateToken makes a token with which nodes join. It is CreateAccessToken for clients.
-func (g *clusterVerbs) CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
-	err = g.change(&c, "create-join-token", access.Administer, access.OfCluster, func() (err error) {
-		token, expires, err = g.node.CreateToken(ctx, c, lifetime, reusable)
-		return err
-	})
-	return token, expires, err
+func (g *Guard) CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
+	return call2(g, &c, CreateToken, "", func() (string, time.Time, error) { return g.node.CreateToken(ctx, c, lifetime, reusable) })
 }
 
-func (g *clusterVerbs) RemoveNode(ctx context.Context, c node.Caller, name string) error {
-	return g.change(&c, "remove-node", access.Administer, access.OfCluster, func() error { return g.node.RemoveNode(ctx, c, name) })
+func (g *Guard) RemoveNode(ctx context.Context, c node.Caller, name string) error {
+	return do(g, &c, RemoveNode, "", func() error { return g.node.RemoveNode(ctx, c, name) })
 }
 
-func (g *clusterVerbs) ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error {
-	return g.change(&c, "replace-node", access.Administer, access.OfCluster, func() error { return g.node.ReplaceNode(ctx, c, dead, with) })
+func (g *Guard) ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error {
+	return do(g, &c, ReplaceNode, "", func() error { return g.node.ReplaceNode(ctx, c, dead, with) })
 }
 
-func (g *clusterVerbs) Rebalance(ctx context.Context, c node.Caller) (left int, err error) {
-	err = g.change(&c, "rebalance", access.Administer, access.OfCluster, func() (err error) {
-		left, err = g.node.Rebalance(ctx, c)
-		return err
-	})
-	return left, err
+func (g *Guard) Rebalance(ctx context.Context, c node.Caller) (left int, err error) {
+	return call(g, &c, Rebalance, "", func() (int, error) { return g.node.Rebalance(ctx, c) })
 }
 
-func (g *clusterVerbs) DrainNode(ctx context.Context, c node.Caller, name string, undo bool) error {
-	return g.change(&c, "drain-node", access.Administer, access.OfCluster, func() error { return g.node.DrainNode(ctx, c, name, undo) })
+func (g *Guard) TransferLeader(ctx context.Context, c node.Caller, log, to string) error {
+	return do(g, &c, TransferLeader, "", func() error { return g.node.TransferLeader(ctx, c, log, to) })
 }
 
-func (g *clusterVerbs) SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error {
-	return g.change(&c, "set-default-rule", access.Administer, access.OfCluster, func() error { return g.node.SetDefaultRule(ctx, c, prefix, rule) })
+func (g *Guard) DrainNode(ctx context.Context, c node.Caller, name string, undo bool) error {
+	return do(g, &c, DrainNode, "", func() error { return g.node.DrainNode(ctx, c, name, undo) })
 }
 
-func (g *clusterVerbs) FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error) {
-	err = g.change(&c, "finalize-cluster", access.Administer, access.OfCluster, func() (err error) {
-		level, err = g.node.FinalizeCluster(ctx, c)
-		return err
-	})
-	return level, err
+func (g *Guard) SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error {
+	return do(g, &c, SetDefaultRule, "", func() error { return g.node.SetDefaultRule(ctx, c, prefix, rule) })
 }
 
-func (g *clusterVerbs) TransferLeader(ctx context.Context, c node.Caller, log, to string) error {
-	return g.change(&c, "transfer-leader", access.Administer, access.OfCluster, func() error { return g.node.TransferLeader(ctx, c, log, to) })
+func (g *Guard) FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error) {
+	return call(g, &c, FinalizeCluster, "", func() (int, error) { return g.node.FinalizeCluster(ctx, c) })
 }
 
 // What every client may know that may call at all.
 
-func (g *publicVerbs) ClusterID() string                             { return g.node.ClusterID() }
-func (g *publicVerbs) Members() (members []node.Member, self uint64) { return g.node.Members() }
-func (g *publicVerbs) ConfigOf(log string) *node.Config              { return g.node.ConfigOf(log) }
-
-// May refuses what a caller has no right to. It is for what servers do without a verb of
-// the node, such as with consumer groups.
-func (g *core) May(c node.Caller, verb string, need access.Rights, o access.Object) error {
-	if refusal := g.may(&c, verb, need, o); refusal != nil {
-		return refusal
-	}
-	return nil
-}
-
-// Changed is the audit of what May has allowed and has changed something.
-func (g *core) Audit(c node.Caller, verb string, o access.Object, err error) {
-	g.record(&c, verb, o, err)
-}
+func (g *Guard) ClusterID() string                             { return g.node.ClusterID() }
+func (g *Guard) Members() (members []node.Member, self uint64) { return g.node.Members() }
+func (g *Guard) ConfigOf(log string) *node.Config              { return g.node.ConfigOf(log) }

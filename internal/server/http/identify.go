@@ -19,7 +19,7 @@ import (
 // Callers identifies the caller and checks its rights. See guard.Guard.
 type Callers interface {
 	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
-	May(c node.Caller, verb string, need access.Rights, o access.Object) error
+	May(c node.Caller, v *guard.Verb, name string) error
 	Sees(c node.Caller, o access.Object) bool
 	Enforced() bool
 	Slow(ctx context.Context, from net.Addr)
@@ -44,11 +44,11 @@ func connected(ctx context.Context, conn net.Conn) context.Context {
 // encryptedKey is of the context of a request that came over TLS.
 type encryptedKey struct{}
 
-// needing serves a path to those who have a right on the cluster. Where rights are not
+// needing serves a path to those who may ask for a verb on the cluster. Where rights are not
 // enforced it serves those who have a certificate, if clients need one.
-func (o Options) needing(need access.Rights, verb string, next http.Handler) http.Handler {
+func (o Options) needing(v *guard.Verb, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		err := o.may(q, verb, need)
+		err := o.may(q, v)
 		if err == nil {
 			next.ServeHTTP(w, q)
 			return
@@ -163,7 +163,7 @@ func (o Options) identify(q *http.Request) (*guard.Holder, *record.Refusal) {
 	return o.Callers.Identify(secure.PrincipalAt(from), from, q.Header.Get("Authorization"))
 }
 
-func (o Options) may(q *http.Request, verb string, need access.Rights) error {
+func (o Options) may(q *http.Request, v *guard.Verb) error {
 	if o.Callers == nil {
 		return nil
 	}
@@ -174,5 +174,5 @@ func (o Options) may(q *http.Request, verb string, need access.Rights) error {
 	if o.Identified && !o.Callers.Enforced() && h.Principal == "" {
 		return record.Refuse(record.Unauthenticated, "this needs a client certificate")
 	}
-	return o.Callers.May(node.Caller{By: h}, verb, need, access.OfCluster)
+	return o.Callers.May(node.Caller{By: h}, v, "")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/server/guard"
 )
 
 // Node is what the server asks of a node.
@@ -81,8 +81,8 @@ func New(n Node, o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	for _, p := range o.paths(n, metrics) {
 		handler := o.once(p.handler)
-		if p.need != access.None {
-			handler = atHome(o.needing(p.need, p.verb, p.handler), o.machine)
+		if p.verb != nil {
+			handler = atHome(o.needing(p.verb, p.handler), o.machine)
 		}
 		mux.Handle("GET "+p.pattern, handler)
 	}
@@ -100,29 +100,28 @@ func New(n Node, o Options) (*Server, error) {
 	}}, nil
 }
 
-// path is what is served at one path, and the right on the cluster that it needs.
+// path is what is served at one path, and the verb on the cluster that the caller asks for.
 type path struct {
 	pattern string
-	need    access.Rights // none: anybody may ask
-	verb    string        // for the audit log
+	verb    *guard.Verb // nil: anybody may ask
 	handler http.Handler
 }
 
-// paths are all that there is. What stands here without a right shows nothing of logs.
+// paths are all that there is. What stands here without a verb shows nothing of logs.
 func (o Options) paths(n Node, metrics http.Handler) []path {
 	all := []path{
-		{"/metrics", access.Observe, "observe", metrics},
-		{"/metrics/logs", access.Observe, "observe", atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) })},
-		{"/livez", access.None, "", http.HandlerFunc(live)},
-		{"/readyz", access.None, "", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { ready(w, n, o.sees(q)) })},
-		{"/{$}", access.Observe, "observe", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { index(w, o.Profiles) })},
-		{"/", access.Observe, "observe", http.NotFoundHandler()}, // which paths there are is not shown to everybody
+		{"/metrics", guard.ObserveCluster, metrics},
+		{"/metrics/logs", guard.ObserveCluster, atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) })},
+		{"/livez", nil, http.HandlerFunc(live)},
+		{"/readyz", nil, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { ready(w, n, o.sees(q)) })},
+		{"/{$}", guard.ObserveCluster, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { index(w, o.Profiles) })},
+		{"/", guard.ObserveCluster, http.NotFoundHandler()}, // which paths there are is not shown to everybody
 	}
 	if o.Profiles {
 		for pattern, handler := range map[string]http.HandlerFunc{
 			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 		} {
-			all = append(all, path{"/debug/pprof/" + pattern, access.Administer, "profile", handler})
+			all = append(all, path{"/debug/pprof/" + pattern, guard.Profile, handler})
 		}
 	}
 	return all

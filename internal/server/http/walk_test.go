@@ -34,19 +34,19 @@ func (holders) Identify(_ identity.Principal, _ net.Addr, authorization string) 
 	return &guard.Holder{Principal: authorization}, nil
 }
 
-func (holders) May(c node.Caller, verb string, need access.Rights, o access.Object) error {
+func (holders) May(c node.Caller, v *guard.Verb, name string) error {
 	have, err := access.ParseRights([]string{c.By.String()})
 	switch {
 	case err != nil:
-		return record.Refuse(record.Unauthenticated, "nobody may %s %s", verb, o)
-	case have&need != need && have != access.Administer:
-		return record.Refuse(record.Denied, "%s may not %s %s", have, verb, o)
+		return record.Refuse(record.Unauthenticated, "nobody may %s %s", v.Name, v.Of(name))
+	case have&v.Right != v.Right && have != access.Administer:
+		return record.Refuse(record.Denied, "%s may not %s %s", have, v.Name, v.Of(name))
 	}
 	return nil
 }
 
 func (h holders) Sees(c node.Caller, o access.Object) bool {
-	return h.May(c, "observe", access.Observe, o) == nil
+	return o == access.OfCluster && h.May(c, guard.ObserveCluster, "") == nil
 }
 func (holders) Enforced() bool                          { return true }
 func (holders) Slow(context.Context, net.Addr)          {}

@@ -3,7 +3,7 @@ package kafkaserver
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/acls"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/coordinator"
@@ -18,10 +18,9 @@ type api struct {
 	min, max int16 // versions, inclusive
 	layout   protocol.Layout
 	large    bool // may have up to MaxGroupBytes
-	// right is what a client needs on some object of kind for a request that is more than small; none: no
-	// client needs such a request.
-	right access.Rights
-	kind  access.Kind
+	// verb is what the request asks for. Who has the right that it needs on no object at all may send no request
+	// that is more than small; where it needs none, no client needs one.
+	verb *guard.Verb
 	// handle does the work and makes the answer. nil for those that the
 	// connection treats in ways of their own: Produce, Fetch, ApiVersions.
 	handle func(*call) kmsg.Response
@@ -43,45 +42,45 @@ var (
 // Produce is announced from version 0, although 0 to 2 carry records of an
 // older format and are refused: librdkafka compresses nothing where it is not.
 var apis = index(
-	serve(kmsg.Produce, access.Append, access.Log, 0, 11, "s@3 h i [s [i r]]", nil),
-	serve(kmsg.Fetch, access.Read, access.Log, 4, 12, "i i i i b i@7 i@7 [s [i i@9 l i@12 l@5 i]] [s (i)]@7 s@11", nil),
-	serve(kmsg.ListOffsets, access.Observe, access.Log, 1, 8, "i b@2 [s [i i@4 l]]", ofTopics((*topics.Topics).ListOffsets)),
-	serve(kmsg.Metadata, access.Observe, access.Log, 0, 12, "[u@10 s] b@4 b@8-10 b@8", ofTopics((*topics.Topics).Metadata)),
-	serve(kmsg.OffsetCommit, access.Read, access.Group, 2, 8, "s i s s@7 l@2-4 [s [i l i@6 s]]", ofGroups(coordinator.OffsetCommit)),
-	serve(kmsg.OffsetFetch, access.Observe, access.Group, 1, 8, "s@0-7 [s (i)]@0-7 [s [s (i)]]@8 b@7", ofGroups(coordinator.OffsetFetch)),
-	serve(kmsg.FindCoordinator, access.Observe, access.Group, 0, 4, "s@0-3 b@1 (s)@4", ofGroups(coordinator.FindCoordinator)),
-	large(serve(kmsg.JoinGroup, access.Read, access.Group, 0, 9, "s i i@1 s s@5 s [s r] s@8", ofGroups(coordinator.JoinGroup))),
-	serve(kmsg.Heartbeat, access.Read, access.Group, 0, 4, "s i s s@3", ofGroups(coordinator.Heartbeat)),
-	serve(kmsg.LeaveGroup, access.Read, access.Group, 0, 5, "s s@0-2 [s s s@5]@3", ofGroups(coordinator.LeaveGroup)),
-	large(serve(kmsg.SyncGroup, access.Read, access.Group, 0, 5, "s i s s@3 s@5 s@5 [s r]", ofGroups(coordinator.SyncGroup))),
-	serve(kmsg.DescribeGroups, access.Observe, access.Group, 0, 5, "(s) b@3", ofGroups(coordinator.DescribeGroups)),
-	serve(kmsg.ListGroups, access.None, "", 0, 5, "(s)@4 (s)@5", ofGroups(coordinator.ListGroups)),
-	serve(kmsg.DeleteGroups, access.Delete, access.Group, 0, 2, "(s)", ofGroups(coordinator.DeleteGroups)),
-	serve(kmsg.SASLHandshake, access.None, "", 0, 1, "s", ofConnection((*call).saslHandshake)),
-	serve(kmsg.ApiVersions, access.None, "", 0, 3, "s@3 s@3", nil),
-	serve(kmsg.CreateTopics, access.Create, access.Log, 0, 7, "[s i h [i (i)] [s s]] i b@1", ofTopics((*topics.Topics).CreateTopics)),
-	serve(kmsg.DeleteTopics, access.Delete, access.Log, 0, 6, "[s u]@6 (s)@0-5 i", ofTopics((*topics.Topics).DeleteTopics)),
-	serve(kmsg.DeleteRecords, access.Trim, access.Log, 0, 2, "[s [i l]] i", on(topics.DeleteRecords)),
-	serve(kmsg.SASLAuthenticate, access.None, "", 0, 2, "r", ofConnection((*call).saslAuthenticate)),
-	serve(kmsg.CreatePartitions, access.Configure, access.Log, 0, 3, "[s i [(i)]] i b", on(topics.CreatePartitions)),
-	serve(kmsg.InitProducerID, access.Append, access.Log, 0, 4, "s i l@3 h@3", on(topics.InitProducerID)),
-	serve(kmsg.OffsetForLeaderEpoch, access.Observe, access.Log, 0, 4, "i@3 [s [i i@2 i]]", on(topics.OffsetForLeaderEpoch)),
-	serve(kmsg.DescribeACLs, access.Administer, access.Cluster, 0, 3, "b s b@1 s s b b", on(acls.Describe)),
-	serve(kmsg.CreateACLs, access.Administer, access.Cluster, 0, 3, "[b s b@1 s s b b]", on(acls.Create)),
-	serve(kmsg.DeleteACLs, access.Administer, access.Cluster, 0, 3, "[b s b@1 s s b b]", on(acls.Delete)),
-	serve(kmsg.DescribeConfigs, access.Observe, access.Log, 0, 4, "[b s (s)] b@1 b@3", ofTopics((*topics.Topics).DescribeConfigs)),
-	serve(kmsg.AlterConfigs, access.Configure, access.Log, 0, 2, "[b s [s s]] b", on(topics.AlterConfigs)),
-	serve(kmsg.IncrementalAlterConfigs, access.Configure, access.Log, 0, 1, "[b s [s b s]] b", on(topics.IncrementalAlterConfigs)),
-	serve(kmsg.ElectLeaders, access.Administer, access.Cluster, 0, 2, "b@1 [s (i)] i", on(topics.ElectLeaders)),
-	serve(kmsg.OffsetDelete, access.Delete, access.Group, 0, 0, "s [s [i]]", ofGroups(coordinator.OffsetDelete)),
-	serve(kmsg.DescribeQuorum, access.Observe, access.Cluster, 0, 2, "[s [i]]", on(topics.DescribeQuorum)),
-	serve(kmsg.DescribeProducers, access.Observe, access.Log, 0, 0, "[s (i)]", on(topics.DescribeProducers)),
-	serve(kmsg.DescribeCluster, access.None, "", 0, 1, "b b@1", on(topics.DescribeCluster)),
-	serve(kmsg.DescribeLogDirs, access.Observe, access.Cluster, 0, 4, "[s (i)]", on(topics.DescribeLogDirs)),
+	serve(kmsg.Produce, guard.Append, 0, 11, "s@3 h i [s [i r]]", nil),
+	serve(kmsg.Fetch, guard.Read, 4, 12, "i i i i b i@7 i@7 [s [i i@9 l i@12 l@5 i]] [s (i)]@7 s@11", nil),
+	serve(kmsg.ListOffsets, guard.Observe, 1, 8, "i b@2 [s [i i@4 l]]", ofTopics((*topics.Topics).ListOffsets)),
+	serve(kmsg.Metadata, guard.Observe, 0, 12, "[u@10 s] b@4 b@8-10 b@8", ofTopics((*topics.Topics).Metadata)),
+	serve(kmsg.OffsetCommit, guard.CommitOffset, 2, 8, "s i s s@7 l@2-4 [s [i l i@6 s]]", ofGroups(coordinator.OffsetCommit)),
+	serve(kmsg.OffsetFetch, guard.ObserveGroup, 1, 8, "s@0-7 [s (i)]@0-7 [s [s (i)]]@8 b@7", ofGroups(coordinator.OffsetFetch)),
+	serve(kmsg.FindCoordinator, guard.ObserveGroup, 0, 4, "s@0-3 b@1 (s)@4", ofGroups(coordinator.FindCoordinator)),
+	large(serve(kmsg.JoinGroup, guard.JoinGroup, 0, 9, "s i i@1 s s@5 s [s r] s@8", ofGroups(coordinator.JoinGroup))),
+	serve(kmsg.Heartbeat, guard.JoinGroup, 0, 4, "s i s s@3", ofGroups(coordinator.Heartbeat)),
+	serve(kmsg.LeaveGroup, guard.JoinGroup, 0, 5, "s s@0-2 [s s s@5]@3", ofGroups(coordinator.LeaveGroup)),
+	large(serve(kmsg.SyncGroup, guard.JoinGroup, 0, 5, "s i s s@3 s@5 s@5 [s r]", ofGroups(coordinator.SyncGroup))),
+	serve(kmsg.DescribeGroups, guard.ObserveGroup, 0, 5, "(s) b@3", ofGroups(coordinator.DescribeGroups)),
+	serve(kmsg.ListGroups, guard.List, 0, 5, "(s)@4 (s)@5", ofGroups(coordinator.ListGroups)),
+	serve(kmsg.DeleteGroups, guard.DeleteGroup, 0, 2, "(s)", ofGroups(coordinator.DeleteGroups)),
+	serve(kmsg.SASLHandshake, guard.Connect, 0, 1, "s", ofConnection((*call).saslHandshake)),
+	serve(kmsg.ApiVersions, guard.Connect, 0, 3, "s@3 s@3", nil),
+	serve(kmsg.CreateTopics, guard.CreateLog, 0, 7, "[s i h [i (i)] [s s]] i b@1", ofTopics((*topics.Topics).CreateTopics)),
+	serve(kmsg.DeleteTopics, guard.DeleteLog, 0, 6, "[s u]@6 (s)@0-5 i", ofTopics((*topics.Topics).DeleteTopics)),
+	serve(kmsg.DeleteRecords, guard.Trim, 0, 2, "[s [i l]] i", on(topics.DeleteRecords)),
+	serve(kmsg.SASLAuthenticate, guard.Connect, 0, 2, "r", ofConnection((*call).saslAuthenticate)),
+	serve(kmsg.CreatePartitions, guard.AddPartitions, 0, 3, "[s i [(i)]] i b", on(topics.CreatePartitions)),
+	serve(kmsg.InitProducerID, guard.OpenSession, 0, 4, "s i l@3 h@3", on(topics.InitProducerID)),
+	serve(kmsg.OffsetForLeaderEpoch, guard.Observe, 0, 4, "i@3 [s [i i@2 i]]", on(topics.OffsetForLeaderEpoch)),
+	serve(kmsg.DescribeACLs, guard.ListAccess, 0, 3, "b s b@1 s s b b", on(acls.Describe)),
+	serve(kmsg.CreateACLs, guard.AddGrants, 0, 3, "[b s b@1 s s b b]", on(acls.Create)),
+	serve(kmsg.DeleteACLs, guard.RemoveGrants, 0, 3, "[b s b@1 s s b b]", on(acls.Delete)),
+	serve(kmsg.DescribeConfigs, guard.Observe, 0, 4, "[b s (s)] b@1 b@3", ofTopics((*topics.Topics).DescribeConfigs)),
+	serve(kmsg.AlterConfigs, guard.ConfigureLog, 0, 2, "[b s [s s]] b", on(topics.AlterConfigs)),
+	serve(kmsg.IncrementalAlterConfigs, guard.ConfigureLog, 0, 1, "[b s [s b s]] b", on(topics.IncrementalAlterConfigs)),
+	serve(kmsg.ElectLeaders, guard.TransferLeader, 0, 2, "b@1 [s (i)] i", on(topics.ElectLeaders)),
+	serve(kmsg.OffsetDelete, guard.DeleteOffsets, 0, 0, "s [s [i]]", ofGroups(coordinator.OffsetDelete)),
+	serve(kmsg.DescribeQuorum, guard.ObserveCluster, 0, 2, "[s [i]]", on(topics.DescribeQuorum)),
+	serve(kmsg.DescribeProducers, guard.Observe, 0, 0, "[s (i)]", on(topics.DescribeProducers)),
+	serve(kmsg.DescribeCluster, guard.List, 0, 1, "b b@1", on(topics.DescribeCluster)),
+	serve(kmsg.DescribeLogDirs, guard.ObserveCluster, 0, 4, "[s (i)]", on(topics.DescribeLogDirs)),
 )
 
-func serve(key kmsg.Key, right access.Rights, kind access.Kind, first, last int16, layout string, handle func(*call) kmsg.Response) *api {
-	return &api{key: key.Int16(), name: key.Name(), right: right, kind: kind, min: first, max: last, layout: protocol.ParseLayout(layout), handle: handle}
+func serve(key kmsg.Key, verb *guard.Verb, first, last int16, layout string, handle func(*call) kmsg.Response) *api {
+	return &api{key: key.Int16(), name: key.Name(), verb: verb, min: first, max: last, layout: protocol.ParseLayout(layout), handle: handle}
 }
 
 // large is for requests that carry what members of groups send each other.

@@ -100,7 +100,7 @@ func admits(c *connection, key int16, size int) error {
 		return errors.New("its client has sent more than it may before it has proved who it is")
 	}
 	err := record.Refuse(record.Unauthenticated, "%s before the client has proved who it is: it needs a certificate, or SASL", kmsg.NameForKey(key))
-	c.server.node.Audit(c.caller(), "connect", access.OfCluster, err)
+	c.server.node.Audit(c.caller(), guard.Connect, "", err)
 	return err
 }
 
@@ -111,18 +111,18 @@ func (q *call) mayLarge() bool {
 	if !n.Enforced() {
 		return true
 	}
-	return q.api.right != access.None && n.HoldsSome(q.connection.caller(), q.api.right, q.api.kind)
+	return q.api.verb.Right != access.None && n.HoldsSome(q.connection.caller(), q.api.verb.Right, q.api.verb.On)
 }
 
 // refuseLarge is the refusal of such a request, which ends the connection: to answer it, it would have to
 // be decoded.
 func (c *connection) refuseLarge(a *api, size int) error {
 	reason := record.Denied
-	if a.right == access.None {
+	if a.verb.Right == access.None {
 		reason = record.Invalid
 	}
 	err := record.Refuse(reason, "a %s request of %d bytes by %s, who has no right to any of it; %d bytes of %d fields and elements would be answered", a.name, size, c.caller().By, smallRequest, smallParts)
-	c.server.node.Audit(c.caller(), "connect", access.OfCluster, err)
+	c.server.node.Audit(c.caller(), guard.Connect, "", err)
 	return err
 }
 

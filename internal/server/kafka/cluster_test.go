@@ -97,7 +97,7 @@ func openMember(t *testing.T, name string, label cluster.Label, peers map[string
 	}
 	n, err := node.Open(o)
 	require.NoError(t, err)
-	d := &testServer{T: t, node: n, server: New(over(name, backend.Verbs(guard.New(n, guard.Options{}))), Options{Logger: quiet}), address: kafka.Addr().String()}
+	d := &testServer{T: t, node: n, server: New(over(name, guard.New(n, guard.Options{})), Options{Logger: quiet}), address: kafka.Addr().String()}
 	sorted, others := transport.Split(l, peer.Magic)
 	fromPeers := sorted[0]
 	served := make(chan error, 2)
@@ -294,7 +294,7 @@ func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
 	all := openCluster(t)
 	all["a"].createReplicated("orders", 1, 3)
 	_, followers := all.append("orders", 3, "1")
-	near := followers[0].over(silenced{backend.Verbs(guard.New(followers[0].node, guard.Options{}))})
+	near := followers[0].over(silenced{guard.New(followers[0].node, guard.Options{})})
 	q := fetchRequest(11, 120_000, 1, 1<<20, 0, "orders")
 	q.Rack = near.node.Name()
 	near.eventually("it has the record", func() bool {
@@ -329,7 +329,7 @@ func TestALeaderServesWhatTheNearerNodeDoesNotHaveYet(t *testing.T) {
 	leader, followers := all.append("orders", 3, "2")
 	near := followers[0]
 	for end, sent := range map[record.Offset]int32{0: backend.NoBroker, 1: near.id(), 2: near.id()} {
-		d := leader.over(lagging{backend.Verbs(guard.New(leader.node, guard.Options{})), uint64(near.id()), end})
+		d := leader.over(lagging{guard.New(leader.node, guard.Options{}), uint64(near.id()), end})
 		d.eventually(fmt.Sprintf("a client is sent to %d where the nearer one stored up to %d", sent, end), func() bool {
 			return d.fetchFrom(near.node.Name()).PreferredReadReplica == sent
 		})

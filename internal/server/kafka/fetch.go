@@ -11,10 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/readers"
@@ -153,7 +153,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	if !ok {
 		return kerr.UnknownTopicOrPartition
 	}
-	if err := s.node.May(f.call.caller(), "read", access.Read, access.OfLog(log)); err != nil {
+	if err := s.node.May(f.call.caller(), guard.Read, log); err != nil {
 		return err
 	}
 	part.log = log

@@ -370,11 +370,11 @@ func (i *interrupted) set(f *func(), run func()) {
 	*f = run
 }
 
-func (i *interrupted) Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer)) {
+func (i *interrupted) Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
 	if log == backend.OffsetsLog {
 		i.take(&i.beforeAppend)
 	}
-	i.Node.Append(c, log, a, done)
+	i.Node.Append(c, log, a, written, done)
 }
 
 func (i *interrupted) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
@@ -442,7 +442,7 @@ func (n created) CreateLog(ctx context.Context, c node.Caller, name string, conf
 func TestTheLogOfOffsetsHasNoNumberOfReplicas(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)
-	n := created{backend.Verbs(guard.New(d.node, guard.Options{})), make(chan node.Config, 1)}
+	n := created{guard.New(d.node, guard.Options{}), make(chan node.Config, 1)}
 	d.over(n).raw().coordinated()
 	require.Equal(t, node.Config{}, <-n.configs)
 }

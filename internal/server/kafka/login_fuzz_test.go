@@ -13,7 +13,6 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/server/guard"
-	"strandline.dev/internal/server/kafka/backend"
 )
 
 // said is a connection whose client has sent everything that it will.
@@ -39,7 +38,7 @@ func FuzzBeforeLogin(f *testing.F) {
 	_, _, err = g.PutUser(f.Context(), node.Caller{}, "bob", "of-bob-alone")
 	require.NoError(f, err)
 	require.NoError(f, g.EnforceRights(f.Context(), node.Caller{}, true, "user/bob"))
-	s := New(backend.Verbs(g), Options{Logger: quiet})
+	s := New(g, Options{Logger: quiet})
 	f.Cleanup(func() {
 		s.Stop(context.Background())
 		require.NoError(f, n.Close(context.Background()))

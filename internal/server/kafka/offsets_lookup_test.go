@@ -45,7 +45,7 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 	d.appendDirectly("orders", batchOf(t, record.None, "b"))
 	b, err := d.node.Bounds(node.Caller{}, "orders")
 	require.NoError(t, err)
-	lagging := &behind{Node: backend.Verbs(guard.New(d.node, guard.Options{}))}
+	lagging := &behind{Node: guard.New(d.node, guard.Options{})}
 	again := d.over(lagging)
 
 	require.EqualValues(t, 2, again.endOfEpoch(int32(b.Term)).EndOffset, "a consumer that has read both sees no truncation")
@@ -70,7 +70,7 @@ func TestAFetchHasNoRecordsAboveItsHighWatermark(t *testing.T) {
 	d.create("orders", 1)
 	d.appendDirectly("orders", batchOf(t, record.None, "a"))
 	d.appendDirectly("orders", batchOf(t, record.None, "b"))
-	lagging := d.over(&behind{Node: backend.Verbs(guard.New(d.node, guard.Options{}))})
+	lagging := d.over(&behind{Node: guard.New(d.node, guard.Options{})})
 	p := lagging.raw().fetch(fetchRequest(11, 0, 1, 1<<20, 0, "orders")).Topics[0].Partitions[0]
 	require.Equal(t, d.stored("orders"), p.RecordBatches)
 	require.EqualValues(t, 2, p.HighWatermark)
@@ -101,7 +101,7 @@ func TestOffsetsOfManyPartitionsAreLookedUpAtTheSameTime(t *testing.T) {
 	d := openNew(t)
 	const partitions = 20
 	d.create("orders", partitions)
-	n := &together{Node: backend.Verbs(guard.New(d.node, guard.Options{})), all: make(chan struct{})}
+	n := &together{Node: guard.New(d.node, guard.Options{}), all: make(chan struct{})}
 	n.missing.Store(partitions)
 	q := kmsg.NewPtrListOffsetsRequest()
 	q.Version = 6

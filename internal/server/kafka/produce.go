@@ -7,10 +7,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/settings"
@@ -93,7 +93,7 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 		part.code = kerr.InvalidTopicException.Code
 	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
-	} else if err := s.node.May(p.call.caller(), "append", access.Append, access.OfLog(log)); err != nil {
+	} else if err := s.node.May(p.call.caller(), guard.Append, log); err != nil {
 		// Before anything is looked into: what a client may not append costs nothing else.
 		part.answer.Refusal = record.RefusalOf(err)
 		part.code = protocol.ProduceCode(part.answer.Refusal)
@@ -114,11 +114,11 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	}
 	part.log = log
 	s.metrics.produced.Add(float64(len(records)))
+	var written func(sequence.Answer)
 	if p.request.Acks == acksLeader {
-		s.node.AppendEarly(p.call.connection.caller(), log, &part.append, part.take, part.settle)
-		return
+		written = part.take
 	}
-	s.node.Append(p.call.connection.caller(), log, &part.append, part.settle)
+	s.node.Append(p.call.connection.caller(), log, &part.append, written, part.settle)
 }
 
 // apply changes a batch as the settings of its topic want it.

@@ -42,7 +42,7 @@ type answeringNode struct {
 	answers chan func()
 }
 
-func (n answeringNode) Append(_ node.Caller, _ string, a *sequence.Append, done func(sequence.Answer)) {
+func (n answeringNode) Append(_ node.Caller, _ string, a *sequence.Append, _, done func(sequence.Answer)) {
 	records := a.Records
 	n.answers <- func() { done(sequence.Answer{First: sequence.Run{First: 7, Count: uint32(records)}}) }
 }

@@ -19,7 +19,7 @@ import (
 func (d *testServer) beside() *client.Client {
 	d.Helper()
 	s := rpc.New(rpc.Options{Logger: d.server.logger})
-	grpcserver.Register(s, grpcserver.Verbs(guard.New(d.node, guard.Options{})))
+	grpcserver.Register(s, guard.New(d.node, guard.Options{}))
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(d, err)
 	served := make(chan error, 1)

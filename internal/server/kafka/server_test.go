@@ -52,7 +52,7 @@ func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
 	o.Logger = cmp.Or(o.Logger, quiet)
-	d := &testServer{T: t, node: n, server: New(backend.Verbs(guard.New(n, guard.Options{})), o)}
+	d := &testServer{T: t, node: n, server: New(guard.New(n, guard.Options{}), o)}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
 	d.address = l.Addr().String()
@@ -260,7 +260,7 @@ func (d *testServer) tryAppend(log string, batch record.Batch) (record.Offset, *
 	answers := make(chan sequence.Answer, 1)
 	d.node.Append(node.Caller{}, log, &sequence.Append{
 		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
-	}, func(a sequence.Answer) { answers <- a })
+	}, nil, func(a sequence.Answer) { answers <- a })
 	a := <-answers
 	return a.First.First, a.Refusal
 }

@@ -294,7 +294,7 @@ func TestANodeIsShownToItsOwnClientsWhereItIsShownToAllOthers(t *testing.T) {
 	all := openCluster(t)
 	shown := all["b"].metadata().Brokers
 	// a also listens where only some of its clients find it.
-	other := all["a"].over(backend.Verbs(guard.New(all["a"].node, guard.Options{})))
+	other := all["a"].over(guard.New(all["a"].node, guard.Options{}))
 	require.NotEqual(t, other.address, all["a"].address)
 	require.Equal(t, shown, other.metadata().Brokers)
 }
@@ -314,7 +314,7 @@ func TestACommitOfManyPartitionsLooksTheirTopicUpOnce(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)
 	d.create("orders", 50)
-	n := &counting{Node: backend.Verbs(guard.New(d.node, guard.Options{}))}
+	n := &counting{Node: guard.New(d.node, guard.Options{})}
 	c := d.over(n).raw()
 	c.coordinated()
 	q := kmsg.NewPtrOffsetCommitRequest()

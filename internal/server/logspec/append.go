@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -82,7 +81,7 @@ func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, 
 
 // mayAppend refuses a caller that may not append, before what it sends is decoded.
 func (s *appendStream) mayAppend() error {
-	return s.node.May(s.caller, "append", access.Append, access.OfLog(s.log))
+	return s.node.May(s.caller, guard.Append, s.log)
 }
 
 // Answer implements rpc.AppendCalls. A refusal is the last reply.
@@ -140,7 +139,7 @@ func (s *appendStream) Append(c *appendCall) {
 		c.settle(sequence.Answer{Refusal: refusal})
 		return
 	}
-	s.node.Append(s.caller, s.log, &c.append, c.settle)
+	s.node.Append(s.caller, s.log, &c.append, nil, c.settle)
 }
 
 // probe answers a request without proposals, with which a client finds out

@@ -73,7 +73,7 @@ func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStre
 }
 
 // begin begins to read at an offset, once the log reaches it.
-func (d *service) begin(ctx context.Context, offset record.Offset, replies *replies) (Reader, error) {
+func (d *service) begin(ctx context.Context, offset record.Offset, replies *replies) (guard.Reader, error) {
 	q := reading.Request{
 		From:   reading.From{Kind: reading.FromOffset, Offset: offset},
 		Until:  reading.NoOffset,

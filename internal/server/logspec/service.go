@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
@@ -17,25 +16,18 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// Node is what the server asks of a node. See node.Node for what each verb
+// Node is what the server asks of a node. It is a guard.Guard; see node.Node for what each verb
 // promises.
 type Node interface {
-	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
-	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (Reader, error)
+	Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
+	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (guard.Reader, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
 	KnownInfo(c node.Caller, log string) (node.Info, error)
 	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
 	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
 	// May refuses what the caller has no right to.
-	May(c node.Caller, verb string, need access.Rights, o access.Object) error
-}
-
-// Reader is a reading.Reader.
-type Reader interface {
-	rpc.Reader
-	Next(ctx context.Context) (reading.Chunk, error)
-	Close()
+	May(c node.Caller, v *guard.Verb, name string) error
 }
 
 // DefaultLog is the log that is served unless another is configured.
@@ -45,19 +37,6 @@ const DefaultLog = "logspec"
 // used, with the node's default configuration.
 func Register(s *rpc.Server, n Node, log string) {
 	logspec.RegisterLogServer(s, &service{server: s, node: n, log: log, signOfLife: signOfLife})
-}
-
-// Verbs are those of a real node.
-func Verbs(g *guard.Guard) Node { return verbs{g} }
-
-type verbs struct{ *guard.Guard }
-
-func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
-	r, err := v.Guard.Read(ctx, c, log, q)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 type service struct {

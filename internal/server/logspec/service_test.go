@@ -19,11 +19,11 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/test/leaks"
 )
@@ -48,7 +48,7 @@ func newFakeNode() *fakeNode {
 	return &fakeNode{changed: make(chan struct{}), dropped: make(chan struct{}, 1)}
 }
 
-func (f *fakeNode) May(node.Caller, string, access.Rights, access.Object) error { return nil }
+func (f *fakeNode) May(node.Caller, *guard.Verb, string) error { return nil }
 
 func (f *fakeNode) change(do func()) {
 	f.mu.Lock()
@@ -66,7 +66,7 @@ func (f *fakeNode) refused() *record.Refusal {
 	return f.refusal
 }
 
-func (f *fakeNode) Append(_ node.Caller, _ string, a *sequence.Append, done func(sequence.Answer)) {
+func (f *fakeNode) Append(_ node.Caller, _ string, a *sequence.Append, _, done func(sequence.Answer)) {
 	var answer sequence.Answer
 	f.change(func() {
 		if f.refusal != nil {
@@ -146,7 +146,7 @@ func (f *fakeNode) CreateLog(_ context.Context, c node.Caller, name string, _ no
 	return node.Info{Name: name}, nil
 }
 
-func (f *fakeNode) Read(_ context.Context, _ node.Caller, _ string, q reading.Request) (Reader, error) {
+func (f *fakeNode) Read(_ context.Context, _ node.Caller, _ string, q reading.Request) (guard.Reader, error) {
 	if q.From.Kind != reading.FromOffset || !q.Follow || q.Until != reading.NoOffset {
 		panic("not what this server asks for")
 	}
@@ -168,6 +168,10 @@ type fakeReader struct {
 }
 
 func (r *fakeReader) Close() {}
+
+func (r *fakeReader) First() record.Offset { return 0 }
+
+func (r *fakeReader) Log() uint64 { return 9 }
 func (r *fakeReader) Drop(func()) {
 	select {
 	case r.dropped <- struct{}{}:

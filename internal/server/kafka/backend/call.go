@@ -4,9 +4,9 @@ import (
 	"context"
 	"net"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
@@ -26,8 +26,8 @@ type Call struct {
 }
 
 // May refuses what the client has no right to, in Kafka's words.
-func (q *Call) May(verb string, need access.Rights, o access.Object) error {
-	return protocol.DeniedOn(o, q.Node.May(q.Caller, verb, need, o))
+func (q *Call) May(v *guard.Verb, name string) error {
+	return protocol.DeniedOn(v.Of(name), q.Node.May(q.Caller, v, name))
 }
 
 // Principal is whose share of what the node has for groups the client takes; empty: nobody's, where rights are
@@ -42,11 +42,6 @@ func PrincipalOf(n Node, c node.Caller) string {
 	return c.By.String()
 }
 
-// MayGroup is May for a consumer group.
-func (q *Call) MayGroup(verb string, need access.Rights, group string) error {
-	return q.May(verb, need, access.Object{Kind: access.Group, Name: group})
-}
-
 // Topic finds a topic by name. The error is a *record.Refusal.
 func (q *Call) Topic(name string) (node.Topic, error) {
 	if _, ok := LogOf(name, 0); !ok {
@@ -55,13 +50,12 @@ func (q *Call) Topic(name string) (node.Topic, error) {
 	return q.Node.Topic(q.Ctx, q.Caller, name)
 }
 
-// TopicFor is Topic for a call that needs a right on it, which need not be the one to
-// observe.
-func (q *Call) TopicFor(verb string, need access.Rights, name string) (node.Topic, error) {
+// TopicFor is Topic for a verb that need not be to observe it.
+func (q *Call) TopicFor(v *guard.Verb, name string) (node.Topic, error) {
 	if _, ok := LogOf(name, 0); !ok {
 		return q.Topic(name)
 	}
-	if err := q.May(verb, need, access.OfLog(name)); err != nil {
+	if err := q.May(v, name); err != nil {
 		return node.Topic{}, err
 	}
 	return q.Node.Topic(q.Ctx, System, name)

@@ -18,16 +18,15 @@ import (
 	"strandline.dev/internal/server/guard"
 )
 
-// Node is what the server asks of a node. See node.Node for what each verb
+// Node is what the server asks of a node. It is a guard.Guard; see node.Node for what each verb
 // promises.
 type Node interface {
 	ClusterID() string
 	Members() (members []node.Member, self uint64)
 	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
 
-	Append(c node.Caller, log string, a *sequence.Append, done func(sequence.Answer))
-	AppendEarly(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
-	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (Reader, error)
+	Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
+	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (guard.Reader, error)
 	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
 	ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error)
 
@@ -61,32 +60,13 @@ type Rights interface {
 	Rules() *access.Rules
 	Believed(h *guard.Holder) bool
 	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
-	May(c node.Caller, verb string, need access.Rights, o access.Object) error
+	May(c node.Caller, v *guard.Verb, name string) error
 	Sees(c node.Caller, o access.Object) bool
 	HoldsSome(c node.Caller, right access.Rights, kind access.Kind) bool
-	Audit(c node.Caller, verb string, o access.Object, err error)
+	Audit(c node.Caller, v *guard.Verb, name string, err error)
 	Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error)
 	AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error
 	RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error
-}
-
-// Reader is a reading.Reader.
-type Reader interface {
-	Next(ctx context.Context) (reading.Chunk, error)
-	Close()
-}
-
-// Verbs are those of a real node.
-func Verbs(g *guard.Guard) Node { return verbs{g} }
-
-type verbs struct{ *guard.Guard }
-
-func (v verbs) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
-	r, err := v.Guard.Read(ctx, c, log, q)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 // System is the server itself.

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -18,7 +18,7 @@ func DescribeGroups(c *Coordinator, q *backend.Call, m *kmsg.DescribeGroupsReque
 	r := kmsg.NewPtrDescribeGroupsResponse()
 	for _, id := range m.Groups {
 		out := kmsg.NewDescribeGroupsResponseGroup()
-		d, _, err := c.describeFor(q.Ctx, q.Caller, "observe", access.Observe, id)
+		d, _, err := c.describeFor(q.Ctx, q.Caller, guard.ObserveGroup, id)
 		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, codeOf(id, err), string(d.State), d.ProtocolType, d.Protocol
 		out.AuthorizedOperations = protocol.NoOperations
 		for _, member := range d.Members {

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -20,7 +21,7 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 	change := offsetChange{Group: m.Group, Time: time.Now().UnixMilli(), By: q.Principal()}
 	codes := map[partition]int16{}
 	for i := range m.Topics {
-		t, unknown := q.TopicFor("commit-offset", access.Read, m.Topics[i].Topic)
+		t, unknown := q.TopicFor(guard.CommitTopicOffsets, m.Topics[i].Topic)
 		for _, p := range m.Topics[i].Partitions {
 			at := partition{m.Topics[i].Topic, p.Partition}
 			err := unknown
@@ -37,7 +38,7 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 		}
 	}
 	s := speaker{m.MemberID, protocol.Text(m.InstanceID), m.Generation}
-	failed := codeOf(m.Group, coordinatorError(c.commit(q.Ctx, q.Caller, "commit-offset", s, change)))
+	failed := codeOf(m.Group, coordinatorError(c.commit(q.Ctx, q.Caller, guard.CommitOffset, s, change)))
 	for i := range m.Topics {
 		t := kmsg.NewOffsetCommitResponseTopic()
 		t.Topic = m.Topics[i].Topic
@@ -137,7 +138,7 @@ func fetchOffsets(c *Coordinator, q *backend.Call, id string, asked []kmsg.Offse
 // OffsetDelete forgets offsets of partitions that no member of the group reads.
 func OffsetDelete(c *Coordinator, q *backend.Call, m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
 	r := kmsg.NewPtrOffsetDeleteResponse()
-	d, term, err := c.describeFor(q.Ctx, q.Caller, "delete-offsets", access.Delete, m.Group)
+	d, term, err := c.describeFor(q.Ctx, q.Caller, guard.DeleteOffsets, m.Group)
 	subscribed, readable := d.Subscribed()
 	switch {
 	case err != nil:
@@ -165,7 +166,7 @@ func OffsetDelete(c *Coordinator, q *backend.Call, m *kmsg.OffsetDeleteRequest) 
 		err = coordinatorError(c.offsets.write(q.Ctx, term, change))
 	}
 	if err == nil {
-		q.Node.Audit(q.Caller, "delete-offsets", access.Object{Kind: access.Group, Name: m.Group}, nil)
+		q.Node.Audit(q.Caller, guard.DeleteOffsets, m.Group, nil)
 	}
 	if r.ErrorCode = codeOf(m.Group, err); err != nil {
 		r.Topics = nil

@@ -35,7 +35,7 @@ func open(t *testing.T) *testCoordinator {
 	quiet := slog.New(slog.DiscardHandler)
 	n, err := node.Open(node.Options{DataDir: t.TempDir(), FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Logger: quiet})
 	require.NoError(t, err)
-	verbs := backend.Verbs(guard.New(n, guard.Options{}))
+	verbs := guard.New(n, guard.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() {

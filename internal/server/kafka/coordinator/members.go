@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -34,7 +34,7 @@ func FindCoordinator(c *Coordinator, q *backend.Call, m *kmsg.FindCoordinatorReq
 	var b backend.Broker
 	var err error
 	for _, key := range keys {
-		if err = q.MayGroup("observe", access.Observe, key); err == nil || m.CoordinatorType != CoordinatesGroups {
+		if err = q.May(guard.ObserveGroup, key); err == nil || m.CoordinatorType != CoordinatesGroups {
 			b, err = find()
 		}
 		if err != nil {
@@ -95,7 +95,7 @@ func JoinGroup(c *Coordinator, q *backend.Call, m *kmsg.JoinGroupRequest) *kmsg.
 		j.Protocols = append(j.Protocols, group.Protocol{Name: m.Protocols[i].Name, Metadata: slices.Clone(m.Protocols[i].Metadata)})
 	}
 	answers := make(chan group.Joined, 1)
-	err := q.MayGroup("join-group", access.Read, m.Group)
+	err := q.May(guard.JoinGroup, m.Group)
 	if err == nil {
 		_, err = c.enter(q.Ctx, m.Group, &by{j.Principal}, func(g *group.Group, now int64) {
 			if more := g.Grows(&j); more > 0 && c.crowds(g, j.Principal, more) {
@@ -161,7 +161,7 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 		s.Shares[a.MemberID] = slices.Clone(a.MemberAssignment)
 	}
 	answers := make(chan group.Synced, 1)
-	err := q.MayGroup("join-group", access.Read, m.Group)
+	err := q.May(guard.JoinGroup, m.Group)
 	if err == nil {
 		_, err = c.with(q.Ctx, m.Group, func(g *group.Group, now int64) {
 			if g == nil {
@@ -193,7 +193,7 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 // inGroup calls f with a group that is there. The error is f's, or that there
 // is no such member because there is no such group.
 func inGroup(c *Coordinator, q *backend.Call, id string, f func(g *group.Group, now int64) error) error {
-	if err := q.MayGroup("join-group", access.Read, id); err != nil {
+	if err := q.May(guard.JoinGroup, id); err != nil {
 		return err
 	}
 	var result error

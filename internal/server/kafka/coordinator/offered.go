@@ -13,6 +13,7 @@ import (
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
 )
@@ -115,8 +116,8 @@ func (c *Coordinator) principal(id string) string {
 }
 
 // there makes sure that what this node says of a group is so, and that the caller may do what it wants.
-func (c *Coordinator) there(ctx context.Context, caller node.Caller, verb string, need access.Rights, id string) error {
-	if err := c.node.May(caller, verb, need, ofGroup(id)); err != nil {
+func (c *Coordinator) there(ctx context.Context, caller node.Caller, v *guard.Verb, id string) error {
+	if err := c.node.May(caller, v, id); err != nil {
 		return err
 	}
 	loaded, err := c.loaded(ctx)
@@ -128,7 +129,7 @@ func (c *Coordinator) there(ctx context.Context, caller node.Caller, verb string
 
 // DescribeGroup returns a group with its members.
 func (c *Coordinator) DescribeGroup(ctx context.Context, caller node.Caller, id string) (Described, error) {
-	if err := c.there(ctx, caller, "observe", access.Observe, id); err != nil {
+	if err := c.there(ctx, caller, guard.ObserveGroup, id); err != nil {
 		return Described{}, err
 	}
 	d, _, err := c.describe(ctx, id)
@@ -160,7 +161,7 @@ func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller node.Caller, 
 	if len(topics) > MaxTopics {
 		return nil, record.Refuse(record.Invalid, "%d topics; at most %d are asked about at a time", len(topics), MaxTopics)
 	}
-	err = c.there(ctx, caller, "observe", access.Observe, id)
+	err = c.there(ctx, caller, guard.ObserveGroup, id)
 	known := map[partition]committed{}
 	if err == nil {
 		known, err = c.committedBy(ctx, caller, id)
@@ -192,7 +193,7 @@ func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller node.Caller, 
 	}
 	slices.Sort(topics)
 	for _, name := range slices.Compact(topics) {
-		t, err := c.topic(ctx, caller, "observe", access.Observe, name)
+		t, err := c.topic(ctx, caller, guard.Observe, name)
 		if err != nil {
 			return nil, err
 		}
@@ -209,9 +210,9 @@ func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller node.Caller, 
 	return all, nil
 }
 
-// topic finds a topic for a call that needs a right on it.
-func (c *Coordinator) topic(ctx context.Context, caller node.Caller, verb string, need access.Rights, name string) (node.Topic, error) {
-	if err := c.node.May(caller, verb, need, access.OfLog(name)); err != nil {
+// topic finds a topic for a verb that needs a right on it.
+func (c *Coordinator) topic(ctx context.Context, caller node.Caller, v *guard.Verb, name string) (node.Topic, error) {
+	if err := c.node.May(caller, v, name); err != nil {
 		return node.Topic{}, err
 	}
 	if _, ok := backend.LogOf(name, 0); !ok {
@@ -232,16 +233,15 @@ func (o Offset) Compare(other Offset) int {
 
 // SetGroupOffsets commits offsets for a group that has no members, all or none.
 func (c *Coordinator) SetGroupOffsets(ctx context.Context, caller node.Caller, id string, to []Offset) error {
-	const verb = "set-group-offsets"
-	if err := c.node.May(caller, verb, access.Read, ofGroup(id)); err != nil {
+	if err := c.node.May(caller, guard.SetGroupOffsets, id); err != nil {
 		return err
 	}
-	err := c.setGroupOffsets(ctx, caller, verb, id, to)
-	c.node.Audit(caller, verb, ofGroup(id), err)
+	err := c.setGroupOffsets(ctx, caller, id, to)
+	c.node.Audit(caller, guard.SetGroupOffsets, id, err)
 	return err
 }
 
-func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, verb, id string, to []Offset) error {
+func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, id string, to []Offset) error {
 	switch {
 	case id == "":
 		return c.refused(id, kerr.InvalidGroupID)
@@ -256,7 +256,7 @@ func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, v
 		t, asked := topics[o.Topic]
 		if !asked {
 			var err error
-			if t, err = c.topic(ctx, caller, verb, access.Read, o.Topic); err != nil {
+			if t, err = c.topic(ctx, caller, guard.SetTopicOffsets, o.Topic); err != nil {
 				return err
 			}
 			topics[o.Topic] = t
@@ -282,14 +282,13 @@ func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, v
 	if err := c.found(ctx); err != nil {
 		return err
 	}
-	return c.refused(id, c.commit(ctx, caller, verb, outside, change))
+	return c.refused(id, c.commit(ctx, caller, guard.SetGroupOffsets, outside, change))
 }
 
 // EvictMembers takes the member with an id, or of an instance, out of a group, or with "" all, and returns how many
 // there were. It needs the right that members need, who take each other out over Kafka's protocol.
 func (c *Coordinator) EvictMembers(ctx context.Context, caller node.Caller, id, member string) (evicted int, err error) {
-	const verb = "evict-members"
-	if err := c.there(ctx, caller, verb, access.Read, id); err != nil {
+	if err := c.there(ctx, caller, guard.EvictMembers, id); err != nil {
 		return 0, err
 	}
 	d, _, err := c.describe(ctx, id)
@@ -306,13 +305,13 @@ func (c *Coordinator) EvictMembers(ctx context.Context, caller node.Caller, id, 
 	if err = c.refused(id, err); err == nil && evicted == 0 && member != "" {
 		err = record.Refuse(record.Precondition, "the consumer group %q has no member %q", id, member)
 	}
-	c.node.Audit(caller, verb, ofGroup(id), err)
+	c.node.Audit(caller, guard.EvictMembers, id, err)
 	return evicted, err
 }
 
 // DeleteGroup deletes a group without members, with its offsets.
 func (c *Coordinator) DeleteGroup(ctx context.Context, caller node.Caller, id string) error {
-	if err := c.there(ctx, caller, "delete-group", access.Delete, id); err != nil {
+	if err := c.there(ctx, caller, guard.DeleteGroup, id); err != nil {
 		return err
 	}
 	return c.refused(id, c.remove(ctx, caller, id))

@@ -294,7 +294,7 @@ func appendTo(ctx context.Context, n backend.Node, log string, end record.Offset
 	answers := make(chan sequence.Answer, 1)
 	n.Append(backend.System, log, &sequence.Append{
 		ExpectedEnd: end, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch), Atomic: true,
-	}, func(a sequence.Answer) { answers <- a })
+	}, nil, func(a sequence.Answer) { answers <- a })
 	select {
 	case a := <-answers:
 		if a.Refusal != nil {

@@ -10,6 +10,7 @@ import (
 
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
 )
@@ -40,9 +41,9 @@ func (c *Coordinator) describe(ctx context.Context, id string) (d group.Descript
 	return d, term, err
 }
 
-// describeFor is describe for a call that needs a right on the group.
-func (c *Coordinator) describeFor(ctx context.Context, caller node.Caller, verb string, need access.Rights, id string) (group.Description, uint64, error) {
-	if err := c.node.May(caller, verb, need, ofGroup(id)); err != nil {
+// describeFor is describe for a verb about the group.
+func (c *Coordinator) describeFor(ctx context.Context, caller node.Caller, v *guard.Verb, id string) (group.Description, uint64, error) {
+	if err := c.node.May(caller, v, id); err != nil {
 		return group.Description{State: group.Dead}, 0, err
 	}
 	return c.describe(ctx, id)
@@ -80,7 +81,7 @@ func (c *Coordinator) visible(caller node.Caller, after string, most int) (ids [
 
 // remove deletes a group without members, with its offsets.
 func (c *Coordinator) remove(ctx context.Context, caller node.Caller, id string) error {
-	d, term, err := c.describeFor(ctx, caller, "delete-group", access.Delete, id)
+	d, term, err := c.describeFor(ctx, caller, guard.DeleteGroup, id)
 	if err != nil {
 		return err
 	}
@@ -92,13 +93,13 @@ func (c *Coordinator) remove(ctx context.Context, caller node.Caller, id string)
 	default:
 		err = c.offsets.write(ctx, term, offsetChange{Group: id, Time: time.Now().UnixMilli(), Delete: true})
 	}
-	c.node.Audit(caller, "delete-group", ofGroup(id), err)
+	c.node.Audit(caller, guard.DeleteGroup, id, err)
 	return err
 }
 
 // committedBy returns what a group has committed, all that anybody was answered included.
 func (c *Coordinator) committedBy(ctx context.Context, caller node.Caller, id string) (map[partition]committed, error) {
-	if err := c.node.May(caller, "observe", access.Observe, ofGroup(id)); err != nil {
+	if err := c.node.May(caller, guard.ObserveGroup, id); err != nil {
 		return nil, err
 	}
 	term, err := c.with(ctx, id, func(*group.Group, int64) {})
@@ -121,8 +122,8 @@ type speaker struct {
 var outside = speaker{generation: -1}
 
 // commit makes offsets of a group durable.
-func (c *Coordinator) commit(ctx context.Context, caller node.Caller, verb string, by speaker, change offsetChange) error {
-	if err := c.node.May(caller, verb, access.Read, ofGroup(change.Group)); err != nil {
+func (c *Coordinator) commit(ctx context.Context, caller node.Caller, v *guard.Verb, by speaker, change offsetChange) error {
+	if err := c.node.May(caller, v, change.Group); err != nil {
 		return err
 	}
 	var refused error

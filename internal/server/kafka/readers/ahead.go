@@ -5,7 +5,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node/reading"
-	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/guard"
 )
 
 // ahead reads the next answer's chunks while the one before is being sent: a
@@ -31,7 +31,7 @@ func (r *Kept) ReadAhead(ctx context.Context, pool *budget.Pool) {
 	go r.ahead.read(ctx, r.reader, n)
 }
 
-func (a *ahead) read(ctx context.Context, r backend.Reader, n int) {
+func (a *ahead) read(ctx context.Context, r guard.Reader, n int) {
 	defer close(a.chunks)
 	for range n {
 		if ctx.Err() != nil || !a.budget.TryAcquire(ChunkCost) {

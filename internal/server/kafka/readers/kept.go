@@ -10,6 +10,7 @@ import (
 
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 )
 
@@ -31,7 +32,7 @@ type Kept struct {
 	Log    string
 	id     uint64        // of the log
 	Next   record.Offset // of the first record that was not given
-	reader backend.Reader
+	reader guard.Reader
 	// What the newest chunk still holds from Next on, in left or where it lies; its memory
 	// goes back when the chunk is used up.
 	left    [][]byte

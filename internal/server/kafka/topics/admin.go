@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/settings"
@@ -53,7 +53,7 @@ func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTop
 	if on != nil {
 		count, config.Replicas = int32(len(on)), len(on[0])
 	}
-	switch _, err := q.TopicFor("create-log", access.Create, asked.Topic); {
+	switch _, err := q.TopicFor(guard.CreateLog, asked.Topic); {
 	case err == nil:
 		return config, 0, id, protocol.Refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
@@ -181,7 +181,7 @@ func toDelete(q *backend.Call, name *string, id topicID, byID func(topicID) (nod
 	if name == nil {
 		return byID(id)
 	}
-	return q.TopicFor("delete-log", access.Delete, *name)
+	return q.TopicFor(guard.DeleteLog, *name)
 }
 
 // CreatePartitions adds partitions to topics.
@@ -198,7 +198,7 @@ func CreatePartitions(q *backend.Call, m *kmsg.CreatePartitionsRequest) *kmsg.Cr
 }
 
 func addPartitions(q *backend.Call, asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
-	t, err := q.TopicFor("add-partitions", access.Configure, asked.Topic)
+	t, err := q.TopicFor(guard.AddPartitions, asked.Topic)
 	have := int32(len(t.Partitions))
 	switch {
 	case err != nil:
@@ -247,7 +247,7 @@ func trim(q *backend.Call, topic string, partition int32, before record.Offset) 
 	}
 	switch {
 	case before == -1:
-		if err := q.May("trim", access.Trim, access.OfLog(log)); err != nil {
+		if err := q.May(guard.Trim, log); err != nil {
 			return 0, err
 		}
 		info, err := q.Node.Info(ctx, backend.System, log)
@@ -269,7 +269,7 @@ func DescribeLogDirs(q *backend.Call, m *kmsg.DescribeLogDirsRequest) *kmsg.Desc
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
 	brokers := q.Brokers()
-	err := q.May("observe", access.Observe, access.OfCluster)
+	err := q.May(guard.ObserveCluster, "")
 	var all []node.Topic
 	if err == nil {
 		all, err = shownTopics(q)

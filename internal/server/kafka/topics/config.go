@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/settings"
@@ -34,7 +34,7 @@ func (s *Topics) DescribeConfigs(q *backend.Call, m *kmsg.DescribeConfigsRequest
 				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-			if err = q.May("observe", access.Observe, access.OfCluster); err == nil {
+			if err = q.May(guard.ObserveCluster, ""); err == nil {
 				out.Configs, err = s.describeBroker(q, asked, m.IncludeDocumentation)
 			}
 		default:
@@ -127,7 +127,7 @@ func configure(q *backend.Call, kind kmsg.ConfigResourceType, name string, valid
 	}
 	var failed error
 	for range 3 {
-		t, err := q.TopicFor("configure-log", access.Configure, name)
+		t, err := q.TopicFor(guard.ConfigureLog, name)
 		if err != nil {
 			return err
 		}

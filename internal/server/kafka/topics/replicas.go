@@ -6,8 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
@@ -23,7 +23,7 @@ const (
 // replicas that lack a record.
 func ElectLeaders(q *backend.Call, m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	r := kmsg.NewPtrElectLeadersResponse()
-	if err := q.May("transfer-leader", access.Administer, access.OfCluster); err != nil {
+	if err := q.May(guard.TransferLeader, ""); err != nil {
 		r.ErrorCode = protocol.CodeOf(err)
 		return r
 	}
@@ -96,7 +96,7 @@ func elect(q *backend.Call, b *backend.Brokers, topic string, number int32, kind
 func DescribeQuorum(q *backend.Call, m *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	const topic = "__cluster_metadata"
 	r := kmsg.NewPtrDescribeQuorumResponse()
-	if err := q.May("observe", access.Observe, access.OfCluster); err != nil {
+	if err := q.May(guard.ObserveCluster, ""); err != nil {
 		r.ErrorCode = protocol.CodeOf(err)
 		return r
 	}

@@ -1,0 +1,125 @@
+package guard
+
+import (
+	"maps"
+	"strings"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node"
+)
+
+// Verb is what callers ask for: a row of the table in verbs.go.
+type Verb struct {
+	Name string // in refusals and in the audit log
+	// Right is what the caller needs on an object of the kind On; None: it has to have proved who it is.
+	Right access.Rights
+	On    access.Kind
+	// Audited verbs change something: each call is in the audit log with its outcome. Refused calls of every verb are.
+	Audited bool
+	// Open: callers that have not proved who they are may call it.
+	Open bool
+}
+
+const (
+	audited = true
+	silent  = false
+)
+
+// method is how a method of gRPC calls a verb.
+type method struct {
+	verb *Verb
+	// large: it takes requests that cost much to decode, if the caller has the right that the verb needs.
+	large bool
+}
+
+// methods are those of the table, by full name.
+var methods = map[string]method{}
+
+// row adds a verb to the table, with the methods of gRPC that call it with requests that may be large.
+func row(name string, right access.Rights, on access.Kind, audited bool, large ...string) *Verb {
+	v := &Verb{Name: name, Right: right, On: on, Audited: audited}
+	return v.calledBy(large, true)
+}
+
+// small adds methods that call the verb, whose requests are never large.
+func (v *Verb) small(names ...string) *Verb { return v.calledBy(names, false) }
+
+func (v *Verb) calledBy(names []string, large bool) *Verb {
+	for _, name := range names {
+		if !strings.Contains(name, ".") {
+			name = "strandline.v1." + name
+		}
+		methods["/"+name] = method{v, large}
+	}
+	return v
+}
+
+func (v *Verb) open() *Verb {
+	v.Open = true
+	return v
+}
+
+// Of is the object of a name that the verb is called on. Where that is the cluster the name is not used.
+func (v *Verb) Of(name string) access.Object {
+	switch v.On {
+	case access.Cluster:
+		return access.OfCluster
+	case access.Log:
+		return access.OfLog(name)
+	}
+	return access.Object{Kind: v.On, Name: name}
+}
+
+// Methods returns the methods of gRPC by their full names, with the verbs that they call.
+func Methods() map[string]*Verb {
+	all := map[string]*Verb{}
+	for name, m := range maps.All(methods) {
+		all[name] = m.verb
+	}
+	return all
+}
+
+// do calls a verb of the node if the caller has the right that it needs on the object of a name, and audits the call
+// if the verb is audited.
+func do(g *Guard, c *node.Caller, v *Verb, name string, verb func() error) error {
+	if refusal := g.may(c, v, name); refusal != nil {
+		return refusal
+	}
+	err := verb()
+	if v.Audited {
+		g.record(c, v.Name, v.Of(name), err)
+	}
+	return err
+}
+
+// call is do for a verb with an answer.
+func call[A any](g *Guard, c *node.Caller, v *Verb, name string, verb func() (A, error)) (answer A, err error) {
+	err = do(g, c, v, name, func() (err error) {
+		answer, err = verb()
+		return err
+	})
+	return answer, err
+}
+
+// call2 is call for a verb with two.
+func call2[A, B any](g *Guard, c *node.Caller, v *Verb, name string, verb func() (A, B, error)) (one A, two B, err error) {
+	err = do(g, c, v, name, func() (err error) {
+		one, two, err = verb()
+		return err
+	})
+	return one, two, err
+}
+
+// May refuses what a caller has no right to. It is for what servers do without a verb of
+// the node, such as with consumer groups.
+func (g *Guard) May(c node.Caller, v *Verb, name string) error {
+	if refusal := g.may(&c, v, name); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// Audit is the audit of a verb that May has allowed and that has changed something, or of what was refused.
+func (g *Guard) Audit(c node.Caller, v *Verb, name string, err error) {
+	g.record(&c, v.Name, v.Of(name), err)
+}
