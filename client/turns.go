@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// turn is who may put requests on the stream.
+// turn tells which goroutine may put requests on the stream.
 //
 //	working <-> sleeping
 //	   ^  \
@@ -20,11 +20,12 @@ import (
 type turn uint8
 
 const (
-	// working: the sending goroutine, which is awake.
+	// working: the sending goroutine has the turn and is awake.
 	working turn = iota
-	// sleeping: it too, and it waits for wake.
+	// sleeping: the sending goroutine has the turn and waits for wake.
 	sleeping
-	// resting: it waits for wake, with a stream on which a caller may send.
+	// resting: the sending goroutine waits for wake, and a caller may take the turn and send on
+	// the stream.
 	resting
 	// lent: a caller is sending.
 	lent
@@ -32,16 +33,15 @@ const (
 	recalled
 )
 
-// turns is whose turn it is. The mutex is held in its methods.
+// turns holds the current turn. The mutex is held when its methods are called.
 type turns struct {
 	*job
 	now    turn
-	stream grpc.ClientStream // while the sending goroutine rests
-	wake   chan struct{}     // of capacity 1: the sending goroutine has something to look at
+	stream grpc.ClientStream // set while the sending goroutine rests
+	wake   chan struct{}     // of capacity 1; wakes the sending goroutine
 }
 
-// sleep waits for a nudge, the end of ctx, or the timer. The mutex is released
-// meanwhile.
+// sleep waits for wake, the end of ctx, or the timer. It releases the mutex while it waits.
 func (t *turns) sleep(ctx context.Context, timer <-chan time.Time) {
 	t.now = sleeping
 	t.awaitWake(ctx, timer)
@@ -58,7 +58,7 @@ func (t *turns) awaitWake(ctx context.Context, timer <-chan time.Time) {
 	t.mu.Lock()
 }
 
-// asleep reports whether the sending goroutine waits and could be woken.
+// asleep reports whether the sending goroutine waits for wake.
 func (t *turns) asleep() bool { return t.now == sleeping || t.now == resting }
 
 // rouse wakes the sending goroutine.
@@ -70,8 +70,8 @@ func (t *turns) rouse() {
 	}
 }
 
-// rest waits for something to send. Meanwhile a caller may take the turn; it has given
-// it back when rest returns. The mutex is released meanwhile.
+// rest waits for wake or the end of the round. Meanwhile a caller may take the turn; if one has
+// it then, rest waits until the caller has returned it. It releases the mutex while it waits.
 func (t *turns) rest(round context.Context, stream grpc.ClientStream) {
 	t.now, t.stream = resting, stream
 	t.awaitWake(round, nil)
@@ -84,23 +84,23 @@ func (t *turns) rest(round context.Context, stream grpc.ClientStream) {
 	t.now, t.stream = working, nil
 }
 
-// returning counts the callers that answers have woken and that have not appended
-// their next records yet. The mutex is held in its methods.
+// returning counts the callers that answers have woken and that have not appended their next
+// records yet. The mutex is held when its methods are called.
 type returning struct {
-	// formed mirrors forming.count, to be watched without the mutex.
+	// formed is a copy of forming.count that can be read without the mutex.
 	formed   atomic.Int64
 	woken    int // callers that answers have woken since the last sealing
-	early    int // records that were formed before the first of them was woken
-	patience int // of gather
+	early    int // records in the forming request when the first of them was woken
+	patience int // limit of gather, in yields
 }
 
-// How many times in a row gather yields without seeing a record come.
+// Bounds of the number of consecutive yields of gather without a new record.
 const (
 	patienceMin = 4
 	patienceMax = 256
 )
 
-// woke notes that an answer has woken callers.
+// woke counts callers that an answer has woken.
 func (c *returning) woke(callers int) {
 	if c.woken == 0 {
 		c.early = int(c.formed.Load())
@@ -108,17 +108,16 @@ func (c *returning) woke(callers int) {
 	c.woken += callers
 }
 
-// expected is how many records the forming request will have once every caller
-// that an answer has woken is back: those come beside the ones that were
-// waiting already. Otherwise callers that once fell into two halves would take
-// turns for ever, each request with half of them.
+// expected returns the number of records in the forming request once every woken caller has
+// appended: the records that were there before, and one for each caller. If only the woken
+// callers were counted, callers that had split into two halves would alternate for ever, each
+// request with one half.
 func (c *returning) expected() int { return c.early + c.woken }
 
-// gather lets the callers that the last answers woke append their next records
-// first. Without it the first of 128 to come would be sent alone, and requests
-// would alternate between 1 record and 127. It waits for longer where most of
-// them have returned before: a yield costs 0.1 us when nothing else runs. The
-// mutex is released meanwhile.
+// gather lets the callers that the last answers woke append their next records before a request
+// is sent. Without it, the record of the first of 128 callers would be sent alone, and requests
+// would alternate between 1 record and 127. Its patience grows if most callers returned the last
+// time: a yield costs 0.1 us when no other goroutine runs. It releases the mutex while it waits.
 func (c *returning) gather(mu *sync.Mutex) {
 	expected, patience := int64(c.expected()), c.patience
 	c.woken, c.early = 0, 0

@@ -10,8 +10,8 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// watch is the producer's clock: it ends rounds that take too long, leaves a leader
-// that has fallen silent, and keeps the session.
+// watch runs the timers of a producer: it ends rounds that take too long, leaves a silent leader,
+// and renews the lease of the session.
 type watch struct {
 	*job
 	backlog *backlog
@@ -19,7 +19,7 @@ type watch struct {
 	round   *round
 }
 
-// rounds watches the rounds.
+// rounds checks the round periodically for a timeout and for a silent leader.
 func (w *watch) rounds() {
 	beat := time.Second
 	if w.options.timeout > 0 {
@@ -34,8 +34,8 @@ func (w *watch) rounds() {
 	})
 }
 
-// lease keeps the lease of a session that has no answers. It does not run with rounds: a
-// renewal waits for nodes that may not answer.
+// lease renews the lease of a session that gets no answers. It runs in a goroutine of its own, since
+// a renewal waits for nodes that may not answer.
 func (w *watch) lease() {
 	w.each(min(time.Second, w.options.lease/12), func(now time.Time) {
 		if err := w.session.keep(now); err != nil && err.endsSession() {
@@ -44,7 +44,7 @@ func (w *watch) lease() {
 	})
 }
 
-// each does something at every beat, until the producer has ended.
+// each calls do at every beat until the producer has ended.
 func (w *watch) each(beat time.Duration, do func(now time.Time)) {
 	ticker := time.NewTicker(max(beat, time.Millisecond))
 	defer ticker.Stop()
@@ -58,9 +58,9 @@ func (w *watch) each(beat time.Duration, do func(now time.Time)) {
 	}
 }
 
-// timeOut ends the round if the oldest record has waited too long. Between rounds, while the
-// log is asked for outcomes, it does nothing: what is too old then is settled before the next
-// round, in which records that are accepted later must not fail for it.
+// timeOut ends the round if the oldest record has waited too long. Between rounds, while the log
+// is asked for outcomes, it does nothing: overdue records are settled before the next round, and
+// records that are accepted later must not fail because of them.
 func (w *watch) timeOut(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,9 +71,9 @@ func (w *watch) timeOut(now time.Time) {
 	}
 }
 
-// suspect ends the round if the node that has our requests is silent and
-// another leads by now. Should the others be wrong, that node's successor says
-// so, and what was sent again is recognised.
+// suspect ends the round if the node that received the requests is silent and other nodes report
+// another leader. If they are wrong, the new leader says so, and the log recognizes the requests
+// that are sent again.
 func (w *watch) suspect(now time.Time) {
 	w.mu.Lock()
 	silent := w.backlog.window.sent > 0 && now.Sub(w.session.lastSign) > suspectAfter && now.Sub(w.backlog.window.flight[0].sent) > suspectAfter
@@ -90,9 +90,9 @@ func (w *watch) suspect(now time.Time) {
 	}
 }
 
-// anotherLeader asks the dialled nodes beside the one at an address who leads log, and
-// returns the answer of the newest term if it is another. Who is believed to lead does
-// not matter: a call may have found that out meanwhile.
+// anotherLeader asks the dialled nodes for the leader of log, except the node at the address than. It
+// returns the answer with the highest term if it names another node. The leader that the client
+// believes in does not matter: another call may have found it in the meantime.
 func (p *peers) anotherLeader(ctx context.Context, log, than string) string {
 	var (
 		asking sync.WaitGroup
@@ -124,52 +124,53 @@ func (p *peers) anotherLeader(ctx context.Context, log, than string) string {
 	return leader
 }
 
-// suspectAfter is how long a node may be without any answer before others are asked. One that
-// was paused, or cut off one way, keeps its connections; the transport would take 15 s to notice.
+// suspectAfter is the time without an answer of a node after which others are asked. A node that
+// was paused, or is cut off in one direction, keeps its connections; the transport would take
+// 15 s to detect it.
 const suspectAfter = time.Second
 
-// suspectAgain is how long a call waits on where nobody could say that another node does better,
-// and twice as long each time, to suspectLooks times as long: where many clients wait for a node
-// that has too much to do, their questions must not be what it has to do.
+// suspectAgain is the first pause before other nodes are asked again. The pause doubles each
+// time, up to suspectLooks times suspectAgain: if many clients wait for an overloaded node, their
+// questions must not add to its load.
 const (
 	suspectAgain = 500 * time.Millisecond
 	suspectLooks = 16
 )
 
-// quietAfter is how long a stream that has had a frame may be without another before its node is
-// asked whether it is there: at the end of a log that takes no appends, frames are rare.
+// quietAfter is the time without a frame after which the node of a stream that has received a
+// frame is asked whether it is alive. At the end of a log without appends, frames are rare.
 const quietAfter = 2 * time.Second
 
-// answerPatience is how long a node may take for the answer to a question that costs nothing.
+// answerPatience is the time limit of the answer to a cheap question.
 var answerPatience = time.Second
 
-// avoided is how long hints to a node that was left for its silence are not followed.
+// avoided is the time for which hints to a node that was left because of its silence are ignored.
 const avoided = 2 * time.Second
 
-// waits is how long a client bears a node that does not answer.
+// waits holds the time limits of a client for a node that does not answer.
 type waits struct {
-	suspect time.Duration // until others are asked
-	again   time.Duration // until they are asked again, at first
-	slowest time.Duration // the same after many times
-	quiet   time.Duration // suspect of a stream that has had a frame
-	answer  time.Duration // for the answer to a question that costs nothing
+	suspect time.Duration // time until other nodes are asked
+	again   time.Duration // first pause before they are asked again
+	slowest time.Duration // limit of that pause, which doubles
+	quiet   time.Duration // suspect of a stream that has received a frame
+	answer  time.Duration // limit of the answer to a cheap question
 }
 
 func defaultWaits() waits {
 	return waits{suspectAfter, suspectAgain, suspectLooks * suspectAgain, quietAfter, answerPatience}
 }
 
-// within are the waits of a call that renews a lease: where the node stands still, another one is
-// to be asked while the lease lasts, which the next leader gives anew. Even the look that begins
-// just before another node leads, and the next one, take half of the lease together.
+// within returns the waits of a call that renews a lease: if the node is silent, another one must be
+// asked while the lease lasts, and the next leader starts the lease again. A look that begins just
+// before another node leads, and the look after it, take half of the lease together.
 func (w waits) within(lease time.Duration) waits {
 	sixth := lease / 6
 	w.suspect, w.again, w.slowest, w.answer = min(w.suspect, sixth), min(w.again, sixth), min(w.slowest, sixth), min(w.answer, sixth)
 	return w
 }
 
-// attend does something that a node may be silent in, which ends when look finds a reason to leave
-// the node; it returns the reason then.
+// attend calls do, during which the node may be silent. If look finds a reason to leave the node,
+// attend ends the context of do and returns the reason.
 func (w waits) attend(ctx context.Context, look func(context.Context) *Error, do func(context.Context) error) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
@@ -207,15 +208,15 @@ func pause(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
-// others reports whether there is a dialled node beside the one at an address.
+// others reports whether there is a dialled node other than the one at the address than.
 func others(p *peers, than string) bool {
 	return len(p.addresses) > 1 || p.addresses[0] != than
 }
 
-// forsake is why a call to a node that has not answered for a while is to be made elsewhere: the
-// node does not even answer a question that costs nothing, while another one does; or another node
-// leads the log in a newer term than it knows of. nil: nothing speaks for that. log is empty where
-// any node will do. patience is how long nodes may take to answer.
+// forsake returns the reason to make a call to another node, or nil if there is none. A reason is
+// that the tried node does not answer even a cheap question and another node does, or that another
+// node leads the log in a later term than the tried node knows of. If log is empty, any node may serve
+// the call. patience is the time limit of the answers.
 func forsake(ctx context.Context, p *peers, tried *peer, log string, patience time.Duration) *Error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -255,21 +256,21 @@ func forsake(ctx context.Context, p *peers, tried *peer, log string, patience ti
 			Retryable: true, Outcome: MaybeDone, Leader: beside.leader,
 		}
 	case own.alive, !beside.alive, beside.leader != "":
-		return nil // the next look may find more
+		return nil // a later attempt may find a reason
 	}
 	tried.avoid()
 	return unreachable(MaybeDone, tried.address+" does not answer at the moment, and other nodes do")
 }
 
-// sign is what a node answers to a question that costs nothing.
+// sign is the answer of a node to a cheap question.
 type sign struct {
 	alive  bool
-	leader string // of the log, as far as the node knows
+	leader string // leader of the log that the node knows of
 	term   uint64
 }
 
-// sign asks a node who leads a log; with an empty name, whether it is there. Whatever it answers,
-// it is.
+// sign asks a node for the leader of a log, or only whether it is alive if log is empty. Any
+// answer shows that it is alive.
 func (p *peer) sign(ctx context.Context, log string) sign {
 	if log == "" {
 		return sign{alive: p.answers(ctx)}
@@ -281,14 +282,14 @@ func (p *peer) sign(ctx context.Context, log string) sign {
 	return sign{true, answer.GetInfo().GetLeader(), answer.GetInfo().GetLeaderTerm()}
 }
 
-// answers reports whether a node answers: also that it does not know the question.
+// answers reports whether a node answers. An answer that the question is not known counts.
 func (p *peer) answers(ctx context.Context) bool {
 	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	return err == nil || answered(err)
 }
 
-// isHeard is answers for those who wait for frames, of whom there may be many: one asks for all,
-// and what was found out less than a second ago is not asked again.
+// isHeard is like answers, for readers that wait for frames. There may be many of them: one of
+// them asks for all, and a result is used for one second.
 func (p *peer) isHeard(ctx context.Context, patience time.Duration) bool {
 	p.hearing.Lock()
 	defer p.hearing.Unlock()
@@ -302,7 +303,8 @@ func (p *peer) isHeard(ctx context.Context, patience time.Duration) bool {
 	return p.heard
 }
 
-// attend has the node looked after until its result is called: while it is waited for.
+// attend starts to watch the node, while a frame is awaited, and returns the function that ends
+// this.
 func (s *readStream) attend() (done func()) {
 	if s.watch == nil {
 		return func() {}
@@ -321,7 +323,8 @@ func (s *readStream) attended() {
 	s.waits.Add(1)
 }
 
-// why is the reason why the node was left, if that is what a stream has failed with.
+// why returns the reason why the node was left if the stream failed because of that, and err
+// otherwise.
 func (s *readStream) why(ctx context.Context, err error) error {
 	if why, left := context.Cause(s.life).(*Error); left && ctx.Err() == nil {
 		return why
@@ -329,7 +332,7 @@ func (s *readStream) why(ctx context.Context, err error) error {
 	return err
 }
 
-// look leaves the node, while a frame is waited for, if it is silent and another one is not.
+// look leaves the node if it is silent and another one is not, while a frame is awaited.
 func (s *readStream) look() {
 	of := s.waits.Load()
 	for of%2 == 1 && s.waits.Load() == of && s.life.Err() == nil {
@@ -343,7 +346,7 @@ func (s *readStream) look() {
 	}
 }
 
-// answered reports whether an error is the answer of a node.
+// answered reports whether err is the answer of a node.
 func answered(err error) bool {
 	switch fromRPC(err).Reason {
 	case ErrUnreachable.Reason, ErrCancelled.Reason, ErrClosed.Reason:
@@ -352,7 +355,7 @@ func answered(err error) bool {
 	return true
 }
 
-// avoid notes that the node was left for its silence.
+// avoid records that the node was left because of its silence.
 func (p *peer) avoid() { p.avoidUntil.Store(time.Now().Add(avoided).UnixNano()) }
 
 func (p *peer) isAvoided() bool { return time.Now().UnixNano() < p.avoidUntil.Load() }

@@ -2,34 +2,34 @@ package client
 
 import "time"
 
-// Bounds of the automatic window. Few small requests at a time make callers
-// that wait for each append meet in one; many large ones fill a long link.
+// Bounds of the automatic window. If few small requests are in flight, callers that wait for each
+// append share a request; many large requests fill a long link.
 const (
 	automaticRequests = 64
 	automaticSmall    = 4
-	automaticLarge    = 64 << 10 // bytes that make a request large
+	automaticLarge    = 64 << 10 // a request of at least this many bytes is large
 	automaticBytes    = 16 << 20
-	// On a link on which every answer takes farAway the bytes in flight may grow to
-	// this: 450 MiB/s over a round trip of 140 ms.
+	// If every answer takes at least farAway, the limit of the bytes in flight may grow to this:
+	// 450 MiB/s over a round trip of 140 ms.
 	automaticFarBytes = 64 << 20
 	farAway           = 20 * time.Millisecond
 )
 
-// window holds the requests in flight: those that were, or are just being, put
-// on a stream and have no answer. A request enters before its first byte
-// reaches the socket, and leaves when its answer has come.
+// window holds the requests in flight: those that were put on a stream, or are being put on it,
+// and have no answer. A request enters before its first byte reaches the socket, and leaves when
+// its answer arrives.
 type window struct {
 	maxRequests int
 	maxSmall    int // requests beyond these must be large
 	maxBytes    int
-	mostBytes   int // what maxBytes may grow to
+	mostBytes   int // limit of maxBytes
 
-	least time.Duration // that an answer has taken; 0: none has come
-	grown time.Time     // maxBytes, the last time
+	least time.Duration // shortest time of an answer; 0: none has arrived
+	grown time.Time     // when maxBytes last grew
 
 	flight []*request // oldest first
-	sent   int        // of flight, on the stream that is open now
-	held   bool       // nothing more is put on that stream
+	sent   int        // number of requests of flight on the open stream
+	held   bool       // no request may be put on that stream
 	bytes  int
 }
 
@@ -44,9 +44,10 @@ func newWindow(requests, bytes int) window {
 	return w
 }
 
-// answered doubles the bytes that may be in flight, at most once in the time that an
-// answer takes, where the link is long and nearly as many are. A log that is slow for
-// another reason has been fast before.
+// answered doubles the limit of the bytes in flight if the link is long and at least three
+// quarters of the limit are in use, at most once in the time of an answer. Only the shortest time
+// of an answer counts as the length of the link: a log that is slow for another reason has
+// answered faster before.
 func (w *window) answered(took time.Duration, now time.Time) {
 	if w.least == 0 || took < w.least {
 		w.least = took
@@ -56,7 +57,7 @@ func (w *window) answered(took time.Duration, now time.Time) {
 	}
 }
 
-// admits reports whether a request of that size may be sent now.
+// admits reports whether a request of size bytes may be sent now.
 func (w *window) admits(size int) bool {
 	n := len(w.flight)
 	switch {
@@ -75,7 +76,7 @@ func (w *window) push(r *request) {
 	w.bytes += r.size
 }
 
-// unsent is the next request that has to be sent on this stream, or nil.
+// unsent returns the next request to send on this stream, or nil.
 func (w *window) unsent() *request {
 	if w.sent == len(w.flight) || w.held {
 		return nil
@@ -83,7 +84,7 @@ func (w *window) unsent() *request {
 	return w.flight[w.sent]
 }
 
-// oldest is the request that the next answer is for, or nil.
+// oldest returns the request that the next answer belongs to, or nil.
 func (w *window) oldest() *request {
 	if w.sent == 0 {
 		return nil
@@ -91,7 +92,7 @@ func (w *window) oldest() *request {
 	return w.flight[0]
 }
 
-// pop takes out the oldest request and returns it.
+// pop removes the oldest request and returns it.
 func (w *window) pop() *request {
 	oldest := w.flight[0]
 	w.bytes -= oldest.size
@@ -102,8 +103,8 @@ func (w *window) pop() *request {
 	return oldest
 }
 
-// reset is for a stream that has ended: all requests have to be sent again,
-// but for those that failed already and only waited for their refusals.
+// reset prepares the window for a new stream. All requests must be sent again, except failed
+// ones, which only waited for their refusals.
 func (w *window) reset() {
 	kept := w.flight[:0]
 	w.bytes = 0
@@ -117,8 +118,8 @@ func (w *window) reset() {
 	w.flight, w.sent, w.held = kept, 0, false
 }
 
-// fail takes out what is not on the stream, marks the rest, and returns all that
-// had not failed before.
+// fail removes the requests that are not on the stream, marks those on it as failed, and returns
+// all requests that had not failed before.
 func (w *window) fail() []*request {
 	var ended []*request
 	for _, r := range w.flight {
@@ -137,8 +138,8 @@ func (w *window) fail() []*request {
 	return ended
 }
 
-// lowWater is the sequence below which all answers are there. It is asked for
-// when there is a request to be sent.
+// lowWater returns the sequence number below which every request is answered. It is called only
+// when there is a request to send.
 func (w *window) lowWater() uint64 {
 	for _, r := range w.flight {
 		if r.state != failed {
@@ -148,8 +149,7 @@ func (w *window) lowWater() uint64 {
 	return 0
 }
 
-// ambiguous reports whether a request in flight may be in the log by an earlier
-// sending.
+// ambiguous reports whether an earlier send of a request in flight may have reached the log.
 func (w *window) ambiguous() bool {
 	for _, r := range w.flight {
 		if r.outcome != NotDone && r.state != failed {
