@@ -12,18 +12,18 @@ const (
 	idleTime  = 18 * aliveTime
 )
 
-// pulse sends signs of life for one connection, and notices when none come.
+// pulse sends signs of life on one connection, and detects that none arrive.
 type pulse struct {
 	reader *frameReader
 	writer *frameWriter
-	// awaited: a frame is being waited for. Only then is silence counted.
+	// awaited is set while a frame is awaited. Silence counts only then.
 	awaited  atomic.Bool
 	patience time.Duration
 	lost     func()
 
 	mu     sync.Mutex
 	timer  *time.Timer
-	quiet  time.Duration // how long nothing came
+	quiet  time.Duration // time since the last byte arrived
 	closed bool
 }
 
@@ -35,8 +35,8 @@ func (p *pulse) start() {
 	}
 }
 
-// check runs each aliveTime. A sign of life may wait for the other end to read; then
-// nothing else could be sent either.
+// check runs every aliveTime. Its write may block until the other end reads; no other frame could
+// be sent meanwhile either.
 func (p *pulse) check() {
 	p.mu.Lock()
 	if p.reader.heard.Swap(false) || !p.awaited.Load() {

@@ -15,7 +15,7 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 )
 
-// encodeCall is the payload of a call frame.
+// encodeCall returns the payload of a call frame.
 func encodeCall(method string, md metadata.MD) (mem.BufferSlice, error) {
 	lines := []string{method}
 	for name, values := range md {
@@ -26,7 +26,7 @@ func encodeCall(method string, md metadata.MD) (mem.BufferSlice, error) {
 	slices.Sort(lines[1:])
 	text := strings.Join(lines, "\n")
 	if len(text) > maxCallBytes {
-		return nil, fmt.Errorf("%w: metadata of %d bytes, at most %d are taken", errTooLarge, len(text), maxCallBytes)
+		return nil, fmt.Errorf("%w: metadata of %d bytes, at most %d are allowed", errTooLarge, len(text), maxCallBytes)
 	}
 	if strings.Count(text, "\n") != len(lines)-1 {
 		return nil, errors.New("a line break in metadata")
@@ -38,7 +38,7 @@ func decodeCall(payload mem.BufferSlice) (method string, md metadata.MD, err err
 	method, rest, _ := strings.Cut(string(payload.Materialize()), "\n")
 	md = metadata.MD{}
 	if items := strings.Count(rest, "\n"); items > maxItems {
-		return "", nil, fmt.Errorf("%w: %d items of metadata, at most %d are taken", errTooLarge, items, maxItems)
+		return "", nil, fmt.Errorf("%w: %d items of metadata, at most %d are allowed", errTooLarge, items, maxItems)
 	}
 	for line := range strings.SplitSeq(rest, "\n") {
 		if line == "" {
@@ -53,7 +53,7 @@ func decodeCall(payload mem.BufferSlice) (method string, md metadata.MD, err err
 	return method, md, nil
 }
 
-// encodeEnd is the payload of an end frame; nil for the end of a call that succeeded.
+// encodeEnd returns the payload of an end frame. It is nil if the call succeeded.
 func encodeEnd(err error) mem.BufferSlice {
 	if err == nil {
 		return nil

@@ -15,23 +15,23 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrNotSpoken: the other end did not accept the connection as one of this protocol,
-// and so has done nothing of what was sent.
+// ErrNotSpoken means that the other end does not speak this protocol. It has processed nothing of
+// the call.
 var ErrNotSpoken = errors.New("the server does not serve streams on connections of their own")
 
-// Client opens streams of one server.
+// A Client opens streams to one server.
 type Client struct {
 	Dial  func(context.Context) (net.Conn, error)
 	Codec encoding.CodecV2
-	// MaxMessage bounds a message that is received, in bytes.
+	// MaxMessage is the limit on a received message, in bytes.
 	MaxMessage int
 
-	accepted atomic.Bool // by the server, the last time
+	accepted atomic.Bool // whether the server accepted the last stream
 }
 
-// NewStream begins a call on a connection of its own, which lasts as long as ctx. The
-// first time it waits for the server to accept it, and returns ErrNotSpoken if it does
-// not.
+// NewStream begins a call on a connection of its own, which is closed when ctx ends. Unless the
+// server accepted the last stream, NewStream waits until it accepts this one, and returns
+// ErrNotSpoken if it does not.
 func (c *Client) NewStream(ctx context.Context, method string) (grpc.ClientStream, error) {
 	conn, err := c.Dial(ctx)
 	if err != nil {
@@ -74,16 +74,16 @@ func (c *Client) newStream(ctx context.Context, conn net.Conn) *clientStream {
 	return s
 }
 
-// clientStream implements grpc.ClientStream. One goroutine at a time receives, and one
-// sends.
+// clientStream implements grpc.ClientStream. At most one goroutine may receive and one may send
+// at a time.
 type clientStream struct {
 	stream
 	client   *Client
 	ctx      context.Context
 	release  func() bool
 	accepted bool
-	silent   atomic.Bool // the server was, for lostTime
-	over     error       // of RecvMsg, once it has failed
+	silent   atomic.Bool // whether the server was silent for lostTime
+	over     error       // error of RecvMsg once it has failed
 }
 
 func (s *clientStream) begin(method string, md metadata.MD) error {
@@ -100,11 +100,11 @@ func (s *clientStream) begin(method string, md metadata.MD) error {
 func (s *clientStream) awaitAccepted() error {
 	k, _, err := s.next()
 	if err == nil && k != acceptedKind || errors.Is(err, errTooLarge) {
-		err = ErrNotSpoken // what came was no frame of ours
+		err = ErrNotSpoken // the answer is not a frame of this protocol
 	}
 	s.accepted = err == nil
-	// A server that does not accept what it accepted before may have been replaced by an
-	// older one: the next stream waits for its answer again.
+	// A server that does not accept a stream as it did before may have been replaced by an older
+	// one: the next stream waits for its answer again.
 	s.client.accepted.Store(s.accepted)
 	return unfinished(err)
 }
@@ -112,8 +112,8 @@ func (s *clientStream) awaitAccepted() error {
 // Context implements grpc.ClientStream.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ClientStream. With io.EOF the stream has ended, and RecvMsg
-// has the reason.
+// SendMsg implements grpc.ClientStream. If it returns io.EOF, the stream has ended, and RecvMsg
+// returns the reason.
 func (s *clientStream) SendMsg(m any) error {
 	broken, err := s.send(m)
 	if broken {
@@ -124,7 +124,7 @@ func (s *clientStream) SendMsg(m any) error {
 
 // CloseSend implements grpc.ClientStream.
 func (s *clientStream) CloseSend() error {
-	_ = s.writer.write(lastKind, nil) // RecvMsg has the reason
+	_ = s.writer.write(lastKind, nil) // RecvMsg returns the reason
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (s *clientStream) receive(m any) error {
 	}
 	k, payload, err := s.next()
 	if err != nil {
-		return unfinished(err) // without an end
+		return unfinished(err) // the end frame is missing
 	}
 	defer payload.Free()
 	switch k {
@@ -166,8 +166,8 @@ func (s *clientStream) receive(m any) error {
 	return status.Errorf(codes.Internal, "a frame of kind %d within a stream", k)
 }
 
-// InPlace is a message that may refer to the bytes it was decoded from, until the next
-// RecvMsg of the stream.
+// InPlace is a message that may keep references to the bytes it was decoded from. They are valid
+// until the next RecvMsg of the stream.
 type InPlace interface{ DecodeInPlace(data []byte) error }
 
 func (s *clientStream) decode(payload mem.BufferSlice, m any) error {
@@ -177,7 +177,7 @@ func (s *clientStream) decode(payload mem.BufferSlice, m any) error {
 	return s.codec.Unmarshal(payload, m)
 }
 
-// why turns an error of the connection into a status, or io.EOF after the end.
+// why returns the status for an error of the connection, or io.EOF after the end.
 func (s *clientStream) why(err error) error {
 	if err == io.EOF {
 		return err
@@ -203,6 +203,6 @@ func (s *clientStream) close() {
 	_ = s.conn.Close()
 }
 
-// Header and Trailer implement grpc.ClientStream. There are none.
+// Header and Trailer implement grpc.ClientStream. The protocol has neither.
 func (*clientStream) Header() (metadata.MD, error) { return nil, nil }
 func (*clientStream) Trailer() metadata.MD         { return nil }

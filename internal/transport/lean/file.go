@@ -7,15 +7,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// SendFile sends up to size bytes of a file, from a position on, and returns how many it
-// has sent: at least one, or an error. It waits as a write does.
+// SendFile sends up to size bytes of file, beginning at position, and returns the number of bytes
+// sent: at least one, or an error. It blocks as a write does.
 type SendFile func(file io.ReaderAt, position int64, size int) (sent int, err error)
 
-// SendsFiles reports whether the system can send bytes of files by this connection.
+// SendsFiles reports whether the system can send bytes of files on this connection.
 func (s *serverStream) SendsFiles() bool { return s.writer.direct }
 
-// SendFrom sends an encoded message: first, then size bytes that middle sends from files,
-// then last. The connection is broken where that fails: the message has been cut.
+// SendFrom sends an encoded message, which consists of first, then size bytes that middle sends
+// from files, then last. If it fails, the connection is broken, because part of the message may
+// have been sent.
 func (s *serverStream) SendFrom(first []byte, size int, middle func(SendFile) error, last []byte) error {
 	err := s.writer.writeFrom(first, size, middle, last)
 	if err != nil {

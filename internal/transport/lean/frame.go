@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Magic begins every connection.
+// Magic is the first bytes of every connection.
 const Magic = "\xf5STREAM\n"
 
 type kind byte
@@ -30,44 +30,45 @@ const (
 
 const (
 	headerBytes = 5
-	// buffered is what a connection holds for reading, at all times. A frame that
-	// fits is decoded where it lies.
+	// buffered is the size of the read buffer that each connection keeps. A frame that fits is
+	// decoded in place.
 	buffered = 8 << 10
-	// gathered is the largest frame that is copied to be written in one piece.
+	// gathered is the limit on the size of a payload that is copied behind its header for one
+	// write.
 	gathered = 4 << 10
-	// Pieces of a long frame, each as long as what has arrived of it before, within
-	// these: a length alone does not cause an allocation.
+	// Bounds of the pieces of a long frame. Each piece is as long as the bytes of the frame that
+	// have arrived, within these bounds: a claimed length alone does not cause an allocation.
 	leastPiece = 32 << 10
 	mostPiece  = 1 << 20
-	// keptPiece is what a client keeps for the next payload.
+	// keptPiece is the size of the buffer that a client keeps for the next payload.
 	keptPiece = 4 << 20
 
 	maxCallBytes = 16 << 10
-	maxItems     = 64 // of metadata in a call
+	maxItems     = 64 // items of metadata in a call
 	maxEndBytes  = 1 << 20
 )
 
 var errTooLarge = errors.New("frame above the limit")
 
-// frameReader reads frames. It belongs to one goroutine.
+// frameReader reads frames. Only one goroutine may use it.
 type frameReader struct {
 	from io.Reader
 	pool mem.BufferPool
-	// limits bound the payload of each kind, in bytes. Of a kind that the other end may
-	// not send now, or that has no payload, it is 0.
+	// limits are the limits on the payload of each kind, in bytes. The limit is 0 for a kind that
+	// the other end may not send now, or that has no payload.
 	limits [aliveKind + 1]int
-	// large, if it is not nil, is where a payload that is longer than the buffer comes
-	// to lie in one piece, instead of in pieces of the pool. It is used again.
+	// large, if it is not nil, receives a payload that is longer than the buffer in one piece,
+	// instead of in pieces from the pool. It is reused.
 	large []byte
-	// heard: something has come since the connection was last checked.
+	// heard is set when bytes arrive, and cleared by each check of the connection.
 	heard atomic.Bool
 
 	buffer     [buffered]byte
-	begin, end int // what of buffer has been received and not been given out
+	begin, end int // bounds of the received bytes of buffer that were not returned yet
 }
 
-// next returns the next frame that is not just a sign of life. The payload is valid
-// until next is called again, and has to be freed before.
+// next returns the next frame that is not an alive frame. The payload is valid until the next
+// call, and the caller must free it before that call.
 func (r *frameReader) next() (kind, mem.BufferSlice, error) {
 	for {
 		if err := r.fill(headerBytes); err != nil {
@@ -100,7 +101,7 @@ func (r *frameReader) next() (kind, mem.BufferSlice, error) {
 	}
 }
 
-// fill makes sure that so many bytes are in the buffer, which they fit.
+// fill ensures that the buffer holds at least bytes unread bytes, which must not exceed its size.
 func (r *frameReader) fill(bytes int) error {
 	if r.end-r.begin >= bytes {
 		return nil
@@ -127,7 +128,7 @@ func (r *frameReader) hear(bytes int) {
 	}
 }
 
-// pieces receives a payload that is longer than the buffer.
+// pieces receives a payload that is longer than the buffer into pieces of the pool.
 func (r *frameReader) pieces(length int) (payload mem.BufferSlice, err error) {
 	for received := 0; received < length; {
 		piece := r.pool.Get(min(length-received, max(leastPiece, min(received, mostPiece))))
@@ -148,8 +149,8 @@ func (r *frameReader) pieces(length int) (payload mem.BufferSlice, err error) {
 	return payload, nil
 }
 
-// inOnePiece receives a payload that is longer than the buffer into large, which grows
-// as it fills.
+// inOnePiece receives a payload that is longer than the buffer into large, which grows while it
+// fills.
 func (r *frameReader) inOnePiece(length int) (mem.BufferSlice, error) {
 	if cap(r.large) > keptPiece && length <= mostPiece {
 		r.large = []byte{}
@@ -172,7 +173,7 @@ func (r *frameReader) inOnePiece(length int) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(r.large)}, nil
 }
 
-// unfinished is the error of a connection that ends within a frame.
+// unfinished returns err, or io.ErrUnexpectedEOF if the connection ended within a frame.
 func unfinished(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -180,32 +181,32 @@ func unfinished(err error) error {
 	return err
 }
 
-// frameWriter writes frames, for any number of goroutines.
+// frameWriter writes frames. Many goroutines may use it at the same time.
 type frameWriter struct {
-	// spoken: something was sent since the connection was last checked.
+	// spoken is set when a frame is written, and cleared by each check of the connection.
 	spoken atomic.Bool
 
 	mu      sync.Mutex
 	to      net.Conn
 	scratch []byte
-	kept    [][]byte    // memory of parts
-	parts   net.Buffers // of the frame that is being written
-	failed  error       // nothing can be written any more: a frame may have been cut
+	kept    [][]byte    // reused memory for parts
+	parts   net.Buffers // parts of the frame that is being written
+	failed  error       // error of an earlier write; no frame can follow a partial one
 
-	// hasty: the server stops, and no write may take longer than stopTime.
+	// hasty is set when the server stops. Then no write may take longer than stopTime.
 	hasty atomic.Bool
 
 	sendFile SendFile
-	direct   bool // the system sends what sendFile does
+	direct   bool // whether the system itself sends the bytes of files
 
-	// try writes what the connection takes without waiting; nil: it cannot do that.
+	// try writes without blocking. It is nil if the connection does not support that.
 	try TryWrite
-	// cut is what it did not take of a message. The caller that tried to send the message
-	// sends it again, which writes the rest. It lies in scratch.
+	// cut is the rest of a message that try wrote in part. The caller sends the message again,
+	// which writes the rest. It is a part of scratch.
 	cut []byte
 }
 
-// TryWrite writes as much as a connection takes without waiting.
+// TryWrite writes as much of data as a connection accepts without blocking.
 type TryWrite func(data []byte) (n int, err error)
 
 // write writes one frame. It does not free the payload.
@@ -215,13 +216,14 @@ func (w *frameWriter) write(k kind, payload mem.BufferSlice) error {
 	return w.writeLocked(k, payload)
 }
 
-// hasten bounds each write by stopTime from now on, also one that has begun.
+// hasten sets stopTime as the limit on the time of each write from now on, and of one in
+// progress.
 func (w *frameWriter) hasten() {
 	w.hasty.Store(true)
 	w.bound()
 }
 
-// bound is called before a write.
+// bound sets the deadline of a write if the server stops. It is called before each write.
 func (w *frameWriter) bound() {
 	if w.hasty.Load() {
 		_ = w.to.SetWriteDeadline(time.Now().Add(stopTime)) // if it fails, so does the write
@@ -232,7 +234,7 @@ func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
 	w.bound()
 	switch cut := len(w.cut) > 0; {
 	case cut && k == aliveKind:
-		return w.failed // the rest is one
+		return w.failed // the rest of the message is a sign of life
 	case w.finishCut() != nil:
 		return w.failed
 	case cut && k == messageKind:
@@ -257,7 +259,7 @@ func (w *frameWriter) writeLocked(k kind, payload mem.BufferSlice) error {
 	return w.failed
 }
 
-// finishCut writes what is left of a message.
+// finishCut writes the rest of a message that was written in part.
 func (w *frameWriter) finishCut() error {
 	if len(w.cut) > 0 && w.failed == nil {
 		_, w.failed = w.to.Write(w.cut)
@@ -277,7 +279,8 @@ func (w *frameWriter) gather(payload mem.BufferSlice) {
 	}
 }
 
-// tryWrite writes a small message if that needs no waiting, and reports whether it did.
+// tryWrite writes a small message if this is possible without blocking, and reports whether it
+// wrote the whole message.
 func (w *frameWriter) tryWrite(payload mem.BufferSlice) bool {
 	length := payload.Len()
 	if length > gathered || !w.mu.TryLock() {
@@ -299,8 +302,8 @@ func (w *frameWriter) tryWrite(payload mem.BufferSlice) bool {
 	return n == len(w.scratch)
 }
 
-// unwrap returns the connection that c's writes go to as they are, so that many
-// parts need one system call.
+// unwrap returns the connection that the writes of c go to unchanged, so that many parts can be
+// written in one system call.
 func unwrap(c net.Conn) net.Conn {
 	for {
 		outer, ok := c.(interface{ WritesTo() net.Conn })

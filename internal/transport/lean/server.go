@@ -17,39 +17,40 @@ import (
 )
 
 const (
-	// callTime is how long a connection may take to say what it is for, and then how long the
-	// message may take that is the only one of its client.
+	// callTime is the time limit for the call frame of a connection, and then for the message of
+	// a client that sends only one.
 	callTime = 10 * time.Second
-	// drainTime is how long a client may take to notice the end of its stream;
-	// stopDrainTime, when the server stops; and stopTime, to take a message that is sent then.
+	// drainTime is the time limit for a client to notice the end of its stream; stopDrainTime is
+	// that limit while the server stops; stopTime is the limit for a write then.
 	drainTime     = 5 * time.Second
 	stopDrainTime = 500 * time.Millisecond
 	stopTime      = 2 * time.Second
 )
 
-// Options of a Server. All but TryWrite and SendFile are required.
+// Options are the options of a Server. All except TryWrite and SendFile are required.
 type Options struct {
 	Codec encoding.CodecV2
-	// MaxMessage bounds a message of a stream of them that is received, MaxCall one that is
-	// the only one of its client, in bytes.
+	// MaxMessage is the limit on a received message of a client that sends a stream of them,
+	// MaxCall that on the message of a client that sends only one, in bytes.
 	MaxMessage, MaxCall int
 	Buffers             mem.BufferPool
-	// Intercept is called for each stream, as gRPC calls its interceptors.
+	// Intercept is called for each stream. It has the contract of a gRPC interceptor.
 	Intercept grpc.StreamServerInterceptor
-	// TryWrite returns how to write to a connection without waiting; nil: it cannot be.
+	// TryWrite returns the function that writes to a connection without blocking, or nil if there
+	// is none.
 	TryWrite func(net.Conn) TryWrite
-	// SendFile returns how to send bytes of files by a connection, and whether the system
-	// does that by itself.
+	// SendFile returns the function that sends bytes of files on a connection, and whether the
+	// system itself sends them.
 	SendFile func(net.Conn) (SendFile, bool)
 }
 
-// Server serves the streams of registered services.
+// A Server serves the streams of registered services.
 type Server struct {
 	options  Options
 	methods  map[string]method
 	stopping context.Context
 	stop     context.CancelFunc
-	cut      context.Context // ends all streams, also those from which nobody reads
+	cut      context.Context // ends all streams, including those that no client reads
 	cutAll   context.CancelFunc
 	serving  sync.WaitGroup
 
@@ -63,7 +64,7 @@ type method struct {
 	stream  *grpc.StreamDesc
 }
 
-// NewServer makes a server without services.
+// NewServer returns a server without services.
 func NewServer(o Options) *Server {
 	s := &Server{options: o, methods: map[string]method{}, connections: map[net.Conn]struct{}{}, listeners: map[net.Listener]struct{}{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -71,7 +72,7 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// RegisterService implements grpc.ServiceRegistrar, for the streams of a service. It is
+// RegisterService implements grpc.ServiceRegistrar for the streams of a service. It must be
 // called before Serve.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	for i := range desc.Streams {
@@ -79,8 +80,8 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	}
 }
 
-// Serve takes connections, which have sent Magic, until Stop is called or the listener
-// is closed, and then returns nil.
+// Serve serves the connections of l, each of which begins with Magic. It returns nil after Stop
+// was called or the listener was closed.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.enter(func() { s.listeners[l] = struct{}{} }) {
 		return l.Close()
@@ -105,7 +106,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// enter notes what Stop has to end, unless it has been called.
+// enter calls note, which records what Stop must end. It returns false, without the call, if Stop
+// was called before.
 func (s *Server) enter(note func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +127,8 @@ func (s *Server) leave(conn net.Conn) {
 	s.serving.Done()
 }
 
-// Stop takes no new connections and waits for the handlers, which end by themselves
-// when the server stops. When ctx ends, the connections are closed.
+// Stop stops accepting connections and waits for the handlers, which return by themselves when
+// the server stops. When ctx ends, Stop closes the connections.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stop()
@@ -154,13 +156,13 @@ func (s *Server) serve(conn net.Conn) {
 	defer stream.close()
 	defer context.AfterFunc(s.cut, stream.cancel)()
 	if s.accept(stream) != nil {
-		return // there is nobody who would understand an answer
+		return // the other end would not understand an answer
 	}
 	release := context.AfterFunc(s.stopping, stream.writer.hasten)
 	defer release()
 	m, ok := s.methods[stream.method]
 	if !ok {
-		s.end(stream, status.Errorf(codes.Unimplemented, "%q is not served as a stream of its own: use gRPC", stream.method))
+		s.end(stream, status.Errorf(codes.Unimplemented, "%q is not served on a connection of its own: use gRPC", stream.method))
 		return
 	}
 	if !m.stream.ClientStreams {
@@ -178,7 +180,7 @@ func (s *Server) end(stream *serverStream, err error) {
 	stream.end(err)
 }
 
-// accept reads what a connection is for, which it has callTime to say.
+// accept reads Magic and the call frame, which must arrive within callTime.
 func (s *Server) accept(stream *serverStream) error {
 	conn := stream.conn
 	stop := context.AfterFunc(s.stopping, func() { _ = conn.SetReadDeadline(time.Now()) })

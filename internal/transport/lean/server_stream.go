@@ -15,17 +15,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// serverStream is the one stream of a connection; it implements grpc.ServerStream. One
-// goroutine at a time receives, and one sends.
+// serverStream is the one stream of a connection; it implements grpc.ServerStream. At most one
+// goroutine may receive and one may send at a time.
 type serverStream struct {
 	stream
 	method string
-	// oneMessage: the client sends one message, and is only listened to for its end
-	// after that.
+	// oneMessage is set if the client sends one message. After it the connection is read only to
+	// detect its end.
 	oneMessage bool
 
 	receiving sync.Mutex // held while the connection is read
-	received  error      // of RecvMsg, once it has failed
+	received  error      // error of RecvMsg once it has failed
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -47,7 +47,7 @@ func newServerStream(conn net.Conn, o Options) *serverStream {
 	return s
 }
 
-// begin receives the call. Until then nothing else is taken from the client.
+// begin receives the call frame. No other frame is accepted before it.
 func (s *serverStream) begin(maxMessage int) error {
 	s.reader.limits[callKind] = maxCallBytes
 	k, payload, err := s.reader.next()
@@ -63,18 +63,19 @@ func (s *serverStream) begin(maxMessage int) error {
 	return nil
 }
 
-// takeOne has the stream take one message, of at most so many bytes, which has to come soon: until it has,
-// it holds memory that no handler knows of.
+// takeOne limits the stream to one message of at most maxMessage bytes, which must arrive within
+// callTime: until then the message holds memory that no handler accounts for.
 func (s *serverStream) takeOne(maxMessage int) {
 	s.oneMessage, s.reader.limits[messageKind] = true, maxMessage
-	_ = s.conn.SetReadDeadline(time.Now().Add(callTime)) // if that fails, so does reading
+	_ = s.conn.SetReadDeadline(time.Now().Add(callTime)) // if this fails, reading fails too
 }
 
-// Context implements grpc.ServerStream. It ends when the connection does, which is
-// noticed while a message is received or after the last one.
+// Context implements grpc.ServerStream. The context ends when the connection does, which is
+// detected while a message is received or after the last one.
 func (s *serverStream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ServerStream. The message is on its way when it returns.
+// SendMsg implements grpc.ServerStream. It returns after the message was written to the
+// connection.
 func (s *serverStream) SendMsg(m any) error {
 	broken, err := s.send(m)
 	if broken {
@@ -84,8 +85,9 @@ func (s *serverStream) SendMsg(m any) error {
 	return err
 }
 
-// TrySend sends a message if that needs no waiting, and reports whether it did. If not, a
-// part of it may be on its way: it is sent again, by SendMsg, and nothing before it.
+// TrySend sends a message if this is possible without blocking, and reports whether it did. If it
+// returns false, part of the message may have been sent: the caller must send the message with
+// SendMsg, before any other.
 func (s *serverStream) TrySend(m any) bool {
 	data, err := s.codec.Marshal(m)
 	if err != nil {
@@ -95,7 +97,7 @@ func (s *serverStream) TrySend(m any) bool {
 	return s.writer.tryWrite(data)
 }
 
-// CanTry reports whether TrySend can do anything.
+// CanTry reports whether the connection supports TrySend.
 func (s *serverStream) CanTry() bool { return s.writer.try != nil }
 
 // RecvMsg implements grpc.ServerStream.
@@ -136,8 +138,8 @@ func (s *serverStream) RecvMsg(m any) error {
 	return nil
 }
 
-// discard ends receiving with an error, and reads on for nothing: a client that is still
-// sending could not receive an answer before it is done.
+// discard ends receiving with an error, and reads and discards the rest: a client that is still
+// sending could not receive an answer before it has finished.
 func (s *serverStream) discard(err error) error {
 	s.received = err
 	s.watching.Go(func() {
@@ -149,7 +151,8 @@ func (s *serverStream) discard(err error) error {
 	return err
 }
 
-// watch ends the context when the client, which sends nothing any more, goes away.
+// watch ends the context when the client closes the connection. The client sends no more
+// messages.
 func (s *serverStream) watch() {
 	s.watching.Go(func() {
 		s.receiving.Lock()
@@ -164,8 +167,8 @@ func (s *serverStream) watch() {
 	})
 }
 
-// end sends how the call ended, and waits until the client has noticed: closing a
-// connection with bytes that were not read would take the end from it.
+// end sends the result of the call and waits until the client has noticed it: if a connection
+// with unread bytes were closed, the client could lose the end frame.
 func (s *serverStream) end(err error) {
 	s.pulse.stop()
 	s.cancel()
@@ -175,7 +178,7 @@ func (s *serverStream) end(err error) {
 	if half, ok := s.writer.to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
-	// A handler may return while another goroutine of it still receives.
+	// A handler may return while another of its goroutines still receives.
 	s.receiving.Lock()
 	defer s.receiving.Unlock()
 	s.received = s.ctx.Err()
@@ -189,7 +192,7 @@ func (s *serverStream) close() {
 	s.watching.Wait()
 }
 
-// SetHeader, SendHeader and SetTrailer implement grpc.ServerStream. There are none.
+// SetHeader, SendHeader and SetTrailer implement grpc.ServerStream. The protocol has neither.
 func (*serverStream) SetHeader(metadata.MD) error  { return nil }
 func (*serverStream) SendHeader(metadata.MD) error { return nil }
 func (*serverStream) SetTrailer(metadata.MD)       {}

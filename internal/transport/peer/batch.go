@@ -6,20 +6,21 @@ import (
 )
 
 const (
-	// copyBelow is the size under which copying a piece is cheaper than handing
-	// it to the kernel by itself.
+	// copyBelow is the size below which it is cheaper to copy a piece than to pass it to the
+	// kernel separately.
 	copyBelow    = 1 << 10
 	scratchBytes = 256 << 10
 )
 
-// batch is what one writev takes: headers and small pieces, copied one behind
-// the other, and references to large ones.
+// batch holds the bytes of one writev: headers and small pieces, which are copied one after the
+// other, and references to large pieces.
 type batch struct {
 	bytes   int
 	pieces  [][]byte // the last may be a run of scratch that still grows
-	scratch []byte   // never moves: its capacity is fixed
+	scratch []byte   // never moves, since its capacity is fixed
 	growing bool     // the last piece is the end of scratch
-	// compressor takes the parts of all but urgent messages; nil: they are sent as they are.
+	// compressor compresses the parts of all messages that are not urgent. If it is nil, they are
+	// sent uncompressed.
 	compressor *compressor
 }
 
@@ -27,8 +28,8 @@ func newBatch() *batch {
 	return &batch{scratch: make([]byte, 0, scratchBytes+2*headerSize)}
 }
 
-// hasRoom for another header of the lane. The places of the last two are kept
-// for the bulk lane and the large one.
+// hasRoom reports whether there is room for another header of a lane. The last two places are
+// reserved for the bulk lane and the large lane.
 func (b *batch) hasRoom(in lane) bool {
 	limit, headers := scratchBytes, 1
 	if in != urgent {
@@ -43,7 +44,7 @@ func (b *batch) hasRoom(in lane) bool {
 	return len(b.scratch)+headers*headerSize <= limit
 }
 
-// begin adds the header of a part whose pieces follow.
+// begin adds the header of a part. The pieces of the part follow.
 func (b *batch) begin(h header) {
 	if b.late(h.lane) {
 		b.compressor.late = append(b.compressor.late, latePart{header: h})
@@ -53,7 +54,7 @@ func (b *batch) begin(h header) {
 	b.header(h)
 }
 
-// piece adds a piece of payload to the part that was begun.
+// piece adds a piece of payload to the part that begin added last.
 func (b *batch) piece(in lane, piece []byte) {
 	if !b.late(in) {
 		b.add(piece)
@@ -67,7 +68,7 @@ func (b *batch) piece(in lane, piece []byte) {
 // late reports whether the parts of a lane wait for the compressor.
 func (b *batch) late(in lane) bool { return in != urgent && b.compressor != nil }
 
-// header adds a header; there must be room.
+// header adds a header. There must be room for it.
 func (b *batch) header(h header) {
 	at := len(b.scratch)
 	b.scratch = h.append(b.scratch)
@@ -94,7 +95,7 @@ func (b *batch) refer(piece []byte) {
 	b.growing = false
 }
 
-// copied makes what was put into scratch, from position at, part of the pieces.
+// copied makes the bytes of scratch from position at on a part of the pieces.
 func (b *batch) copied(at int) {
 	b.bytes += len(b.scratch) - at
 	if b.growing {
@@ -106,7 +107,7 @@ func (b *batch) copied(at int) {
 	b.growing = true
 }
 
-// writeTo writes all and empties the batch, so that it keeps no message alive.
+// writeTo writes all pieces and empties the batch, so that the batch keeps no message in memory.
 func (b *batch) writeTo(w io.Writer) (int64, error) {
 	rest := net.Buffers(b.pieces)
 	n, err := rest.WriteTo(w)

@@ -9,23 +9,23 @@ import (
 )
 
 var (
-	// ErrNotConnected: the node cannot be reached now. Nothing was sent.
+	// ErrNotConnected means that there is no connection to the node. Nothing was sent.
 	ErrNotConnected = errors.New("peer: no connection to the node now; try again")
-	// ErrBusy: too much is queued for the node. Nothing was sent. A *RemoteError is ErrBusy if the node has
-	// no room for the call, of which it has done nothing.
+	// ErrBusy means that the queue for the node is full, and nothing was sent. A *RemoteError is
+	// ErrBusy if the node has no room for the call; it has processed nothing of it.
 	ErrBusy = errors.New("peer: too much is queued for the node; try again")
-	// ErrConnectionLost: the connection ended before the answer came. The node
-	// may have done what it was asked, or may still.
+	// ErrConnectionLost means that the connection ended before the answer arrived. The node may
+	// have answered the call, or may still do so.
 	ErrConnectionLost = errors.New("peer: the connection was lost before the answer came")
 )
 
-// RemoteError is an error that the other side's Answer returned.
+// A RemoteError is an error that the Answer function of the other node returned.
 type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return e.Text }
 
-// Is reports whether target is ErrBusy and the call was refused before anything was done. The texts are all that
-// a node sends of it, those of earlier releases too.
+// Is reports whether target is ErrBusy and the call was refused before anything was done. Nodes
+// send only the text of an error, and those of earlier releases send the same texts.
 func (e *RemoteError) Is(target error) bool {
 	return target == ErrBusy && (e.Text == errNoMemory.Error() || e.Text == errTooMuch.Error())
 }
@@ -55,14 +55,14 @@ func (c *connection) call(ctx context.Context, kind string, request []byte) ([]b
 		return r.payload, r.err
 	case <-c.context.Done():
 		select {
-		case r := <-answered: // it came before the end
+		case r := <-answered: // it arrived before the end
 			return r.payload, r.err
 		default:
 			return nil, fmt.Errorf("%w (%w)", ErrConnectionLost, context.Cause(c.context))
 		}
 	case <-ctx.Done():
-		// In the lane of the call, so as not to overtake it. If there is no room
-		// the other side works in vain, no more.
+		// In the lane of the call, so that it does not overtake the call. If there is no room,
+		// the other side only works in vain.
 		c.queue.put(header{kind: cancelFrame, lane: laneOf(len(request)), log: number}, nil)
 		return nil, ctx.Err()
 	}
@@ -75,11 +75,11 @@ func laneOf(bytes int) lane {
 	return bulk
 }
 
-// answers are the calls of the other side that are being answered.
+// answers holds the calls of the other side that are being answered.
 type answers struct {
 	mu      sync.Mutex
 	running map[uint64]context.CancelFunc
-	bytes   int // of their requests
+	bytes   int // bytes of their requests
 	most    int
 }
 
@@ -88,7 +88,7 @@ func (a *answers) begin(number uint64, bytes int, cancel context.CancelFunc) err
 	defer a.mu.Unlock()
 	switch {
 	case a.running[number] != nil:
-		return fmt.Errorf("%w: call %d is asked twice", errBadFrame, number)
+		return fmt.Errorf("%w: call %d was received twice", errBadFrame, number)
 	case len(a.running) >= maxAnswering || a.bytes+bytes > a.most:
 		return errTooMuch
 	}
@@ -134,16 +134,16 @@ func (c *connection) answer(number uint64, payload []byte) error {
 	if !errors.Is(err, errTooMuch) {
 		return err
 	}
-	// Nothing may wait for room here: a node that sends so many calls and does
-	// not read the answers loses the connection.
+	// This must not wait for room: a node that sends too many calls and does not read the answers
+	// loses the connection.
 	if !c.queue.put(header{kind: failureFrame, lane: urgent, log: number}, net.Buffers{[]byte(err.Error())}) {
 		return err
 	}
 	return nil
 }
 
-// respond answers one call. It counts as running until its answer has room in
-// the queue, which bounds the answers that wait.
+// respond answers one call. The call counts as running until its answer has room in the queue,
+// which limits the answers that wait.
 func (c *connection) respond(ctx context.Context, number uint64, kind string, request []byte, bytes int) {
 	defer c.answers.end(number, bytes)
 	answer := c.mesh.options.Answer
@@ -154,7 +154,7 @@ func (c *connection) respond(ctx context.Context, number uint64, kind string, re
 	}
 	response, err := answer(ctx, c.from, kind, request)
 	if c.context.Err() != nil {
-		return // what the end of the connection makes of a call is no answer: its outcome is unknown
+		return // an error caused by the end of the connection is not an answer: the outcome is unknown
 	}
 	if err == nil && len(response) > MaxMessage {
 		err = fmt.Errorf("the answer to %s has %d bytes, at most %d are allowed", kind, len(response), MaxMessage)

@@ -8,17 +8,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compressAbove is the size from which a part of a message is worth compressing.
+// compressAbove is the size from which a part of a message is compressed.
 const compressAbove = 1 << 10
 
-// compressor makes the bulk messages of a connection smaller. It belongs to the writer.
+// compressor compresses the bulk messages of a connection. Only the writer uses it.
 type compressor struct {
 	encoder *zstd.Encoder
 	plain   []byte
-	late    []latePart // of the batch that is being taken
+	late    []latePart // parts of the batch that is being filled
 }
 
-// latePart is a part of a message that is compressed once the queue is not held any more.
+// latePart is a part of a message that is compressed after the queue was unlocked.
 type latePart struct {
 	header header
 	pieces net.Buffers
@@ -32,7 +32,7 @@ func newCompressor() *compressor {
 	return &compressor{encoder: e}
 }
 
-// flush puts all late parts into the batch, compressed where that makes them smaller.
+// flush adds all late parts to the batch, each compressed if that makes it smaller.
 func (c *compressor) flush(b *batch) {
 	for _, p := range c.late {
 		if p.header.kind == messageFrame && p.header.length >= compressAbove {
@@ -53,14 +53,14 @@ func (c *compressor) flush(b *batch) {
 	c.late = c.late[:0]
 }
 
-// decompressor gives back what a compressor has made smaller. It belongs to the reader.
+// decompressor decompresses the output of a compressor. Only the reading goroutine uses it.
 type decompressor struct {
 	decoder *zstd.Decoder
 	small   []byte
 	plain   []byte
 }
 
-// read reads the payload of a compressed frame. What it returns is valid until the next call.
+// read reads and decompresses the payload of a frame. The result is valid until the next call.
 func (d *decompressor) read(from io.Reader, length uint32) ([]byte, error) {
 	if d.decoder == nil {
 		var err error

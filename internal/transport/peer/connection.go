@@ -14,44 +14,44 @@ import (
 	"time"
 )
 
-// Reasons of this side to close a connection.
+// The reasons of this side for closing a connection.
 var (
-	errReplaced  = errors.New("a newer connection from the same node took its place")
-	errRemoved   = errors.New("the node is no longer to be connected with")
+	errReplaced  = errors.New("a newer connection from the same node replaced it")
+	errRemoved   = errors.New("this node no longer connects with the node")
 	errMoved     = errors.New("the node has another address now")
 	errOtherSelf = errors.New("this node has another identity now")
 	errAsked     = errors.New("the question is answered")
 )
 
-// connection carries frames, both ways, between the end of its handshake and
-// close. One goroutine reads (run), one writes, and each call that is being
-// answered has one.
+// connection carries frames, both ways, between the end of its handshake and close. One goroutine
+// reads (run), one writes, and each call that is being answered has a goroutine.
 type connection struct {
 	mesh    *Mesh
 	conn    net.Conn
-	from    NodeID // the other node; 0 if it is in no cluster
-	dialled string // the address, if this side dialled
-	version uint32 // of the protocol, that both sides speak
-	// compresses: messages to the other side may be compressed.
+	from    NodeID // the other node; 0 if it has not joined a cluster
+	dialled string // the address if this side dialled
+	version uint32 // version of the protocol on this connection
+	// compresses is set if messages to the other side may be compressed.
 	compresses bool
-	// takesLarge: the other side reads the lane for large messages.
+	// takesLarge is set if the other side reads the lane for large messages.
 	takesLarge bool
 	queue      *queue
 	timed      *timedReader
 	frames     frameReader
 	calls      calls
 	answers    answers
-	traffic    *traffic // the link's
+	traffic    *traffic // counters of the link
 
-	context context.Context // ends with close
+	context context.Context // ended by close
 	end     context.CancelCauseFunc
 	done    chan struct{} // closed when run has ended
 }
 
-// traffic counts bytes with their frames.
+// traffic counts bytes, with those of the frames' headers.
 type traffic struct{ sent, received, dropped atomic.Uint64 }
 
-// newConnection: one that is asking may carry calls only, and a visitor's short ones.
+// newConnection returns a connection. If asking is set, the connection carries calls only, and if
+// visitor is set, only short ones.
 func newConnection(m *Mesh, timed *timedReader, buffered *bufio.Reader, from NodeID, proved string, asking, visitor bool) *connection {
 	c := &connection{mesh: m, conn: timed.conn, from: from, queue: newQueue(m.options.Memory), timed: timed, traffic: &traffic{}, done: make(chan struct{})}
 	c.frames = frameReader{
@@ -66,11 +66,11 @@ func newConnection(m *Mesh, timed *timedReader, buffered *bufio.Reader, from Nod
 	return c
 }
 
-// count its bytes to those of a link; before run.
+// count makes the connection count its bytes in to. It must be called before run.
 func (c *connection) count(to *traffic) { c.traffic, c.timed.traffic = to, to }
 
-// run serves the connection until it ends and returns why. It takes the
-// calling goroutine for reading.
+// run serves the connection until it ends and returns the reason. It reads in the calling
+// goroutine.
 func (c *connection) run() error {
 	stop := context.AfterFunc(c.context, func() { _ = c.conn.Close() })
 	defer stop()
@@ -87,14 +87,14 @@ func (c *connection) run() error {
 	return context.Cause(c.context)
 }
 
-// close ends the connection. The first reason is kept.
+// close ends the connection. If it is called more than once, the first reason is kept.
 func (c *connection) close(reason error) {
 	c.end(reason)
 	c.queue.close()
 }
 
-// processGone reports whether reason says that the other side closed the connection,
-// as also happens when its process dies, and not that it was silent for too long.
+// processGone reports whether reason means that the other side closed the connection, as the
+// system does when its process dies, and not that it was silent for too long.
 func processGone(reason error) bool {
 	return errors.Is(reason, io.EOF) || errors.Is(reason, io.ErrUnexpectedEOF) ||
 		errors.Is(reason, syscall.ECONNRESET) || errors.Is(reason, syscall.EPIPE)
@@ -116,10 +116,11 @@ func (c *connection) read() error {
 	}
 }
 
-// drop says that a message is not received for want of room. A call fails by that, and what is for a replica
-// is sent again. An error ends the connection, as that of answer does: the caller would wait in vain.
+// drop handles a message for which there is no memory. The call that it belongs to fails; the
+// sender of a message for a replica sends it again. An error ends the connection, as an error of
+// answer does: otherwise the caller would wait in vain.
 func (c *connection) drop(h header) error {
-	c.mesh.log.Debug("there is no memory to receive a message of another node, which is dropped", "node", c.from, "log", h.log, "bytes", uint64(h.length)+uint64(h.rest))
+	c.mesh.log.Debug("a message of another node is dropped: there is no memory to receive it", "node", c.from, "log", h.log, "bytes", uint64(h.length)+uint64(h.rest))
 	switch h.kind {
 	case callFrame:
 		if !c.queue.put(header{kind: failureFrame, lane: urgent, log: h.log}, net.Buffers{[]byte(errNoMemory.Error())}) {
@@ -131,7 +132,7 @@ func (c *connection) drop(h header) error {
 	return nil
 }
 
-// errNoMemory is the error of a call of which the request or the answer had no room.
+// errNoMemory is the error of a call if there is no room for the request or the answer.
 var errNoMemory = errors.New("too much of other nodes is being received; try again")
 
 func (c *connection) receive(h header, payload []byte) error {
@@ -185,11 +186,11 @@ func (c *connection) write() error {
 	}
 }
 
-// timedReader ends a read that nothing comes for.
+// timedReader limits the time of a read without a byte.
 type timedReader struct {
 	conn    net.Conn
-	head    []byte        // what was read from the connection before
-	silence time.Duration // 0: the connection's own deadline holds
+	head    []byte        // bytes that were read from the connection before
+	silence time.Duration // 0: the deadline of the connection applies
 	traffic *traffic      // may be nil
 }
 
@@ -211,7 +212,7 @@ func (r *timedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// calls are those of this side that wait for their answer.
+// calls holds the calls of this side that wait for an answer.
 type calls struct {
 	mu      sync.Mutex
 	last    uint64
@@ -238,7 +239,7 @@ func (s *calls) forget(number uint64) {
 	delete(s.waiting, number)
 }
 
-// resolve hands the reply over, unless the caller waits no longer.
+// resolve passes the reply to the caller if it still waits.
 func (s *calls) resolve(number uint64, r reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

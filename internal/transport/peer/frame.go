@@ -9,21 +9,21 @@ import (
 	"io"
 )
 
-// kind of a frame. Numbers are on the wire.
+// kind is the kind of a frame. The numbers are part of the protocol.
 type kind uint8
 
 const (
 	messageFrame kind = 1 // for a replica
 	callFrame    kind = 2 // a question: u8 length of its kind, the kind, the request
 	answerFrame  kind = 3 // the answer to a call
-	failureFrame kind = 4 // the text of the error that a call met
-	cancelFrame  kind = 5 // the caller does not wait any longer; no payload
+	failureFrame kind = 4 // the text of the error of a call
+	cancelFrame  kind = 5 // the caller no longer waits; no payload
 	pingFrame    kind = 6 // a sign of life; no payload
 )
 
-// lane of a frame. What is in the urgent one overtakes what is in the others. The large one
-// is for messages above MaxMessage: a part of them goes with each batch of the others. It is used
-// only towards a node that has announced, in its opening, that it reads it.
+// lane is the lane of a frame. Frames of the urgent lane overtake all others. The large lane is
+// for messages above MaxMessage: one part of them goes with each batch of the others. It is used
+// only to a node whose opening announces that it reads the lane.
 type lane uint8
 
 const (
@@ -48,17 +48,17 @@ const headerSize = 32
 //	28  u32  header CRC  CRC-32C of bytes [0, 28)
 //	32  payload
 //
-// A message above 1 MiB is sent in parts: frames of the same kind, lane, log
-// and replica, between which frames of the other lane may come, but none of
-// the same lane. A payload has no CRC here: what must not change unseen, such
-// as an entry, brings its own. A message of the large lane ends with the CRC-32C of all before;
-// its first part drops a message of which more was to come: that one has been replaced.
+// A message above 1 MiB is sent in parts, which are frames of the same kind, lane, log and
+// replica. Frames of other lanes may come between them, but none of the same lane. A payload has
+// no CRC in this protocol: data that needs one, such as an entry, contains it. A message of the
+// large lane ends with the CRC-32C of all its other bytes; its first part replaces a message of
+// the lane that is not complete.
 type header struct {
 	length     uint32
 	kind       kind
 	lane       lane
 	compressed bool
-	first      bool // of the large lane
+	first      bool // the first part of a message of the large lane
 	log        uint64
 	replica    uint64
 	rest       uint32
@@ -67,12 +67,12 @@ type header struct {
 const (
 	compressedFlag = 1
 	firstFlag      = 2
-	sumSize        = 4 // of the CRC that ends a message of the large lane
+	sumSize        = 4 // size of the CRC at the end of a message of the large lane
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errBadFrame is what a connection ends with if its bytes make no sense.
+// errBadFrame is the error of a connection whose bytes are not valid.
 var errBadFrame = errors.New("bad frame")
 
 func (h header) append(to []byte) []byte {
@@ -94,7 +94,7 @@ func (h header) append(to []byte) []byte {
 
 func parseHeader(b []byte) (header, error) {
 	if got, want := crc32.Checksum(b[:28], castagnoli), binary.LittleEndian.Uint32(b[28:]); got != want {
-		return header{}, fmt.Errorf("%w: the header's CRC is %08x, it says %08x", errBadFrame, got, want)
+		return header{}, fmt.Errorf("%w: the CRC of the header is %08x, it states %08x", errBadFrame, got, want)
 	}
 	h := header{
 		length:     binary.LittleEndian.Uint32(b),
@@ -136,32 +136,33 @@ func (h header) check() error {
 	return nil
 }
 
-// sameMessage: both are parts of one message.
+// sameMessage reports whether both are headers of parts of one message.
 func (h header) sameMessage(other header) bool {
 	return h.kind == other.kind && h.lane == other.lane && h.log == other.log && h.replica == other.replica
 }
 
-// frameReader reads whole messages, and assembles those that arrive in parts.
+// frameReader reads whole messages, and assembles messages that arrive in parts.
 type frameReader struct {
 	from      *bufio.Reader
-	callsOnly bool // a message is an error, before any of it is read
-	visitor   bool // so is what is longer than a node that only asks has to say
+	callsOnly bool // a message is an error, which is returned before any of it is read
+	visitor   bool // so is a call of more than maxAsked bytes
 	partial   [lanes]partial
 	receiving receiving
-	// dropped is called when a message begins for which there is no room. Its error ends the connection.
+	// dropped is called at the beginning of a message for which there is no room. Its error ends
+	// the connection.
 	dropped func(header) error
 	decompressor
 }
 
-// partial is a message of which more is to come.
+// partial is a message whose remaining parts have not arrived yet.
 type partial struct {
-	header  header // of the last part; rest > 0, otherwise there is none
+	header  header // header of the last part; if its rest is 0, there is no partial message
 	payload []byte
-	dropped bool // there is no room for it: its parts are read and forgotten
+	dropped bool // there is no room for it: its parts are read and discarded
 }
 
-// next returns a message, complete, in a buffer of its own with its exact size.
-// Memory grows with what arrives, not with what a header claims.
+// next returns a complete message in a buffer of its own, which has exactly its size. Memory
+// grows with the bytes that arrive, not with the length that a header claims.
 func (r *frameReader) next() (header, []byte, error) {
 	for {
 		raw, err := r.from.Peek(headerSize)
@@ -181,7 +182,7 @@ func (r *frameReader) next() (header, []byte, error) {
 		if r.visitor && uint64(h.length)+uint64(h.rest) > maxAsked {
 			return header{}, nil, fmt.Errorf("%w: a node that only asks sends %d bytes, at most %d are allowed", errBadFrame, uint64(h.length)+uint64(h.rest), maxAsked)
 		}
-		_, _ = r.from.Discard(headerSize) // they were peeked
+		_, _ = r.from.Discard(headerSize) // the bytes were peeked
 		payload, complete, err := r.payload(h)
 		if err != nil {
 			return header{}, nil, err
@@ -253,7 +254,7 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 	return payload, true, nil
 }
 
-// cutShort is the error of what ends within a frame.
+// cutShort returns err, or io.ErrUnexpectedEOF if the input ended within a frame.
 func cutShort(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -261,20 +262,21 @@ func cutShort(err error) error {
 	return err
 }
 
-// checkSum returns a message of the large lane without the CRC at its end.
+// checkSum verifies the CRC at the end of a message of the large lane and returns the message
+// without it.
 func checkSum(b []byte) ([]byte, error) {
 	at := len(b) - sumSize
 	if at < 0 {
 		return nil, fmt.Errorf("%w: a large message of %d bytes has no CRC", errBadFrame, len(b))
 	}
 	if got, want := crc32.Checksum(b[:at], castagnoli), binary.LittleEndian.Uint32(b[at:]); got != want {
-		return nil, fmt.Errorf("%w: a large message of %d bytes has the CRC %08x, it says %08x", errBadFrame, at, got, want)
+		return nil, fmt.Errorf("%w: a large message of %d bytes has the CRC %08x, it states %08x", errBadFrame, at, got, want)
 	}
 	return b[:at:at], nil
 }
 
-// grow makes a buffer longer by more. Its capacity is at most double of what
-// has arrived, and in the end exactly the message's size.
+// grow makes a buffer longer by more bytes. Its capacity is at most twice the bytes that have
+// arrived, and in the end exactly the size of the message.
 func grow(b []byte, more, rest int) []byte {
 	length := len(b) + more
 	if length > cap(b) {

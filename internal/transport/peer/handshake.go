@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Magic begins every connection between nodes, in both directions. Neither
-// HTTP nor TLS begins with its first byte.
+// Magic is the first bytes of every connection between nodes, in both directions. Its first byte
+// is neither that of HTTP nor that of TLS.
 const Magic = "\xf5STRAND\n"
 
-// The handshake is the same in both directions and in every version of the
-// protocol, so that different versions can report to each other what is wrong. Each
-// side sends its opening without waiting for the other's:
+// The handshake is the same in both directions and in every version of the protocol, so that
+// different versions can report the reason of a refusal to each other. Each side sends its
+// opening without waiting for the other's:
 //
 //	 0  8 bytes  magic
 //	 8  u32      oldest version of the protocol that the sender speaks
@@ -26,9 +26,9 @@ const Magic = "\xf5STRAND\n"
 //	16  u32      CRC-32C of the rest
 //	20  JSON     opening
 //
-// Having judged the other's opening, it sends its verdict:
+// After it has judged the opening of the other side, a side sends its verdict:
 //
-//	0  u8   0 welcome, 1 refused, 2 not yet: the same may be welcome later
+//	0  u8   0 welcome, 1 refused, 2 not yet: the same opening may be welcome later
 //	1  u32  length of the reason, at most 16 KiB
 //	5  u32  CRC-32C of the reason
 //	9  the reason, UTF-8
@@ -38,18 +38,18 @@ type opening struct {
 	Cluster string   `json:"cluster,omitempty"`
 	Former  []string `json:"former,omitempty"` // see Hello
 	Node    Node     `json:"node"`
-	// Ask: this connection carries calls of who dialled, no messages, and is not
-	// the one between these two nodes.
+	// Ask is set on a connection that carries only calls of the node that dialled, and is not the
+	// permanent connection of the two nodes.
 	Ask         bool                   `json:"ask,omitempty"`
 	Incarnation Incarnation            `json:"life"`
 	Known       map[NodeID]Incarnation `json:"known,omitempty"`
 	Levels      Levels                 `json:"levels,omitzero"`
-	// Compression: the sender reads compressed frames.
+	// Compression is set if the sender reads compressed frames.
 	Compression bool `json:"compression,omitempty"`
-	// LargeMessages: the sender reads the lane for large messages.
+	// LargeMessages is set if the sender reads the lane for large messages.
 	LargeMessages bool `json:"large_messages,omitempty"`
-	// Newest is the newest version of the protocol that the sender speaks; 0: the oldest
-	// is the only one.
+	// Newest is the newest version of the protocol that the sender speaks. If it is 0, the sender
+	// speaks only the oldest.
 	Newest uint32 `json:"newest_version,omitempty"`
 
 	oldest uint32
@@ -69,14 +69,14 @@ type verdict struct {
 	reason    string
 }
 
-// RefusedError says why a connection was not opened. A later attempt may
-// succeed, if someone does what Reason says.
+// A RefusedError is the reason why a connection was not opened. If an operator removes the
+// reason, a later attempt may succeed.
 type RefusedError struct {
-	Node   Node // who is at the other end
-	ByUs   bool // this node refused the other
+	Node   Node // the node at the other end
+	ByUs   bool // whether this node refused the other
 	Reason string
 
-	notYet bool // nothing is wrong, it only is too early
+	notYet bool // whether the attempt was only too early
 }
 
 func (e *RefusedError) Error() string {
@@ -90,10 +90,10 @@ func (o opening) hello() Hello {
 	return Hello{Cluster: o.Cluster, Former: o.Former, Node: o.Node, Proved: o.proved, Incarnation: o.Incarnation, Known: o.Known, Levels: o.Levels}
 }
 
-// shakeHands exchanges openings and verdicts. An error of type *RefusedError
-// is a verdict, others are the connection's.
+// shakeHands exchanges openings and verdicts. An error of type *RefusedError is a verdict; other
+// errors are those of the connection.
 func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(theirs opening) verdict, within time.Duration) (opening, error) {
-	_ = conn.SetDeadline(time.Now().Add(within)) // fails only on what is closed; then the next write fails too
+	_ = conn.SetDeadline(time.Now().Add(within)) // fails only if conn is closed; then the next write fails too
 	if _, err := conn.Write(mine.encode()); err != nil {
 		return opening{}, fmt.Errorf("send opening: %w", err)
 	}
@@ -120,17 +120,17 @@ func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(thei
 	return theirs, conn.SetDeadline(time.Time{})
 }
 
-// newest is the newest version that the sender speaks.
+// newest returns the newest version of the protocol that the sender speaks.
 func (o opening) newest() uint32 { return max(o.oldest, o.Newest) }
 
-// version is the one that both sides speak with each other.
+// version returns the version that both sides use.
 func version(mine, theirs opening) uint32 { return min(mine.newest(), theirs.newest()) }
 
 func judgeVersions(mine, theirs opening) verdict {
 	if v := version(mine, theirs); v >= mine.oldest && v >= theirs.oldest {
 		return verdict{}
 	}
-	return verdict{refused, fmt.Sprintf("versions %d to %d of the protocol between nodes are spoken here, and %d to %d at the other side: run releases that follow each other on the nodes of a cluster",
+	return verdict{refused, fmt.Sprintf("this node speaks versions %d to %d of the protocol between nodes, and the other node %d to %d: run consecutive releases on the nodes of a cluster",
 		mine.oldest, mine.newest(), theirs.oldest, theirs.newest())}
 }
 
@@ -152,7 +152,7 @@ func readOpening(from io.Reader) (opening, error) {
 		return opening{}, err
 	}
 	if string(head[:8]) != Magic {
-		return opening{}, fmt.Errorf("%q is not how a Strandline node begins: the address is another program's", head[:8])
+		return opening{}, fmt.Errorf("%q is not the beginning of a connection of a Strandline node: another program has this address", head[:8])
 	}
 	body, err := readChecked(from, head[12:], maxHello)
 	if err != nil {
@@ -189,7 +189,7 @@ func readVerdict(from io.Reader) (verdict, error) {
 	return verdict{judgement(head[0]), string(reason)}, nil
 }
 
-// readChecked reads what a length and a CRC-32C announce.
+// readChecked reads the bytes whose length and CRC-32C announced holds.
 func readChecked(from io.Reader, announced []byte, limit uint32) ([]byte, error) {
 	length := binary.LittleEndian.Uint32(announced)
 	if length > limit {
@@ -205,7 +205,7 @@ func readChecked(from io.Reader, announced []byte, limit uint32) ([]byte, error)
 	return body, nil
 }
 
-// cut shortens a text that goes to another node.
+// cut limits the length of a text that is sent to another node.
 func cut(text string) string {
 	if len(text) <= maxReason {
 		return text

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// link is what this node has to do with one other: it keeps at most one
-// connection, and dials if this node's id is the lower one.
+// link manages the connection with one other node: it keeps at most one connection, and dials if
+// the id of this node is the lower one.
 type link struct {
 	mesh    *Mesh
 	node    atomic.Pointer[Node]
 	context context.Context // ends when the node is removed
 	end     context.CancelCauseFunc
-	redial  chan struct{}                      // holds one when the next attempt may succeed
-	abandon atomic.Pointer[context.CancelFunc] // ends the attempt to dial
+	redial  chan struct{}                      // holds an element if the next attempt may succeed
+	abandon atomic.Pointer[context.CancelFunc] // cancels the attempt to dial
 	current atomic.Pointer[connection]
 	traffic traffic
 	large   tooLarge
@@ -30,7 +30,7 @@ type link struct {
 	// notifying is held while current changes and Changed is called, so that Changed
 	// is called in the order of the changes.
 	notifying       sync.Mutex
-	reportedRefused bool // since the node could last be reached
+	reportedRefused bool // whether Changed reported refused since the node was last reachable
 }
 
 func newLink(m *Mesh, node Node) *link {
@@ -52,7 +52,7 @@ func (l *link) disconnect(reason error) {
 	}
 }
 
-// become takes over what is new about the node.
+// become applies the changes of the node.
 func (l *link) become(node Node) {
 	before := l.node.Swap(&node)
 	if before.Address == node.Address {
@@ -65,7 +65,7 @@ func (l *link) become(node Node) {
 	l.dialNow()
 }
 
-// dialNow ends the pause before the next attempt, if there is one.
+// dialNow ends the pause before the next attempt if there is one.
 func (l *link) dialNow() {
 	select {
 	case l.redial <- struct{}{}:
@@ -73,9 +73,9 @@ func (l *link) dialNow() {
 	}
 }
 
-// carry serves a connection until it ends. It first closes an earlier connection and
-// waits for its last delivery: that one may be half-open, and the node that connected
-// anew knows better.
+// carry serves a connection until it ends. It first closes an earlier connection and waits for
+// its last delivery: that connection may be half-open, and the node that has just connected knows
+// best.
 func (l *link) carry(c *connection) {
 	c.count(&l.traffic)
 	for {
@@ -87,17 +87,18 @@ func (l *link) carry(c *connection) {
 		l.notifying.Unlock()
 		old.close(errReplaced)
 		<-old.done
-		// Its carry has still to say that it is gone; notifying is free until then.
+		// The carry of the earlier connection still has to report its end; it needs notifying for
+		// that.
 		l.detach(old, errReplaced)
 	}
 	l.current.Store(c)
 	l.reportedRefused = false
-	// Closing the link ends the context first and looks for a connection then. Here
-	// the connection is set first and the context checked then: one of both closes it.
+	// To close the link, close ends the context first and then looks for a connection. Here the
+	// connection is set first and the context is checked then, so one of the two closes it.
 	if l.context.Err() != nil {
 		c.close(context.Cause(l.context))
 	}
-	if c.dialled != "" && c.dialled != l.node.Load().Address { // likewise
+	if c.dialled != "" && c.dialled != l.node.Load().Address { // in the same way as above
 		c.close(errMoved)
 	}
 	l.changed(true, false)
@@ -109,7 +110,7 @@ func (l *link) carry(c *connection) {
 	l.detach(c, reason)
 }
 
-// detach says that the connection is gone, unless that is known.
+// detach reports that the connection has ended, unless that was reported before.
 func (l *link) detach(c *connection, reason error) {
 	l.notifying.Lock()
 	defer l.notifying.Unlock()
@@ -117,20 +118,20 @@ func (l *link) detach(c *connection, reason error) {
 		return
 	}
 	l.log().Info("lost the connection with a node", "reason", reason)
-	// The side that dials will soon know whether anything listens.
+	// The side that dials will soon find out whether any process listens.
 	gone := !l.dials() && processGone(reason)
 	l.reportedRefused = gone
 	l.changed(false, gone)
 }
 
-// changed is called with notifying held.
+// changed calls Options.Changed. The caller holds notifying.
 func (l *link) changed(up, refused bool) {
 	if f := l.mesh.options.Changed; f != nil {
 		f(l.node.Load().ID, up, refused)
 	}
 }
 
-// nobodyListens says so, once for each loss.
+// nobodyListens reports, once for each loss, that no process listens at the address of the node.
 func (l *link) nobodyListens() {
 	l.notifying.Lock()
 	defer l.notifying.Unlock()
@@ -151,8 +152,8 @@ func (l *link) log() *slog.Logger {
 	return l.mesh.log.With("node", node.ID, "name", node.Name, "address", node.Address)
 }
 
-// keepConnected dials, again and again, until the link ends. After a loss it
-// does so at once, unless the connection was a short one.
+// keepConnected dials repeatedly until the link ends. After a loss it dials at once, unless the
+// connection was a short one.
 func (l *link) keepConnected() {
 	pace := l.mesh.pace
 	wait := time.Duration(0)
@@ -165,7 +166,7 @@ func (l *link) keepConnected() {
 		}
 		if err != nil {
 			l.mesh.report(*l.node.Load(), err)
-			// Whoever forwards connections accepts them for a process that is gone, and closes them.
+			// A port forwarder accepts connections for a dead process and closes them.
 			if errors.Is(err, syscall.ECONNREFUSED) || processGone(err) {
 				l.nobodyListens()
 			}
@@ -182,11 +183,11 @@ func (l *link) keepConnected() {
 	}
 }
 
-// dialAndCarry returns nil if there was a connection.
+// dialAndCarry dials and serves one connection. It returns nil if there was a connection.
 func (l *link) dialAndCarry() error {
 	ctx, cancel := context.WithTimeout(l.context, l.mesh.pace.handshake)
 	defer cancel()
-	l.abandon.Store(&cancel) // before the address is read: a change is seen or cancels
+	l.abandon.Store(&cancel) // before the address is read, so that a change is either seen or cancels the attempt
 	node := *l.node.Load()
 	conn, err := l.mesh.options.Dial(ctx, node.Address)
 	if err != nil {
@@ -201,10 +202,10 @@ func (l *link) dialAndCarry() error {
 	return nil
 }
 
-// judge who answered at the node's address.
+// judge returns the verdict on the node that answers at the address of node.
 func (l *link) judge(node Node, theirs opening) verdict {
 	if theirs.Node.ID == 0 {
-		return verdict{notYet, fmt.Sprintf("node %v is expected at %s, and what answers there is in no cluster yet", node, node.Address)}
+		return verdict{notYet, fmt.Sprintf("node %v is expected at %s, but the node that answers there has not joined a cluster yet", node, node.Address)}
 	}
 	if v := l.mesh.admit(theirs); v.judgement != welcome {
 		return v
@@ -215,7 +216,8 @@ func (l *link) judge(node Node, theirs opening) verdict {
 	return verdict{}
 }
 
-// open shakes hands over a new connection. Ctx ending closes it meanwhile.
+// open performs the handshake on a new connection. If ctx ends during the handshake, open closes
+// the connection.
 func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(opening) verdict) (*connection, error) {
 	var head []byte
 	if sorted, ok := conn.(interface{ Unread() (net.Conn, []byte) }); ok { // writev needs the connection itself

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 )
 
-// NodeID is the number of a node in its cluster. 0 is no node.
+// NodeID is the number of a node in its cluster. 0 is not the number of any node.
 type NodeID = uint64
 
-// Node is a node as others know it.
+// A Node describes a node to other nodes.
 type Node struct {
 	ID      NodeID `json:"id"`
 	Name    string `json:"name"`
@@ -23,94 +23,98 @@ type Node struct {
 
 func (n Node) String() string { return fmt.Sprintf("%d (%s)", n.ID, n.Name) }
 
-// Hello is what each side says about itself when a connection opens.
+// Hello is the information that each side sends when a connection opens.
 type Hello struct {
 	Cluster string
-	Former  []string // ids that the cluster had before
-	Node    Node     // ID 0: a node that is in no cluster yet
-	Proved  string   // its name as Options.Prove has proved it; empty: nothing was proved
-	// Incarnation is how far the node has come; Known is how far others had when it heard
-	// of them last.
+	Former  []string // earlier ids of the cluster
+	Node    Node     // ID 0: the node has not joined a cluster yet
+	Proved  string   // the name of the node that Options.Prove proved; empty: none was proved
+	// Incarnation is that of the node. Known holds the incarnations of other nodes when this node
+	// last heard of them.
 	Incarnation Incarnation
 	Known       map[NodeID]Incarnation
-	// Levels are the feature levels that the node understands; zero: it does not say.
+	// Levels are the feature levels that the node understands. The zero value means that they are
+	// not known.
 	Levels Levels
 }
 
-// Levels are feature levels, from Min to Max.
+// Levels is a range of feature levels.
 type Levels struct {
 	Min int `json:"min"`
 	Max int `json:"max"`
 }
 
-// Incarnation is how far a node has come: a number that never falls, and the run of its
-// process.
+// An Incarnation identifies the progress of a node: a number that never decreases, and the run of
+// its process.
 type Incarnation struct {
 	Number uint64 `json:"number"`
 	Run    uint64 `json:"run"`
 }
 
-// Options of a Mesh. Functions that are nil do nothing; they are called by
-// many goroutines and must neither block for long nor call Close or SetNodes.
+// Options are the options of a Mesh. A function may be nil. The functions are called by many
+// goroutines. They must not block for long, and must not call Close or SetNodes.
 type Options struct {
-	// Incarnations is how far this node has come, and others as far as it knows.
+	// Incarnations returns the incarnation of this node, and those of other nodes that it knows
+	// of.
 	Incarnations func() (own Incarnation, known map[NodeID]Incarnation)
-	// Former are ids that the cluster had before, for Hello.
+	// Former returns the earlier ids of the cluster, for Hello.
 	Former func() []string
 	// Levels are the feature levels that this node understands, for Hello.
 	Levels Levels
-	// Dial connects to an address; by default with TCP.
+	// Dial connects to an address. By default it uses TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Prove returns the name of the node at the other side of a connection, as the
-	// connection itself proves it, and an error, which refuses it, if that is not the
-	// name it claims; claimed is empty of a node that is in no cluster yet. An empty
-	// name: nothing is proved, and what a node says of itself is believed, as it is
-	// without Prove. The functions that answer find it by ProvedName.
+	// Prove returns the name of the node at the other side of a connection, as proved by the
+	// connection itself. An error refuses the connection; Prove must return one if the name is
+	// not the claimed one. claimed is empty for a node that has not joined a cluster yet. An
+	// empty name means that nothing is proved; then the node's own statement is believed, as it
+	// is without Prove. Answer can get the name from ProvedName.
 	Prove func(conn net.Conn, claimed string) (name string, err error)
-	// Admit judges who says hello, on both sides, and for Ask too: there
-	// hello.Node.ID may be 0 and hello.Cluster empty. An error refuses: its text
-	// is sent to the other side, who logs it and gets it by Refused. Not judged
-	// are this node itself, and who speaks other versions, which are refused.
+	// Admit judges the node at the other side, on both sides of a connection, and for Ask too.
+	// For Ask, hello.Node.ID may be 0 and hello.Cluster empty. An error refuses the connection:
+	// its text is sent to the other node, which logs it and passes it to Refused. Admit is not
+	// called for this node itself, nor for a node with other versions of the protocol, which is
+	// refused.
 	Admit func(hello Hello) error
-	// Deliver takes one message for a replica of this node. The message belongs
-	// to the callee, in a buffer of its own. While Deliver runs nothing else is
-	// received from that node. The messages of a lane come in order.
+	// Deliver receives one message for a replica of this node. The message belongs to the callee
+	// and has a buffer of its own. While Deliver runs, nothing else is received from that node.
+	// The messages of a lane arrive in order.
 	Deliver func(from NodeID, log, replica uint64, message []byte)
-	// Compress reports whether bulk messages to a node are compressed, if that reads them. It
-	// is asked with each batch. nil: none are.
+	// Compress reports whether bulk messages to a node are compressed, provided that the node
+	// reads them. It is called for each batch. If it is nil, no messages are compressed.
 	Compress func(to NodeID) bool
-	// Answer answers a call, in a goroutine of its own. From is 0 if a node
-	// asks that is in no cluster yet. The context ends when the caller does not
-	// wait any longer. At most 256 run for one connection.
+	// Answer answers a call, in a goroutine of its own. from is 0 if the caller has not joined a
+	// cluster yet. The context ends when the caller no longer waits. At most 256 calls of one
+	// connection run at a time.
 	Answer func(ctx context.Context, from NodeID, kind string, request []byte) ([]byte, error)
-	// Changed is called when a node can be reached, or no longer; for one node
-	// never at the same time, and in order. Messages sent before a loss and not
-	// delivered are lost. Refused: nothing listens at its address any more, or it
-	// closed the connection, and one that was dialled after it too: its process is
-	// gone, as far as one can tell, and not only silent.
+	// Changed is called when a node becomes reachable or unreachable. Calls for one node do not
+	// overlap and are in order. Messages that were sent before a loss and not delivered are lost.
+	// refused is set if no process listens at the address any more, or if the node closed the
+	// connection and also the next one that was dialled: then its process is apparently dead, and
+	// not only silent.
 	Changed func(node NodeID, up, refused bool)
-	// Refused gets the reason another node gave for refusing this one, once
+	// Refused receives the reason for which another node refused this one. It is called once
 	// until the reason changes or a connection opens.
 	Refused func(node Node, reason string)
-	// TooLarge is called for each message that is dropped for its size, and for each call or
-	// answer that fails for it.
+	// TooLarge is called for each message that is dropped because of its size, and for each call
+	// or answer that fails because of its size.
 	TooLarge func()
-	// Memory bounds what waits for all nodes together. Default: nothing does.
+	// Memory limits the queues of all nodes together. By default they have no common limit.
 	Memory Memory
-	// Receiving bounds the messages of more than 1 MiB that have begun to arrive and not ended, each with what
-	// it is going to have. Of each node one of up to 40 MiB is received however much there is, and of all nodes
-	// together one that is larger. What has no room is dropped. Default: all has.
+	// Receiving limits the messages above 1 MiB that have arrived in part, each with its full
+	// size. Regardless of the limit, one message of up to 40 MiB is received from each node, and
+	// one larger message from all nodes together. Other messages without room are dropped. By
+	// default there is no limit.
 	Receiving Room
 	Logger    *slog.Logger
 
 	pace           pace   // zero: usualPace
 	oldest, newest uint32 // versions; zero: OldestVersion and Version
-	noLarge        bool   // large messages are not read, as by releases before them
+	noLarge        bool   // do not read large messages, like older releases
 }
 
-// Memory is what the queues of all nodes share. Each reports what it holds, by Changed,
-// and asks for its share of that as things are, where it would have most at the most. A
-// queue that is empty takes one message of any size.
+// Memory is the memory that the queues of all nodes share. Each queue reports its size with
+// Changed, and asks Share for its current share, given the most that it may have. An empty queue
+// accepts one message of any size.
 type Memory interface {
 	Changed(before, after int64)
 	Share(most int64) int64
@@ -124,8 +128,8 @@ func (unbounded) Share(most int64) int64 { return most }
 // ErrClosed is the error of calls to a mesh that has been closed.
 var ErrClosed = errors.New("peer: this node is shutting down")
 
-// Mesh holds this node's connections with all others. For each pair of nodes,
-// the one with the lower id dials.
+// A Mesh holds the connections of this node with all others. Of each pair of nodes, the one with
+// the lower id dials.
 type Mesh struct {
 	options  Options
 	log      *slog.Logger
@@ -133,20 +137,20 @@ type Mesh struct {
 	notices  notices
 	context  context.Context // ends with Close
 	end      context.CancelCauseFunc
-	visitors chan struct{} // holds one for each incoming connection without a link
+	visitors chan struct{} // holds an element for each incoming connection without a link
 	beyond   atomic.Bool   // see receiving
 
 	links atomic.Pointer[map[NodeID]*link] // replaced, never changed
 
-	mu      sync.Mutex // guards what follows, and starting tasks against Close
+	mu      sync.Mutex // guards the fields below, and the start of tasks against Close
 	tasks   sync.WaitGroup
 	closed  bool
 	cluster string
 	self    Node
-	nodes   []Node // those of the last SetNodes
+	nodes   []Node // nodes of the last SetNodes
 }
 
-// New makes a mesh without connections.
+// New returns a mesh without connections.
 func New(options Options) *Mesh {
 	m := &Mesh{options: options, log: options.Logger, pace: options.pace, visitors: make(chan struct{}, maxVisitors)}
 	if m.options.Dial == nil {
@@ -174,8 +178,8 @@ func New(options Options) *Mesh {
 	return m
 }
 
-// Identify says who this node is. Before it is called with an id, the mesh can
-// only Ask and be asked. Another id or cluster than before ends all connections.
+// Identify sets the cluster and the identity of this node. Before it is called with an id, the
+// mesh can only Ask and be asked. A change of the id or the cluster ends all connections.
 func (m *Mesh) Identify(cluster string, self Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,9 +193,9 @@ func (m *Mesh) Identify(cluster string, self Node) {
 	m.arrange()
 }
 
-// SetNodes says which nodes to be connected with; self among them is ignored.
-// It may change at any time: a connection to a node that is gone from the list,
-// or has another address there, is closed.
+// SetNodes sets the nodes to connect with. It ignores self among them. It may be called at any
+// time: the connection with a node that is no longer in the list, or has another address there,
+// is closed.
 func (m *Mesh) SetNodes(nodes []Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +203,7 @@ func (m *Mesh) SetNodes(nodes []Node) {
 	m.arrange()
 }
 
-// arrange makes the links those of the nodes. It is called with mu held.
+// arrange updates the links to match the nodes. The caller holds mu.
 func (m *Mesh) arrange() {
 	if m.closed || m.self.ID == 0 {
 		return
@@ -228,17 +232,16 @@ func (m *Mesh) arrange() {
 	}
 }
 
-// Send queues a message for a replica of another node and never blocks. False:
-// the message is dropped, as there is no connection, or the queue is full (88 MiB,
-// and 40 for urgent ones, or its share of the memory), or it is too large. True promises
-// nothing: it may be lost with the connection. Urgent messages overtake others;
-// within a lane order is kept. The bytes are shared, not copied, and must never
-// change.
+// Send queues a message for a replica of another node. It never blocks. If it returns false, the
+// message is dropped, because there is no connection, the queue is full (88 MiB, and 40 for
+// urgent messages, or its share of the memory), or the message is too large. True promises
+// nothing: the message may be lost with the connection. Urgent messages overtake others; messages
+// of one lane keep their order. The bytes are shared, not copied, and must never change.
 //
-// A message above MaxMessage that is not urgent, up to MaxLargeMessage, travels in a lane of its own
-// beside the others, if the other node reads that. One for a replica takes the place of the one
-// before that has not begun yet. Two of the same size whose first parts are equal are the same: the one before
-// continues.
+// A message that is not urgent and is above MaxMessage, up to MaxLargeMessage, travels in a lane
+// of its own if the other node reads that lane. It replaces an earlier large message for the same
+// replica whose transfer has not begun. Two such messages with the same size and equal first
+// parts are the same message: the transfer of the earlier one continues.
 func (m *Mesh) Send(to NodeID, log, replica uint64, urgently bool, message net.Buffers) bool {
 	l := m.link(to)
 	if l == nil {
@@ -263,19 +266,18 @@ func (c *connection) send(l *link, h header, message net.Buffers) bool {
 	case bytes <= MaxMessage:
 		return c.queue.put(h, message)
 	case h.lane == urgent || bytes > MaxLargeMessage:
-		l.dropTooLarge(h, bytes, "no node takes messages of that size")
+		l.dropTooLarge(h, bytes, "no node accepts messages of this size")
 		return false
 	case !c.takesLarge:
-		l.dropTooLarge(h, bytes, "the release on that node does not take messages of that size: upgrade it")
+		l.dropTooLarge(h, bytes, "the release on that node does not accept messages of this size: upgrade it")
 		return false
 	}
 	return c.queue.putLarge(h, message)
 }
 
-// Call asks a connected node and waits for its answer. An error of its Answer
-// comes as a *RemoteError. ErrNotConnected and ErrBusy mean that nothing was
-// done; after ErrConnectionLost, or when ctx ends, the other side may have
-// answered, or may still.
+// Call asks a connected node and waits for its answer. An error of the other node's Answer is a
+// *RemoteError. ErrNotConnected and ErrBusy mean that nothing was done. After ErrConnectionLost,
+// or when ctx ends, the other node may have answered, or may still do so.
 func (m *Mesh) Call(ctx context.Context, to NodeID, kind string, request []byte) ([]byte, error) {
 	l := m.link(to)
 	if l == nil {
@@ -288,8 +290,8 @@ func (m *Mesh) Call(ctx context.Context, to NodeID, kind string, request []byte)
 	return c.call(ctx, kind, request)
 }
 
-// Close ends all connections and waits for all that runs, functions of Options
-// included.
+// Close ends all connections and waits for all goroutines, including calls of functions of
+// Options.
 func (m *Mesh) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -300,7 +302,7 @@ func (m *Mesh) Close() {
 
 func (m *Mesh) link(to NodeID) *link { return (*m.links.Load())[to] }
 
-// start runs a task that Close waits for. False: the mesh is closed.
+// start runs a task that Close waits for. It returns false if the mesh is closed.
 func (m *Mesh) start(task func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

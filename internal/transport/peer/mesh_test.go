@@ -306,8 +306,8 @@ func speaking(oldest, newest uint32) func(*Options) {
 func TestNodesWithoutACommonVersionRefuseEachOther(t *testing.T) {
 	a, b := newMember(t, 1, speaking(8, 9)), newMember(t, 2)
 	join(a, b)
-	require.Contains(t, next(t, a.refusals), "versions 1 to 1 of the protocol between nodes are spoken here, and 8 to 9 at the other side")
-	require.Contains(t, next(t, b.refusals), "versions 8 to 9 of the protocol between nodes are spoken here, and 1 to 1 at the other side")
+	require.Contains(t, next(t, a.refusals), "this node speaks versions 1 to 1 of the protocol between nodes, and the other node 8 to 9")
+	require.Contains(t, next(t, b.refusals), "this node speaks versions 8 to 9 of the protocol between nodes, and the other node 1 to 1")
 }
 
 func TestNodesSpeakTheNewestVersionThatBothDo(t *testing.T) {

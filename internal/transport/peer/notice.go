@@ -6,17 +6,16 @@ import (
 	"sync"
 )
 
-// notices are what was last said of each node, so that it is not said again
-// with every attempt.
+// notices holds the last notice about each node, so that it is not repeated with every attempt.
 type notices struct {
 	mu   sync.Mutex
 	last map[Node]string
 }
 
-// maxNotices bounds what is remembered; with more, something is said twice.
+// maxNotices limits the notices that are kept. With more, some are repeated.
 const maxNotices = 1024
 
-// isNew remembers what is to be said of a node.
+// isNew records a notice about a node and reports whether it differs from the last one.
 func (n *notices) isNew(of Node, text string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -30,7 +29,7 @@ func (n *notices) isNew(of Node, text string) bool {
 	return true
 }
 
-// forget what was said of a node, as it is connected now.
+// forget removes the notices about a node, since it is connected now.
 func (n *notices) forget(id NodeID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,13 +40,13 @@ func (n *notices) forget(id NodeID) {
 	}
 }
 
-// report why there is no connection, once: the log, and Refused if the other
-// side refused this one.
+// report reports once why there is no connection: in the log, and to Refused if the other side
+// refused this one.
 func (m *Mesh) report(node Node, err error) {
 	refusal, isRefusal := errors.AsType[*RefusedError](err)
 	text := err.Error()
 	if operation, ok := errors.AsType[*net.OpError](err); ok {
-		text = operation.Op + operation.Err.Error() // without the port, which is another one each time
+		text = operation.Op + operation.Err.Error() // without the port, which differs each time
 	}
 	if m.context.Err() != nil || !m.notices.isNew(node, text) {
 		return
@@ -55,9 +54,9 @@ func (m *Mesh) report(node Node, err error) {
 	log := m.log.With("node", node.ID, "name", node.Name, "address", node.Address)
 	switch {
 	case !isRefusal:
-		log.Info("cannot connect with a node; trying on", "error", err)
+		log.Info("cannot connect with a node; trying again", "error", err)
 	case refusal.notYet:
-		log.Info("a node does not connect yet; trying on", "reason", refusal.Reason)
+		log.Info("a node does not connect yet; trying again", "reason", refusal.Reason)
 	case refusal.ByUs:
 		log.Warn("refused a node", "reason", refusal.Reason)
 	default:

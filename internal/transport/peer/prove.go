@@ -5,17 +5,19 @@ import (
 	"net"
 )
 
-// provedName is the key of a connection's context under which Prove's name is.
+// provedName is the key of the value of a connection's context that holds the name returned by
+// Prove.
 type provedName struct{}
 
-// ProvedName returns the name of the node that asks, in the context of an Answer, as
-// Prove proved it; empty: nothing was proved.
+// ProvedName returns the name of the calling node that Prove proved. ctx is the context of an
+// Answer. The name is empty if none was proved.
 func ProvedName(ctx context.Context) string {
 	name, _ := ctx.Value(provedName{}).(string)
 	return name
 }
 
-// proved judges the other side of a connection by Options.Prove.
+// proved calls Options.Prove for the other side of a connection and returns the name and the
+// verdict.
 func (o *Options) proved(conn net.Conn, theirs opening) (string, verdict) {
 	if o.Prove == nil {
 		return "", verdict{}

@@ -8,35 +8,34 @@ import (
 	"sync"
 )
 
-// queue holds what waits for a connection's writer, in lanes.
+// queue holds the messages that wait for the writer of a connection, in lanes.
 type queue struct {
-	wake   chan struct{} // holds one while there may be something to take
+	wake   chan struct{} // holds an element while there may be a message
 	memory Memory
 
 	mu     sync.Mutex
-	room   sync.Cond // something was taken, or the queue was closed
+	room   sync.Cond // signaled when messages were taken or the queue was closed
 	closed bool
 	lanes  [lanes]line
-	held   int64 // of memory
+	held   int64 // bytes reported to memory
 }
 
-// line is one lane's messages in order.
+// line holds the messages of one lane in order.
 type line struct {
 	items []outgoing
-	head  int   // items in front of it are taken
-	bytes int64 // of the items from head, as far as they are not taken
-	most  int64 // of bytes, where there is memory for as much
+	head  int   // index of the first item that was not taken
+	bytes int64 // weight of the items from head, without the parts that were taken
+	most  int64 // limit of bytes if there is enough memory
 }
 
-// outgoing is a message of which the bytes from (piece, offset) are still to
-// be sent.
+// outgoing is a message. Its bytes from (piece, offset) on have not been sent.
 type outgoing struct {
 	header  header // length and rest are set for each part
 	message net.Buffers
 	left    int
 	piece   int
 	offset  int
-	sum     uint32 // of a large message: the CRC of what is taken
+	sum     uint32 // CRC of the bytes that were taken; only of a large message
 }
 
 func newQueue(m Memory) *queue {
@@ -48,14 +47,14 @@ func newQueue(m Memory) *queue {
 	return q
 }
 
-// count reports to the memory what the lanes hold. The caller holds mu.
+// count reports the size of the lanes to the memory. The caller holds mu.
 func (q *queue) count() {
 	now := q.lanes[bulk].bytes + q.lanes[urgent].bytes + q.lanes[large].bytes
 	q.memory.Changed(q.held, now)
 	q.held = now
 }
 
-// put queues a message, if its lane has room.
+// put queues a message if its lane has room.
 func (q *queue) put(h header, message net.Buffers) bool {
 	item := newOutgoing(h, message)
 	q.mu.Lock()
@@ -63,13 +62,15 @@ func (q *queue) put(h header, message net.Buffers) bool {
 	return q.putLocked(item)
 }
 
-// putLarge queues a message for the large lane, in the place of one for the same replica of which nothing has
-// been taken: of a state that is sent again, only the newest is of use. One that is under way ends first: where
-// states follow each other faster than the link carries one, none would ever arrive.
+// putLarge queues a message for the large lane. It replaces a message for the same replica of
+// which nothing has been taken: if a state is sent again, only the newest is of use. A message
+// that has been taken in part is completed first: otherwise no message would arrive if states
+// followed each other faster than the link carries one.
 //
-// Messages of the same size whose first parts are equal are the same one, and nothing else of them is
-// compared: the first part names the state of which the rest consists. The caller is the loop of a replica, and
-// sends hundreds of MiB each time that Raft asks for it, not always in the same memory.
+// Two messages of the same size whose first parts are equal are the same message; the rest is not
+// compared, since the first part names the state that the rest consists of. The caller is the
+// loop of a replica. It sends hundreds of MiB each time that Raft asks for it, not always in the
+// same memory.
 func (q *queue) putLarge(h header, message net.Buffers) bool {
 	h.lane, h.first = large, true
 	item := newOutgoing(h, append(message[:len(message):len(message)], make([]byte, sumSize))) // see takePart
@@ -95,7 +96,8 @@ func (q *queue) putLarge(h header, message net.Buffers) bool {
 	return q.putLocked(item)
 }
 
-// putWhenRoom waits until the message's lane has room. False: the queue is closed.
+// putWhenRoom waits until the lane of the message has room, and queues it. It returns false if
+// the queue is closed.
 func (q *queue) putWhenRoom(h header, message net.Buffers) bool {
 	item := newOutgoing(h, message)
 	q.mu.Lock()
@@ -124,8 +126,8 @@ func (q *queue) putLocked(item outgoing) bool {
 	return true
 }
 
-// take fills the batch: urgent messages first, then others, then large ones, but at least one
-// part of each, as otherwise a flood of those before would starve them.
+// take fills the batch: urgent messages first, then bulk, then large ones. It takes at least one
+// part of each lane, because many messages of one lane would otherwise starve the next.
 func (q *queue) take(b *batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,7 +150,7 @@ func (q *queue) bytes() int64 {
 	return q.held
 }
 
-// close drops what is queued.
+// close drops the queued messages.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,7 +162,7 @@ func (q *queue) close() {
 
 func (l *line) len() int { return len(l.items) - l.head }
 
-// take moves parts to the batch while that has less than limit bytes.
+// take moves parts to the batch while the batch has less than limit bytes.
 func (l *line) take(b *batch, name lane, limit int) {
 	for l.len() > 0 && b.bytes < limit && b.hasRoom(name) {
 		item := &l.items[l.head]
@@ -191,7 +193,7 @@ func newOutgoing(h header, message net.Buffers) outgoing {
 	return outgoing{header: h, message: message, left: size(message)}
 }
 
-// weight in the queue: a message without bytes is not free.
+// weight returns the weight of a message in the queue, which is not 0 even without bytes.
 func (o *outgoing) weight() int64 { return int64(o.left) + headerSize }
 
 // takePart moves the next part to the batch.

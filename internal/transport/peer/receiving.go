@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// Room is a part of the memory that connections share, and others with them.
+// Room is a part of the memory that connections share with other users.
 type Room interface {
 	Memory
-	// Used is what all hold of it, Size what they should hold at most.
+	// Used returns the bytes that are in use by all of them, Size the intended limit.
 	Used() int64
 	Size() int64
 }
@@ -16,23 +16,25 @@ type Room interface {
 func (unbounded) Used() int64 { return 0 }
 func (unbounded) Size() int64 { return math.MaxInt64 }
 
-// receiving counts the messages of one connection that have begun and not ended, each with the bytes that it
-// announces. Those of a lane come one after the other.
+// receiving counts the incomplete messages of one connection, each with the bytes that it
+// announces. The messages of one lane do not overlap.
 type receiving struct {
 	room Room
-	// beyond is taken while one large message of all connections has no room and is received all the same:
-	// a follower needs its snapshot however little memory there is, and any number of them at once is too much.
+	// beyond is set while one large message of all connections is received without room for it: a
+	// follower needs its snapshot even if there is little memory, but any number of them at once
+	// would be too much.
 	beyond *atomic.Bool
-	held   int64 // of all lanes
+	held   int64 // bytes of all lanes
 	lanes  [lanes]struct {
 		bytes  int64
 		beyond bool
 	}
 }
 
-// begin counts a message. False: it has to be dropped, since its connection has more than its share. The only one
-// of a connection that is not large has room always. A large one fits into the room, or is the one that need not;
-// it takes minutes to arrive, and the entries of all other logs do not wait for it.
+// begin counts a message. It returns false if the message must be dropped, because its connection
+// has more than its share. The only message of a connection always has room, unless it is large.
+// A large message needs room, or is the one that may be received without it; it takes minutes to
+// arrive, and the entries of all other logs do not wait for it.
 func (r *receiving) begin(l lane, bytes int64) bool {
 	beyond := false
 	switch {
@@ -51,7 +53,7 @@ func (r *receiving) begin(l lane, bytes int64) bool {
 	return true
 }
 
-// end counts the message of a lane no longer, if there is one.
+// end removes the message of a lane from the count, if there is one.
 func (r *receiving) end(l lane) {
 	if of := &r.lanes[l]; of.bytes > 0 {
 		r.room.Changed(r.held, r.held-of.bytes)
@@ -63,7 +65,7 @@ func (r *receiving) end(l lane) {
 	}
 }
 
-// close counts none of them any longer: their connection has ended.
+// close removes all messages of the connection from the count, since the connection has ended.
 func (r *receiving) close() {
 	for l := range lane(lanes) {
 		r.end(l)

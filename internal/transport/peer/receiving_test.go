@@ -145,5 +145,5 @@ func TestANodeThatOnlyAsksIsBrief(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(answer), "who")
 	_, err = a.Ask(t.Context(), a.node.Address, "who", append(most, 0))
-	require.ErrorContains(t, err, "at most 65536 are taken")
+	require.ErrorContains(t, err, "at most 65536 are allowed")
 }

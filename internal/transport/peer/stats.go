@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// NodeStats are the figures of the connections with one node, since it was
-// first in SetNodes. Bytes are those of frames, headers included.
+// NodeStats holds the counts of the connections with one node since it was first in SetNodes.
+// Bytes include the headers of frames.
 type NodeStats struct {
 	Node     Node
 	Up       bool
@@ -16,7 +16,7 @@ type NodeStats struct {
 	Dropped  uint64 // messages for which Send returned false
 }
 
-// Stats returns the figures of all nodes, by id.
+// Stats returns the counts of all nodes, ordered by id.
 func (m *Mesh) Stats() []NodeStats {
 	var all []NodeStats
 	for _, l := range *m.links.Load() {

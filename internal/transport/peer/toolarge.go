@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// tooLarge remembers when a message that is too large was last logged, by log, so that one that is sent
-// again and again does not fill the log file.
+// tooLarge holds, for each log, the time when a message that is too large was last logged, so
+// that a message that is sent repeatedly does not fill the log file.
 type tooLarge struct {
 	mu   sync.Mutex
 	last map[uint64]time.Time
 }
 
-// due reports whether a line is due for a log.
+// due reports whether a line about a log may be written now.
 func (t *tooLarge) due(log uint64, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,15 +26,15 @@ func (t *tooLarge) due(log uint64, now time.Time) bool {
 	return true
 }
 
-// dropTooLarge counts and logs a message that no lane takes.
+// dropTooLarge counts and logs a message that is too large for every lane.
 func (l *link) dropTooLarge(h header, bytes int, why string) {
 	l.mesh.options.countTooLarge()
 	if l.large.due(h.log, time.Now()) {
-		l.log().Error("a message for a node is too large and is dropped, each time that it is sent again", "log", h.log, "replica", h.replica, "bytes", bytes, "reason", why)
+		l.log().Error("a message for a node is too large and is dropped each time it is sent", "log", h.log, "replica", h.replica, "bytes", bytes, "reason", why)
 	}
 }
 
-// countTooLarge counts a message, call or answer that is not sent for its size.
+// countTooLarge counts a message, call or answer that is not sent because of its size.
 func (o *Options) countTooLarge() {
 	if f := o.TooLarge; f != nil {
 		f()

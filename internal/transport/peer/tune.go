@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// tune sets what a connection between nodes needs of TCP. The kernel's buffers
-// are left to its autotuning, which alone can fill a long link. What fails
-// here costs latency, not correctness.
+// tune sets the TCP options of a connection between nodes. It leaves the buffers of the kernel to
+// its autotuning, which alone can fill a long link. A failure costs latency, not correctness.
 func tune(conn net.Conn) {
 	tcp, ok := conn.(*net.TCPConn)
 	for !ok {
@@ -19,7 +18,7 @@ func tune(conn net.Conn) {
 		tcp, ok = conn.(*net.TCPConn)
 	}
 	_ = tcp.SetNoDelay(true)
-	// Pings find a dead peer sooner; this is for one that is not read from.
+	// Pings detect a dead node sooner; this is for a connection that is not read.
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3})
 	tuneKernel(tcp)
 }

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// unackedMillis is how long the kernel keeps sending into nothing, also
-	// after the connection was closed.
+	// unackedMillis is how long the kernel keeps sending without acknowledgments, also after the
+	// connection was closed.
 	unackedMillis = 5000
-	// unsentBytes is how much the kernel holds beyond what is on its way: no
-	// urgent message can overtake what is in there. It does not bound the bytes
-	// on their way, so a link of high latency is filled nevertheless.
+	// unsentBytes is the limit on the bytes that the kernel holds and has not sent: no urgent
+	// message can overtake them. It does not limit the bytes in flight, so a link of high latency
+	// is still filled.
 	unsentBytes = 1 << 20
 )
 

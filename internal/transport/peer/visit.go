@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// Accept takes an incoming connection. It does not block.
+// Accept serves an incoming connection. It does not block.
 func (m *Mesh) Accept(conn net.Conn) {
 	select {
 	case m.visitors <- struct{}{}:
@@ -20,7 +20,7 @@ func (m *Mesh) Accept(conn net.Conn) {
 	}
 }
 
-// receiveVisitor identifies the node that dialled, and serves the connection.
+// receiveVisitor performs the handshake with the node that dialled, and serves the connection.
 func (m *Mesh) receiveVisitor(conn net.Conn) {
 	var theirs opening
 	var of *link
@@ -37,26 +37,26 @@ func (m *Mesh) receiveVisitor(conn net.Conn) {
 		<-m.visitors
 		of.carry(c)
 	default:
-		_ = c.run() // the node that asks notices the end
+		_ = c.run() // the node that asks detects the end
 		<-m.visitors
 	}
 }
 
-// judgeVisitor returns the verdict on a node that dialled and, unless the node only
-// asks, the link that the connection will belong to.
+// judgeVisitor returns the verdict on a node that dialled and, unless the node only asks, the
+// link that the connection belongs to.
 func (m *Mesh) judgeVisitor(theirs opening) (verdict, *link) {
 	_, self := m.identity()
 	switch {
 	case theirs.Ask:
 		v := m.judgeAsking(theirs)
 		if l := m.link(theirs.Node.ID); l != nil && v.judgement == welcome {
-			l.dialNow() // it is there
+			l.dialNow() // the node can be reached
 		}
 		return v, nil
 	case self.ID == 0:
-		return verdict{notYet, "this node is in no cluster yet"}, nil
+		return verdict{notYet, "this node has not joined a cluster yet"}, nil
 	case theirs.Node.ID == 0:
-		return verdict{refused, "a node that is in no cluster may only ask"}, nil
+		return verdict{refused, "a node that has not joined a cluster may only ask"}, nil
 	}
 	if v := m.admit(theirs); v.judgement != welcome {
 		return v, nil
@@ -73,27 +73,28 @@ func (m *Mesh) judgeVisitor(theirs opening) (verdict, *link) {
 	return verdict{}, of
 }
 
-// judgeAsking judges either side of a connection for questions.
+// judgeAsking returns the verdict on the other side of a connection for questions, on either
+// side.
 func (m *Mesh) judgeAsking(theirs opening) verdict {
 	cluster, self := m.identity()
 	if theirs.Cluster == cluster && theirs.Node == self {
-		return verdict{} // it is this node
+		return verdict{} // the other side is this node
 	}
 	return m.admit(theirs)
 }
 
-// Ask is Call over a short connection to an address. It needs no cluster, and
-// may ask this node itself. A refusal, by either side, is a *RefusedError; then,
-// or if there is no connection, nothing was asked.
+// Ask is Call over a short connection to an address. It needs no cluster, and may ask this node
+// itself. A refusal by either side is a *RefusedError. After a refusal, or if there is no
+// connection, nothing was asked.
 func (m *Mesh) Ask(ctx context.Context, address, kind string, request []byte) ([]byte, error) {
 	if size := 1 + len(kind) + len(request); size > maxAsked {
-		return nil, fmt.Errorf("a question %s of %d bytes, at most %d are taken of a node that only asks", kind, size, maxAsked)
+		return nil, fmt.Errorf("a question %s of %d bytes, at most %d are allowed for a node that only asks", kind, size, maxAsked)
 	}
 	c, err := m.openToAsk(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	if !m.start(func() { _ = c.run() }) { // what ended it is the error of the call
+	if !m.start(func() { _ = c.run() }) { // the reason of its end is the error of the call
 		_ = c.conn.Close()
 		return nil, ErrClosed
 	}
