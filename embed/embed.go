@@ -1,17 +1,17 @@
-// Package embed runs Strandline inside of a Go program: one node, or a cluster of
-// several, with everything below one directory.
+// Package embed runs Strandline inside a Go program: one node, or a cluster of several, with
+// everything below one directory.
 //
 //	cluster, err := embed.Open(ctx, directory, embed.WithNodes(3))
 //	c, err := cluster.Client()
 //	p, err := c.Producer(ctx, "orders")
 //
-// Nothing listens and nothing of the process is changed: connections are in memory,
-// logs go nowhere, and there are no signal handlers, global metrics or settings of the
-// runtime. WithGRPC, WithKafka and WithHTTP open ports, and WithLogger says where the
-// nodes log to.
+// By default no port is open, and the state of the process is not changed: connections are in
+// memory, logs are discarded, and there are no signal handlers, global metrics or settings of the
+// runtime. WithGRPC, WithKafka and WithHTTP open ports, and WithLogger sets the logger of the
+// nodes.
 //
-// It is the same node as that of `strandline serve`: an acknowledged record is on the
-// disk of a majority, and the directory can be opened again after Close or a crash.
+// A node is the same as one of `strandline serve`: an acknowledged record is on the disks of a
+// majority, and the directory can be opened again after Close or a crash.
 package embed
 
 import (
@@ -31,10 +31,10 @@ import (
 	"strandline.dev/internal/server"
 )
 
-// maxNodes keeps the nodes' names to one letter.
+// maxNodes limits the name of a node to one letter.
 const maxNodes = 9
 
-// Option changes how a cluster is opened.
+// An Option configures a cluster.
 type Option func(*options)
 
 type options struct {
@@ -48,61 +48,66 @@ type options struct {
 	tracing           trace.TracerProvider
 }
 
-// WithNodes sets how many nodes the cluster has: 1 to 9, default 1. A directory keeps
-// the number that it was created with. A log is on three of them unless it is created
-// otherwise.
+// WithNodes sets the number of nodes of the cluster, 1 to 9. The default is 1. A directory keeps
+// the number of nodes that it was created with. A log has three replicas, or one for each node if
+// there are fewer, unless its configuration sets another number.
 func WithNodes(n int) Option { return func(o *options) { o.nodes = n } }
 
-// WithLogger has the nodes log to l, each with its name as "node". Default: nowhere.
+// WithLogger sets the logger of the nodes. Each node adds its name as the attribute "node". By
+// default the nodes do not log.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithMemory bounds what the logs, queues and readers of all nodes together may hold,
-// in bytes. Default 1 GiB for each node.
+// WithMemory sets the limit on the memory of the logs, queues and readers of all nodes together,
+// in bytes. The default is 1 GiB for each node.
 func WithMemory(bytes int64) Option { return func(o *options) { o.memory = bytes } }
 
-// WithLeadersKept leaves the leaders of logs where they are, instead of spreading them
-// evenly over the nodes.
+// WithLeadersKept disables the moves of leaders that spread them evenly over the nodes.
 func WithLeadersKept() Option { return func(o *options) { o.keepLeaders = true } }
 
-// WithLabels gives each node a label, KEY=VALUE, the first one to the first node: where it is
-// for client.PlacementRule and client.WithNearest. Nodes without have none.
+// WithLabels sets one label, KEY=VALUE, for each node, beginning with the first node. The label
+// is the place of the node for client.PlacementRule and client.WithNearest. The remaining nodes
+// have no label.
 func WithLabels(labels ...string) Option { return func(o *options) { o.labels = labels } }
 
-// WithTracing has the nodes make spans of appends with tracers of p, which its owner shuts
-// down after the cluster. Default: none.
+// WithTracing makes the nodes create spans of appends with tracers of p. The caller shuts p down
+// after the cluster is closed. By default there are no spans.
 func WithTracing(p trace.TracerProvider) Option { return func(o *options) { o.tracing = p } }
 
-// WithGRPC opens a port for gRPC at an address for each node, HOST:PORT, the first one
-// for the first node. Clients in other processes need those of all nodes. Nodes
-// without an address have no port.
+// WithGRPC opens a gRPC port at one address, HOST:PORT, for each node, beginning with the first
+// node. A client in another process needs the addresses of all nodes. A node without an address
+// has no port.
 func WithGRPC(addresses ...string) Option { return func(o *options) { o.grpc = addresses } }
 
-// WithKafka opens ports for the Kafka protocol, as WithGRPC does for gRPC.
+// WithKafka opens ports for the Kafka protocol. Its addresses have the meaning of those of
+// WithGRPC.
 func WithKafka(addresses ...string) Option { return func(o *options) { o.kafka = addresses } }
 
-// WithHTTP opens ports for metrics and health, as WithGRPC does for gRPC.
+// WithHTTP opens ports for metrics and health. Its addresses have the meaning of those of
+// WithGRPC.
 func WithHTTP(addresses ...string) Option { return func(o *options) { o.http = addresses } }
 
-// WithAuditLog gives each node a file for its audit log, the first one to the first node: who changed something,
-// and what was refused. Nodes without have none.
+// WithAuditLog sets one file for the audit log of each node, beginning with the first node. The
+// audit log records each change with its caller, and each refused request. The remaining nodes
+// have no audit log.
 func WithAuditLog(files ...string) Option { return func(o *options) { o.auditLogs = files } }
 
-// Cluster is a cluster whose nodes run in this process. It is safe for concurrent use.
+// A Cluster is a cluster whose nodes run in this process. It is safe for concurrent use.
 type Cluster struct {
 	running *server.Cluster
 	network *network
 }
 
-// Open starts the nodes whose data are below directory, which is created if it does not
-// exist, and forms their cluster if it is new. It returns when every log has a leader:
-// appends are taken at once. Ctx ending abandons that; it does not end the cluster.
+// Open starts the nodes whose data are below directory, and forms their cluster if it is new. It
+// creates the directory if it does not exist. It returns when every log has a leader, so that
+// appends are accepted at once. If ctx ends, Open fails; after Open has returned, ctx has no
+// effect on the cluster.
 func Open(ctx context.Context, directory string, opts ...Option) (*Cluster, error) {
 	o := options{nodes: 1, logger: slog.New(slog.DiscardHandler)}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if o.nodes < 1 || o.nodes > maxNodes {
-		return nil, fmt.Errorf("embed: %d nodes: 1 to %d are possible", o.nodes, maxNodes)
+		return nil, fmt.Errorf("embed: %d nodes: the number must be 1 to %d", o.nodes, maxNodes)
 	}
 	if most := max(len(o.grpc), len(o.kafka), len(o.http)); most > o.nodes {
 		return nil, fmt.Errorf("embed: %d addresses for %d nodes", most, o.nodes)
@@ -128,11 +133,11 @@ func Open(ctx context.Context, directory string, opts ...Option) (*Cluster, erro
 	return &Cluster{running, n}, nil
 }
 
-// nameOf is the name of a node, and of its directory.
+// nameOf returns the name of a node, which is also the name of its directory.
 func nameOf(i int) string { return string(rune('a' + i)) }
 
-// prepare creates the nodes' directories, that of the first one last: where it is
-// missing, nothing was ever started.
+// prepare creates the directories of the nodes. It creates that of the first node last: if that
+// directory is missing, no node was ever started.
 func prepare(directory string, nodes int) error {
 	_, err := os.Stat(filepath.Join(directory, nameOf(0)))
 	if err == nil {
@@ -141,7 +146,7 @@ func prepare(directory string, nodes int) error {
 			held++
 		}
 		if held != nodes {
-			return fmt.Errorf("%s holds a cluster of %d nodes: open it with as many, not %d", directory, held, nodes)
+			return fmt.Errorf("%s holds a cluster of %d nodes: open it with this number, not %d", directory, held, nodes)
 		}
 		return nil
 	}
@@ -161,7 +166,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// listen makes the options of all nodes, with their listeners open.
+// listen returns the options of all nodes, with open listeners.
 func (o options) listen(directory string, n *network) (nodes []server.Options, err error) {
 	defer func() {
 		if err != nil {
@@ -218,8 +223,8 @@ func listenAt(addresses []string, i int) (net.Listener, error) {
 	return net.Listen("tcp", addresses[i])
 }
 
-// Client returns a client of the cluster, as client.Dial does, whose connections are in
-// memory. Close it before the cluster.
+// Client returns a client of the cluster with connections in memory; it is otherwise the same as
+// client.Dial. Close the client before the cluster.
 func (c *Cluster) Client(opts ...client.Option) (*client.Client, error) {
 	var addresses []string
 	for _, n := range c.running.Nodes {
@@ -229,14 +234,14 @@ func (c *Cluster) Client(opts ...client.Option) (*client.Client, error) {
 	return client.Dial(addresses, append(inMemory, opts...)...)
 }
 
-// Node says where a node of the cluster is found. Addresses of ports that it does not
-// have are empty.
+// A Node holds the name and the addresses of a node of the cluster. The address of a port that
+// the node does not have is empty.
 type Node struct {
 	Name              string
 	GRPC, Kafka, HTTP string
 }
 
-// Nodes returns the nodes, by name.
+// Nodes returns the nodes, ordered by name.
 func (c *Cluster) Nodes() []Node {
 	var nodes []Node
 	for _, n := range c.running.Nodes {
@@ -249,10 +254,10 @@ func (c *Cluster) Nodes() []Node {
 	return nodes
 }
 
-// Failed receives an error when a port that was asked for cannot continue: close the
-// cluster then. Close closes the channel.
+// Failed returns a channel that receives an error if a port can no longer be served. The caller
+// must then close the cluster. Close closes the channel.
 func (c *Cluster) Failed() <-chan error { return c.running.Failed() }
 
-// Close answers what is in flight and ends all nodes, within 10 s. No goroutine and no
-// open file of the cluster is left. Call it once.
+// Close completes the requests that are in progress and stops all nodes, within 10 s. When it
+// returns, the cluster has no goroutine and no open file. It must be called only once.
 func (c *Cluster) Close() error { return c.running.Close() }

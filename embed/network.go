@@ -9,14 +9,14 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// connectionBuffer is what a connection holds in each direction.
+// connectionBuffer is the size of the buffer of a connection in each direction, in bytes.
 const connectionBuffer = 256 << 10
 
-// inMemory ends the addresses of nodes without a port. Nothing resolves it.
+// inMemory is the suffix of the address of a node without a port. No resolver resolves it.
 const inMemory = ".in-memory:0"
 
-// network is the connections in memory of one cluster. It is complete before the
-// first one is dialled.
+// network holds the listeners of the in-memory connections of one cluster. All listeners are
+// added before the first connection is dialled.
 type network struct {
 	listeners map[string]listener
 }
@@ -34,7 +34,7 @@ func (n *network) listen(name string) net.Listener {
 	return l
 }
 
-// dial connects to a node of this cluster, or to a port.
+// dial connects to a node of this cluster or to a port.
 func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
 	if l, ok := n.listeners[address]; ok {
 		conn, err := l.DialContext(ctx)
@@ -46,8 +46,8 @@ func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// listener is bufconn's with an address of its own, and with the error that servers
-// know when it is closed.
+// listener is a bufconn.Listener with an address of its own. Its Accept returns the error that
+// servers expect after the listener was closed.
 type listener struct {
 	*bufconn.Listener
 	address hostPort
