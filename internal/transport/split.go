@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// decideWithin closes a client that has not sent enough to be sorted.
+	// decideWithin is the time limit for the first bytes of a client.
 	decideWithin = 10 * time.Second
-	// maxUndecided bounds the connections that are not yet sorted, or not
-	// yet accepted. With one more, the oldest is closed: silent clients cannot
-	// keep others out.
+	// maxUndecided limits the connections whose first bytes were not read yet, or that were not
+	// accepted yet. With one more, the oldest is closed, so that silent clients cannot keep
+	// others out.
 	maxUndecided = 1024
-	// acceptAgain is the wait after a failed accept, such as for want of file
+	// acceptAgain is the pause after a failed accept, for example because of a lack of file
 	// descriptors.
 	acceptAgain = 20 * time.Millisecond
 )
 
-// Split sorts the connections of one port by their first bytes: those that begin with
-// one of magics go to the listener at its place, all others to others, without losing
-// bytes. Closing one of the listeners closes what comes for it; closing all closes l.
+// Split divides the connections of one port by their first bytes, without losing bytes:
+// connections that begin with one of magics go to the listener with the same index, all others to
+// others. Closing one of the listeners closes its connections; closing all of them closes l.
 func Split(l net.Listener, magics ...string) (sorted []net.Listener, others net.Listener) {
 	s := &splitter{listener: l, ended: make(chan struct{}), open: len(magics) + 1}
 	for _, magic := range magics {
@@ -50,8 +50,8 @@ type splitter struct {
 	undecided list.List // of *arrival, the oldest first
 }
 
-// arrival is a connection until it is accepted. Who accepted it owns it: nothing here
-// closes it then, even if it has not left the list yet.
+// arrival is a connection until it is accepted. After that it belongs to the caller of Accept:
+// nothing here closes it, even if it is still in the list.
 type arrival struct {
 	net.Conn
 	crowdedOut chan struct{} // closed when a newer one takes its place
@@ -89,7 +89,7 @@ func (p *part) Accept() (net.Conn, error) {
 
 func (p *part) Addr() net.Addr { return p.of.listener.Addr() }
 
-// Close ends this part. The one that closes last waits until nothing runs.
+// Close closes this listener. The last Close waits until no goroutine runs.
 func (p *part) Close() (err error) {
 	p.once.Do(func() {
 		close(p.closed)
@@ -133,7 +133,7 @@ func (s *splitter) accept() {
 	}
 }
 
-// sort identifies a connection by its first bytes and hands it over.
+// sort reads the first bytes of a connection and passes it to its listener.
 func (s *splitter) sort(a *arrival) {
 	conn := a.Conn
 	_ = conn.SetReadDeadline(time.Now().Add(decideWithin)) // if it fails, so does the read
@@ -164,8 +164,8 @@ func (s *splitter) sort(a *arrival) {
 	}
 }
 
-// of is where a connection belongs that begins with head, or, undecided, where it
-// may belong.
+// of returns the listener for a connection that begins with head. If decided is false, more bytes
+// are needed, and to is only a candidate.
 func (s *splitter) of(head string) (to *part, decided bool) {
 	for _, p := range s.magics {
 		if strings.HasPrefix(p.magic, head) {
@@ -212,7 +212,7 @@ func (s *splitter) closeUndecided() {
 	}
 }
 
-// closeUndecided ends the read of its first bytes. The caller holds mu.
+// closeUndecided closes the connection if its first bytes are still awaited. The caller holds mu.
 func (a *arrival) closeUndecided() {
 	if !a.decided {
 		_ = a.Close()
@@ -234,8 +234,8 @@ func (c *sorted) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Unread is the connection itself, and what of it has been read and not been given.
+// Unread returns the connection itself, and the bytes that were read from it and not returned.
 func (c *sorted) Unread() (net.Conn, []byte) { return c.Conn, c.head }
 
-// WritesTo is the connection that is written to as it is.
+// WritesTo returns the connection that writes go to unchanged.
 func (c *sorted) WritesTo() net.Conn { return c.Conn }

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// addresses counts the connections of a port, in all and of each address. An address of
-// IPv6 is its first 64 bits: a client has all of the others. This machine may hold as
-// many as there may be in all.
+// addresses counts the connections of a port, in all and for each address. The address of an IPv6
+// client is its first 64 bits, since a client has all addresses of such a network. For this
+// machine only the limit on all connections applies.
 type addresses struct {
-	most, mostOfEach int // 0: any number
+	most, mostOfEach int // 0: no limit
 	// yields: where the port is full, the address with the most gives a connection up for one
 	// that has fewer.
 	yields bool
@@ -22,13 +22,14 @@ type addresses struct {
 	oldest map[netip.Prefix]*list.List // of *place, where yields
 }
 
-// place is what a connection holds of a port that yields.
+// place is the place of a connection at a port that yields.
 type place struct {
 	closes net.Conn
 	gone   bool
 }
 
-// enter counts a connection and returns what ends its count. False: there are too many.
+// enter counts a connection and returns the function that ends its count. It returns false if
+// there are too many connections.
 func (a *addresses) enter(conn net.Conn, from netip.Prefix) (leave func(), entered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,8 +76,8 @@ func (a *addresses) leave(from netip.Prefix) {
 	}
 }
 
-// yield closes the oldest connection of the address with the most, if that has more than
-// another one would have with its next. The caller holds mu.
+// yield closes the oldest connection of the address with the most connections, if that address
+// has more than the address to would have with its next one. The caller holds mu.
 func (a *addresses) yield(to netip.Prefix) bool {
 	most := to
 	for from, n := range a.ofEach {
@@ -94,8 +95,8 @@ func (a *addresses) yield(to netip.Prefix) bool {
 	return true
 }
 
-// prefixOf returns what a remote address counts as. One of this machine, and one that is
-// not of TCP, count as none, which is not valid.
+// prefixOf returns the prefix under which a remote address is counted. It is the zero Prefix,
+// which is not valid, for this machine and for addresses that are not TCP addresses.
 func prefixOf(remote net.Addr) netip.Prefix {
 	if tcp, ok := remote.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
 		return netip.Prefix{}
@@ -103,7 +104,7 @@ func prefixOf(remote net.Addr) netip.Prefix {
 	return wherever(remote)
 }
 
-// wherever is prefixOf for addresses of this machine, too.
+// wherever is like prefixOf, but also returns a valid prefix for addresses of this machine.
 func wherever(remote net.Addr) netip.Prefix {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -118,8 +119,9 @@ func wherever(remote net.Addr) netip.Prefix {
 	return p
 }
 
-// Whereabouts names where a client connects from: its address, of IPv6 the network of 64 bits. What is divided
-// among clients who have not proved who they are is divided by that.
+// Whereabouts returns the name of the place that a client connects from: its address or, for
+// IPv6, its network of 64 bits. Limits that are divided among unauthenticated clients are divided
+// by place.
 func Whereabouts(remote net.Addr) string {
 	if a, ok := unwrapped(remote).(addr); ok {
 		remote = a.Addr

@@ -10,7 +10,7 @@ import (
 	"strandline.dev/internal/identity"
 )
 
-// errTooMuch ends a handshake.
+// errTooMuch is the error that ends the handshake of a client that has sent too much.
 var errTooMuch = errors.New("the client sent more than it may before it has proved who it is")
 
 // conn is the socket of an encrypted connection.
@@ -28,14 +28,15 @@ type conn struct {
 	logins *failing
 	// principal is set in the handshake and not changed afterwards.
 	principal identity.Principal
-	// unproved: the client has shown no certificate, and no token or password yet.
+	// unproved is set while the client has shown no certificate, token or password.
 	unproved atomic.Bool
-	// late closes it while unproved. nil: the client has shown a certificate.
+	// late closes the connection if it is still unproved. It is nil if the client has shown a
+	// certificate.
 	late atomic.Pointer[time.Timer]
 }
 
-// await gives a client that has shown no certificate as much time and as many bytes as
-// another one has for its handshake, until Proved is called.
+// await limits the time and the bytes of a client without a certificate until Proved is called.
+// The limits are those of a handshake.
 func (c *conn) await() {
 	c.left = handshakeBytes
 	c.unproved.Store(true)
@@ -55,8 +56,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Proved says that the client at the other side of a connection has proved who it is, in
-// another way than by a certificate. It may be called again.
+// Proved records that the client at the other side of a connection has authenticated other than
+// by a certificate. It may be called more than once.
 func Proved(remote net.Addr) {
 	if a, ok := unwrapped(remote).(addr); ok && a.conn.unproved.Load() {
 		a.conn.unproved.Store(false)
@@ -81,8 +82,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// RemoteAddr returns an address in which PrincipalAt finds the connection: servers pass
-// it to their handlers.
+// RemoteAddr returns an address from which PrincipalAt can find the connection: servers pass the
+// address to their handlers.
 func (c *conn) RemoteAddr() net.Addr { return addr{c.Conn.RemoteAddr(), c} }
 
 // NetConn returns the socket.
@@ -93,8 +94,9 @@ type addr struct {
 	conn *conn
 }
 
-// PrincipalAt returns the principal that the other side of a connection has proved to
-// be, by the connection's remote address; the zero value if it has not.
+// PrincipalAt returns the principal that the other side of a connection has authenticated as.
+// remote is the remote address of the connection. The result is the zero value if the other side
+// has not authenticated.
 func PrincipalAt(remote net.Addr) identity.Principal {
 	if a, ok := unwrapped(remote).(addr); ok {
 		return a.conn.principal
@@ -102,13 +104,13 @@ func PrincipalAt(remote net.Addr) identity.Principal {
 	return identity.Principal{}
 }
 
-// Encrypted reports whether a connection is encrypted, by its remote address.
+// Encrypted reports whether the connection with a remote address is encrypted.
 func Encrypted(remote net.Addr) bool {
 	_, ok := unwrapped(remote).(addr)
 	return ok
 }
 
-// unwrapped is the address that others may have added something to.
+// unwrapped returns the address inside the wrappers of other packages.
 func unwrapped(remote net.Addr) net.Addr {
 	for {
 		outer, ok := remote.(interface{ Unwrap() net.Addr })
@@ -119,9 +121,8 @@ func unwrapped(remote net.Addr) net.Addr {
 	}
 }
 
-// counted is an unencrypted connection that counts for its address. It has all methods
-// of a TCP connection, those too by which the standard library writes many pieces at
-// once.
+// counted is an unencrypted connection that is counted for its address. It has all methods of a
+// TCP connection, including those that the standard library needs to write many pieces at once.
 type counted struct {
 	*net.TCPConn
 	once  sync.Once
@@ -143,7 +144,7 @@ func (c *counted) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Unread is the socket, and what of it has been read and not been given.
+// Unread returns the socket and the bytes that were read from it and not returned.
 func (c *counted) Unread() (net.Conn, []byte) { return c.TCPConn, c.head }
 
 // NetConn returns the socket.

@@ -15,27 +15,27 @@ import (
 	"strandline.dev/internal/identity"
 )
 
-// Files are the paths of PEM files.
+// Files holds the paths of PEM files.
 type Files struct {
-	// Certificate, with those between it and its authority, and Key are this side's. A
-	// client may do without.
+	// Certificate, with any intermediate certificates, and Key are those of this side. A client
+	// need not have them.
 	Certificate, Key string
-	// Authority holds the authorities by whose certificates nodes are believed. A client
-	// that has none believes those of the system.
+	// Authority holds the authorities whose certificates of nodes are accepted. A client without
+	// it accepts the authorities of the system.
 	Authority string
-	// Clients holds the authorities by whose certificates a node believes users. Empty:
-	// those of Authority, and a client need not show any.
+	// Clients holds the authorities whose certificates of users a node accepts. If it is empty,
+	// they are those of Authority, and a client need not show a certificate.
 	Clients string
 }
 
 func (f Files) all() []string { return []string{f.Certificate, f.Key, f.Authority, f.Clients} }
 
-// lookEvery is the least time between two looks at the files.
+// lookEvery is the minimum time between two checks of the files.
 const lookEvery = time.Second
 
-// Credentials are what Files hold. They are read again when the files change, which is
-// looked at before a handshake, at most once in lookEvery. Files that cannot be used
-// leave what was read before in force. Connections that are open stay.
+// Credentials holds the contents of Files. They are read again after the files change. A
+// handshake checks for changes, at most once in lookEvery. If the new files cannot be used, the
+// previous contents stay in force. Open connections stay open.
 type Credentials struct {
 	files    Files
 	node     string // that the certificate must be for; empty: it is a client's
@@ -49,7 +49,7 @@ type Credentials struct {
 	logged string   // the failure that was logged last
 }
 
-// loaded is never changed.
+// loaded is immutable.
 type loaded struct {
 	certificate *tls.Certificate // nil: none
 	// self is whom the certificate names; that of a client may name nobody.
@@ -59,7 +59,7 @@ type loaded struct {
 	asked   *x509.CertPool // nodes and clients, so that a client knows which certificate to show
 }
 
-// stamp changes when a file does.
+// stamp changes when a file changes.
 type stamp struct {
 	modified time.Time
 	size     int64
@@ -74,7 +74,8 @@ func OpenClient(files Files) (*Credentials, error) {
 	return c, c.Reload()
 }
 
-// OpenNode reads the files of the node of a name: all but Clients are needed.
+// OpenNode reads the files of the node with the given name. All files except Clients are
+// required.
 func OpenNode(name string, files Files, logger *slog.Logger) (*Credentials, error) {
 	if files.Certificate == "" || files.Key == "" || files.Authority == "" {
 		return nil, errors.New("a node needs three files: its certificate, its key, and the authorities of the other nodes")
@@ -83,7 +84,7 @@ func OpenNode(name string, files Files, logger *slog.Logger) (*Credentials, erro
 	return c, c.Reload()
 }
 
-// Reload reads the files now. If it fails, what was read before stays in force.
+// Reload reads the files now. If it fails, the previous contents stay in force.
 func (c *Credentials) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,10 +95,10 @@ func (c *Credentials) Reload() error {
 	return c.load(stamps)
 }
 
-// AsksClients reports whether clients have to show a certificate.
+// AsksClients reports whether clients must show a certificate.
 func (c *Credentials) AsksClients() bool { return c != nil && c.files.Clients != "" }
 
-// latest returns what the files hold.
+// latest returns the contents of the files.
 func (c *Credentials) latest() *loaded {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +183,8 @@ func (c *Credentials) load(stamps [4]stamp) error {
 	return nil
 }
 
-// who returns the principal whom the certificates of the other side prove. Each kind is
-// believed by the authorities for it alone.
+// who returns the principal that the certificates of the other side prove. Certificates of nodes
+// and of users are each verified by their own authorities.
 func (l *loaded) who(shown []*x509.Certificate, usage x509.ExtKeyUsage) (identity.Principal, error) {
 	p, err := identity.OfCertificate(shown[0])
 	if err != nil {

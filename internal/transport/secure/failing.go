@@ -35,10 +35,10 @@ const (
 	failingBurst = time.Second
 )
 
-// failing slows down addresses whose handshakes fail, before anything is read or computed
-// for them. An address has a bucket of failingRate tokens, and each handshake that fails costs
-// one. A handshake of an address whose bucket is not full takes its token when it begins, and
-// gives it back unless it fails. With logins it is the same.
+// failing slows down addresses with failing handshakes, before anything is read or computed for
+// them. An address has a bucket of failingRate tokens, and each failed handshake costs one. If
+// the bucket of an address is not full, a handshake takes its token when it begins, and returns
+// it unless it fails. The same applies to logins.
 type failing struct {
 	token time.Duration
 
@@ -49,8 +49,9 @@ type failing struct {
 	swept time.Time
 }
 
-// delay returns how long a new handshake of an address has to wait, and whether it has taken
-// a token, which ended needs to know. Not ok: it is refused, and has taken none.
+// delay returns how long a new handshake of an address must wait, and whether it has taken a
+// token, which the caller passes to ended. If ok is false, the handshake is refused and has taken
+// no token.
 func (f *failing) delay(from netip.Prefix, now time.Time) (wait time.Duration, taken, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,9 +99,10 @@ func minTime(a, b time.Time) time.Time {
 	return a
 }
 
-// BeginLogin waits until the client at the other side of a connection may try to prove who it is by a
-// password, and returns what notes whether it failed. Not ok: it would have to wait too long, or ctx has
-// ended. Its connection is closed then, as an answer would be taken for a wrong password.
+// BeginLogin waits until the client at the other side of a connection may try to authenticate
+// with a password. It returns a function that records whether the attempt failed. If ok is false,
+// the wait would be too long or ctx has ended; then the connection is closed, because the client
+// would treat an answer as a wrong password.
 func BeginLogin(ctx context.Context, remote net.Addr) (ended func(failed bool), ok bool) {
 	a, ours := unwrapped(remote).(addr)
 	if !ours || a.conn.logins == nil {
@@ -136,7 +138,7 @@ func (f *failing) room(now time.Time) bool {
 	return len(f.full) < maxFailing
 }
 
-// errNoTurn ends a handshake that would wait too long because of others.
+// errNoTurn is the error that ends a handshake that would wait too long because of others.
 var errNoTurn = errors.New("too many handshakes are waiting to begin")
 
 // clientFailed reports whether a handshake failed by its client. Not so if it was closed by this

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Gate makes the listeners of a node: they let in what has completed its handshake, if
-// there is to be one, and no more from one address than it may hold.
+// A Gate makes the listeners of a node. They return connections whose handshake, if there is one,
+// has succeeded, and limit the connections of each address.
 type Gate struct {
 	o       GateOptions
 	logger  *slog.Logger
@@ -22,39 +22,39 @@ type Gate struct {
 	metrics *metrics
 }
 
-// GateOptions of a Gate.
+// GateOptions are the options of a Gate.
 type GateOptions struct {
-	// Credentials encrypt all connections. nil: none is.
+	// Credentials are used to encrypt all connections. If it is nil, no connection is encrypted.
 	Credentials *Credentials
-	// Plain takes connections that are not encrypted beside those that are.
+	// Plain accepts unencrypted connections beside encrypted ones.
 	Plain bool
-	// Otherwise reports whether clients may prove who they are without a certificate, once
-	// they are connected: see Proved. nil: they may not.
+	// Otherwise reports whether clients may authenticate without a certificate, after they have
+	// connected; see Proved. If it is nil, they may not.
 	Otherwise func() bool
-	// PerAddress bounds the connections of a port that one address holds, but for those
-	// of this machine; 0: any number.
+	// PerAddress is the limit on the connections of one address to a port. It does not apply to
+	// this machine. 0 means no limit.
 	PerAddress int
 	Logger     *slog.Logger
 }
 
-// Port is what a gate needs to know of one port.
+// A Port describes one port to a gate.
 type Port struct {
 	Name string // for its metrics
-	// Protocols are those that may be agreed upon in the handshake; none: whatever the
-	// client speaks.
+	// Protocols are those that the handshake may select. If there are none, the client may speak
+	// any protocol.
 	Protocols []string
-	// AnonymousToo lets clients in that show no certificate, where others have to.
+	// AnonymousToo accepts clients without a certificate even if Files.Clients is set.
 	AnonymousToo bool
-	// Most bounds the connections of all addresses; 0: any number.
+	// Most is the limit on the connections of all addresses. 0 means no limit.
 	Most int
-	// Yields: a port that has Most closes the oldest connection of the address with the most
-	// for one of an address with fewer, and no address holds more than MostOfEach, but for
-	// this machine.
+	// Yields makes a full port close the oldest connection of the address with the most
+	// connections for one of an address with fewer. No address except this machine may hold more
+	// than MostOfEach.
 	Yields     bool
 	MostOfEach int
 }
 
-// NewGate makes a gate.
+// NewGate returns a gate.
 func NewGate(o GateOptions) *Gate {
 	perSecond := handshakesPerCore * runtime.GOMAXPROCS(0)
 	return &Gate{
@@ -65,7 +65,7 @@ func NewGate(o GateOptions) *Gate {
 	}
 }
 
-// Listen returns a listener of what comes by l and is let in. Closing it closes l.
+// Listen returns a listener for the accepted connections of l. Closing it closes l.
 func (g *Gate) Listen(l net.Listener, port Port) net.Listener {
 	g.metrics.serve(port.Name)
 	counting := &countingListener{Listener: l, gate: g, port: port}
@@ -76,7 +76,7 @@ func (g *Gate) Listen(l net.Listener, port Port) net.Listener {
 	return newEncryptedListener(counting)
 }
 
-// smaller returns the smaller of two bounds, of which 0 is none.
+// smaller returns the smaller of two limits. 0 means no limit.
 func smaller(a, b int) int {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -84,7 +84,7 @@ func smaller(a, b int) int {
 	return min(a, b)
 }
 
-// countingListener closes connections of addresses that have as many as they may.
+// countingListener closes connections of addresses that have reached their limit.
 type countingListener struct {
 	net.Listener
 	gate *Gate

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// handshakes are those of a port that are under way, the oldest first.
+// handshakes holds the handshakes in progress of a port, the oldest first.
 type handshakes struct {
 	mu     sync.Mutex
 	closed bool
@@ -22,7 +22,7 @@ type handshake struct {
 	waits waits
 }
 
-// waits is what a handshake waits for.
+// waits is the reason why a handshake waits.
 type waits int
 
 const (
@@ -31,8 +31,8 @@ const (
 	forNode
 )
 
-// enter takes in a connection, in the place of another one if there are too many. nil:
-// it has to be closed.
+// enter adds a connection. If there are too many, it replaces another one. It returns nil if the
+// new connection must be closed.
 func (h *handshakes) enter(conn net.Conn, from netip.Prefix) *list.Element {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *handshakes) enter(conn net.Conn, from netip.Prefix) *list.Element {
 	return h.all.PushBack(&handshake{conn: conn, from: from})
 }
 
-// busiest is the address with the most handshakes. The caller holds mu.
+// busiest returns the address with the most handshakes. The caller holds mu.
 func (h *handshakes) busiest() (most netip.Prefix) {
 	for from, n := range h.ofEach {
 		if n > h.ofEach[most] {
@@ -55,9 +55,9 @@ func (h *handshakes) busiest() (most netip.Prefix) {
 	return most
 }
 
-// evict closes the oldest handshake of an address that waits for its client, else the oldest
-// that has not begun because the address is slowed down: without that a few such addresses
-// would keep all others out. The caller holds mu.
+// evict closes the oldest handshake of an address that waits for its client or, if there is none,
+// the oldest that has not begun because the address is slowed down: otherwise a few such
+// addresses could keep all others out. The caller holds mu.
 func (h *handshakes) evict(from netip.Prefix) bool {
 	for _, w := range []waits{forClient, forPace} {
 		for e := h.all.Front(); e != nil; e = e.Next() {
@@ -71,7 +71,7 @@ func (h *handshakes) evict(from netip.Prefix) bool {
 	return false
 }
 
-// turn notes what a handshake waits for.
+// turn records the reason why a handshake waits.
 func (h *handshakes) turn(e *list.Element, w waits) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +96,7 @@ func (h *handshakes) remove(e *list.Element) {
 	}
 }
 
-// close ends all handshakes, and lets no more in.
+// close ends all handshakes. After it, no connection can enter.
 func (h *handshakes) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,7 +2,7 @@ package secure
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Reasons to refuse a connection.
+// The reasons for refusing a connection.
 const (
 	tooManyConnections = "too many connections"
 	tooManyHandshakes  = "too many handshakes"
@@ -46,7 +46,7 @@ func newMetrics(c *Credentials) *metrics {
 	return m
 }
 
-// serve makes the series of a port.
+// serve creates the series of a port.
 func (m *metrics) serve(port string) {
 	for _, encrypted := range []string{"yes", "no"} {
 		m.accepted.WithLabelValues(port, encrypted)
@@ -56,7 +56,7 @@ func (m *metrics) serve(port string) {
 	}
 }
 
-// Metrics of all ports, for a Prometheus registry.
+// Metrics returns the metrics of all ports, for a Prometheus registry.
 func (g *Gate) Metrics() []prometheus.Collector {
 	return append([]prometheus.Collector{g.metrics.accepted, g.metrics.refused, g.metrics.unproved}, g.metrics.ofCertificates...)
 }

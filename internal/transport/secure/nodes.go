@@ -13,13 +13,13 @@ import (
 	"strandline.dev/internal/identity"
 )
 
-// DialFunc makes a connection to an address.
+// A DialFunc connects to an address.
 type DialFunc = func(ctx context.Context, address string) (net.Conn, error)
 
-// DialNode returns a function that connects with nodes through dial; nil: with TCP. The
-// certificate of the other side must be that of a node of this cluster, at whatever
-// address; which node it is, Prove says. Where the gate takes connections that are not
-// encrypted, a node that does not know TLS is connected with without.
+// DialNode returns a function that connects to nodes with dial, or with TCP if dial is nil. The
+// certificate of the other side must be that of a node of this cluster, regardless of its
+// address; Prove tells which node it is. If the gate accepts unencrypted connections, the
+// function connects without TLS to a node that does not support it.
 func (g *Gate) DialNode(dial DialFunc) DialFunc {
 	if dial == nil {
 		dial = func(ctx context.Context, address string) (net.Conn, error) {
@@ -46,14 +46,14 @@ func (g *Gate) DialNode(dial DialFunc) DialFunc {
 	}
 }
 
-// knowsNoTLS reports whether a handshake failed as it does with a program that does not
-// know TLS: that one closes the connection, or says something else. A node that refuses
-// this one, or is refused by it, does not.
+// knowsNoTLS reports whether a handshake failed because the other side does not support TLS: such
+// a program closes the connection, or sends something else. A node that refuses this one, or is
+// refused by it, does neither.
 func knowsNoTLS(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, new(tls.RecordHeaderError))
 }
 
-// toNode is the configuration of a connection to another node.
+// toNode returns the configuration of a connection to another node.
 func (c *Credentials) toNode() *tls.Config {
 	l := c.latest()
 	return &tls.Config{
@@ -70,10 +70,10 @@ func (c *Credentials) toNode() *tls.Config {
 	}
 }
 
-// Prove returns the name of the node at the other side of a connection, as its
-// certificate proves it. claimed is the name that it calls itself; empty: it has not
-// said. An error refuses it, and is counted. Without credentials, and on a connection
-// that need not be encrypted, nothing is proved, and the name is empty.
+// Prove returns the name of the node at the other side of a connection, as proved by its
+// certificate. claimed is the name that the node claims, or empty if it claims none. An error
+// refuses the connection and is counted. Without credentials, and on a connection that need not
+// be encrypted, nothing is proved and the name is empty.
 func (g *Gate) Prove(conn net.Conn, claimed string) (string, error) {
 	if g.o.Credentials == nil {
 		return "", nil

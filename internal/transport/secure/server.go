@@ -6,9 +6,9 @@ import (
 	"errors"
 )
 
-// server returns the configuration of one connection. begin is called when the client
-// has said what it wants, and before anything that costs time. Sessions are not
-// resumed: a client that is believed no more would be let in by its ticket.
+// server returns the configuration of one connection. begin is called after the first message of
+// the client has arrived, and before any expensive operation. Sessions are not resumed: a ticket
+// would admit a client that is no longer accepted.
 func (c *Credentials) server(port Port, otherwise func() bool, begin func() error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,

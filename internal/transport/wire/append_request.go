@@ -151,7 +151,7 @@ func (m *AppendRequest) take(from proto.Message) {
 	}
 }
 
-// appendVarint encodes a number the way proto3 does: not at all if it is 0.
+// appendVarint appends a number as proto3 encodes it: nothing if it is 0.
 func appendVarint(dst []byte, number protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return dst

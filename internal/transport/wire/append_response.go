@@ -8,8 +8,8 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// AppendResponse represents strandline.v1.AppendResponse. Refused says which
-// of its two results it holds.
+// AppendResponse represents strandline.v1.AppendResponse. Refused tells which of its two results
+// it holds.
 type AppendResponse struct {
 	Refused *strandlinev1.Refusal // nil: appended
 
@@ -37,8 +37,8 @@ func (m *AppendResponse) encode() (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, nil
 }
 
-// decode knows the answer that nearly every append gets; what is refused, or
-// lies in several ranges, or has stages, is unusual.
+// decode decodes the answer that nearly every append gets. An answer with a refusal, several
+// ranges or stages is unusual.
 func (m *AppendResponse) decode(c *cursor) error {
 	*m = AppendResponse{}
 	number, kind, err := c.field()
@@ -82,8 +82,8 @@ func (m *AppendResponse) toGenerated() *strandlinev1.AppendResponse {
 
 func (m *AppendResponse) generated() proto.Message { return new(strandlinev1.AppendResponse) }
 
-// take turns an answer without a result, which no server of ours sends, into a
-// refusal without a reason: it must not look like an append at offset 0.
+// take converts an answer without a result, which our servers never send, into a refusal without
+// a reason: it must not look like an append at offset 0.
 func (m *AppendResponse) take(from proto.Message) {
 	g := from.(*strandlinev1.AppendResponse)
 	*m = AppendResponse{Stages: g.GetStages()}

@@ -1,16 +1,15 @@
-// Package wire is the gRPC codec that our client and our servers share. It
-// carries the messages of the append and read paths without copying the
-// batches in them, and everything else as the ordinary protobuf codec does. A
-// peer sees no difference: the bytes are those of the generated messages.
+// Package wire is the gRPC codec that our client and our servers share. It carries the messages
+// of the append and read paths without copying the batches in them, and all other messages as the
+// ordinary protobuf codec does. A peer sees no difference: the bytes are those of the generated
+// messages.
 //
-// Use it with grpc.ForceCodecV2 and grpc.ForceServerCodecV2, and hand an
-// *AppendRequest, *AppendResponse or *ReadFrame to SendMsg and RecvMsg where
-// the generated code would hand an AppendRequest, AppendResponse or
-// ReadResponse. Both kinds may be mixed on one connection.
+// Use it with grpc.ForceCodecV2 and grpc.ForceServerCodecV2, and pass an *AppendRequest,
+// *AppendResponse or *ReadFrame to SendMsg and RecvMsg instead of the generated AppendRequest,
+// AppendResponse or ReadResponse. Both kinds may be mixed on one connection.
 //
-// A message that came from this codec is decoded by hand. Anything unusual in
-// one, an unknown field for instance, makes the codec start over with the
-// generated type, so that there is one authority on what is legal.
+// A message that came from this codec is decoded by hand. Anything unusual in one, an unknown
+// field for instance, makes the codec start over with the generated type, so that only one
+// implementation decides whether a message is valid.
 package wire
 
 import (
@@ -25,13 +24,13 @@ import (
 // Codec is a gRPC codec named "proto".
 var Codec encoding.CodecV2 = codec{encoding.GetCodecV2(ordinary.Name)}
 
-// codec handles message types of ours itself and leaves others to the
-// embedded codec.
+// codec encodes and decodes the message types of this package and leaves others to the embedded
+// codec.
 type codec struct {
 	encoding.CodecV2
 }
 
-// message is a type that is encoded and decoded by hand.
+// message is a message type with its own encoder and decoder.
 type message interface {
 	// encode returns the encoded message. The parts that carry batches are
 	// referenced, not copied.
@@ -45,8 +44,8 @@ type message interface {
 	take(proto.Message)
 }
 
-// errUnusual reports a message that is better left to the generated type:
-// unknown fields, wrong wire types, truncation. It may be legal or not.
+// errUnusual is the error for a message that the generated type must decode: one with unknown
+// fields, wrong wire types, or truncation. The message may be valid or not.
 var errUnusual = errors.New("unusual message")
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {

@@ -5,14 +5,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// cursor reads a received message where it lies: in pieces of 16 KiB or so,
-// anywhere between which a field may be cut. Every length is checked against
-// what is left before anything is allocated by it.
+// cursor reads a received message in place. The message consists of pieces of about 16 KiB, and a
+// field may be cut between them. Every length is checked against the remaining bytes before
+// memory is allocated for it.
 type cursor struct {
-	pieces mem.BufferSlice // after the current one
-	piece  []byte          // what is left of the current one
-	left   int             // bytes left in all, the current piece included
-	// inPlace: fields of bytes refer to the message, which is one piece.
+	pieces mem.BufferSlice // the pieces after the current one
+	piece  []byte          // the rest of the current one
+	left   int             // the remaining bytes, including the current piece
+	// inPlace is set if fields of bytes refer to the message, which is one piece.
 	inPlace bool
 }
 
@@ -63,7 +63,7 @@ func (c *cursor) varintAcrossPieces() (uint64, error) {
 	return 0, errUnusual
 }
 
-// length reads the length of a bytes field, of which all bytes are there.
+// length reads the length of a bytes field and checks that all its bytes are there.
 func (c *cursor) length() (int, error) {
 	n, err := c.varint()
 	if err != nil || n > uint64(c.left) {
@@ -72,7 +72,7 @@ func (c *cursor) length() (int, error) {
 	return int(n), nil
 }
 
-// bytes reads a bytes field into dst[:0], which grows if it must, unless it can stay in
+// bytes reads a bytes field into dst[:0], which grows if necessary, unless the field can stay in
 // place.
 func (c *cursor) bytes(dst []byte) ([]byte, error) {
 	n, err := c.length()
@@ -92,8 +92,7 @@ func (c *cursor) bytes(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// copy moves the next len(dst) bytes to dst. The caller knows that they are
-// there.
+// copy moves the next len(dst) bytes to dst. The caller has checked that they are there.
 func (c *cursor) copy(dst []byte) {
 	for len(dst) > 0 {
 		if len(c.piece) == 0 {
