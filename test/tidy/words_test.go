@@ -48,6 +48,7 @@ var retiredWords = []retired{
 	{word: "drafts?|flights", now: "proposal"},
 	{word: "told|tells?|telling|tellers?", now: "report, return, say, know", names: true},
 	{word: "settled?", now: "unchanged, resolved", names: true, in: "internal/sequence"},
+	{word: "drain(s|ed|ing)?", now: "bundle", names: true, in: "internal/replica"},
 }
 
 // records say what was, in the words of then.

@@ -54,7 +54,7 @@ func TestAReplacedEntryIsNotDurable(t *testing.T) {
 
 // Under saturation one bundle has several entries, which are written
 // together; the next bundle forms meanwhile.
-func TestADrainIsInProgressAsAWhole(t *testing.T) {
+func TestABundleIsInProgressAsAWhole(t *testing.T) {
 	b := newBench(t)
 	b.settle()
 	large := func() *sequence.Append { return values(t, strings.Repeat("x", 700<<10)) }
