@@ -62,7 +62,7 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 	flags.StringSliceVar(&c.Servers, "server", []string{terminal.DefaultGRPCAddress}, "gRPC `addresses` of the nodes, separated by commas")
 	flags.StringVar(&c.Context, "context", "", "reach the cluster as this `name` of \"strandline context\" says (default the one in use)")
 	flags.BoolVar(&c.Insecure, "insecure", false, "allow unencrypted connections beyond this machine")
-	flags.StringVar(&c.Files.Authority, "tls-ca", "", "believe nodes by the authorities in this PEM `file`, and encrypt (default the system's, with --tls-cert)")
+	flags.StringVar(&c.Files.Authority, "tls-ca", "", "accept certificates of nodes from the authorities in this PEM `file`, and encrypt (default the system's, with --tls-cert)")
 	flags.StringVar(&c.Files.Certificate, "tls-cert", "", "show the certificate in this PEM `file`, and encrypt; with serve, that of the node")
 	flags.StringVar(&c.Files.Key, "tls-key", "", "the PEM `file` with the key of --tls-cert")
 	flags.StringVar(&c.TokenFile, "token-file", "", "show the token in this `file`, of \"strandline token create\" (default "+terminal.TokenVariable+", if it is set)")

@@ -26,10 +26,10 @@ separated by commas:
 func NewGrant(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "grant",
-		Short: "Say who may do what, and have it enforced",
-		Long: `Say who may do what, and have it enforced. A PRINCIPAL is user/NAME, of a certificate,
-a token or a password; node/NAME; or *, everybody who has proved who it is. Nodes may do
-everything. As long as rights are not enforced, so may everybody who is let in.
+		Short: "Manage the rights of principals, and enforce them",
+		Long: `Manage the rights of principals, and enforce them. A PRINCIPAL is user/NAME, of a
+certificate, a token or a password; node/NAME; or *, every authenticated client. Nodes may
+do everything. While rights are not enforced, so may every client that can connect.
 ` + objectHelp,
 		Example: `  strandline grant add user/alice append,read log/orders
   strandline grant enforce --administrator user/admin`,
@@ -58,9 +58,9 @@ func newGrantRemove(c *terminal.Terminal) *cobra.Command {
 	return changeGrants(c, &cobra.Command{
 		Use:   "remove PRINCIPAL RIGHTS OBJECT",
 		Short: "Take rights away from a principal",
-		Long: `Take rights away from a principal that were granted on just this object; what it has
-by another grant stays. All nodes refuse what they allowed within a second, also in
-reads that are under way. While rights are enforced, the last grant of administer stays.`,
+		Long: `Remove rights of a principal that were granted on exactly this object; rights from other
+grants stay. All nodes enforce the removal within a second, also in reads that are in
+progress. While rights are enforced, the last grant of administer cannot be removed.`,
 		Example: "  strandline grant remove user/alice append log/orders",
 	}, "removed", (*client.Access).RemoveGrants)
 }
@@ -119,11 +119,11 @@ func newGrantEnforce(c *terminal.Terminal) *cobra.Command {
 	var administrator string
 	command := &cobra.Command{
 		Use:   "enforce",
-		Short: "Refuse what is not granted",
-		Long: `Have all nodes refuse what is not granted, from now on; with --off, allow everything
-again to whoever is let in. It needs a principal with the right to administer, which
---administrator gives in the same step. Whoever locks himself out can use the certificate
-of a node: a node may do everything.`,
+		Short: "Refuse requests without a grant",
+		Long: `Make all nodes refuse requests without a grant from now on; with --off, allow every request
+of every client that can connect again. One principal must have the right to administer;
+--administrator gives it in the same step. A user who has locked himself out can use the
+certificate of a node: a node may do everything.`,
 		Example: `  strandline grant enforce --administrator user/admin
   strandline grant enforce --off`,
 		Args:              terminal.Named(),

@@ -18,8 +18,8 @@ func NewToken(c *terminal.Terminal) *cobra.Command {
 		Use:   "token",
 		Short: "Make and revoke tokens with which clients act for users",
 		Long: `Make and revoke tokens with which clients act for users, over gRPC and HTTP. A token has
-an id, expires, and may have fewer rights than its user. "cluster token" is another
-thing: nodes join with it.`,
+an id, expires, and may have fewer rights than its user. Tokens of "cluster token" are
+different: new nodes join with them.`,
 		Example: `  strandline token create alice --expires 90d > alice.token
   strandline read orders --token-file alice.token`,
 	}, newTokenCreate(c), newTokenRevoke(c), newTokenList(c))
@@ -53,7 +53,7 @@ func newTokenCreate(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create USER",
 		Short: "Make a token with which a client acts for a user",
-		Long: `Make a token with which a client acts for a user, and print it. It is shown this once: the
+		Long: `Make a token with which a client acts for a user, and print it. It is shown only once: the
 cluster keeps only its hash. The user need not have a password or a certificate. With
 --scope the token has only those of the user's rights.
 ` + objectHelp,
@@ -112,7 +112,7 @@ func newTokenList(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:               "list",
 		Short:             "List the tokens that are valid",
-		Long:              "List the tokens that are valid, without their secrets, which nobody has kept.",
+		Long:              "List the valid tokens, without their secrets, which are not stored.",
 		Example:           "  strandline token list",
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,

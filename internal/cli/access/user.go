@@ -19,9 +19,9 @@ func NewUser(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "user",
 		Short: "Add and remove users with passwords, for Kafka's clients",
-		Long: `Add and remove users with passwords, with which Kafka's clients prove who they are (SASL).
-A user that has a certificate or a token needs no password, and so none of this. What a
-user may do is said by "strandline grant".`,
+		Long: `Add and remove users with passwords, with which Kafka's clients authenticate (SASL).
+A user that has a certificate or a token needs neither a password nor these commands.
+"strandline grant" sets the rights of a user.`,
 		Example: `  strandline user add alice
   strandline user whoami`,
 	}, newUserAdd(c), newUserRemove(c), newUserList(c), newUserWhoAmI(c))
@@ -32,9 +32,9 @@ func newUserAdd(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a user with a password, or change the password",
-		Long: `Add a user with a password, or change the password. Without --password-file one is made up
-and printed, this once: the cluster keeps only what SCRAM needs to verify it. Connections
-that are open stay.`,
+		Long: `Add a user with a password, or change the password. Without --password-file a password
+is generated and printed, only once: the cluster keeps only what SCRAM needs to verify it.
+Open connections stay open.`,
 		Example: `  strandline user add alice
   strandline user add alice --password-file alice.password`,
 		Args:              terminal.Named("NAME"),
@@ -135,8 +135,8 @@ func newUserList(c *terminal.Terminal) *cobra.Command {
 func newUserWhoAmI(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:               "whoami",
-		Short:             "Show as whom the cluster knows you",
-		Long:              "Show as whom the cluster knows you, by the certificate or the token that you show.",
+		Short:             "Show the principal that the cluster knows you as",
+		Long:              "Show the principal that the cluster knows you as, by your certificate or token.",
 		Example:           "  strandline user whoami --token-file alice.token",
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,

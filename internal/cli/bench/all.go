@@ -168,7 +168,7 @@ beside the newest; without the flag it is built if the sources are here:
 	flags := command.Flags()
 	common.registerOutput(flags)
 	fleet.register(flags)
-	flags.BoolVar(&quick, "quick", false, "measure little of everything, within 3 minutes")
+	flags.BoolVar(&quick, "quick", false, "measure everything briefly, within 3 minutes")
 	flags.Var(&slow, "fsync-delay", "how much longer a sync takes in the runs with a slow disk")
 	flags.StringVar(&ram, "ram", "/dev/shm", "`directory` on a file system in memory")
 	flags.StringVar(&older, "sarama145", "", "a build of this program with Sarama 1.45.2")

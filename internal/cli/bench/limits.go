@@ -33,7 +33,7 @@ func newBenchLimits(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "limits",
-		Short: "What this machine can do at best: disk, TCP, plain gRPC",
+		Short: "Measure the limits of this machine: disk, TCP, plain gRPC",
 		Long: `Measure what this machine can do at best, without a log:
 
   fdatasync    a write with fdatasync, into a zero-filled file
@@ -64,7 +64,7 @@ directory that it names by data=DIR.`,
 		},
 	}
 	common.register(command.Flags())
-	command.Flags().StringVar(&target, "target", "", "`address` of whose disk is measured (default strandline:// at --server)")
+	command.Flags().StringVar(&target, "target", "", "`address` of the node whose disk is measured (default strandline:// at --server)")
 	spanFlags(command.Flags(), &common.span, defaultSpan)
 	return command
 }

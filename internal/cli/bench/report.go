@@ -18,7 +18,7 @@ func newBenchReport(c *terminal.Terminal) *cobra.Command {
 	var markdown string
 	command := &cobra.Command{
 		Use:   "report DIR",
-		Short: "Make a page, charts, CSV and JSON of what --out has kept",
+		Short: "Create a page, charts, CSV and JSON from the results in --out",
 		Long: `Read a directory that benchmarks have written with --out, and write into it
 report.html, which needs nothing beside itself, charts/*.svg, result.csv with every
 single run, and result.json.`,

@@ -143,7 +143,7 @@ and user-NAME.key. No server can use it.`,
 }
 
 func commonFlags(command *cobra.Command, flags *pflag.FlagSet, dir *string, valid *terminal.Duration) {
-	flags.StringVar(dir, "dir", *dir, "`directory` of the certificates; it is made if it is not there")
+	flags.StringVar(dir, "dir", *dir, "`directory` of the certificates; it is created if it does not exist")
 	flags.Var(valid, "valid", "how long the certificate is valid, at most as long as its authority")
 	_ = command.MarkFlagDirname("dir")
 }

@@ -11,11 +11,11 @@ func newClusterAddNode(c *terminal.Terminal) *cobra.Command {
 	return nodeArguments(&cobra.Command{
 		Use:   "add-node NODE ADDRESS",
 		Short: "Add a node to the cluster",
-		Long: `Announce a node that is in no cluster yet and runs at an address, tell it whom to
-ask, and wait until it is a member. A node that was started with --join asks by
-itself, and is admitted once it is announced. Its name must never have been used in
-this cluster. New logs may be put on it; those that are there stay where they are
-until "cluster replace-node" moves a node's replicas.
+		Long: `Announce a node that runs at an address and has not joined a cluster, give it the
+addresses of this cluster, and wait until it is a member. A node that was started with
+--join asks by itself, and is admitted once it is announced. Its name must never have
+been used in this cluster. New logs may be placed on it; existing logs stay where they
+are until "cluster replace-node" moves a node's replicas.
 
 Nodes that bring a token need no announcement: see "cluster token".`,
 		Example: "  strandline cluster add-node d 127.0.0.1:7174",

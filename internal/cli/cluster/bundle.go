@@ -35,14 +35,14 @@ func newClusterBundle(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "bundle",
-		Short: "Write what somebody who helps needs to know into a file",
-		Long: `Write what somebody who helps needs to know of a cluster into a ZIP file: this program's
-version, the status of the cluster, its logs with how they are configured, and of each node
-named with --http its metrics, its readiness and, where it was started with --pprof, what its
-goroutines do. What cannot be had is named in errors.txt, and the rest is written.
+		Short: "Write the information that a helper needs into a file",
+		Long: `Write the information that a helper needs into a ZIP file: the version of this program,
+the status of the cluster, its logs with their configuration, and, of each node named with
+--http, its metrics, its readiness and, if it was started with --pprof, the stacks of its
+goroutines. errors.txt names the parts that are not available; the rest is written.
 
-No record, key, token, password or grant is in it. Names of logs, nodes and holds are, and
-addresses: look through it before you give it away.`,
+The file contains no record, key, token, password or grant. It contains names of logs,
+nodes and holds, and addresses: review it before you pass it on.`,
 		Example: `  strandline cluster bundle
   strandline cluster bundle -o bundle.zip --http http://127.0.0.1:7271,http://127.0.0.1:7272`,
 		Args:              terminal.Named(),

@@ -40,10 +40,10 @@ func newConnectionList(c *terminal.Terminal) *cobra.Command {
 	var node string
 	command := &cobra.Command{
 		Use:   "list",
-		Short: "List who is connected",
-		Long: `List the connections of clients with all nodes that answer, or with one: who was the
-first to prove who it is on each, from which address, and since when. Without a
-principal nobody has.`,
+		Short: "List the connections of clients",
+		Long: `List the connections of clients with all nodes that answer, or with one node: the first
+principal that authenticated on each, its address, and the start of the connection. If no
+principal is shown, none has authenticated.`,
 		Example:           "  strandline connection list --node a\n  strandline connection list --json | jq -r .principal | sort | uniq -c",
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -87,7 +87,7 @@ func newConnectionClose(c *terminal.Terminal) *cobra.Command {
 	var node, principal string
 	command := &cobra.Command{
 		Use:   "close [ID]",
-		Short: "Close a connection, or all of a principal",
+		Short: "Close one connection, or all connections of a principal",
 		Long: `Close the connection with an id, which counts the connections of one node, or all
 connections of a principal. Clients connect again; to keep one out, remove its user,
 revoke its token or take its grants away first.`,

@@ -12,14 +12,14 @@ func newClusterDefaultRule(c *terminal.Terminal) *cobra.Command {
 	none := false
 	command := nodeArguments(&cobra.Command{
 		Use:   "default-rule PREFIX",
-		Short: "Say where the logs whose names begin with a prefix have their replicas and leaders",
-		Long: `Say where the logs have their replicas and leaders whose names begin with a prefix, ''
-for all, and that have no rule of their own ("log create --spread" and the like). The
-rule replaces the one that the prefix had; of several prefixes that of the longest counts,
-alone. It is refused if one of the logs, or a new one, could not keep it with the nodes
-that there are.
-Replicas move afterwards, while the logs take appends: "cluster status" shows what is not
-kept yet, and which rules there are. --none takes the rule of the prefix away.`,
+		Short: "Set the nodes for the replicas and leaders of logs with a name prefix",
+		Long: `Set the nodes for the replicas and leaders of the logs whose names begin with a prefix
+('' means all logs) and that have no rule of their own ("log create --spread" and others).
+The rule replaces that of the same prefix. If several prefixes match, only the rule of the
+longest applies. The rule is refused if one of the logs, or a new one, could not satisfy it
+with the current nodes.
+Replicas move afterwards, while the logs accept appends: "cluster status" shows the rules
+and which of them are not satisfied yet. --none removes the rule of the prefix.`,
 		Example: `  strandline cluster default-rule '' --spread dc
   strandline cluster default-rule eu. --spread dc --voters-not-in dc=nyc --leader-home dc=fra,dc=ams
   strandline cluster default-rule metrics. --spread dc --read-replicas dc=syd:1
@@ -44,7 +44,7 @@ kept yet, and which rules there are. --none takes the rule of the prefix away.`,
 		},
 	}, "PREFIX")
 	terminal.AddRuleFlags(command.Flags(), &rule)
-	command.Flags().BoolVar(&none, "none", false, "take the rule of the prefix away")
+	command.Flags().BoolVar(&none, "none", false, "remove the rule of the prefix")
 	return command
 }
 

@@ -24,12 +24,12 @@ func newClusterDrain(c *terminal.Terminal) *cobra.Command {
 	timeout := terminal.Duration(time.Minute)
 	command := nodeArguments(&cobra.Command{
 		Use:   "drain NODE",
-		Short: "Hand all that a node leads to others, and say when it may be stopped",
-		Long: `Have a node hand the leadership of all its logs to other nodes, and be given none until
-"cluster undrain", also when it is started again. No append fails. The command ends when
-the node leads nothing and every log would keep a majority without it: it may be stopped
-then. It ends with exit code 1 and says why if that is not so in time; the node stays
-drained, and the command may be run again.`,
+		Short: "Transfer all logs that a node leads to others, and report when it may be stopped",
+		Long: `Transfer the leadership of all logs of a node to other nodes, and give it none until
+"cluster undrain", even after a restart. No append fails. The command ends when the node
+leads no log and every log would keep a majority without it: then it may be stopped. If
+this is not so in time, the command reports the reason and ends with exit code 1; the node
+stays drained, and the command may be run again.`,
 		Example: `  strandline cluster drain b
   strandline cluster undrain b`,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -10,7 +10,7 @@ import (
 func newClusterFinalize(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "finalize",
-		Short: "Finish an upgrade: let nodes write what the release before does not understand",
+		Short: "Finish an upgrade: let nodes write data that the previous release cannot read",
 		Long: `Raise the feature level of the cluster to the newest that its nodes understand, after
 all of them run the new release. Until then every node can go back to the release
 before; afterwards none can. The command is refused, and names the nodes, while one of

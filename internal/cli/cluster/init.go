@@ -16,8 +16,8 @@ func newClusterInit(c *terminal.Terminal) *cobra.Command {
 		Long: `Form a cluster of the nodes that were started with --peers, which must name the
 same nodes everywhere. Run it once all of them run, with any of them in --server: the
 one with the lowest name forms the cluster, and the others pass the call on. Several
-runs at once, or another one later, still form one cluster. A node that belongs to
-one already says so, and nothing is done.`,
+runs at the same time, or a later run, still form one cluster. If a node belongs to a
+cluster already, the command reports it and does nothing.`,
 		Example:           "  strandline cluster init --server 127.0.0.1:7171",
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -15,9 +15,9 @@ func newClusterRebalance(c *terminal.Terminal) *cobra.Command {
 		Use:   "rebalance",
 		Short: "Spread the replicas of all logs evenly over the nodes",
 		Long: `Move replicas until every node that can be reached holds as many as the others, or
-one more; some logs at a time, while they take appends. It is for after nodes were
-added: nothing moves by itself. The command ends when that has been decided, or
-with --wait when it is done. Run again, it prints how many replicas are left.`,
+one more; some logs at a time, while they take appends. Use it after nodes
+were added: nothing moves by itself. The command ends when the moves are decided, or
+with --wait when they are done. Run again, it prints how many replicas are left.`,
 		Example: `  strandline cluster rebalance
   strandline cluster rebalance --wait`,
 		Args:              terminal.Named(),

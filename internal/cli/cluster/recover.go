@@ -50,7 +50,7 @@ func newClusterRecover(c *terminal.Terminal) *cobra.Command {
 	var r recoverCommand
 	command := &cobra.Command{
 		Use:   "recover --data DIR",
-		Short: "Continue without a majority that is lost for good",
+		Short: "Continue without a majority that is permanently lost",
 		Long:  recoverHelp,
 		Example: `  strandline cluster recover --data /var/lib/strandline
   strandline cluster recover --data /var/lib/strandline --write-remains a.json
@@ -70,12 +70,12 @@ func newClusterRecover(c *terminal.Terminal) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringSliceVar(&r.data, "data", nil, "data `directories` of nodes that survive and are stopped")
+	flags.StringSliceVar(&r.data, "data", nil, "data `directories` of the surviving nodes, which must be stopped")
 	flags.StringSliceVar(&r.remains, "remains", nil, "`files` that --write-remains made, of the nodes on other machines and of this one")
 	flags.StringVar(&r.written, "write-remains", "", "write to this `file` what the node has, and change nothing")
-	flags.BoolVar(&r.accept, "i-accept-loss", false, "do not ask: what only the lost nodes had is lost")
+	flags.BoolVar(&r.accept, "i-accept-loss", false, "do not ask for confirmation: data that only the lost nodes had is lost")
 	flags.StringSliceVar(&r.replace, "replace-plan", nil, "the `ids` of clusters whose plans were written and not started: another plan takes their place")
-	flags.BoolVar(&r.again, "again", false, "recover a directory once more, since nodes were lost for good after its recovery")
+	flags.BoolVar(&r.again, "again", false, "recover a directory again, because more nodes were permanently lost after its recovery")
 	_ = command.MarkFlagDirname("data")
 	return command
 }

@@ -10,10 +10,10 @@ import (
 func newClusterRemoveNode(c *terminal.Terminal) *cobra.Command {
 	command := nodeArguments(&cobra.Command{
 		Use:   "remove-node NODE",
-		Short: "Take a node out of the cluster, for ever",
-		Long: `Take a node out of the cluster, for ever: its name is not used again, and its data
-is of no use any more. Logs that need its replica to keep their number of
-replicas refuse; "cluster replace-node" moves them first.`,
+		Short: "Remove a node from the cluster permanently",
+		Long: `Remove a node from the cluster permanently: its name cannot be used again, and its data
+is no longer of use. The command is refused if a log needs the node to keep its number
+of replicas; move the replicas with "cluster replace-node" first.`,
 		Example: "  strandline cluster remove-node c",
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithChange(func(admin *client.Admin) error {

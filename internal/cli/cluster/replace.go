@@ -12,8 +12,8 @@ func newClusterReplaceNode(c *terminal.Terminal) *cobra.Command {
 	command := nodeArguments(&cobra.Command{
 		Use:   "replace-node NODE --with NODE",
 		Short: "Move all replicas of a node, dead or alive, to another one",
-		Long: `Move all replicas of a node, dead or alive, to another one, and take it out of the
-cluster when they have caught up there. The command ends when that has been
+		Long: `Move all replicas of a node, dead or alive, to another one, and remove it from the
+cluster when they have caught up there. The command ends when the move has been
 decided; "cluster status --wait-healthy" waits until it is done.`,
 		Example: `  strandline cluster replace-node c --with d
   strandline cluster status --wait-healthy --timeout 10m`,
@@ -34,7 +34,7 @@ decided; "cluster status --wait-healthy" waits until it is done.`,
 			})
 		},
 	}, "NODE")
-	command.Flags().StringVar(&with, "with", "", "the `node` that takes its place")
+	command.Flags().StringVar(&with, "with", "", "the `node` that replaces it")
 	command.ValidArgsFunction = terminal.CompleteFirst(c.CompleteNode)
 	_ = command.MarkFlagRequired("with")
 	_ = command.RegisterFlagCompletionFunc("with", c.CompleteNode)

@@ -29,17 +29,17 @@ func newClusterStatus(c *terminal.Terminal) *cobra.Command {
 	timeout := terminal.Duration(time.Minute)
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show all nodes, and of every log its leader and replicas",
-		Long: `Show all nodes, and of every log its leader, term and range, and each replica's
-role, end, lag and state. A log is healthy when it has a leader, every replica votes
-and keeps up, and its placement rule is kept; how read replicas are, which never vote,
-does not count. Rules are shown where there are any, with what is missing to keep them.
+		Short: "Show all nodes, and the leader and replicas of every log",
+		Long: `Show all nodes, and for every log its leader, term and range, and the role, end, lag
+and state of each replica. A log is healthy if it has a leader, every replica votes
+and keeps up, and its placement rule is satisfied. Read replicas never vote, and their
+state does not count. If there are rules, they are shown with what they lack.
 
---log, --node and --unhealthy show only what they name; together, what all of them
-name.
+--log, --node and --unhealthy select what is shown; given together, all of them must
+apply.
 
---wait-healthy waits until every log is healthy, and ends with exit code 1 if
-that is not so in time.`,
+--wait-healthy waits until every log is healthy, and ends with exit code 1 if the
+time runs out.`,
 		Example: `  strandline cluster status
   strandline cluster status --unhealthy
   strandline cluster status --node b --log 'orders-*'

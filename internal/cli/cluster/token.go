@@ -18,8 +18,8 @@ func newClusterToken(c *terminal.Terminal) *cobra.Command {
 		Short: "Make a token with which a new node joins the cluster",
 		Long: `Make a token and print it. A new node that is started with it (serve --join
 --join-token) is admitted without "cluster add-node". It is for one node unless it is
---reusable, and expires. The cluster keeps only its hash: a token that was lost cannot
-be shown again, make another.`,
+--reusable, and expires. The cluster keeps only its hash: a lost token cannot be
+shown again; make another one.`,
 		Example: `  strandline cluster token --expires 10m
   STRANDLINE_SERVE_JOIN_TOKEN=$(strandline cluster token) strandline serve --node-name d --grpc 127.0.0.1:7174 --join 127.0.0.1:7171`,
 		Args:              terminal.Named(),

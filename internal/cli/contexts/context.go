@@ -16,13 +16,14 @@ import (
 func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "context",
-		Short: "Keep how to reach each cluster, and choose one",
-		Long: `Keep how to reach each cluster, and as whom, under a name in your own configuration
-directory; and choose one. Commands then need no --server, --tls-ca, --tls-cert, --tls-key,
---token-file or --insecure. Flags, the environment and --config win over a context, and
-"serve" and "dev" take nothing from one. A command whose servers are named elsewhere takes
-nothing from the context in use, so that no token goes to another cluster; --context with
---server takes the rest from it. No token is kept there, only the file that it is in.`,
+		Short: "Manage contexts, which hold the flags for reaching a cluster",
+		Long: `A context has a name and holds the flags for reaching a cluster. Contexts are stored in your
+own configuration directory. With a context in use, commands need no --server, --tls-ca,
+--tls-cert, --tls-key, --token-file or --insecure. Flags, the environment and --config
+take precedence over a context, and "serve" and "dev" ignore contexts. A command whose
+servers are set in another way ignores the context in use, so that no token is sent to
+another cluster; --context with --server uses the rest of the context. A context does not
+contain a token, only the path of its file.`,
 		Example: `  strandline context create prod --server db1:7171,db2:7171 --tls-ca ca.pem --token-file me.token
   strandline context use prod
   strandline log list --context staging`,
@@ -32,7 +33,7 @@ nothing from the context in use, so that no token goes to another cluster; --con
 func newCreate(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:     "create NAME",
-		Short:   "Keep the flags given as a context, in place of one of the same name",
+		Short:   "Save the given flags as a context, in place of one of the same name",
 		Example: "  strandline context create local --server 127.0.0.1:7171,127.0.0.1:7172,127.0.0.1:7173",
 		Args:    terminal.Named("NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -73,7 +74,7 @@ func newUse(c *terminal.Terminal) *cobra.Command {
 	var none bool
 	command := &cobra.Command{
 		Use:   "use [NAME]",
-		Short: "Use a context from now on",
+		Short: "Select the context to use",
 		Example: `  strandline context use prod
   strandline context use --none`,
 		ValidArgsFunction: complete(c),
@@ -143,7 +144,7 @@ func newList(c *terminal.Terminal) *cobra.Command {
 func newDelete(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete NAME",
-		Short:             "Forget a context",
+		Short:             "Delete a context",
 		Example:           "  strandline context delete staging",
 		ValidArgsFunction: complete(c),
 		Args:              terminal.Named("NAME"),

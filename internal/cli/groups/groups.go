@@ -19,11 +19,11 @@ import (
 func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "group",
-		Short: "Look at Kafka's consumer groups, and reset, evict and delete them",
-		Long: `Look at the consumer groups of Kafka's clients, and reset, evict and delete them. No
-Kafka client is needed, nor a Kafka port on the node that is asked.
+		Short: "List Kafka's consumer groups, and reset, evict and delete them",
+		Long: `List the consumer groups of Kafka's clients, and reset, evict and delete them. The commands
+need neither a Kafka client nor a Kafka port on the node.
 
-The rights are those that Kafka's tools need: observe on a group to look at it, read on
+The rights are those that Kafka's tools need: observe on a group to show it, read on
 it and on the topics to reset it, read to evict members, delete to delete it.`,
 		Example: `  strandline group list
   strandline group lag billing`,
@@ -48,8 +48,8 @@ func newList(c *terminal.Terminal) *cobra.Command {
 		Use:   "list",
 		Short: "List consumer groups",
 		Long: `List the consumer groups that the caller may observe, by name: those with members, and
-those that have committed offsets. Who may administer the cluster sees by PRINCIPAL whose
-share of the groups each takes, where rights are enforced.`,
+those that have committed offsets. If rights are enforced, an administrator of the cluster
+also sees the PRINCIPAL whose share of the groups each counts against.`,
 		Example:           "  strandline group list\n  strandline group list --json | jq -r 'select(.members == 0) | .group'",
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -110,9 +110,9 @@ type assignedJSON struct {
 func newDescribe(c *terminal.Terminal) *cobra.Command {
 	return c.OneGroup(&cobra.Command{
 		Use:   "describe GROUP",
-		Short: "Show a consumer group with its members, and what each reads",
-		Long: `Show a consumer group with its members: who they are, where they connect from, and
-which partitions each reads. While they come together anew, nobody reads any.`,
+		Short: "Show a consumer group, its members, and what each of them reads",
+		Long: `Show a consumer group with its members: their ids, their addresses, and the partitions that
+each reads. During a rebalance no member reads any.`,
 		Example: "  strandline group describe billing\n  strandline group describe billing --json | jq -r .members[].host",
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithAdmin(func(admin *client.Admin) error {
@@ -182,10 +182,10 @@ func reads(m client.GroupMember) string {
 func newEvict(c *terminal.Terminal) *cobra.Command {
 	command := c.OneGroup(&cobra.Command{
 		Use:   "evict GROUP [MEMBER]",
-		Short: "Take a member out of a consumer group, or all of them",
-		Long: `Take a member out of a consumer group, by its id or that of its instance, or without
-MEMBER all of them. Others get what it read. A client that runs joins again; to keep it
-out, take its rights away first: strandline grant remove, user remove or token revoke.`,
+		Short: "Remove one member of a consumer group, or all of them",
+		Long: `Remove a member from a consumer group, by its id or that of its instance, or without
+MEMBER all members. Other members get its partitions. A running client joins again; to keep
+it out, remove its rights first: strandline grant remove, user remove or token revoke.`,
 		Example: "  strandline group evict billing consumer-1-5f2c\n  strandline group evict billing",
 		RunE: func(command *cobra.Command, args []string) error {
 			member := ""
@@ -222,8 +222,8 @@ func newDelete(c *terminal.Terminal) *cobra.Command {
 	var yes bool
 	command := c.OneGroup(&cobra.Command{
 		Use:   "delete GROUP",
-		Short: "Delete a consumer group with what it has committed",
-		Long: `Delete a consumer group with what it has committed. It is refused while the group has
+		Short: "Delete a consumer group and its committed offsets",
+		Long: `Delete a consumer group and its committed offsets. It is refused while the group has
 members. On a terminal it asks first, unless --yes is given.`,
 		Example: "  strandline group delete billing\n  strandline group delete billing --yes",
 		RunE: func(command *cobra.Command, args []string) error {

@@ -41,8 +41,8 @@ func newLag(c *terminal.Terminal) *cobra.Command {
 the end of the partition and how many records lie between them, and the sum of all. It
 needs the right to observe the group and the topics; others are left out.
 
-Of topics that are named, partitions without a committed offset are shown, too, with all
-that they hold as lag.`,
+If topics are named, their partitions without a committed offset are shown too; their lag is
+the number of all their records.`,
 		Example: "  strandline group lag billing\n  strandline group lag billing --topic orders --json | jq -s 'map(.lag) | add'",
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithAdmin(func(admin *client.Admin) error {

@@ -55,15 +55,15 @@ func newReset(c *terminal.Terminal) *cobra.Command {
 	command := c.OneGroup(&cobra.Command{
 		Use:   "reset GROUP --topic TOPIC[:PARTITIONS]",
 		Short: "Set where a consumer group continues",
-		Long: `Set where a consumer group continues in a topic, or in some of its partitions. It shows
-what it is going to change and asks, on a terminal, unless --yes is given; --dry-run
-only shows it.
+		Long: `Set where a consumer group continues in a topic, or in some of its partitions. The
+command shows the changes and, on a terminal, asks for confirmation unless --yes is given;
+--dry-run only shows the changes.
 
 It is refused while the group has members: stop them first, or evict them. An offset that
-a partition does not hold is refused. A group that is not there begins with what is set.
+a partition does not hold is refused. A group that does not exist is created.
 
-Up to 1,000 partitions are set at once, all or none; of more the first may be set when an
-error ends it.`,
+Up to 1,000 partitions are set together, all or none. With more partitions, some may be set
+when an error ends the command.`,
 		Example: `  strandline group reset billing --topic orders --to-start --dry-run
   strandline group reset billing --topic orders:0,3 --to-offset 1000
   strandline group reset billing --topic orders --topic payments --to-time 2026-01-31T12:00:00Z`,
@@ -115,8 +115,8 @@ error ends it.`,
 	flags := command.Flags()
 	flags.StringArrayVar(&topics, "topic", nil, "a `topic`, or TOPIC:0,1 for some of its partitions; may be given several times")
 	flags.Int64Var(&to.offset, "to-offset", 0, "continue with the record at this `offset`")
-	flags.BoolVar(&to.toStart, "to-start", false, "continue with the oldest record that is there")
-	flags.BoolVar(&to.toEnd, "to-end", false, "continue with what is appended from now on")
+	flags.BoolVar(&to.toStart, "to-start", false, "continue with the oldest record that the log still has")
+	flags.BoolVar(&to.toEnd, "to-end", false, "continue with the records that are appended from now on")
 	flags.Var(&to.time, "to-time", "continue with the first record appended at or after this time, by the leader's clock")
 	flags.BoolVar(&dryRun, "dry-run", false, "show what would change, and change nothing")
 	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")

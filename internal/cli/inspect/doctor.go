@@ -23,10 +23,10 @@ func NewDoctor(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether this machine is fit to keep a log",
-		Long: `Look at the disk that is to hold the data, and at the limits of this process: is
-fsync honest here, what does it cost, is there room. Every finding says what to
-do. Exit code 1 if one of them is bad; a warning leaves it at 0.`,
+		Short: "Check whether this machine is suitable for a node",
+		Long: `Check the disk for the data and the limits of this process: whether fsync is
+honest, what it costs, and whether there is room. Every finding includes advice.
+The exit code is 1 if a finding is bad; a warning leaves it at 0.`,
 		Example: "  strandline doctor\n  strandline doctor --data /var/lib/strandline --json",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -25,14 +25,14 @@ func newLogConfigure(c *terminal.Terminal) *cobra.Command {
 		Use:   "configure LOG",
 		Short: "Change how long a log keeps its records, how many and which nodes hold it, and who may append",
 		Long: `Change how long a log keeps its records, how many and which nodes hold it, and who
-may append. What is not given stays as it is; 0 removes a limit. What the new limits
-do not cover is trimmed within seconds.
+may append. Settings that are not given stay unchanged; 0 removes a limit. Records beyond
+the new limits are trimmed within seconds.
 
-With --replicas, replicas come and go while the log takes appends; "cluster status"
-shows how far they are. Those that there is no node for come when there is one.
+With --replicas, replicas are added and removed while the log accepts appends; "cluster
+status" shows the progress. A replica without a node is added when there is a node for it.
 
 --spread, --voters-in, --voters-not-in, --leader-home and --read-replicas change the log's
-own placement rule, as "log create" explains, and replicas move; '' takes a part away.
+own placement rule, as "log create" explains, and replicas move; '' removes a part.
 A log without any part follows "cluster default-rule".
 
 With --fenced, appends without a writer term are refused once a term has been

@@ -24,19 +24,19 @@ func newLogCreate(c *terminal.Terminal) *cobra.Command {
 		Use:   "create LOG",
 		Short: "Create a log",
 		Long: `Create a log. A name is 1 to 249 characters out of a-z A-Z 0-9 . _ -; names
-that begin with "_strandline" are the system's, as are "_catalog", "_offsets",
-"__consumer_offsets" and "__transaction_state". Durability is what an
-acknowledgement rests on: "disk" means fsynced on a majority of replicas, "memory" means in the memory of a majority;
+that begin with "_strandline" are reserved, as are "_catalog", "_offsets",
+"__consumer_offsets" and "__transaction_state". Durability is the condition of
+an acknowledgement: "disk" means fsynced on a majority of replicas, "memory" means in the memory of a majority;
 it cannot be changed later. With 3 replicas a log survives the loss of one node,
-with 5 that of two. Replicas that there is no node for yet come when there is one:
-until then "cluster status" shows them as missing.
+with 5 that of two. A replica without a node is added when there is a node for it:
+until then "cluster status" shows it as missing.
 
---spread, --voters-in, --voters-not-in, --leader-home and --read-replicas say where the
-replicas and the leader are to be, by the labels of nodes (serve --label); a log without
-them follows "cluster default-rule". With --spread dc no datacenter of three has a
-majority of the replicas, and of two both have one. --read-replicas dc=syd:1 adds a
+--spread, --voters-in, --voters-not-in, --leader-home and --read-replicas set the nodes
+for the replicas and the leader, by the labels of nodes (serve --label); a log without
+them follows "cluster default-rule". With --spread dc, none of three datacenters has a
+majority of the replicas, and each of two has a replica. --read-replicas dc=syd:1 adds a
 replica there that serves readers ("read --near") and never votes: an append does not
-wait for it, and it does not make the log safer. What the nodes cannot keep is refused.`,
+wait for it, and it does not make the log safer. A rule that the nodes cannot satisfy is refused.`,
 		Example: `  strandline log create orders
   strandline log create orders --retention 1m --retention-bytes 10GiB
   strandline log create orders --replicas 3

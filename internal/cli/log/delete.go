@@ -17,11 +17,11 @@ func newLogDelete(c *terminal.Terminal) *cobra.Command {
 	command := c.OneLog(&cobra.Command{
 		Use:   "delete LOG",
 		Short: "Delete a log with all its records",
-		Long: `Delete a log with all its records, for ever. On a terminal it asks first, unless
---yes is given.
+		Long: `Delete a log with all its records permanently. On a terminal the command asks first,
+unless --yes is given.
 
-What was granted on its name stays, and counts for a log that is created with that name
-again: it says so if the caller may see grants, with the command that takes it away.`,
+Grants on its name stay, and apply to a new log with the same name: the command reports
+them if the caller may see grants, with the command that removes them.`,
 		Example: "  strandline log delete orders\n  strandline log delete orders --yes",
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := c.Confirm(command, yes, fmt.Sprintf("Delete log %s with all its records, for ever?", args[0])); err != nil {

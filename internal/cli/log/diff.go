@@ -17,7 +17,7 @@ import (
 func newLogDiff(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff LOG[@WHERE] [LOG[@WHERE]]",
-		Short: "Compare two replicas or copies of a log, and name the first record that differs",
+		Short: "Compare two replicas or copies of a log, and show the first record that differs",
 		Long: `Compare two replicas or copies of a log by their digests, and name the first record that
 differs. WHERE is the name of a node, whose own replica is asked then, or the HOST:PORT
 of any node, of this cluster or another. Without it the log's leader is asked. With one

@@ -19,11 +19,11 @@ func newLogDigest(c *terminal.Terminal) *cobra.Command {
 		Short: "Show the digest of a log's records below an offset",
 		Long: `Show the digest of a log's records below an offset, or of all that have committed. It is
 a SHA-256 that is the same on every replica and changes with every bit of every
-record, of its offset or of its time. Keep it elsewhere, with its offset: with it
-"log prove" and "log diff" show later that nothing has changed.
+record, of its offset or of its time. Keep it elsewhere, with its offset: then
+"log prove" and "log diff" can show later that nothing has changed.
 
-An offset within a batch stands for the beginning of that batch. Records of before the
-cluster was at feature level 3 are not covered.
+An offset within a batch stands for the beginning of that batch. Records that were appended
+before the cluster was at feature level 3 are not covered.
 
 WHERE is a node, or the directory of one that is stopped or a copy of it, as "log diff" takes them.`,
 		Example: `  strandline log digest orders
@@ -82,7 +82,7 @@ func newLogProve(c *terminal.Terminal) *cobra.Command {
 	var text string
 	command := c.OneLog(&cobra.Command{
 		Use:   "prove LOG[@WHERE] --offset OFFSET --digest DIGEST --at OFFSET",
-		Short: "Show a record once it is proved to be what a digest covers",
+		Short: "Show a record after it was verified against a digest",
 		Long: `Show the record at an offset once the server has proved that the log whose digest you
 trust has this record there. DIGEST and --at are what "log digest" has shown earlier. The
 proof is checked here: a server that has another record cannot make one. WHERE is as "log diff" takes it.`,

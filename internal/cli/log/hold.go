@@ -21,7 +21,7 @@ func newLogHold(c *terminal.Terminal) *cobra.Command {
 		Short: "Keep records from being trimmed",
 		Long: `A hold keeps every record of a log from an offset on: trims beyond the lowest hold
 are refused, and retention stops there. It ends when it is released, when its
-lease runs out, or when it keeps more than it may.`,
+lease expires, or when it keeps more than its limit.`,
 		Example: `  strandline log hold set orders backup --from 120000 --pointer s3://backups/orders-120000
   strandline log hold release orders backup`,
 	},
@@ -71,11 +71,11 @@ func newHoldSet(c *terminal.Terminal) *cobra.Command {
 	command := c.OneLog(&cobra.Command{
 		Use:   "set LOG HOLD --from OFFSET",
 		Short: "Set a hold, or move it",
-		Long: `Set a hold, or move the one of that name: what is not given is not kept from
-before. Once it is set, every record from its offset on is there; where some are
-gone already, it is refused.
+		Long: `Set a hold, or replace the one of the same name: settings that are not given are not
+kept from before. Once it is set, the log has every record from its offset on; it is
+refused if some are trimmed already.
 
-Nobody renews a lease but the program that sets the hold again within it.`,
+A lease is renewed only by setting the hold again before it expires.`,
 		Example: `  strandline log hold set orders backup --from 120000 --pointer s3://backups/orders-120000
   strandline log hold set orders migration --from-start --owner ops --lease 12h --max-bytes 100GiB`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -111,10 +111,10 @@ Nobody renews a lease but the program that sets the hold again within it.`,
 	flags := command.Flags()
 	flags.Int64Var(&from, "from", 0, "the oldest `offset` to keep")
 	flags.BoolVar(&fromStart, "from-start", false, "keep all that is there")
-	flags.BoolVar(&fromEnd, "from-end", false, "keep what is appended from now on")
-	flags.StringVar(&hold.Owner, "owner", "", "who to ask before it is released, for `people`")
-	flags.StringVar(&pointer, "pointer", "", "where the state lies that the records before have made: up to 4 KiB of `text`, which readers get that come too late")
-	flags.Var(&lease, "lease", "how long it stays unless it is set again, 1s to 30d; 0: until it is released")
+	flags.BoolVar(&fromEnd, "from-end", false, "keep the records that are appended from now on")
+	flags.StringVar(&hold.Owner, "owner", "", "the `people` to ask before it is released")
+	flags.StringVar(&pointer, "pointer", "", "where the state of the earlier records is stored: up to 4 KiB of `text`, which the readers of a trimmed offset receive")
+	flags.Var(&lease, "lease", "how long the hold lasts unless it is set again, 1s to 30d; 0: until it is released")
 	flags.Var(&bytes, "max-bytes", "break it once it keeps more than this; 0: never")
 	flags.Var(&age, "max-age", "break it once it keeps older records than this; 0: never")
 	command.MarkFlagsOneRequired("from", "from-start", "from-end")
@@ -125,9 +125,9 @@ Nobody renews a lease but the program that sets the hold again within it.`,
 func newHoldList(c *terminal.Terminal) *cobra.Command {
 	return c.OneLog(&cobra.Command{
 		Use:   "list LOG",
-		Short: "List the holds of a log, and what each keeps",
-		Long: `List the holds of a log by name. KEPT is what the records from the offset on take on
-the node that answered; what bounds it stands behind it. SET BY is the user who set or
+		Short: "List the holds of a log and the records that each keeps",
+		Long: `List the holds of a log by name. KEPT is the size of the records from the offset
+on, on the node that answered, followed by its limits. SET BY is the user who set or
 moved the hold last, where rights are enforced and for whom may set holds of the log.`,
 		Example: "  strandline log hold list orders\n  strandline log hold list orders --json | jq -r .pointer",
 		RunE: func(command *cobra.Command, args []string) error {
@@ -179,7 +179,7 @@ func kept(h client.HoldInfo) string {
 func newHoldRelease(c *terminal.Terminal) *cobra.Command {
 	command := c.OneLog(&cobra.Command{
 		Use:     "release LOG HOLD",
-		Short:   "End a hold: what it kept may be trimmed",
+		Short:   "Release a hold, so that its records may be trimmed",
 		Example: "  strandline log hold release orders backup",
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithChange(func(admin *client.Admin) error {

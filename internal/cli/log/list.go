@@ -20,8 +20,8 @@ func newLogList(c *terminal.Terminal) *cobra.Command {
 		Long: `List all logs of the cluster: the records that can be read, [START, END), what a
 log occupies on the node that answered, and what is wrong with it.
 
-Where no node that holds a log answers, its range is unknown (null with --json), and
-the exit code is 1.`,
+If no node that holds a log answers, its range is unknown (null with --json), and the
+exit code is 1.`,
 		Example: "  strandline log list\n  strandline log list --json | jq -r .log",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {

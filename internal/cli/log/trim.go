@@ -17,10 +17,10 @@ func newLogTrim(c *terminal.Terminal) *cobra.Command {
 	)
 	command := c.OneLog(&cobra.Command{
 		Use:   "trim LOG --before OFFSET",
-		Short: "Drop every record below an offset, for ever",
-		Long: `Drop every record below an offset, for ever. Their space is given back in whole
-segments. An offset beyond the end is refused, unless --fast-forward says that
-the log continues there: for moving a live system from another log.`,
+		Short: "Delete every record below an offset permanently",
+		Long: `Delete every record below an offset permanently. Their space is freed in whole
+segments. An offset beyond the end is refused, unless --fast-forward is given: then
+the log continues there, for moving a live system from another log.`,
 		Example: `  strandline log trim orders --before 1000
   strandline log trim orders --before 5000000 --fast-forward`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -43,8 +43,8 @@ the log continues there: for moving a live system from another log.`,
 			})
 		},
 	})
-	command.Flags().Int64Var(&before, "before", 0, "the new start: every record with a lower `offset` goes")
-	command.Flags().BoolVar(&fastForward, "fast-forward", false, "let the offset lie beyond the end")
+	command.Flags().Int64Var(&before, "before", 0, "the new start: every record with a lower `offset` is deleted")
+	command.Flags().BoolVar(&fastForward, "fast-forward", false, "allow an offset beyond the end")
 	_ = command.MarkFlagRequired("before")
 	return command
 }

@@ -46,20 +46,19 @@ most once. The input is
   raw    record batches, as "read -o raw" writes them: copies keys, headers,
          times and bytes exactly
 
-With --columns a line of text has a key and headers too, with tabs between: key, value, header:NAME.
-The last column is the rest of the line, whatever is in it.
+With --columns a line of text also has a key and headers, separated by tabs: key, value,
+header:NAME. The last column is the rest of the line, tabs included.
 
 With --keep-offsets raw records get the offsets that they had in the log they come
 from, as a restore wants it: a log without records continues at the first of
-them, records that the log has are skipped, and a gap is an error. Nobody else may append
+them, records that the log has are skipped, and a gap is an error. No other client may append
 meanwhile.
 
 With --explain the answers say where the time went, and a table of the stages is
 printed at the end: of requests, which hold all records that came while others were on
 their way. docs/tracing.md describes the stages.
 
-If an append fails, nothing more is sent. What had been acknowledged is printed
-all the same.`,
+If an append fails, nothing more is sent. The acknowledged offsets are still printed.`,
 		Example: `  strandline append orders < lines.txt
   echo '{"key":"42","value":"paid"}' | strandline append orders -i json
   strandline append orders --columns key,value < lines.tsv
@@ -115,8 +114,8 @@ all the same.`,
 	flags := command.Flags()
 	flags.StringVarP(&file, "file", "f", "", "read from this `file` instead of standard input")
 	flags.StringVar(&key, "key", "", "give every record this key")
-	flags.StringSliceVar(&columns, "columns", nil, "what stands in a line of text, with tabs between: key, value, header:NAME")
-	flags.BoolVar(&keep, "keep-offsets", false, "give raw records the offsets that they had; those that the log has already are skipped")
+	flags.StringSliceVar(&columns, "columns", nil, "the parts of a line of text, separated by tabs: key, value, header:NAME")
+	flags.BoolVar(&keep, "keep-offsets", false, "append raw records at their original offsets, and skip those that the log already has")
 	flags.BoolVar(&explain, "explain", false, "print where the time went, stage by stage")
 	flags.VarP(&input, "input", "i", "text, json or raw")
 	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")

@@ -27,8 +27,8 @@ func NewRead(c *terminal.Terminal) *cobra.Command {
   raw    record batches (Kafka's format v2), exact in every byte; for "append -i raw"
 
 Without --from, --from-start, --last, --tail or --since, reading begins at the oldest
-record that is still there. --last begins so many offsets before the end, whatever is
-selected then. It ends at the end of the log, or at the first limit
+record that the log still has. --last begins that many offsets before the end, regardless
+of what is selected. It ends at the end of the log, or at the first limit
 reached; with --follow it waits for more at the end. Ctrl-C ends --follow with
 exit code 0.
 
@@ -46,9 +46,9 @@ given --consistency any or max-age too.
 
 The server can select records, so that only those are sent: by --key, --key-prefix,
 --header, or --where with an expression in CEL over key, headers, timestamp, offset,
-size and the fields of a value that is JSON, such as value.customer.id. All that are
-given have to hold. --count and --max-bytes then count what is selected. With --only,
-no more than the parts named is sent; as text they are printed with tabs between them.
+size and the fields of a value that is JSON, such as value.customer.id. All of them
+that are given must match. --count and --max-bytes then count the selected records. With
+--only, only the named parts are sent; as text they are printed separated by tabs.
 value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that field.`,
 		Example: `  strandline read orders --from 0 --count 10
   strandline read orders --last 10 --follow
@@ -113,7 +113,7 @@ func (f *readFlags) register(command *cobra.Command) {
 	f.output = terminal.FormatText
 	flags := command.Flags()
 	flags.Int64Var(&f.from, "from", 0, "begin at this `offset`")
-	flags.BoolVar(&f.fromStart, "from-start", false, "begin at the oldest record that is still there (the default)")
+	flags.BoolVar(&f.fromStart, "from-start", false, "begin at the oldest record that the log still has (the default)")
 	flags.Int64Var(&f.last, "last", 0, "begin this `number` of records before the end")
 	flags.BoolVar(&f.tail, "tail", false, "begin after the newest record")
 	flags.Var(&f.since, "since", "begin with the first record appended at or after this time, such as 2030-01-31T08:00:00Z or 5m (ago)")

@@ -31,7 +31,7 @@ func (f *filterFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.keys, "key", nil, "read the records with this `key`, or one of several")
 	flags.StringArrayVar(&f.prefixes, "key-prefix", nil, "read the records whose key begins with this `text`, or one of several")
 	flags.StringArrayVar(&f.headers, "header", nil, "read the records with this header, as `NAME=VALUE`, and with all others given")
-	flags.BoolVar(&f.skipFailed, "skip-failed", false, "leave records out that --where fails on, and name them, instead of ending there")
+	flags.BoolVar(&f.skipFailed, "skip-failed", false, "skip the records on which --where fails, and report them, instead of ending with an error")
 	flags.Var(&f.only, "only", "parts to read and print: key, value, headers, offset, timestamp, value:BYTES, value.FIELD")
 }
 

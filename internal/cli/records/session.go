@@ -20,8 +20,8 @@ func NewSession(c *terminal.Terminal) *cobra.Command {
 		Short: "Open, list, resolve, keep and close append sessions",
 		Long: `A session makes appends at most once and in order: each carries the session, an
 epoch and a sequence, and a duplicate gets the first answer back. Client
-libraries open one by themselves; these commands are for looking into one and
-for programs without a library.`,
+libraries open sessions by themselves; these commands are for inspecting a session
+and for programs without a library.`,
 		Example: `  strandline session open orders --lease 5m
   strandline session resolve orders 17 --sequence 41`,
 	},
@@ -102,7 +102,7 @@ func newSessionResolve(c *terminal.Terminal) *cobra.Command {
 	flags := command.Flags()
 	flags.Uint32Var(&epoch, "epoch", 0, "epoch of the append")
 	flags.Uint64Var(&sequence, "sequence", 0, "sequence of the record")
-	flags.BoolVar(&final, "final", false, "if the record is not in the log, see to it that it never will be")
+	flags.BoolVar(&final, "final", false, "if the record is not in the log, ensure that it is never appended")
 	_ = command.MarkFlagRequired("sequence")
 	return oneSession(c, command)
 }

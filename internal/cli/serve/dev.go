@@ -36,11 +36,11 @@ func NewDev(c *terminal.Terminal) *cobra.Command {
 		Short: "Run three nodes in one process, to try a cluster",
 		Long: `Run a cluster of three nodes, a, b and c, in one process on this machine: the first
 start forms it, later ones continue with its data. Each node has a directory and
-ports of its own for gRPC, Kafka and HTTP, and works as on three machines. Where a
-port is taken, the next free one is used.
+ports of its own for gRPC, Kafka and HTTP, and works as on three machines. If a port
+is in use, the next free one is used.
 
-Only warnings of the nodes are shown. Ctrl-C ends all three cleanly. One machine
-is one disk and one power cord: for data that matter, see "serve".`,
+Only warnings of the nodes are shown. Ctrl-C stops all three cleanly. One machine
+has one disk and one power supply: for important data, see "serve".`,
 		Example: "  strandline dev\n  strandline dev --data /tmp/try --grpc 127.0.0.1:9001 --http 127.0.0.1:9101",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -68,7 +68,7 @@ is one disk and one power cord: for data that matter, see "serve".`,
 	flags.StringVar(&d.kafka, "kafka", defaultKafkaAddress, "`address` of the first node's Kafka port; the others take the next ones; none for no such ports")
 	flags.StringVar(&d.http, "http", terminal.DefaultHTTPAddress, "`address` of the first node's HTTP port; the others take the next ones")
 	memoryFlag(flags, &d.memory, "how much memory the three nodes use together")
-	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
+	flags.Var(&style, "log-format", "text or json; json also applies to the output at the start and at the end")
 	_ = command.MarkFlagDirname("data")
 	terminal.CompleteWords(command, "log-format", "text", "json")
 	return command

@@ -127,25 +127,25 @@ func New(c *terminal.Terminal) *cobra.Command {
 		Short: "Run a node",
 		Long: `Run a node: logs over gRPC (strandline.v1 and logspec) and as topics over the
 Kafka protocol, metrics and health over HTTP. An acknowledged record is on disk.
-The data directory is made if it is not there; no other process can use it at the
-same time.
+The data directory is created if it does not exist; no other process can use it at
+the same time.
 
-Alone, a new node is a cluster of one. With --peers it waits until the nodes named
-there are formed into a cluster, once, by "strandline cluster init"; with --join
-it asks the nodes named there to take it into theirs. Clients and other nodes use
+By default a new node is a cluster of one. With --peers it waits until "strandline
+cluster init" forms a cluster of the named nodes, once; with --join it asks the named
+nodes to admit it to their cluster. Clients and other nodes use
 the same port. A node that belongs to a cluster stays in it, keeps its name, and
 finds the others again by itself, whatever --peers and --join say.
 
-With --tls-cert, --tls-key and --tls-ca all ports speak TLS 1.3, and nodes prove to
-each other who they are; with --client-ca clients have to, too. "strandline certs" makes
-the files. They are read again when they change, or on SIGHUP, which also opens the
---audit-log again. An address beyond this
-machine needs all four, or --insecure: that takes connections that are not encrypted, for
-a laboratory, or beside the others while a cluster is being secured. A cluster that is
-formed at such an address without --insecure refuses from its beginning what is not
-granted ("strandline grant"). Only --administrator has rights there at first, and the nodes.
+With --tls-cert, --tls-key and --tls-ca all ports speak TLS 1.3, and nodes authenticate
+each other; with --client-ca clients must authenticate too. "strandline certs" makes the
+files. They are read again when they change, or on SIGHUP, which also reopens the
+--audit-log. An address beyond this machine needs all four flags, or --insecure, which
+accepts unencrypted connections, for a laboratory, or beside encrypted ones while a cluster
+is being secured. A cluster that is formed at such an address without --insecure refuses
+requests without a grant from its beginning ("strandline grant"). At first only
+--administrator and the nodes have rights there.
 
-SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 10 s.`,
+SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, within 10 s.`,
 		Example: `  strandline serve
   strandline serve --data /var/lib/strandline --log-format json
   strandline serve --grpc 10.0.0.1:7171 --kafka 10.0.0.1:9092 --tls-ca certs/ca.crt --tls-cert certs/node-node1.crt --tls-key certs/node-node1.key --client-ca certs/ca.crt
@@ -185,39 +185,39 @@ SIGTERM or Ctrl-C finishes what is in flight and ends with exit code 0, within 1
 	s.OpenFiles = terminal.OpenFileLimit()
 	flags := command.Flags()
 	flags.StringVar(&s.Node.DataDir, "data", terminal.DefaultData, "data `directory`")
-	flags.StringVar(&s.Node.Name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique, and for ever")
-	flags.Var((*peerFlag)(&s.Node.Peers), "peers", "the nodes that form the cluster, this one among them: a=HOST:PORT,b=...")
-	flags.Var((*labelFlag)(&s.Node.Labels), "label", "a `label` that says where the node is, such as dc=fra; given again for another key")
+	flags.StringVar(&s.Node.Name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique and permanent")
+	flags.Var((*peerFlag)(&s.Node.Peers), "peers", "the nodes that form the cluster, including this one: a=HOST:PORT,b=...")
+	flags.Var((*labelFlag)(&s.Node.Labels), "label", "a `label` for the place of the node, such as dc=fra; may be given once for each key")
 	flags.StringVar(&s.Node.CompressBetween, "compress-between", "", "compress entries sent to nodes that have another label of this `key`, such as dc")
-	flags.StringSliceVar(&s.Node.Join, "join", nil, "`addresses` of nodes of a running cluster, to be taken into it")
+	flags.StringSliceVar(&s.Node.Join, "join", nil, "`addresses` of nodes of a running cluster that this node joins")
 	flags.StringVar(&s.Node.JoinToken, "join-token", "", "`token` of \"cluster token\", to join without being announced; rather in STRANDLINE_SERVE_JOIN_TOKEN or --join-token-file: other users of the machine see flags")
 	flags.StringVar(&s.joinTokenFile, "join-token-file", "", "the `file` with that token, read at the start")
 	flags.StringVar(&s.Node.GRPCAddress, "advertise", "", "`address` at which clients and other nodes reach this one (default: its own in --peers, or --grpc)")
-	flags.StringVar(&s.grpc, "grpc", terminal.DefaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 takes any that is free")
+	flags.StringVar(&s.grpc, "grpc", terminal.DefaultGRPCAddress, "`address` of the gRPC port, also for other nodes; port 0 selects any free port")
 	flags.StringVar(&s.kafka, "kafka", defaultKafkaAddress, "`address` of the Kafka port; none for no such port")
 	flags.StringVar(&s.Node.KafkaAddress, "kafka-advertise", "", "`address` at which Kafka's clients reach this node, behind NAT or in a container (default: --kafka, or where the node is reached)")
-	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that is not there")
+	flags.BoolVar(&s.KafkaAutoCreate, "kafka-auto-create", false, "create a topic when a Kafka client asks for one that does not exist")
 	flags.IntVar(&s.KafkaAutoPartitions, "kafka-auto-partitions", 1, "how many partitions such a topic gets, and one created without a number: a `number` from 1 to 1000")
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: /metrics, /livez, /readyz")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
 	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate, or where rights are enforced a token or a password")
 	flags.StringVar(&s.administrator, "administrator", "user/admin", "the `principal` that may form and administer a cluster that begins secured")
-	flags.StringVar(&s.AuditLog, "audit-log", "", "append a line of JSON for each change and each refusal to this `file`; opened again on SIGHUP")
+	flags.StringVar(&s.AuditLog, "audit-log", "", "append a line of JSON for each change and each refusal to this `file`; it is reopened on SIGHUP")
 	flags.IntVar(&s.PerAddress, "connections-per-address", secure.DefaultPerAddress, "how many connections of a port one address may hold; 0: any `number`")
-	flags.Var((*terminal.Size)(&s.Node.MinFree), "min-free", "how much of the disk stays free of records: below, appends are refused")
+	flags.Var((*terminal.Size)(&s.Node.MinFree), "min-free", "how much of the disk is kept free: if less is free, appends are refused")
 	flags.Var((*terminal.Duration)(&s.Node.DiskStall), "disk-stall", "how long a write may take before the disk counts as stalled: the node hands over what it leads")
 	memoryFlag(flags, &s.Node.Memory, "how much memory the node uses")
-	flags.Var((*terminal.Size)(&s.Node.ScrubRate), "scrub-rate", "how much of what is stored is read per second to find damage; 0: none")
+	flags.Var((*terminal.Size)(&s.Node.ScrubRate), "scrub-rate", "how much of the stored data is read per second to find damage; 0: none")
 	flags.Var((*terminal.Duration)(&s.Node.ScrubEvery), "scrub-every", "how often everything is read to find damage")
 	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
 	flags.StringVar(&s.tracing.to, "trace-to", "", "send spans of appends to the OpenTelemetry collector at this `URL`, as OTLP over HTTP, such as http://127.0.0.1:4318")
 	flags.Float64Var(&s.tracing.share, "trace-share", 0.01, "the `share`, 0 to 1, of the appends that are traced unless they come with a trace of their own")
 	flags.BoolVar(&s.Profiles, "pprof", false, "serve Go's profiles under /debug/pprof/ on the HTTP port")
-	flags.Var(&style, "log-format", "text or json; with json, what is printed at the start and at the end is JSON too")
-	flags.Var(&level, "log-level", "least `level` of what is logged: debug, info, warn or error; on debug, Raft says what it does")
+	flags.Var(&style, "log-format", "text or json; json also applies to the output at the start and at the end")
+	flags.Var(&level, "log-level", "lowest `level` of the messages that are logged: debug, info, warn or error; debug includes those of Raft")
 	flags.Var((*terminal.Size)(&s.Node.SegmentBytes), "segment-size", "size of a segment file; small ones let a test have many")
 	flags.Var((*terminal.Duration)(&s.Node.SyncDelay), "fsync-delay", "sleep this long after each fdatasync, to see what a slower disk would do")
-	flags.DurationVar(&s.Node.ClockSkew, "clock-skew", 0, "add this to the time of day, to see what a clock that is wrong would do")
+	flags.DurationVar(&s.Node.ClockSkew, "clock-skew", 0, "add this to the time of day, to show the effect of a wrong clock")
 	flags.Var((*terminal.Duration)(&s.Node.LostAfter), "lost-after", "how long a node cannot be reached before its vote on the catalog goes to another")
 	for _, forTests := range []string{"scrub-every", "segment-size", "fsync-delay", "clock-skew", "lost-after"} {
 		_ = flags.MarkHidden(forTests)

@@ -16,8 +16,8 @@ var RuleFlags = []string{"spread", "voters-in", "voters-not-in", "leader-home", 
 // AddRuleFlags gives a command RuleFlags.
 func AddRuleFlags(flags *pflag.FlagSet, rule *client.PlacementRule) {
 	flags.StringVar(&rule.Spread, "spread", "", "`key` of the label over whose values the replicas are spread, such as dc")
-	flags.StringSliceVar(&rule.VotersIn, "voters-in", nil, "`labels` of which each node that holds a replica has one, such as dc=fra,dc=ams")
-	flags.StringSliceVar(&rule.VotersNotIn, "voters-not-in", nil, "`labels` of which no node that holds a replica has one")
+	flags.StringSliceVar(&rule.VotersIn, "voters-in", nil, "only nodes with one of these `labels` hold replicas, such as dc=fra,dc=ams")
+	flags.StringSliceVar(&rule.VotersNotIn, "voters-not-in", nil, "nodes with one of these `labels` hold no replicas")
 	flags.StringSliceVar(&rule.LeaderHomes, "leader-home", nil, "`labels` of the nodes that are to lead, the best first, such as dc=fra,dc=ams")
 	flags.Var((*readReplicas)(&rule.ReadReplicas), "read-replicas", "`LABEL:COUNT` of replicas that serve readers there and never vote, such as dc=syd:1,dc=nyc:2")
 }
