@@ -72,6 +72,7 @@ var attacks = []attack{
 	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil, false},
 	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins, false},
 	{"half-open", "connections that begin and say nothing more", 200, halfOpen, honest.comes, false},
+	{"as-nodes", "connections that begin as those between nodes do and say nothing more", 300, func(ctx context.Context, t target, _ int) error { return hold(ctx, t.GRPC, asNode) }, honest.meets, false},
 	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true},
 	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false},
 }
@@ -335,6 +336,9 @@ func idleHTTP(ctx context.Context, t target, _ int) error {
 	_, _ = io.Copy(io.Discard, conn)
 	return nil
 }
+
+// asNode is what a connection between nodes begins with.
+const asNode = "\xf5STRAND\n"
 
 // half is the beginning of what a stream without HTTP/2 begins with.
 const half = "\xf5STR"

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -163,6 +165,22 @@ func (h honest) joins(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// meets begins as another node does, and is answered as one.
+func (h honest) meets(ctx context.Context) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", h.Address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err := io.WriteString(conn, asNode); err != nil {
+		return err
+	}
+	begin := make([]byte, len(asNode))
+	_, err = io.ReadFull(conn, begin)
+	return err
 }
 
 // looks asks whether the node lives.

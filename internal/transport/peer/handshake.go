@@ -111,9 +111,9 @@ func shakeHands(conn net.Conn, from *bufio.Reader, mine opening, judge func(thei
 	other, err := readVerdict(from)
 	switch {
 	case err == nil && other.judgement != welcome:
-		return theirs, &RefusedError{Node: theirs.Node, Reason: other.reason, notYet: other.judgement == notYet}
+		return theirs, &RefusedError{Node: theirs.Node.brief(), Reason: brief(other.reason), notYet: other.judgement == notYet}
 	case ours.judgement != welcome:
-		return theirs, &RefusedError{Node: theirs.Node, ByUs: true, Reason: ours.reason, notYet: ours.judgement == notYet}
+		return theirs, &RefusedError{Node: theirs.Node.brief(), ByUs: true, Reason: brief(ours.reason), notYet: ours.judgement == notYet}
 	case err != nil:
 		return theirs, fmt.Errorf("read verdict: %w", err)
 	}

@@ -64,9 +64,17 @@ const (
 	tooLargeEvery = time.Minute
 	maxTooLarge   = 1024
 
-	// maxVisitors limits the connections that are in their handshake or only ask. Further
-	// connections are closed at once.
+	// maxVisitors bounds the incoming connections that are in their handshake or only ask:
+	// those of nodes that have proved their names, and as many others. With one more, the
+	// oldest is closed of the node, or of the address, that has most.
 	maxVisitors = 256
+
+	// A line about incoming connections that do not become links is logged every noticeEvery, and
+	// noticesAtOnce at once; of those that prove to be no node's one every noticeEvery. What
+	// the other side says is cut to maxNotice bytes in it.
+	noticeEvery   = 10 * time.Second
+	noticesAtOnce = 8
+	maxNotice     = 512
 )
 
 // pace holds the times of a mesh. Tests use shorter ones.

@@ -216,13 +216,18 @@ func (l *link) judge(node Node, theirs opening) verdict {
 	return verdict{}
 }
 
+// unread returns a connection itself, and what of it was read before.
+func unread(conn net.Conn) (net.Conn, []byte) {
+	if sorted, ok := conn.(interface{ Unread() (net.Conn, []byte) }); ok {
+		return sorted.Unread()
+	}
+	return conn, nil
+}
+
 // open performs the handshake on a new connection. If ctx ends during the handshake, open closes
 // the connection.
 func (m *Mesh) open(ctx context.Context, conn net.Conn, ask bool, judge func(opening) verdict) (*connection, error) {
-	var head []byte
-	if sorted, ok := conn.(interface{ Unread() (net.Conn, []byte) }); ok { // writev needs the connection itself
-		conn, head = sorted.Unread()
-	}
+	conn, head := unread(conn) // writev needs the connection itself
 	tune(conn)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()

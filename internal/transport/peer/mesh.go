@@ -67,7 +67,9 @@ type Options struct {
 	// connection itself. An error refuses the connection; Prove must return one if the name is
 	// not the claimed one. claimed is empty for a node that has not joined a cluster yet. An
 	// empty name means that nothing is proved; then the node's own statement is believed, as it
-	// is without Prove. Answer can get the name from ProvedName.
+	// is without Prove. Answer can get the name from ProvedName. For an
+	// incoming connection, Prove is called at once with an empty claimed, and again with the name
+	// that the other side claims.
 	Prove func(conn net.Conn, claimed string) (name string, err error)
 	// Admit judges the node at the other side, on both sides of a connection, and for Ask too.
 	// For Ask, hello.Node.ID may be 0 and hello.Cluster empty. An error refuses the connection:
@@ -93,7 +95,8 @@ type Options struct {
 	// not only silent.
 	Changed func(node NodeID, up, refused bool)
 	// Refused receives the reason for which another node refused this one. It is called once
-	// until the reason changes or a connection opens.
+	// until the reason changes or a connection opens. For nodes that dial, it is
+	// not called more often than refusals are logged.
 	Refused func(node Node, reason string)
 	// TooLarge is called for each message that is dropped because of its size, and for each call
 	// or answer that fails because of its size.
@@ -131,14 +134,15 @@ var ErrClosed = errors.New("peer: this node is shutting down")
 // A Mesh holds the connections of this node with all others. Of each pair of nodes, the one with
 // the lower id dials.
 type Mesh struct {
-	options  Options
-	log      *slog.Logger
-	pace     pace
-	notices  notices
-	context  context.Context // ends with Close
-	end      context.CancelCauseFunc
-	visitors chan struct{} // holds an element for each incoming connection without a link
-	beyond   atomic.Bool   // see receiving
+	options Options
+	log     *slog.Logger
+	pace    pace
+	notices notices
+	context context.Context // ends with Close
+	end     context.CancelCauseFunc
+	// proved and unproved are the incoming connections without a link, by what Options.Prove says of them.
+	proved, unproved visitors
+	beyond           atomic.Bool // see receiving
 
 	links atomic.Pointer[map[NodeID]*link] // replaced, never changed
 
@@ -152,7 +156,7 @@ type Mesh struct {
 
 // New returns a mesh without connections.
 func New(options Options) *Mesh {
-	m := &Mesh{options: options, log: options.Logger, pace: options.pace, visitors: make(chan struct{}, maxVisitors)}
+	m := &Mesh{options: options, log: options.Logger, pace: options.pace, notices: newNotices()}
 	if m.options.Dial == nil {
 		m.options.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)

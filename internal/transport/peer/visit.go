@@ -6,22 +6,29 @@ import (
 	"net"
 )
 
-// Accept serves an incoming connection. It does not block.
+// Accept serves an incoming connection. It does not block. If Options.Prove refuses the
+// connection, Accept closes it before it counts and before anything is sent.
 func (m *Mesh) Accept(conn net.Conn) {
-	select {
-	case m.visitors <- struct{}{}:
-	default:
-		_ = conn.Close()
+	raw, _ := unread(conn)
+	proved, refusal := m.options.proved(raw, opening{})
+	if refusal.judgement != welcome {
+		m.reportUnproved(raw, refusal.reason)
+		closeNow(raw)
 		return
 	}
-	if !m.start(func() { m.receiveVisitor(conn) }) {
-		<-m.visitors
-		_ = conn.Close()
+	places, from := &m.unproved, whereabouts(raw)
+	if proved != "" {
+		places, from = &m.proved, proved
+	}
+	place := places.enter(raw, from)
+	if !m.start(func() { m.receiveVisitor(conn, func() { places.leave(place) }) }) {
+		places.leave(place)
+		closeNow(raw)
 	}
 }
 
 // receiveVisitor performs the handshake with the node that dialled, and serves the connection.
-func (m *Mesh) receiveVisitor(conn net.Conn) {
+func (m *Mesh) receiveVisitor(conn net.Conn, leave func()) {
 	var theirs opening
 	var of *link
 	c, err := m.open(m.context, conn, false, func(o opening) (v verdict) {
@@ -31,14 +38,14 @@ func (m *Mesh) receiveVisitor(conn net.Conn) {
 	})
 	switch {
 	case err != nil:
-		<-m.visitors
-		m.report(theirs.Node, err)
+		leave()
+		m.reportVisitor(theirs.Node, err)
 	case of != nil:
-		<-m.visitors
+		leave()
 		of.carry(c)
 	default:
 		_ = c.run() // the node that asks detects the end
-		<-m.visitors
+		leave()
 	}
 }
 
