@@ -15,8 +15,13 @@ import (
 
 const (
 	// scanFrom is the size from which a request is looked through before it is
-	// decoded. Below, even the worst one decodes into little.
-	scanFrom = 64 << 10
+	// decoded: it may have a record for each two bytes. Below, even the worst one
+	// decodes into 400 KiB, for the moment until its records are in batches.
+	scanFrom = 4 << 10
+
+	// askFrom is the size from which the right to append is asked for before each request is
+	// decoded, and not with the append alone.
+	askFrom = 64 << 10
 
 	// What a record and a header of the plain form take when decoded.
 	recordCost = 192
@@ -42,7 +47,7 @@ func (in *incoming) mayAppend(data mem.BufferSlice, size int) *record.Refusal {
 			return record.Refuse(record.Invalid, "the first request of a stream must name the log, in front of what is to be appended")
 		}
 		in.s.log = log
-	} else if in.allowed && size <= scanFrom {
+	} else if in.allowed && size <= askFrom {
 		return nil
 	}
 	refusal := in.s.mayAppend(in.s.log)
@@ -110,6 +115,7 @@ func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal
 	var err error
 	if len(q.Records) > 0 {
 		err = s.encoder.encode(w, q.Records)
+		w.encoded()
 	} else {
 		err = s.split(ctx, w, q.Batches)
 	}
@@ -151,6 +157,20 @@ func (s *appendStream) checkCompressed(ctx context.Context, b record.Batch) erro
 	}
 	_, err := s.server.Inflating.Check(ctx, by, b)
 	return err
+}
+
+// encoded drops the records, which are in batches now, and counts these in their place. Where there
+// is no room for more than is counted, the next request waits.
+func (w *appendWork) encoded() {
+	w.request.Records = nil
+	more := int64(w.append.Bytes) + rpc.RequestCost - w.charged
+	if more > 0 && !w.server.Appends.TryAcquire(more) {
+		return
+	}
+	if more < 0 {
+		w.server.Appends.Release(-more)
+	}
+	w.charged += more
 }
 
 func (w *appendWork) add(b record.Batch) {

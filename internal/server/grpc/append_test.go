@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -283,6 +284,30 @@ func TestARequestThatDecodesIntoTooMuchIsRefused(t *testing.T) {
 	require.Nil(t, c.receive().Refused)
 }
 
+// A log without a majority answers nothing. The shortest record takes two bytes, and two hundred once it is decoded.
+func TestRequestsOfShortRecordsTakeNoMoreThanTheyCount(t *testing.T) {
+	for records, requests := range map[int]int{64<<10/2 - 8: 8, 4<<10/2 - 8: 100} {
+		n := newFakeNode()
+		waiting := make(chan func(sequence.Answer), 1)
+		n.append = func(_ *sequence.Append, done func(sequence.Answer)) { waiting <- done }
+		d := serve(t, n, rpc.Options{Appends: budget.NewPool(64 << 20)})
+		c := d.append(t)
+		q := &wire.AppendRequest{Log: "orders", Records: slices.Repeat([]*strandlinev1.Record{{}}, records)}
+		before := inUse()
+		var answers []func(sequence.Answer)
+		for range requests {
+			c.send(q)
+			answers = append(answers, <-waiting)
+		}
+		held, counted := inUse()-before, d.server.Appends.Used()
+		// A request's memory may be larger by a third than what is in it. And the streams have buffers.
+		require.Less(t, held, counted+counted/3+1<<20, "of %d records", records)
+		for _, answer := range answers {
+			answer(at(0, uint32(records)))
+		}
+	}
+}
+
 func TestAnExhaustedBudgetHoldsClientsUp(t *testing.T) {
 	t.Parallel()
 	const size, request, requests = 1 << 20, 256 << 10, 64
@@ -386,6 +411,14 @@ func requireShuttingDown(t *testing.T, err error) {
 	require.Contains(t, status.Convert(err).Message(), "shutting down")
 }
 
+// inUse is the memory that is not garbage.
+func inUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // A log may answer long after the client has gone, and gRPC keeps with a stream what has been received of it.
 func TestARequestThatWaitsForItsAnswerKeepsNothingOfItsStream(t *testing.T) {
 	n := newFakeNode()
@@ -399,12 +432,6 @@ func TestARequestThatWaitsForItsAnswerKeepsNothingOfItsStream(t *testing.T) {
 		c.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, strings.Repeat("x", 1<<20))})
 	}
 	require.Eventually(t, func() bool { return inflow.Used() > behind/8*7 }, time.Minute, 10*time.Millisecond)
-	inUse := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	before := inUse()
 	c.cancel()
 	require.Eventually(t, func() bool { return inUse() < before-behind/2 }, time.Minute, 100*time.Millisecond)
