@@ -44,6 +44,11 @@ func expensive(t *testing.T, key kmsg.Key, newest int16, bytes int) map[string]k
 		bomb, err := b.Finish(record.Zstd)
 		require.NoError(t, err)
 		all["bomb"] = produceRequest("orders", acksAll, bomb)
+		for what, acks := range map[string]int16{"many without acks": acksNone, "many with one ack": 1} {
+			q := *all["many"].(*kmsg.ProduceRequest)
+			q.Acks = acks
+			all[what] = &q
+		}
 	}
 	return all
 }

@@ -272,7 +272,7 @@ func (p *produced) settled() {
 	// connection, as it would from Kafka: it then asks who leads.
 	for i := range p.parts {
 		if part := &p.parts[i]; part.code != 0 {
-			c.server.logger.Info("a Kafka connection was closed: an append without acks was refused",
+			c.log("a Kafka connection was closed: an append without acks was refused",
 				"client", c.conn.RemoteAddr(), "log", part.log, "code", kerr.ErrorForCode(part.code))
 			c.cut()
 			return

@@ -326,6 +326,46 @@ func TestClientsThatProveNothingFillNoLog(t *testing.T) {
 	require.Positive(t, logged.n.Load())
 }
 
+// A client that is refused again and again writes a line in a while, and not one for each connection.
+func TestAppendsWithoutAcksThatAreRefusedFillNoLog(t *testing.T) {
+	t.Parallel()
+	logged := &lines{Handler: slog.DiscardHandler}
+	d := open(t, t.TempDir(), Options{Logger: slog.New(logged)})
+	batch := batchOf(t, record.None, "record")
+	began := time.Now()
+	for range 20 {
+		c := d.raw()
+		c.send(produceRequest("nothing", acksNone, batch))
+		c.closed()
+	}
+	require.LessOrEqual(t, logged.n.Load(), 1+int64(time.Since(began)/logUnprovedEvery))
+	require.Positive(t, logged.n.Load())
+}
+
+// unlisted is a node that does not know the rules, and lists nothing.
+type unlisted struct{ backend.Node }
+
+func (unlisted) Topics(context.Context, node.Caller) ([]node.Topic, error) {
+	return nil, record.Refuse(record.Busy, "the rules are not known")
+}
+
+func TestTopicsThatAreNotListedFillNoLog(t *testing.T) {
+	t.Parallel()
+	d := openNew(t)
+	other := d.over(unlisted{backend.Verbs(guard.New(d.node, guard.Options{}))})
+	logged := &lines{Handler: slog.DiscardHandler}
+	other.server.topics.Logger = slog.New(logged)
+	c, began := other.raw(), time.Now()
+	all := kmsg.NewPtrMetadataRequest()
+	for range 20 {
+		c.send(all)
+		answer, _ := c.receive(all)
+		require.Empty(t, answer.(*kmsg.MetadataResponse).Topics)
+	}
+	require.LessOrEqual(t, logged.n.Load(), 1+int64(time.Since(began)/logUnprovedEvery))
+	require.Positive(t, logged.n.Load())
+}
+
 // A client that has to log in first has so many bytes for it, and its connection ends when
 // it fails.
 func TestAClientThatMustLogInGetsNothingElse(t *testing.T) {

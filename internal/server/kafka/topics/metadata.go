@@ -30,7 +30,7 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
 		all, err := q.Node.Topics(q.Ctx, q.Caller)
 		if err != nil {
-			s.Logger.Warn("could not list topics", "error", err)
+			s.Unlisted.Do(func() { s.Logger.Warn("could not list topics, perhaps not only once", "error", err) })
 		}
 		for i := range all {
 			r.Topics = append(r.Topics, describe(q, brokers, &all[i]))

@@ -5,6 +5,8 @@ package topics
 import (
 	"log/slog"
 
+	"golang.org/x/time/rate"
+
 	"strandline.dev/internal/server/kafka/readers"
 )
 
@@ -16,8 +18,10 @@ type Topics struct {
 	MaxConnections  int
 	MaxRequestBytes int64
 	Logger          *slog.Logger
-	Readers         *readers.Pool
-	Newest          *readers.Newest
+	// Unlisted limits the lines about topics that could not be listed: clients ask again and again.
+	Unlisted rate.Sometimes
+	Readers  *readers.Pool
+	Newest   *readers.Newest
 }
 
 // MaxPartitions bounds the partitions of one topic.
