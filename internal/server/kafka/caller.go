@@ -11,7 +11,6 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
-	"strandline.dev/internal/transport/secure"
 )
 
 const (
@@ -31,12 +30,9 @@ type login struct {
 
 var errLoginFailed = errors.New("its client has not proved who it is")
 
-// identify identifies the client by its certificate. If that does not suffice to continue,
-// the connection is closed later, unless forget is called.
+// identify closes the connection later, unless forget is called, where the client's certificate does
+// not suffice to continue.
 func (c *connection) identify() (forget func() bool) {
-	remote := c.conn.RemoteAddr()
-	h, _ := c.server.node.Identify(secure.PrincipalAt(remote), remote, "") // without a token nothing can be refused
-	c.holder.Store(h)
 	if !c.mustProve() {
 		return func() bool { return false }
 	}
@@ -160,6 +156,8 @@ func (q *call) saslAuthenticate(m *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthe
 			err = errLoginFailed
 		} else if err = c.prove(guard.With(c.ctx, proved)); err != nil {
 			answer = nil
+		} else {
+			c.leaveUnproved()
 		}
 	}
 	switch {

@@ -50,6 +50,8 @@ type connection struct {
 	login  login
 	// from is where the client connects from: see holderName.
 	from string
+	// entered ends its place among those that have proved nothing; nil: it has none.
+	entered atomic.Pointer[func()]
 	// prove notes that the client has proved who it is, see guard.Guard.Connected.
 	prove func(context.Context) error
 	// unproved is how many bytes have come before that, where it has to.
@@ -63,6 +65,9 @@ func newConnection(s *Server, conn net.Conn) *connection {
 		sending: sending{conn: conn, metrics: s.metrics}, server: s, from: secure.Whereabouts(conn.RemoteAddr()), line: rpc.NewLine[*call](maxUnanswered), in: bufio.NewReaderSize(conn, readBuffer),
 	}
 	c.line.Within(s.options.Memory.Answers)
+	remote := conn.RemoteAddr()
+	h, _ := s.node.Identify(secure.PrincipalAt(remote), remote, "") // without a token nothing can be refused
+	c.holder.Store(h)
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
 	c.sendFile, c.direct = rpc.FileSender(conn)
 	if c.try = rpc.TryWriter(conn); c.try != nil {

@@ -26,6 +26,11 @@ type doubtingNode struct {
 
 func (n doubtingNode) Rules() *access.Rules      { return n.rules }
 func (doubtingNode) Believed(*guard.Holder) bool { return false }
+func (doubtingNode) Enforced() bool              { return false }
+
+func (doubtingNode) Identify(identity.Principal, net.Addr, string) (*guard.Holder, *record.Refusal) {
+	return &guard.Holder{}, nil
+}
 
 // slowlyClosed is a connection as TLS has it whose client does not read: its goodbye takes seconds.
 type slowlyClosed struct {
@@ -44,6 +49,7 @@ type openedNode struct {
 	backend.Node
 	rules    *access.Rules
 	enforced atomic.Bool
+	proves   string // the address of clients that show a certificate
 }
 
 func (n *openedNode) Rules() *access.Rules                    { return n.rules }
@@ -54,8 +60,12 @@ func (*openedNode) Connected(string, int, net.Addr, func()) (func(context.Contex
 	return func(context.Context) error { return nil }, func() {}
 }
 
-func (*openedNode) Identify(identity.Principal, net.Addr, string) (*guard.Holder, *record.Refusal) {
-	return &guard.Holder{}, nil
+func (n *openedNode) Identify(_ identity.Principal, from net.Addr, _ string) (*guard.Holder, *record.Refusal) {
+	h := &guard.Holder{}
+	if tcp, ok := from.(*net.TCPAddr); ok && tcp.IP.String() == n.proves {
+		h.Principal = "user/alice"
+	}
+	return h, nil
 }
 
 func TestAClientThatConnectedBeforeRightsWereEnforcedHasToProveWhoItIs(t *testing.T) {

@@ -38,6 +38,7 @@ type Server struct {
 	// unprovedLog limits the lines about clients that have not proved who they are, provedLog
 	// those about others.
 	unprovedLog, provedLog rate.Sometimes
+	unproved               rpc.Unproved
 
 	stopping context.Context
 	stop     context.CancelFunc
@@ -147,21 +148,23 @@ func (s *Server) take(conn net.Conn) {
 
 // admit serves a connection and reports whether there is room for it.
 func (s *Server) admit(conn net.Conn) bool {
+	c := newConnection(s, conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-	case len(s.connections) >= s.options.MaxConnections:
+	case !s.room(c):
 		// Once each time the limit is reached, not for each refused client.
-		if !s.atMax {
+		if full := len(s.connections) >= s.options.MaxConnections; full && !s.atMax {
 			s.logger.Warn("new Kafka connections are refused: the limit is reached", "limit", s.options.MaxConnections)
+			s.atMax = true
 		}
-		s.atMax = true
 	default:
-		c := newConnection(s, conn)
 		s.connections[c] = struct{}{}
+		c.enterUnproved()
 		s.running.Go(func() {
 			c.serve()
+			c.leaveUnproved()
 			s.mu.Lock()
 			delete(s.connections, c)
 			s.atMax = s.atMax && len(s.connections) >= s.options.MaxConnections-1
@@ -169,7 +172,38 @@ func (s *Server) admit(conn net.Conn) bool {
 		})
 		return true
 	}
+	c.cancel()
 	return false
+}
+
+// room reports whether there is room for a connection. Where its clients have to prove who they are, one of
+// those that have not makes way for it if the port is full, or if it is one more of them and they have their
+// part of the port. The caller holds mu.
+func (s *Server) room(c *connection) bool {
+	full := len(s.connections) >= s.options.MaxConnections
+	crowded := c.mustProve() && s.unproved.Crowded(s.options.MaxConnections)
+	return !full && !crowded || s.node.Enforced() && s.unproved.MakeRoom(c.conn.RemoteAddr())
+}
+
+// enterUnproved notes a connection whose client has proved nothing, until leaveUnproved. The caller holds the
+// server's mu, and so does room, which calls what is given here.
+func (c *connection) enterUnproved() {
+	if h := c.holder.Load(); h != nil && h.Principal != "" {
+		return
+	}
+	s := c.server
+	left := s.unproved.Enter(c.conn.RemoteAddr(), func() {
+		delete(s.connections, c)
+		s.running.Go(c.cut)
+	})
+	c.entered.Store(&left)
+}
+
+// leaveUnproved may be called again.
+func (c *connection) leaveUnproved() {
+	if left := c.entered.Swap(nil); left != nil {
+		(*left)()
+	}
 }
 
 // keepTime releases kept readers that no request has returned to, and passes the

@@ -135,7 +135,7 @@ func TestAConnectionWhoseClientProvesNothingEnds(t *testing.T) {
 				server, client := net.Pipe()
 				defer client.Close()
 				l := &limitedListener{
-					Listener: oneConn{conn: server}, limit: 10, open: new(atomic.Int64), inflow: budget.NewInflow(1 << 20), logger: slog.New(slog.DiscardHandler), callers: c.callers,
+					Listener: oneConn{conn: server}, limit: 10, open: new(atomic.Int64), inflow: budget.NewInflow(1 << 20), logger: slog.New(slog.DiscardHandler), callers: c.callers, unproved: &Unproved{},
 				}
 				conn, err := l.Accept()
 				require.NoError(t, err)

@@ -28,6 +28,7 @@ type limitedListener struct {
 	atMax    atomic.Bool
 	logger   *slog.Logger
 	callers  Callers // nil: nobody asks who calls
+	unproved *Unproved
 
 	mu sync.Mutex
 	// kept are the reserved connections that are open, the oldest first.
@@ -42,10 +43,11 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		counted := &countedConn{Conn: conn, listener: l, inflow: newInflow(l.inflow)}
 		switch open := l.open.Add(1); {
-		case open <= l.limit-l.reserved:
+		case open <= l.limit-l.reserved || l.makeRoom(conn):
 			counted.count(int(l.limit - l.reserved))
-			counted.awaitProof()
-			return counted, nil
+			if counted.awaitProof() {
+				return counted, nil
+			}
 		case l.reserved > 0:
 			l.warn()
 			if reserved := l.reserve(counted); reserved != nil {
@@ -56,6 +58,11 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		_ = counted.Close()
 	}
+}
+
+// makeRoom closes a connection of a client that has to prove who it is and has not.
+func (l *limitedListener) makeRoom(conn net.Conn) bool {
+	return l.callers != nil && l.callers.Enforced() && l.unproved.MakeRoom(conn.RemoteAddr())
 }
 
 // reserve makes c one of the reserved connections, or returns nil. Where all are taken,
@@ -110,6 +117,8 @@ type countedConn struct {
 	closing  sync.Once
 	proved   atomic.Bool // a call has proved who the client is
 	late     atomic.Pointer[time.Timer]
+	// entered ends its place among those that have proved nothing; nil: it has none.
+	entered atomic.Pointer[func()]
 	// prove and left are of Callers.Connected; nil: nobody asks who calls.
 	prove func(context.Context) error
 	left  func()
@@ -137,7 +146,14 @@ func (c *countedConn) provedBy(known context.Context) error {
 		}
 	}
 	c.proved.Store(true)
+	c.leaveUnproved()
 	return nil
+}
+
+func (c *countedConn) leaveUnproved() {
+	if entered := c.entered.Swap(nil); entered != nil {
+		(*entered)()
+	}
 }
 
 // proveTime is how long a client may keep a connection on which it has not proved who it is,
@@ -145,15 +161,20 @@ func (c *countedConn) provedBy(known context.Context) error {
 const proveTime = 10 * time.Second
 
 // awaitProof closes the connection when its client has had proveTime to prove who it is, and
-// has to.
-func (c *countedConn) awaitProof() {
-	callers := c.listener.callers
+// has to. False: there are too many such connections, and this one is to be closed at once.
+func (c *countedConn) awaitProof() bool {
+	l, callers := c.listener, c.listener.callers
 	if callers == nil {
-		return
+		return true
 	}
 	if known, err := callers.Call(context.Background(), c.RemoteAddr(), ""); err == nil && callers.Proved(known) && c.provedBy(known) == nil {
-		return
+		return true
 	}
+	if callers.Enforced() && l.unproved.Crowded(int(l.limit-l.reserved)) && !l.makeRoom(c.Conn) {
+		return false
+	}
+	entered := l.unproved.Enter(c.Conn.RemoteAddr(), func() { go func() { _ = c.Close() }() })
+	c.entered.Store(&entered)
 	c.late.Store(time.AfterFunc(proveTime, func() {
 		switch {
 		case c.proved.Load():
@@ -165,6 +186,7 @@ func (c *countedConn) awaitProof() {
 			}
 		}
 	}))
+	return true
 }
 
 func (c *countedConn) Read(into []byte) (int, error) {
@@ -181,6 +203,7 @@ func (c *countedConn) WritesTo() net.Conn { return c.Conn }
 func (c *countedConn) Close() error {
 	c.closing.Do(func() {
 		c.listener.leave()
+		c.leaveUnproved()
 		c.inflow.close()
 		if c.left != nil {
 			c.left()

@@ -33,6 +33,7 @@ type Server struct {
 	health      *health.Server
 	serves      func() map[string]bool // methods, once all services are registered
 	connections atomic.Int64
+	unproved    Unproved
 	readBytes   atomic.Int64 // of batches, sent to readers
 	fileBytes   atomic.Int64 // of those, sent from files
 	stopping    context.Context
@@ -131,7 +132,7 @@ func (s *Server) ServeStreams(l net.Listener) error { return s.streams.Serve(s.l
 
 func (s *Server) limited(l net.Listener) net.Listener {
 	return &limitedListener{
-		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, inflow: s.options.Inflow, logger: s.options.Logger, callers: s.options.Callers,
+		Listener: l, limit: int64(s.options.MaxConnections), reserved: int64(min(reservedConnections, s.options.MaxConnections/10)), open: &s.connections, inflow: s.options.Inflow, logger: s.options.Logger, callers: s.options.Callers, unproved: &s.unproved,
 	}
 }
 

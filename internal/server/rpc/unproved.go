@@ -1,0 +1,107 @@
+package rpc
+
+import (
+	"container/list"
+	"net"
+	"sync"
+	"time"
+
+	"strandline.dev/internal/transport/secure"
+)
+
+const (
+	// unprovedShare is the part of a port's connections that clients may have, where rights are
+	// enforced, who have not proved who they are: one in so many.
+	unprovedShare = 4
+	// unprovedLeast is how long such a client has for that before one of an address
+	// with as many connections can have its place.
+	unprovedLeast = time.Second
+)
+
+// Unproved are the connections of a port whose clients have not proved who they are, by
+// where they come from. Where rights are enforced, those who have proved it do not wait for
+// them to leave.
+type Unproved struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]*list.List // of *unproved, the oldest first
+}
+
+// unproved is one of them.
+type unproved struct {
+	since time.Time
+	end   func()
+}
+
+// Enter adds a connection, which end closes without waiting. left is called once its client has proved
+// who it is, or has gone, and may be called again.
+func (u *Unproved) Enter(from net.Addr, end func()) (left func()) {
+	where := secure.Whereabouts(from)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of == nil {
+		u.of = map[string]*list.List{}
+	}
+	if u.of[where] == nil {
+		u.of[where] = list.New()
+	}
+	u.all++
+	e := u.of[where].PushBack(&unproved{since: time.Now(), end: end})
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.remove(where, e)
+	}
+}
+
+// remove does nothing for one that has left. The caller holds mu.
+func (u *Unproved) remove(where string, e *list.Element) {
+	of := u.of[where]
+	if of == nil {
+		return
+	}
+	before := of.Len()
+	of.Remove(e)
+	if of.Len() == before {
+		return
+	}
+	u.all--
+	if of.Len() == 0 {
+		delete(u.of, where)
+	}
+}
+
+// Crowded reports whether they have all that they may have of so many connections.
+func (u *Unproved) Crowded(connections int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.all >= max(1, connections/unprovedShare)
+}
+
+// MakeRoom closes the oldest connection of the address that has most, for one from another address that has
+// fewer, or if the client had some time to prove who it is. It reports whether it did.
+func (u *Unproved) MakeRoom(from net.Addr) bool {
+	to := secure.Whereabouts(from)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	most, oldest := "", (*unproved)(nil)
+	for where, of := range u.of {
+		front := of.Front().Value.(*unproved)
+		if oldest == nil || of.Len() > u.of[most].Len() || of.Len() == u.of[most].Len() && front.since.Before(oldest.since) {
+			most, oldest = where, front
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	own := 0
+	if of := u.of[to]; of != nil {
+		own = of.Len()
+	}
+	if u.of[most].Len() <= own+1 && time.Since(oldest.since) < unprovedLeast {
+		return false
+	}
+	u.remove(most, u.of[most].Front())
+	oldest.end()
+	return true
+}
