@@ -98,15 +98,23 @@ func (a *addresses) yield(to netip.Prefix) bool {
 // prefixOf returns the prefix under which a remote address is counted. It is the zero Prefix,
 // which is not valid, for this machine and for addresses that are not TCP addresses.
 func prefixOf(remote net.Addr) netip.Prefix {
-	if tcp, ok := remote.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
+	if tcp, ok := bare(remote).(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
 		return netip.Prefix{}
 	}
 	return wherever(remote)
 }
 
+// bare returns an address without the connection.
+func bare(remote net.Addr) net.Addr {
+	if a, ok := remote.(plainAddr); ok {
+		return a.Addr
+	}
+	return remote
+}
+
 // wherever is like prefixOf, but also returns a valid prefix for addresses of this machine.
 func wherever(remote net.Addr) netip.Prefix {
-	tcp, ok := remote.(*net.TCPAddr)
+	tcp, ok := bare(remote).(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
 	}
@@ -123,7 +131,8 @@ func wherever(remote net.Addr) netip.Prefix {
 // IPv6, its network of 64 bits. Limits that are divided among unauthenticated clients are divided
 // by place.
 func Whereabouts(remote net.Addr) string {
-	if a, ok := unwrapped(remote).(addr); ok {
+	remote = unwrapped(remote)
+	if a, ok := remote.(addr); ok {
 		remote = a.Addr
 	}
 	return wherever(remote).String()

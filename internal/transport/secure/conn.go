@@ -128,7 +128,18 @@ type counted struct {
 	once  sync.Once
 	leave func()
 	head  []byte // what was read before
+	// logins slows down those of the address where they fail.
+	logins *failing
 }
+
+// plainAddr is the remote address of a connection that is not encrypted.
+type plainAddr struct {
+	net.Addr
+	conn *counted
+}
+
+// RemoteAddr returns an address in which BeginLogin finds the connection.
+func (c *counted) RemoteAddr() net.Addr { return plainAddr{c.TCPConn.RemoteAddr(), c} }
 
 func (c *counted) Read(b []byte) (int, error) {
 	if len(c.head) > 0 {

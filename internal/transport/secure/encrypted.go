@@ -198,7 +198,7 @@ func plainOf(c *conn) (net.Conn, error) {
 		socket.head = first[:]
 		return socket, nil
 	case *net.TCPConn:
-		return &counted{TCPConn: socket, leave: func() {}, head: first[:]}, nil
+		return &counted{TCPConn: socket, leave: func() {}, head: first[:], logins: c.logins}, nil
 	}
 	c.head, c.handshaking = first[:], false
 	return c, nil

@@ -104,11 +104,10 @@ func minTime(a, b time.Time) time.Time {
 // the wait would be too long or ctx has ended; then the connection is closed, because the client
 // would treat an answer as a wrong password.
 func BeginLogin(ctx context.Context, remote net.Addr) (ended func(failed bool), ok bool) {
-	a, ours := unwrapped(remote).(addr)
-	if !ours || a.conn.logins == nil {
+	f, from, conn := loginsAt(remote)
+	if f == nil {
 		return func(bool) {}, true
 	}
-	f, from := a.conn.logins, wherever(a.Addr)
 	wait, taken, ok := f.delay(from, time.Now())
 	if ok && wait > 0 {
 		select {
@@ -119,10 +118,25 @@ func BeginLogin(ctx context.Context, remote net.Addr) (ended func(failed bool), 
 		}
 	}
 	if !ok {
-		_ = a.conn.Close()
+		_ = conn.Close()
 		return nil, false
 	}
 	return func(failed bool) { f.ended(from, taken, failed, time.Now()) }, true
+}
+
+// loginsAt returns what slows down logins by the connection at a remote address, the address that it does so for,
+// and the connection; nil: nothing does. Without
+// encryption this machine's are not slowed down: all of its programs have one address.
+func loginsAt(remote net.Addr) (f *failing, from netip.Prefix, conn net.Conn) {
+	switch a := unwrapped(remote).(type) {
+	case addr:
+		return a.conn.logins, wherever(a.Addr), a.conn
+	case plainAddr:
+		if from = prefixOf(a.Addr); from.IsValid() {
+			return a.conn.logins, from, a.conn
+		}
+	}
+	return nil, from, nil
 }
 
 // room reports whether one more address can be slowed down. The caller holds mu.

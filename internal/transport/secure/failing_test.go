@@ -247,6 +247,44 @@ func TestLoginsThatFailSlowDownThoseOfTheirAddressAndNoHandshakes(t *testing.T) 
 	})
 }
 
+func TestLoginsThatFailSlowDownThoseOfTheirAddressWithoutEncryptionToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{})
+		guesses := func(ip string) time.Duration {
+			begin := time.Now()
+			for range 10 * loginRate {
+				ended, ok := BeginLogin(t.Context(), outer{plainAddr{&net.TCPAddr{IP: net.ParseIP(ip)}, &counted{logins: &g.logins}}})
+				require.True(t, ok)
+				ended(true)
+			}
+			return time.Since(begin)
+		}
+		require.InDelta(t, 9, guesses("10.0.0.1").Seconds(), 0.5, "one after the other")
+		require.Zero(t, guesses("127.0.0.1"), "programs of this machine all have this address")
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	g := NewGate(GateOptions{})
+	gated := g.Listen(l, Port{Name: "test", Most: 1})
+	defer gated.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer client.Close()
+	server, err := gated.Accept()
+	require.NoError(t, err)
+	defer server.Close()
+	at, ok := server.RemoteAddr().(plainAddr)
+	require.True(t, ok)
+	require.Same(t, &g.logins, at.conn.logins)
+	require.Equal(t, client.LocalAddr().String(), server.RemoteAddr().String())
+	require.Equal(t, "127.0.0.1/32", Whereabouts(outer{server.RemoteAddr()}))
+}
+
+// outer is an address that another layer has added something to.
+type outer struct{ net.Addr }
+
+func (o outer) Unwrap() net.Addr { return o.Addr }
+
 func TestAClientThatGaveUpWhileOthersHadAllTurnsHasNotFailed(t *testing.T) {
 	files := newAuthority(t, "prod").node("a")
 	for held, known := range map[time.Duration]int{failingWait / 2: 1, 2 * failingWait: 0} {

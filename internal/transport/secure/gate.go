@@ -104,7 +104,7 @@ func (l *countingListener) Accept() (net.Conn, error) {
 			return socket, nil
 		}
 		if leave, entered := l.open.enter(socket, from); entered {
-			return &counted{TCPConn: tcp, leave: leave}, nil
+			return &counted{TCPConn: tcp, leave: leave, logins: &l.gate.logins}, nil
 		}
 		l.gate.metrics.refused.WithLabelValues(l.port.Name, tooManyConnections).Inc()
 		_ = socket.Close()
