@@ -142,17 +142,6 @@ func newSessionKeep(c *terminal.Terminal) *cobra.Command {
 	})
 }
 
-func newSessionClose(c *terminal.Terminal) *cobra.Command {
-	return oneSession(c, &cobra.Command{
-		Use:     "close LOG SESSION",
-		Short:   "End a session: its appends are refused from then on",
-		Example: "  strandline session close orders 17",
-		RunE: func(command *cobra.Command, args []string) error {
-			return changeSession(c, command, args, "closed", (*client.Admin).CloseSession)
-		},
-	})
-}
-
 // changeSession calls a verb that has no answer but that it was done.
 func changeSession(c *terminal.Terminal, command *cobra.Command, args []string, done string,
 	verb func(*client.Admin, context.Context, string, client.Session) error,

@@ -38,8 +38,7 @@ is room for besides, and none while its sessions, with those that have ended and
 not forgotten, take a third of the node's memory for sessions. Those that are open
 may still remember 64 separate runs of records and 7 ended epochs each.`,
 		Example: `  strandline session list orders
-  strandline session list orders --json | jq -r 'select(.principal == "user/bob") | .session_id' |
-    xargs -n 1 strandline session close orders`,
+  strandline session list orders --json | jq -r .principal | sort | uniq -c`,
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithAdmin(func(admin *client.Admin) error {
 				sessions, err := admin.ListSessions(command.Context(), args[0])
