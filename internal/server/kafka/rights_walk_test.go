@@ -352,7 +352,7 @@ func (unlisted) Topics(context.Context, node.Caller) ([]node.Topic, error) {
 func TestTopicsThatAreNotListedFillNoLog(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)
-	other := d.over(unlisted{backend.Verbs(guard.New(d.node, guard.Options{}))})
+	other := d.over(unlisted{guard.New(d.node, guard.Options{})})
 	logged := &lines{Handler: slog.DiscardHandler}
 	other.server.topics.Logger = slog.New(logged)
 	c, began := other.raw(), time.Now()
