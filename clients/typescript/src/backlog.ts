@@ -19,7 +19,7 @@ export interface ProducerOptions {
   maxRequestBytes?: number | undefined;
   /**
    * Records that have been accepted and have no answer (64 MiB). Beyond, appends wait, four times as much at
-   * most; then they fail with BUSY.
+   * most, in which each counts with about the memory that it takes; then they fail with BUSY.
    */
   bufferBytes?: number | undefined;
   /** Holds a request that is not full back for so long, for more records to join it (0). */
@@ -76,12 +76,20 @@ export interface Interruption {
 /** Who waits for room. */
 interface Waiting {
   size: number;
+  records: number;
   end: (error?: StrandlineError) => void;
   signal: AbortSignal | undefined;
 }
 
 /** How many times bufferBytes may wait for room. */
 const waitingBuffers = 4;
+
+/**
+ * About how many bytes of memory a record that waits takes beside its own: its promise, its functions and its
+ * place in the line. They count, too, as soon as there are as many as leastWaiting.
+ */
+const waitingOverhead = 1000;
+const leastWaiting = 1000;
 
 /** Where a record is: in which request, and its index there. */
 export type Placed = [request: Request, index: number];
@@ -109,6 +117,7 @@ export class Backlog {
   /** Those who wait for room: first come, first served. */
   readonly #waiting = new Queue<Waiting>();
   #waitingBytes = 0;
+  #waitingRecords = 0;
   #closing = false;
   readonly #requestBytes: number;
 
@@ -122,7 +131,7 @@ export class Backlog {
     const size = sizeOf(record);
     const large = tooLarge(payload(size, 1));
     if (large) return waiter.reject(large);
-    this.#whenRoom(size, signal, (refused) => {
+    this.#whenRoom(size, 1, signal, (refused) => {
       if (refused) return waiter.reject(refused);
       if (this.forming && this.forming.size + size > this.#requestBytes) this.#enqueueForming();
       this.forming ??= new Request();
@@ -143,7 +152,7 @@ export class Backlog {
     };
     const large = tooLarge(payload(r.size, r.count));
     if (large) return reject(large);
-    this.#whenRoom(r.size, signal, (refused) => {
+    this.#whenRoom(r.size, r.count, signal, (refused) => {
       if (refused) return reject(refused);
       this.#enqueueForming();
       this.queue.push(r);
@@ -155,7 +164,7 @@ export class Backlog {
   /** Resolves when a record would be accepted at once. */
   ready(): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#whenRoom(1, undefined, (refused) => (refused ? reject(refused) : resolve()));
+      this.#whenRoom(1, 1, undefined, (refused) => (refused ? reject(refused) : resolve()));
     });
   }
 
@@ -173,18 +182,32 @@ export class Backlog {
     return this.#buffered === 0 || this.#buffered + size <= this.options.bufferBytes;
   }
 
-  #whenRoom(size: number, signal: AbortSignal | undefined, end: (error?: StrandlineError) => void): void {
+  #whenRoom(
+    size: number,
+    records: number,
+    signal: AbortSignal | undefined,
+    end: (error?: StrandlineError) => void,
+  ): void {
     if (this.ended || this.#closing) end(this.ended?.but({}) ?? closed("producer"));
     else if (this.#waiting.length === 0 && this.#hasRoom(size)) end();
-    else if (this.#waitingBytes > 0 && this.#waitingBytes + size > waitingBuffers * this.options.bufferBytes) {
+    else if (this.#tooMuchWaits(size, records)) {
       const message = "as many records wait for room as may: await ready() now and then";
       end(new StrandlineError("BUSY", message, { retryable: true }));
-    } else this.#wait({ size, end, signal });
+    } else this.#wait({ size, records, end, signal });
+  }
+
+  #tooMuchWaits(size: number, records: number): boolean {
+    if (this.#waitingBytes === 0) return false;
+    const most = waitingBuffers * this.options.bufferBytes;
+    const bytes = this.#waitingBytes + size;
+    const count = this.#waitingRecords + records;
+    return bytes > most || (count > leastWaiting && bytes + count * waitingOverhead > most);
   }
 
   #wait(one: Waiting): void {
     this.#waiting.push(one);
     this.#waitingBytes += one.size;
+    this.#waitingRecords += one.records;
   }
 
   #admit(): void {
@@ -193,6 +216,7 @@ export class Backlog {
       if (!gaveUp && !this.ended && !this.#hasRoom(first.size)) return;
       this.#waiting.shift();
       this.#waitingBytes -= first.size;
+      this.#waitingRecords -= first.records;
       if (!gaveUp) first.end(this.ended?.but({}));
     }
   }
@@ -208,7 +232,7 @@ export class Backlog {
     };
     if (this.#waiting.length === 0) return admitted();
     if (this.forming) this.forming.urgent = true;
-    this.#wait({ size: 0, end: admitted, signal: undefined });
+    this.#wait({ size: 0, records: 0, end: admitted, signal: undefined });
     this.onChange();
   }
 

@@ -625,6 +625,22 @@ test("as many appends as may wait for room, and no more", async () => {
   await producer.close();
 });
 
+test("small appends that wait count with the memory that they take", async () => {
+  using server = await appending();
+  using client = new Client(server.address);
+  const producer = await client.producer("orders", { bufferBytes: 1 << 20 });
+  server.hold();
+  const appends = [producer.append(Buffer.alloc((1 << 20) - 24))]; // there is no room for more
+  for (let n = 0; n < 10_000; n++) appends.push(producer.append("x"));
+  server.release();
+  const ended = await Promise.allSettled(appends);
+  const refused = ended.filter((end) => end.status === "rejected");
+  const waited = ended.length - 1 - refused.length;
+  assert.ok(waited > 1000 && waited * 500 < 4 << 20, `${waited} appends waited`);
+  assert.ok(refused.every(({ reason: error }) => error.reason === "BUSY" && error.outcome === "not_done"));
+  await producer.close();
+});
+
 test("a token that no header can carry is refused and not shown", () => {
   for (const token of ["secret\n", "secret\r\n", " secret", "sec ret", "secr\u00e9t", ""]) {
     assert.throws(
