@@ -17,6 +17,8 @@ type certificates struct {
 	demanding          *tls.Config // of a server that wants to know who the client is
 	authority, foreign string      // paths, as the rest
 	user, userKey      string
+
+	foreignUser, foreignKey string // of the foreign authority
 }
 
 func makeCertificates(directory string) (certificates, error) {
@@ -31,33 +33,35 @@ func makeCertificates(directory string) (certificates, error) {
 		if err := os.WriteFile(*path, pair.Certificate, 0o600); err != nil {
 			return made, err
 		}
-		if name != "authority" {
-			continue
-		}
 		authority, err := identity.OpenAuthority(pair)
 		if err != nil {
 			return made, err
 		}
-		node, err := authority.Node("front", []string{"127.0.0.1"}, valid)
-		if err != nil {
-			return made, err
-		}
-		certificate, err := tls.X509KeyPair(node.Certificate, node.Key)
-		if err != nil {
-			return made, err
-		}
-		made.server = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
-		made.demanding = made.server.Clone()
-		made.demanding.ClientAuth, made.demanding.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-		made.demanding.ClientCAs.AppendCertsFromPEM(pair.Certificate)
 		user, err := authority.User("anna", valid)
 		if err != nil {
 			return made, err
 		}
-		made.user, made.userKey = filepath.Join(directory, "user.pem"), filepath.Join(directory, "user.key")
-		if err := errors.Join(os.WriteFile(made.user, user.Certificate, 0o600), os.WriteFile(made.userKey, user.Key, 0o600)); err != nil {
+		certificate, key := filepath.Join(directory, name+"-user.pem"), filepath.Join(directory, name+"-user.key")
+		if err := errors.Join(os.WriteFile(certificate, user.Certificate, 0o600), os.WriteFile(key, user.Key, 0o600)); err != nil {
 			return made, err
 		}
+		if name == "foreign" {
+			made.foreignUser, made.foreignKey = certificate, key
+			continue
+		}
+		made.user, made.userKey = certificate, key
+		node, err := authority.Node("front", []string{"127.0.0.1"}, valid)
+		if err != nil {
+			return made, err
+		}
+		shown, err := tls.X509KeyPair(node.Certificate, node.Key)
+		if err != nil {
+			return made, err
+		}
+		made.server = &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS13}
+		made.demanding = made.server.Clone()
+		made.demanding.ClientAuth, made.demanding.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		made.demanding.ClientCAs.AppendCertsFromPEM(pair.Certificate)
 	}
 	return made, nil
 }

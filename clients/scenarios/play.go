@@ -126,6 +126,9 @@ func (p *play) dial(ctx context.Context) error {
 	if d.Certificate == Shown {
 		with["certificate"], with["key"] = p.environment.certs.user, p.environment.certs.userKey
 	}
+	if d.Certificate == Foreign {
+		with["certificate"], with["key"] = p.environment.certs.foreignUser, p.environment.certs.foreignKey
+	}
 	if d.Foreign {
 		with["authority"] = p.environment.certs.foreign
 	}

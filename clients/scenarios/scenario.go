@@ -67,6 +67,7 @@ type Certificate string
 const (
 	Shown   Certificate = "shown"
 	Missing Certificate = "missing"
+	Foreign Certificate = "foreign" // of an authority that the nodes do not believe
 )
 
 // Create configures a log.
@@ -130,7 +131,7 @@ func (s Scenario) check(names map[string]bool) error {
 		return errors.New("there are two of that name")
 	}
 	names[s.Name] = true
-	if c := s.Dial.Certificate; c != "" && (c != Shown && c != Missing || !s.Dial.TLS) {
+	if c := s.Dial.Certificate; c != "" && (c != Shown && c != Missing && c != Foreign || !s.Dial.TLS) {
 		return fmt.Errorf("certificate %q, which needs tls, is shown or missing", c)
 	}
 	for _, r := range s.Faults {

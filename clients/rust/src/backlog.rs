@@ -58,6 +58,10 @@ pub(crate) struct Backlog {
     pub log_id: u64,
     /// When the log last answered.
     pub last_sign: Instant,
+    /// When a node last renewed the lease of the session, perhaps another one.
+    pub renewed: Instant,
+    /// The address of the node that has what was sent; empty: none has had anything.
+    pub node: String,
     /// Permits for the bytes of the buffer. Closed when nothing is accepted any more.
     pub room: Arc<Semaphore>,
     options: Arc<ProducerOptions>,
@@ -78,6 +82,8 @@ impl Backlog {
             next: 0,
             log_id: 0,
             last_sign: Instant::now(),
+            renewed: Instant::now(),
+            node: String::new(),
             room: Arc::new(Semaphore::new(options.buffer_bytes)),
             counts: Stats::default(),
             request_bytes: options.max_request_bytes.min(options.buffer_bytes).min(MAX_RECORD_BYTES),

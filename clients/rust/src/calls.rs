@@ -251,6 +251,19 @@ impl Calls {
         self.by(&mut route, method, request, deadline).await
     }
 
+    /// The same to renew a lease, while that lasts, also where the leader stands still.
+    pub async fn renew<Q: Message, A: Message + Default>(
+        self: &Arc<Self>,
+        log: &str,
+        method: &Method<Q, A>,
+        request: Q,
+        lease: Duration,
+    ) -> Result<A, Error> {
+        let mut route = Route::Leader(ToLeader::new(log, false));
+        let deadline = Deadline(Instant::now().checked_add(lease));
+        self.waiting(&mut route, method, request, deadline, Waiting::Renewal(lease)).await
+    }
+
     /// Makes a call on the nodes of a route, one after the other.
     pub async fn by<Q: Message, A: Message + Default>(
         self: &Arc<Self>,
@@ -259,9 +272,20 @@ impl Calls {
         request: Q,
         deadline: Deadline,
     ) -> Result<A, Error> {
+        self.waiting(route, method, request, deadline, Waiting::Answer).await
+    }
+
+    async fn waiting<Q: Message, A: Message + Default>(
+        self: &Arc<Self>,
+        route: &mut Route,
+        method: &Method<Q, A>,
+        request: Q,
+        deadline: Deadline,
+        waiting: Waiting,
+    ) -> Result<A, Error> {
         let (path, request) = (method.path, Bytes::from(request.encode_to_vec()));
         let call = |channel| -> BoxFuture<'_, _> { Box::pin(self.unary(channel, path, request.clone())) };
-        decoded(self.tries(route, deadline, call).await?)
+        decoded(self.tries(route, deadline, waiting, call).await?)
     }
 
     /// Does something on the nodes of a route, one after the other, as often as the retry time
@@ -270,6 +294,7 @@ impl Calls {
         self: &Arc<Self>,
         route: &mut Route,
         deadline: Deadline,
+        waiting: Waiting,
         act: impl Fn(Channel) -> BoxFuture<'a, Result<T, Error>>,
     ) -> Result<T, Error> {
         let began = Instant::now();
@@ -279,7 +304,7 @@ impl Calls {
             let failure = match deadline.bound(Outcome::NotDone, route.connect(self)).await {
                 Err(failure) => failure,
                 Ok(channel) => {
-                    let acting = silence::attend(self, route.asked(self), Waiting::Answer, act(channel));
+                    let acting = silence::attend(self, route.asked(self), waiting, act(channel));
                     match deadline.bound(Outcome::MaybeDone, acting).await {
                         Ok(answer) => return Ok(answer),
                         Err(failure) => failure,
@@ -295,7 +320,7 @@ impl Calls {
                 route.elsewhere(self, &failure);
                 width = route.width(self, &failure);
             }
-            if count >= width && began.elapsed() + pauses.delay > self.retry_time {
+            if count >= width && (failure.lasting() || began.elapsed() + pauses.delay > self.retry_time) {
                 return Err(tries.verdict(failure));
             }
             if let Err(late) = pauses.within(width, deadline).await {

@@ -29,7 +29,10 @@ impl Connection {
         stream.set_nodelay(true).map_err(|e| failed(&e))?;
         let (hear, mut heard) = watch::channel(false);
         let connector = Once(Some(TokioIo::new(Watched { stream, hear })));
-        let channel = endpoint.connect_with_connector(connector).await.map_err(|e| failed(&causes(&e)))?;
+        let channel = endpoint.connect_with_connector(connector).await.map_err(|e| {
+            let message = format!("{address}: {}", causes(&e));
+            Error::unconnected(Outcome::NotDone, message, &e)
+        })?;
         let said = heard.wait_for(|said| *said).await.is_ok();
         if !said {
             let why = "it takes the connection and closes it: no gRPC server, one that wants TLS, or one that has as many connections as it takes";
@@ -44,7 +47,8 @@ impl Connection {
     }
 }
 
-fn causes(error: &dyn std::error::Error) -> String {
+/// What an error says, and what each of its causes does.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut all = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

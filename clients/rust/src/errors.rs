@@ -4,7 +4,7 @@ use std::fmt;
 use prost::Message;
 use tonic::{Code, Status};
 
-use crate::connection::NoConnection;
+use crate::connection::{NoConnection, causes};
 use crate::logs::Hold;
 use crate::reason::Reason;
 use crate::wire;
@@ -55,6 +55,7 @@ struct Details {
     position: Option<Position>,
     hold: Option<Hold>,
     source: Option<Error>,
+    lasting: bool,
 }
 
 impl Error {
@@ -161,6 +162,7 @@ impl Error {
             position: None,
             hold: None,
             source: None,
+            lasting: false,
         }))
     }
 
@@ -170,6 +172,17 @@ impl Error {
 
     pub(crate) fn unreachable(outcome: Outcome, message: impl Into<String>) -> Error {
         Error::new(Reason::Unreachable, message).with_retry().with_outcome(outcome)
+    }
+
+    /// The error of a connection that failed with an error of this side. Nothing was done where
+    /// another try cannot help: no node took what was sent.
+    pub(crate) fn unconnected(outcome: Outcome, message: impl Into<String>, why: &dyn std::error::Error) -> Error {
+        if !lasts(why) {
+            return Error::unreachable(outcome, message);
+        }
+        let mut error = Error::new(Reason::Unreachable, message);
+        error.0.lasting = true;
+        error
     }
 
     pub(crate) fn closed(what: &str, outcome: Outcome) -> Error {
@@ -214,7 +227,13 @@ impl Error {
     /// Reports whether a producer repeats what was refused. FULL is for the application: only a
     /// trim helps.
     pub(crate) fn again(&self) -> bool {
-        self.retryable() && *self.reason() != Reason::Full
+        (self.retryable() || self.lasting()) && *self.reason() != Reason::Full
+    }
+
+    /// Reports whether a node cannot be reached for a reason that another try does not change: it is
+    /// tried once only.
+    pub(crate) fn lasting(&self) -> bool {
+        self.0.lasting
     }
 
     /// Reports whether another node, or another connection, may do better.
@@ -258,7 +277,7 @@ impl Error {
         if let Some(source) = std::error::Error::source(status) {
             // It is of this side: the connection broke, or there is none.
             let outcome = if NoConnection::caused(source) { Outcome::NotDone } else { Outcome::MaybeDone };
-            return Error::unreachable(outcome, message);
+            return Error::unconnected(outcome, message, source);
         }
         match status.code() {
             Code::Cancelled | Code::DeadlineExceeded => Error::new(Reason::Cancelled, message),
@@ -282,6 +301,28 @@ impl Error {
         error.0.hold = hold.map(Hold::from);
         Some(error)
     }
+}
+
+/// What rustls says where another try cannot help: a node's certificate is not believed or does not name
+/// it, the node does not encrypt, or it refuses the client's certificate or the lack of one.
+const LASTING: [&str; 2] = ["invalid peer certificate", "received corrupt message of type InvalidContentType"];
+
+/// The alerts of a node that refuses a certificate.
+const REFUSED: [&str; 7] = [
+    "BadCertificate",
+    "UnsupportedCertificate",
+    "CertificateRevoked",
+    "CertificateExpired",
+    "CertificateUnknown",
+    "UnknownCA",
+    "CertificateRequired",
+];
+
+fn lasts(why: &dyn std::error::Error) -> bool {
+    let words = causes(why);
+    let alert = words.split("received fatal alert: ").nth(1);
+    LASTING.iter().any(|sign| words.contains(sign))
+        || alert.is_some_and(|alert| REFUSED.iter().any(|name| alert.starts_with(name)))
 }
 
 const DOMAIN: &str = "strandline.dev";

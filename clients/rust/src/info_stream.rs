@@ -13,18 +13,25 @@ use crate::calls::{self, Calls};
 use crate::errors::{Error, Outcome};
 use crate::logs::LogInfo;
 use crate::route::{Route, ToLeader};
+use crate::silence::{Waiting, attend};
 use crate::token::Shown;
 use crate::wire;
 
-/// The description of a log now and after changes, as a stream. A broken connection ends it with
-/// an error. Made by [`Admin::watch_info`](crate::Admin::watch_info); dropping it ends the watch.
+/// The description of a log now and after changes, as a stream. A broken connection, or a node that
+/// stands still, ends it with an error. Made by [`Admin::watch_info`](crate::Admin::watch_info); dropping it ends the watch.
 pub struct InfoStream {
     watch: Arc<Watch>,
     waiting: Option<BoxFuture<'static, Result<Option<Next>, Error>>>, // none: it has ended
 }
 
 /// A description, and where the next one comes from.
-type Next = (LogInfo, Streaming<wire::WatchInfoResponse>);
+type Next = (LogInfo, Source);
+
+/// A stream of descriptions from the node at an address.
+struct Source {
+    address: String,
+    stream: Streaming<wire::WatchInfoResponse>,
+}
 
 impl InfoStream {
     pub(crate) fn new(calls: Arc<Calls>, log: &str, interval: Option<Duration>) -> InfoStream {
@@ -51,33 +58,43 @@ struct Watch {
 }
 
 async fn begin(watch: Arc<Watch>) -> Result<Option<Next>, Error> {
-    let stream = open(&watch).await?;
-    following(watch, stream).await
+    let (first, source) = open(&watch).await?;
+    Ok(first.map(|first| (first, source)))
 }
 
-async fn open(watch: &Watch) -> Result<Streaming<wire::WatchInfoResponse>, Error> {
+/// Finds a node that answers, of which the first answer is a part.
+async fn open(watch: &Watch) -> Result<(Option<LogInfo>, Source), Error> {
     let Watch { calls, request, shown } = watch;
     let mut route = Route::Leader(ToLeader::new(&request.log, false));
-    calls
-        .tries(&mut route, Deadline::default(), |channel| {
+    let (first, stream) = calls
+        .tries(&mut route, Deadline::default(), Waiting::Answer, |channel| {
             Box::pin(async move {
-                let opened = calls.stream(channel, &calls::WATCH_INFO, request.clone(), shown.header()?);
+                let opened = async {
+                    let mut stream =
+                        calls.stream(channel, &calls::WATCH_INFO, request.clone(), shown.header()?).await?;
+                    let first = calls.answer(stream.message()).await?;
+                    Ok::<_, Error>((first, stream))
+                };
                 opened.await.map_err(|e| shown.failure(e))
             })
         })
-        .await
+        .await?;
+    let (address, _) = route.asked(calls);
+    Ok((first.map(described), Source { address: address.to_string(), stream }))
 }
 
-async fn following(watch: Arc<Watch>, mut stream: Streaming<wire::WatchInfoResponse>) -> Result<Option<Next>, Error> {
-    loop {
-        match watch.calls.answer(stream.message()).await.map_err(|e| watch.shown.failure(e)) {
-            Ok(answer) => {
-                watch.shown.progressed();
-                return Ok(answer.map(|answer| (answer.info.unwrap_or_default().into(), stream)));
-            }
-            Err(failure) if failure.renewed() => stream = open(&watch).await?,
-            Err(failure) => return Err(failure),
-        }
+fn described(answer: wire::WatchInfoResponse) -> LogInfo {
+    answer.info.unwrap_or_default().into()
+}
+
+async fn following(watch: Arc<Watch>, mut source: Source) -> Result<Option<Next>, Error> {
+    let Watch { calls, shown, .. } = &*watch;
+    shown.progressed();
+    let next = calls.answer(source.stream.message());
+    match attend(calls, (&source.address, ""), Waiting::Frame, next).await.map_err(|e| shown.failure(e)) {
+        Ok(answer) => Ok(answer.map(|answer| (described(answer), source))),
+        Err(failure) if failure.renewed() => begin(watch.clone()).await,
+        Err(failure) => Err(failure),
     }
 }
 

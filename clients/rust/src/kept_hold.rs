@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::admin::{Place, set_hold_request};
 use crate::call::{Call, Deadline};
@@ -55,7 +55,7 @@ impl KeptHold {
         let turn = tokio::sync::Mutex::default();
         let end = watch::Sender::new(End::NotYet);
         let kept = Arc::new(Kept { calls, log, log_id: answer.log_id, hold, turn, end });
-        let renewing = lease.map(|lease| tokio::spawn(renew(kept.clone(), lease / 3)));
+        let renewing = lease.map(|lease| tokio::spawn(renew(kept.clone(), lease)));
         Ok(KeptHold { kept, renewing })
     }
 
@@ -156,9 +156,9 @@ impl Kept {
 }
 
 /// Renews a hold until there is nothing to renew.
-async fn renew(kept: Arc<Kept>, third: Duration) {
+async fn renew(kept: Arc<Kept>, lease: Duration) {
     let name = kept.hold.lock().expect("not poisoned").name.clone();
-    let mut clock = interval(third.max(Duration::from_millis(1)));
+    let mut clock = interval((lease / 3).max(Duration::from_millis(1)));
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     clock.tick().await; // the first is at once
     loop {
@@ -169,9 +169,7 @@ async fn renew(kept: Arc<Kept>, third: Duration) {
             }
         }
         let request = wire::KeepHoldRequest { log: kept.log.clone(), name: name.clone(), log_id: kept.log_id };
-        let call = kept.calls.to_leader(&kept.log, &calls::KEEP_HOLD, request, Deadline::default());
-        // A node may have to be left for its silence, and another one asked, within the lease.
-        if let Ok(Err(error)) = timeout(2 * third, call).await
+        if let Err(error) = kept.calls.renew(&kept.log, &calls::KEEP_HOLD, request, lease).await
             && ends(error.reason())
         {
             return kept.end(End::Failed(error));

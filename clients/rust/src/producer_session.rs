@@ -4,11 +4,12 @@ use tokio::time::Instant;
 
 use crate::admin::Admin;
 use crate::call::Deadline;
-use crate::calls::Calls;
+use crate::calls::{self, Calls};
 use crate::errors::{Error, Outcome, Position};
 use crate::logs::Session;
 use crate::producer_options::Sessions;
 use crate::shared::Shared;
+use crate::wire;
 
 /// The session of a producer, which places its records.
 #[derive(Clone)]
@@ -77,22 +78,24 @@ impl ProducerSession {
     /// Renews the lease if a third of it has passed without an answer. An error is about the
     /// session that the producer has now.
     pub async fn keep(&self) -> Result<(), Error> {
-        let third = self.shared.options.lease / 3;
+        let lease = self.shared.options.lease;
         let (session, last_sign) = {
             let backlog = self.shared.backlog();
-            (backlog.session, backlog.last_sign)
+            (backlog.session, backlog.last_sign.max(backlog.renewed))
         };
         let now = Instant::now();
-        let Some(session) = session.filter(|_| now - last_sign > third) else {
+        let Some(session) = session.filter(|_| now - last_sign > lease / 3) else {
             return Ok(());
         };
-        let kept = self.admin.keep_session(&self.log, session).within(third).await;
+        let request =
+            wire::KeepSessionRequest { log: self.log.clone(), session_id: session.id, log_id: session.log_id };
+        let kept = self.calls.renew(&self.log, &calls::KEEP_SESSION, request, lease).await.map(drop);
         let mut backlog = self.shared.backlog();
         if backlog.session.is_none_or(|s| s.id != session.id) {
             return Ok(());
         }
         if kept.is_ok() {
-            backlog.last_sign = backlog.last_sign.max(now);
+            backlog.renewed = now;
         }
         kept
     }

@@ -108,6 +108,7 @@ impl Rounds {
             pauses.between(width).await;
         }
         let channel = self.route.connect(&self.calls).await?;
+        self.shared.backlog().node = self.route.asked(&self.calls).0.to_string();
         self.session.reopen().await?;
         self.shared.backlog().counts.streams += 1;
         Ok(AppendStream::new(&self.calls, channel, self.shown.header()?))

@@ -25,11 +25,31 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How long a node may take for the answer to a question that costs nothing.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is waited for: an answer, or a frame of a reader that has had one.
+/// What is waited for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     Answer,
+    /// The answer to the renewal of such a lease: another node is to be asked while it lasts, which
+    /// the next leader gives anew.
+    Renewal(Duration),
+    /// A frame of a reader, or a description of a log, behind another one.
     Frame,
+}
+
+impl Waiting {
+    /// How long is waited until the first look and until the next, and for an answer of a look.
+    fn times(self) -> (Duration, Duration, Duration) {
+        match self {
+            Waiting::Answer => (SUSPECT_AFTER, AGAIN, ANSWER_PATIENCE),
+            // Even the look that begins just before another node leads, and the next one, take half
+            // of the lease together.
+            Waiting::Renewal(lease) => {
+                let sixth = lease / 6;
+                (SUSPECT_AFTER.min(sixth), AGAIN.min(sixth), ANSWER_PATIENCE.min(sixth))
+            }
+            Waiting::Frame => (QUIET_AFTER, QUIET_AFTER, ANSWER_PATIENCE),
+        }
+    }
 }
 
 /// What a node answers to a question that costs nothing.
@@ -52,19 +72,16 @@ pub(crate) async fn attend<T>(
         return doing.await;
     }
     let mut doing = pin!(doing);
-    let (mut wait, again) = match waiting {
-        Waiting::Answer => (SUSPECT_AFTER, AGAIN),
-        Waiting::Frame => (QUIET_AFTER, QUIET_AFTER),
-    };
+    let (mut wait, again, patience) = waiting.times();
     loop {
         if let Ok(done) = timeout(wait, &mut doing).await {
             return done;
         }
         let look = async {
-            if waiting == Waiting::Frame && sign(calls, tried, "").await.alive {
+            if waiting == Waiting::Frame && sign(calls, tried, "", patience).await.alive {
                 return None;
             }
-            leave(calls, tried, log).await
+            leave(calls, tried, log, patience).await
         };
         let why = tokio::select! {
             biased;
@@ -80,13 +97,13 @@ pub(crate) async fn attend<T>(
 
 /// Why a node is to be left: another one leads the log in a newer term than it knows of, or it
 /// does not even answer a question that costs nothing while another one does.
-async fn leave(calls: &Arc<Calls>, tried: &str, log: &str) -> Option<Error> {
+async fn leave(calls: &Arc<Calls>, tried: &str, log: &str, patience: Duration) -> Option<Error> {
     let mut asking = JoinSet::new();
     for address in calls.peers.addresses.iter().filter(|address| *address != tried) {
         let (calls, address, log) = (calls.clone(), address.clone(), log.to_string());
-        asking.spawn(async move { sign(&calls, &address, &log).await });
+        asking.spawn(async move { sign(&calls, &address, &log, patience).await });
     }
-    let (own, others) = tokio::join!(sign(calls, tried, log), asking.join_all());
+    let (own, others) = tokio::join!(sign(calls, tried, log, patience), asking.join_all());
     let alive = others.iter().any(|sign| sign.alive);
     let newest = others.into_iter().filter(|sign| !sign.leader.is_empty()).max_by_key(|sign| sign.term);
     match newest {
@@ -106,7 +123,7 @@ async fn leave(calls: &Arc<Calls>, tried: &str, log: &str) -> Option<Error> {
 }
 
 /// Whatever a node answers, it is there.
-async fn sign(calls: &Calls, address: &str, log: &str) -> Sign {
+async fn sign(calls: &Calls, address: &str, log: &str, patience: Duration) -> Sign {
     let asked = async {
         let channel = calls.peers.connect(address).await?;
         if log.is_empty() {
@@ -115,7 +132,7 @@ async fn sign(calls: &Calls, address: &str, log: &str) -> Sign {
             calls.known(channel, log).await.map(Some)
         }
     };
-    match timeout(ANSWER_PATIENCE, asked).await {
+    match timeout(patience, asked).await {
         Ok(Ok(info)) => {
             let info = info.unwrap_or_default();
             Sign { alive: true, leader: info.leader, term: info.leader_term }

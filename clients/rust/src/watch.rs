@@ -33,11 +33,11 @@ pub(crate) async fn watch(calls: Arc<Calls>, log: String, shared: Arc<Shared>) {
     loop {
         clock.tick().await;
         let round = shared.round();
-        let (overdue, silent) = {
+        let (overdue, silent, node) = {
             let backlog = shared.backlog();
             let first = backlog.window.waiting().next().filter(|_| backlog.window.sent > 0).and_then(|r| r.sent);
             let silent = first.map(|sent| sent.max(backlog.last_sign).elapsed());
-            (backlog.overdue(), silent)
+            (backlog.overdue(), silent, backlog.node.clone())
         };
         if let Some(limit) = shared.options.record_timeout
             && overdue
@@ -46,7 +46,7 @@ pub(crate) async fn watch(calls: Arc<Calls>, log: String, shared: Arc<Shared>) {
             shared.interrupt(error.with_retry().into());
         }
         if silent.is_some_and(|silent| silent > SUSPECT_AFTER)
-            && let Some(error) = suspect(&calls, &log).await
+            && let Some(error) = suspect(&calls, &log, &node).await
             && shared.round() == round
         {
             shared.interrupt(error.into());
@@ -54,19 +54,18 @@ pub(crate) async fn watch(calls: Arc<Calls>, log: String, shared: Arc<Shared>) {
     }
 }
 
-/// Asks the other nodes who leads. An error says that it is another one by now. Should they be
-/// wrong, that one says so, and what was sent again is recognised.
-async fn suspect(calls: &Arc<Calls>, log: &str) -> Option<Error> {
-    let believed = calls.peers.leader(log);
+/// Asks the nodes beside one who leads. An error says that it is another one by now. Should they be
+/// wrong, that one says so, and what was sent again is recognised. Who is believed to lead does not
+/// matter: a call may have found that out meanwhile.
+async fn suspect(calls: &Arc<Calls>, log: &str, node: &str) -> Option<Error> {
     let mut asking = JoinSet::new();
-    for address in calls.peers.addresses.iter().filter(|address| **address != believed) {
+    for address in calls.peers.addresses.iter().filter(|address| *address != node) {
         let (calls, address, log) = (calls.clone(), address.clone(), log.to_string());
         asking.spawn(async move { calls.known_info(calls.peers.connect(&address).await?, &log).await });
     }
     let answers = asking.join_all().await;
     let known = answers.into_iter().flatten().filter(|info| !info.leader.is_empty());
-    let leader =
-        known.max_by_key(|info| info.leader_term).map(|info| info.leader).filter(|leader| *leader != believed)?;
+    let leader = known.max_by_key(|info| info.leader_term).map(|info| info.leader).filter(|leader| *leader != node)?;
     let error = Error::new(Reason::NotLeader, format!("the leader is silent, and {leader} leads now"));
     Some(error.with_retry().with_outcome(Outcome::MaybeDone).with_fact("leader", leader))
 }

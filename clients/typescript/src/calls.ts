@@ -16,7 +16,7 @@ import type { KeptHold } from "./keptHold.js";
 import { Near } from "./near.js";
 import { connectPatience, Pauses, type Peer, type Peers, wrongAddress } from "./peers.js";
 import { showing, Token } from "./token.js";
-import { within } from "./wait.js";
+import { timed, within } from "./wait.js";
 
 /** Stands for the log of logs where a call names none. */
 export const catalogLog = "";
@@ -372,9 +372,14 @@ export class Calls {
   }
 
   /** Asks a node what it knows of a log, without its asking others. */
-  async knownInfo(peer: Peer, name: string, signal?: AbortSignal): Promise<log.LogInfo> {
+  async knownInfo(
+    peer: Peer,
+    name: string,
+    signal?: AbortSignal,
+    patience: number = connectPatience,
+  ): Promise<log.LogInfo> {
     const request = log.GetInfoRequest.fromPartial({ log: name, allowStale: true });
-    const deadline = Date.now() + connectPatience;
+    const deadline = Date.now() + patience;
     try {
       const { info } = await this.on(peer, methods.getInfo, request, signal, { deadline });
       return log.LogInfo.fromPartial(info ?? {});
@@ -395,12 +400,27 @@ export class Calls {
     return this.by(new ToLeader(this, name), once, signal);
   }
 
+  /** Makes a call that renews a lease, while that lasts, also where the leader stands still. */
+  renew<Q, A>(name: string, m: Method<Q, A>, request: Q, leaseMs: number, signal: AbortSignal): Promise<A> {
+    const bound = AbortSignal.any([signal, AbortSignal.timeout(timed(leaseMs))]);
+    const once = (peer: Peer) => this.answered(peer, name, m, request, true, bound, leaseMs);
+    return this.by(new ToLeader(this, name), once, bound);
+  }
+
   /** Makes a call once, and leaves a node that stands still: see {@link attend}. */
-  async answered<Q, A>(peer: Peer, name: string, m: Method<Q, A>, request: Q, leads: boolean, signal?: AbortSignal) {
+  async answered<Q, A>(
+    peer: Peer,
+    name: string,
+    m: Method<Q, A>,
+    request: Q,
+    leads: boolean,
+    signal?: AbortSignal,
+    leaseMs?: number,
+  ): Promise<A> {
     const left = new AbortController();
     const both = signal ? AbortSignal.any([signal, left.signal]) : left.signal;
     try {
-      return await this.attend(peer, name, this.on(peer, m, request, both), leads);
+      return await this.attend(peer, name, this.on(peer, m, request, both), leads, leaseMs);
     } finally {
       left.abort();
     }
@@ -410,8 +430,19 @@ export class Calls {
    * Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off, keeps
    * its connections. Whenever it has been silent for a second it is asked whether it is there, and others are:
    * see #suspect. What was sent may have been done.
+   *
+   * The answer to the renewal of a lease is waited for so that another node is asked while the lease lasts, which
+   * the next leader gives anew: even the look that begins just before another node leads, and the next one, take
+   * half of it together.
    */
-  async attend<T>(peer: Peer, name: string, doing: Promise<T>, leads = false): Promise<T> {
+  async attend<T>(
+    peer: Peer,
+    name: string,
+    doing: Promise<T>,
+    leads = false,
+    leaseMs = Number.POSITIVE_INFINITY,
+  ): Promise<T> {
+    const patience = Math.min(connectPatience, leaseMs / 6);
     let done = false;
     let wake = () => {};
     const end = () => {
@@ -425,9 +456,9 @@ export class Calls {
         wake = () => resolve(undefined);
       });
     for (;;) {
-      await within(turn(), suspectAfter);
+      await within(turn(), Math.min(suspectAfter, leaseMs / 6));
       if (done) return doing;
-      const failure = await Promise.race([turn(), this.#suspect(peer, name, leads)]);
+      const failure = await Promise.race([turn(), this.#suspect(peer, name, leads, patience)]);
       if (done) return doing;
       if (failure) throw failure;
     }
@@ -438,11 +469,11 @@ export class Calls {
    * that costs nothing, while another one does; or, if it is to be the leader, another node leads in a newer
    * term than it knows of. undefined: nothing speaks for that.
    */
-  async #suspect(peer: Peer, name: string, leads: boolean): Promise<StrandlineError | undefined> {
+  async #suspect(peer: Peer, name: string, leads: boolean, patience: number): Promise<StrandlineError | undefined> {
     if (this.peers.closed || this.peers.others(peer.address).length === 0) return undefined; // keep-alive finds out
     if (!leads && (await this.alive(peer, name))) return undefined;
-    const asking = leads ? this.#sign(peer, name) : none;
-    const [own, beside] = await Promise.all([asking, this.#beside(peer.address, name)]);
+    const asking = leads ? this.#sign(peer, name, patience) : none;
+    const [own, beside] = await Promise.all([asking, this.#beside(peer.address, name, patience)]);
     const led = leads ? newest(beside) : none;
     const another = led.leader !== "" && led.leader !== peer.address;
     if (another && own.alive && own.leader && led.term > own.term) return silent(led.leader);
@@ -464,9 +495,9 @@ export class Calls {
   }
 
   /** Asks a node who leads a log. Whatever it answers, it is there. */
-  async #sign(peer: Peer, name: string): Promise<Sign> {
+  async #sign(peer: Peer, name: string, patience?: number): Promise<Sign> {
     try {
-      const { leader, leaderTerm } = await this.knownInfo(peer, name);
+      const { leader, leaderTerm } = await this.knownInfo(peer, name, undefined, patience);
       return { alive: true, leader, term: leaderTerm };
     } catch (error) {
       return { ...none, alive: !["UNREACHABLE", "CANCELLED", "CLOSED"].includes(fromRpc(error).reason) };
@@ -474,21 +505,21 @@ export class Calls {
   }
 
   /** Asks all nodes but one who leads a log, and returns what those say that answer in time. */
-  async #beside(address: string, name: string): Promise<Sign[]> {
+  async #beside(address: string, name: string, patience: number = connectPatience): Promise<Sign[]> {
     const signs: Sign[] = [];
     const ask = async (other: string) => {
       const peer = this.peers.at(other);
-      await peer.connect(connectPatience);
-      signs.push(await this.#sign(peer, name));
+      await peer.connect(patience);
+      signs.push(await this.#sign(peer, name, patience));
     };
-    await within(Promise.allSettled(this.peers.others(address).map(ask)), connectPatience);
+    await within(Promise.allSettled(this.peers.others(address).map(ask)), patience);
     return [...signs];
   }
 
-  /** Asks the other nodes who leads a log. undefined: the one that is believed to, or nobody knows. */
-  async newerLeader(name: string, believed: string): Promise<string | undefined> {
-    const { leader } = newest(await this.#beside(believed, name));
-    return leader === "" || leader === believed ? undefined : leader;
+  /** Asks the nodes beside one who leads a log. undefined: that one, or nobody knows. */
+  async newerLeader(name: string, than: string): Promise<string | undefined> {
+    const { leader } = newest(await this.#beside(than, name));
+    return leader === "" || leader === than ? undefined : leader;
   }
 
   async by<T>(route: Route, act: (peer: Peer) => Promise<T>, signal?: AbortSignal): Promise<T> {

@@ -71,7 +71,7 @@ export class KeptHold {
   async open(at: Place, signal?: AbortSignal): Promise<this> {
     this.#hold = await this.#set(this.#hold, at, signal);
     this.calls.kept.add(this);
-    if (this.#hold.leaseMs !== undefined) void this.#renew(this.#hold.leaseMs / 3);
+    if (this.#hold.leaseMs !== undefined) void this.#renew(this.#hold.leaseMs);
     return this;
   }
 
@@ -145,16 +145,14 @@ export class KeptHold {
     this.#over.abort();
   }
 
-  async #renew(third: number): Promise<void> {
+  async #renew(leaseMs: number): Promise<void> {
     const { signal } = this.#over;
     const request = KeepHoldRequest.fromPartial({ log: this.log, logId: this.#logId, name: this.#hold.name });
     for (;;) {
-      await sleep(timed(third), signal);
+      await sleep(timed(leaseMs / 3), signal);
       if (this.ended) return;
       try {
-        // A node may have to be left for its silence, and another one asked, within the lease.
-        const limit = AbortSignal.any([signal, AbortSignal.timeout(timed(2 * third))]);
-        await this.calls.toLeader(this.log, methods.keepHold, request, limit);
+        await this.calls.renew(this.log, methods.keepHold, request, leaseMs, signal);
       } catch (error) {
         const failure = fromRpc(error);
         if (ends.includes(failure.reason as Reason)) this.end(failure);

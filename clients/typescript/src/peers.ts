@@ -35,10 +35,12 @@ const causePatience = 500;
 
 /**
  * What Node says where trying again cannot help: a node's certificate is not believed, does not name the node,
- * or the node does not encrypt.
+ * the node does not encrypt, or it refuses the client's certificate or the lack of one.
  */
-const lastingCauses =
-  /self-signed certificate|unable to (get|verify)|certificate (has expired|is not yet valid)|ALTNAME|wrong version/;
+const lastingCauses = new RegExp(
+  "self-signed certificate|unable to (get|verify)|certificate (has expired|is not yet valid)|ALTNAME|wrong version" +
+    "|alert (bad certificate|unsupported certificate|certificate (revoked|expired|unknown|required)|unknown ca)",
+);
 
 /** One node. */
 export class Peer {

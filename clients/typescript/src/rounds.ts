@@ -397,7 +397,9 @@ export class Rounds {
    */
   async #suspect(): Promise<void> {
     const { signal } = this.#over;
-    const leader = await this.calls.newerLeader(this.log, this.calls.peers.leader(this.log));
+    const node = this.#route.tried?.address;
+    // Who is believed to lead does not matter: a call may have found that out meanwhile.
+    const leader = node === undefined ? undefined : await this.calls.newerLeader(this.log, node);
     if (leader !== undefined && !signal.aborted) this.#interrupt({ error: silent(leader) });
   }
 

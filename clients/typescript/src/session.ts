@@ -1,13 +1,15 @@
 import { Admin } from "./admin.js";
 import type { Backlog } from "./backlog.js";
-import type { Calls } from "./calls.js";
+import { type Calls, methods } from "./calls.js";
 import { fromRpc, type StrandlineError } from "./errors.js";
+import { KeepSessionRequest } from "./generated/strandline/v1/session.js";
 import type { Session } from "./records.js";
-import { timed } from "./wait.js";
 
 /** The session of a producer, which places its records. */
 export class ProducerSession {
   readonly #admin: Admin;
+  /** When a node last renewed the lease, perhaps another one than that which has the requests. */
+  #renewed = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly calls: Calls,
@@ -58,16 +60,14 @@ export class ProducerSession {
   async keep(signal: AbortSignal): Promise<StrandlineError | undefined> {
     const { session, options, lastSign } = this.backlog;
     const now = performance.now();
-    const third = options.leaseMs / 3;
-    if (!session || now - lastSign <= third) return undefined;
+    if (!session || now - Math.max(lastSign, this.#renewed) <= options.leaseMs / 3) return undefined;
+    const request = KeepSessionRequest.fromPartial({ log: this.log, sessionId: session.id, logId: session.logId });
     try {
-      await this.#admin.keepSession(this.log, session, {
-        signal: AbortSignal.any([signal, AbortSignal.timeout(timed(third))]),
-      });
+      await this.calls.renew(this.log, methods.keepSession, request, options.leaseMs, signal);
     } catch (error) {
       return this.backlog.session?.id === session.id ? fromRpc(error) : undefined;
     }
-    this.backlog.lastSign = now;
+    this.#renewed = now;
     return undefined;
   }
 

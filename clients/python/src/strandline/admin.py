@@ -241,6 +241,10 @@ class Admin:
             timeout, self._calls.to_leader(log, "KeepSession", request, session_pb2.KeepSessionResponse)
         )
 
+    async def _renew_session(self, log: str, session: Session, lease: float) -> None:
+        request = session_pb2.KeepSessionRequest(log=log, session_id=session.id, log_id=session.log_id)
+        await self._calls.to_leader(log, "KeepSession", request, session_pb2.KeepSessionResponse, lease=lease)
+
     async def close_session(
         self, log: str, session: int, *, log_id: int = 0, timeout: float | None = None
     ) -> None:

@@ -348,53 +348,64 @@ class Calls:
     async def _alive(self, peer: Peer, log: str) -> bool:
         return (await self._sign(peer, log)).alive
 
-    async def _sign(self, peer: Peer, log: str) -> Sign:
+    async def _sign(self, peer: Peer, log: str, patience: float | None = None) -> Sign:
         """Asks a node who leads a log. Whatever it answers, it is there."""
         try:
-            info = await self.known_info(peer, log)
+            info = await self.known_info(peer, log, patience)
         except Error as error:
             return Sign(error.reason not in ("UNREACHABLE", "CANCELLED", "CLOSED"))
         return Sign(True, info.leader, info.leader_term)
 
-    async def _beside(self, address: str, log: str) -> list[Sign]:
+    async def _beside(self, address: str, log: str, patience: float | None = None) -> list[Sign]:
         """Asks all nodes but one who leads a log."""
+        if patience is None:
+            patience = CONNECT_PATIENCE
 
         async def ask(other: str) -> Sign:
             try:
                 peer = self.peers.at(other)
-                await peer.connect(CONNECT_PATIENCE)
+                await peer.connect(patience)
             except Error:
                 return Sign()
-            return await self._sign(peer, log)
+            return await self._sign(peer, log, patience)
 
         async def in_time(other: str) -> Sign:
             try:
-                return await bounded(ask(other), CONNECT_PATIENCE)
+                return await bounded(ask(other), patience)
             except Late:
                 return Sign()
 
         return await asyncio.gather(*(in_time(other) for other in self.peers.others(address)))
 
-    async def newer_leader(self, log: str, believed: str) -> str | None:
-        """Asks the other nodes who leads a log. None: the one that is believed to, or nobody knows."""
-        leader = newest(await self._beside(believed, log)).leader
-        return None if leader in ("", believed) else leader
+    async def newer_leader(self, log: str, than: str) -> str | None:
+        """Asks the nodes beside one who leads a log. None: that one, or nobody knows."""
+        leader = newest(await self._beside(than, log)).leader
+        return None if leader in ("", than) else leader
 
-    async def answered(self, peer: Peer, log: str, doing: Awaitable[T], leads: bool = False) -> T:
+    async def answered(
+        self, peer: Peer, log: str, doing: Awaitable[T], leads: bool = False, lease: float | None = None
+    ) -> T:
         """Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off,
         keeps its connections. Whenever it has been silent for a second it is asked whether it is there,
-        and others are: see _suspect. What was sent may have been done."""
+        and others are: see _suspect. What was sent may have been done.
+
+        The answer to the renewal of a lease is waited for so that another node is asked while the lease
+        lasts, which the next leader gives anew: even the look that begins just before another node leads,
+        and the next one, take half of it together."""
+        suspect, look = SUSPECT_AFTER, CONNECT_PATIENCE
+        if lease is not None:
+            suspect, look = min(suspect, lease / 6), min(look, lease / 6)
         task = asyncio.ensure_future(doing)
         asking: asyncio.Future[Error | None] | None = None
         try:
             while True:
                 waits: set[asyncio.Future[Any]] = {task} if asking is None else {task, asking}
-                patience = SUSPECT_AFTER if asking is None else None
+                patience = suspect if asking is None else None
                 await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 if task.done():
                     return task.result()
                 if asking is None:
-                    asking = asyncio.ensure_future(self._suspect(peer, log, leads))
+                    asking = asyncio.ensure_future(self._suspect(peer, log, leads, look))
                 elif asking.done():
                     failure, asking = asking.result(), None
                     if failure is not None:
@@ -407,14 +418,16 @@ class Calls:
                 if one is not None and not one.cancelled():
                     one.exception()  # nobody else asks for it
 
-    async def _suspect(self, peer: Peer, log: str, leads: bool) -> Error | None:
+    async def _suspect(self, peer: Peer, log: str, leads: bool, look: float) -> Error | None:
         """Why a call to a node that is silent is to be made elsewhere: the node does not even answer a
         question that costs nothing, while another one does; or, if it is to be the leader, another node
         leads in a newer term than it knows of. None: nothing speaks for that."""
         if not self.peers.others(peer.address):
             return None  # the connection's keep-alive finds out
         if leads:
-            own, beside = await asyncio.gather(self._sign(peer, log), self._beside(peer.address, log))
+            own, beside = await asyncio.gather(
+                self._sign(peer, log, look), self._beside(peer.address, log, look)
+            )
         elif await self.alive(peer, log):
             return None
         else:
@@ -430,15 +443,16 @@ class Calls:
             return silent(led.leader)
         return unreachable(Outcome.MAYBE_DONE, f"{peer.address} does not answer for now")
 
-    async def known_info(self, peer: Peer, log: str) -> log_pb2.LogInfo:
-        """Asks a node what it knows of a log, without its asking others."""
+    async def known_info(self, peer: Peer, log: str, patience: float | None = None) -> log_pb2.LogInfo:
+        """Asks a node what it knows of a log, without its asking others. It has as long as a connection may
+        take, or patience."""
         try:
             answer = await self.on(
                 peer,
                 "GetInfo",
                 log_pb2.GetInfoRequest(log=log, allow_stale=True),
                 log_pb2.GetInfoResponse,
-                CONNECT_PATIENCE,
+                CONNECT_PATIENCE if patience is None else patience,
             )
         except grpc.aio.AioRpcError as error:
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -446,13 +460,15 @@ class Calls:
             raise from_rpc(error) from None
         return answer.info
 
-    async def to_leader(self, log: str, method: str, request: Message, answer: type[A]) -> A:
+    async def to_leader(
+        self, log: str, method: str, request: Message, answer: type[A], lease: float | None = None
+    ) -> A:
         """Makes a call to the node that leads a log, as often as retry_time allows. The call does no
-        harm when it is made twice, or the node recognises it."""
+        harm when it is made twice, or the node recognises it. With a lease it renews that: see answered."""
         return await self.by(
             ToLeader(self, log),
             lambda peer: self.answered(
-                peer, log, self.on(peer, method, request, answer), leads=log != CATALOG
+                peer, log, self.on(peer, method, request, answer), log != CATALOG, lease
             ),
         )
 

@@ -47,7 +47,7 @@ class KeptHold:
         self._hold = await self._set(self._hold, position)
         self._calls.kept.add(self)
         if self._hold.lease is not None:
-            self._renewing = asyncio.ensure_future(self._renew(self._hold.lease.total_seconds() / 3))
+            self._renewing = asyncio.ensure_future(self._renew(self._hold.lease.total_seconds()))
         return self
 
     async def __aenter__(self) -> KeptHold:
@@ -121,14 +121,15 @@ class KeptHold:
             if self._renewing is not None and self._renewing is not asyncio.current_task():
                 self._renewing.cancel()
 
-    async def _renew(self, third: float) -> None:
+    async def _renew(self, lease: float) -> None:
         request = log_pb2.KeepHoldRequest(log=self.log, log_id=self._log_id, name=self._hold.name)
         while True:
-            await asyncio.sleep(third)
-            made = self._calls.to_leader(self.log, "KeepHold", request, log_pb2.KeepHoldResponse)
+            await asyncio.sleep(lease / 3)
+            made = self._calls.to_leader(self.log, "KeepHold", request, log_pb2.KeepHoldResponse, lease)
             try:
-                # A node may have to be left for its silence, and another one asked, within the lease.
-                await within(2 * third, made)
+                # A node may have to be left for its silence, and another one found that leads: it gives
+                # a whole lease again.
+                await within(lease, made)
             except Error as error:
                 if error.reason in _ENDS:
                     self._end(error)

@@ -30,7 +30,6 @@ _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     # What a reader that is not read from holds: left alone, gRPC widens the window while a read is fast.
-    # What a reader that is not read from holds: left alone, gRPC may widen the window.
     ("grpc.http2.lookahead_bytes", 4 << 20),
     ("grpc.http2.bdp_probe", 0),
 ]
@@ -51,9 +50,11 @@ _LASTING = (
     "WRONG_VERSION_NUMBER",
     "Hostname Verification Check failed",
     "is not in peer certificate",
+    "TSI_DATA_CORRUPTED",
 )
 """What gRPC says where trying again cannot help: a node's certificate is not believed, does not name the
-node, or the node does not encrypt."""
+node, the node does not encrypt, or it refuses the client's certificate or the lack of one: its alert comes
+after the handshake, and gRPC only logs which it is."""
 
 _process: int | None = None  # in which gRPC was used first
 
@@ -177,6 +178,8 @@ class Peer:
         if self._closed:
             return closed("client")
         message = f"no connection to {self.address}: {words.rpartition('last error: ')[2]}".rstrip(": ")
+        if "TSI_DATA_CORRUPTED" in words:
+            message += ": the node refuses the client's certificate, or the lack of one"
         failure = unreachable(Outcome.NOT_DONE, message)
         failure._lasting = any(sign in words for sign in _LASTING)
         failure.retryable = not failure._lasting

@@ -381,11 +381,12 @@ class Rounds:
     async def _suspect(self, now: float) -> None:
         """Ends the round if the node that has our requests is silent and another leads by now. Should
         the others be wrong, that one says so, and what was sent again is recognised."""
-        w = self._window
+        w, node = self._window, self._route.tried()
         if not w.sent or now - max(self._backlog.last_sign, w.flight[0].sent) <= SUSPECT_AFTER:
             return
-        leader = await self._calls.newer_leader(self._log, self._calls.peers.leader(self._log))
-        if leader is not None:
+        # Who is believed to lead does not matter: a call may have found that out meanwhile.
+        leader = None if node is None else await self._calls.newer_leader(self._log, node.address)
+        if leader is not None and node is self._route.tried():
             self._interrupt(Interruption(silent(leader)))
 
     async def _keep(self) -> None:

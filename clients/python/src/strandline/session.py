@@ -15,6 +15,7 @@ class ProducerSession:
     def __init__(self, calls: Calls, log: str, backlog: Backlog) -> None:
         self._calls, self._log, self._backlog = calls, log, backlog
         self._admin = Admin(calls)
+        self._renewed = float("-inf")  # when a node last renewed the lease
 
     async def open(self) -> None:
         """Finds the log and begins its session. The outcome of an error is always NOT_DONE: a session
@@ -48,14 +49,16 @@ class ProducerSession:
         """Renews the lease if a third of it has passed without an answer. An error is about the
         session that the producer has now."""
         b, session, now = self._backlog, self._backlog.session, time.monotonic()
-        third = b.options.lease / 3
-        if session is None or now - b.last_sign <= third:
+        lease = b.options.lease
+        if session is None or now - max(b.last_sign, self._renewed) <= lease / 3:
             return None
         try:
-            await within(third, self._admin.keep_session(self._log, session.id, log_id=session.log_id))
+            # A node may have to be left for its silence, and another one found that leads: it gives a
+            # whole lease again.
+            await within(lease, self._admin._renew_session(self._log, session, lease))
         except Error as error:
             return error if b.session is not None and b.session.id == session.id else None
-        b.last_sign = now
+        self._renewed = now  # perhaps by another node than the one that has the requests
         return None
 
     def forget(self) -> Session | None:

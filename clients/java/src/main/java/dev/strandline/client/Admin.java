@@ -1,7 +1,6 @@
 package dev.strandline.client;
 
 import dev.strandline.v1.WatchInfoRequest;
-import dev.strandline.v1.WatchInfoResponse;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
@@ -11,7 +10,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.Function;
-import java.util.function.Supplier;
 
 /**
  * Creates, describes and trims logs, and keeps sessions and writer terms for those who do without a
@@ -157,50 +155,12 @@ public final class Admin {
 
   /**
    * Publishes the log's description now and after changes, at most once per interval. A broken
-   * connection ends it with an error.
+   * connection, or a node that stands still, ends it with an error.
    */
   public Flow.Publisher<LogInfo> watchInfo(String log, Duration interval) {
     WatchInfoRequest request =
         WatchInfoRequest.newBuilder().setLog(log).setMinInterval(Wire.duration(interval)).build();
-    return new Publication<>(
-        calls,
-        bound -> {
-          Token.Shown shown = new Token.Shown();
-          Supplier<ServerStream<WatchInfoRequest, WatchInfoResponse>> begin =
-              () -> {
-                Peer peer = calls.by(new ToLeader(calls, log, false), bound, found -> found);
-                return new ServerStream<>(peer, Methods.WATCH_INFO, request, shown);
-              };
-          return new Publication.Source<LogInfo>() {
-            private ServerStream<WatchInfoRequest, WatchInfoResponse> stream = begin.get();
-
-            @Override
-            public LogInfo next(Bound b) {
-              for (; ; ) {
-                if (!stream.await(b)) {
-                  throw StrandlineException.cancelled(Outcome.NOT_DONE);
-                }
-                try {
-                  WatchInfoResponse answer = stream.take();
-                  shown.progressed();
-                  return answer == null ? null : Wire.info(answer.getInfo());
-                } catch (StrandlineException e) {
-                  StrandlineException failure = shown.failure(e);
-                  if (!failure.renewed()) {
-                    throw failure;
-                  }
-                  stream.close();
-                  stream = begin.get();
-                }
-              }
-            }
-
-            @Override
-            public void close() {
-              stream.close();
-            }
-          };
-        });
+    return new Publication<>(calls, bound -> new InfoStream(calls, request, bound));
   }
 
   /** Removes every record below an offset, and returns where the log starts and ends. */
@@ -227,7 +187,7 @@ public final class Admin {
    * released or broken.
    */
   public CompletableFuture<Void> keepHold(String log, String name) {
-    return run(bound -> verbs.keepHold(log, 0, name, bound));
+    return run(bound -> verbs.keepHold(log, name, bound));
   }
 
   /** Ends a hold, whoever has set it. */

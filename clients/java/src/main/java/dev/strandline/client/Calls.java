@@ -194,6 +194,16 @@ final class Calls {
     return through(new ToLeader(this, log, false), method, request, bound);
   }
 
+  /** The same for a call that renews a lease: see {@link Silence#ofRenewal}. */
+  <Q, A> A renew(
+      String log, MethodDescriptor<Q, A> method, Q request, Duration lease, Bound bound) {
+    Route route = new ToLeader(this, log, false);
+    return by(
+        route,
+        bound,
+        peer -> on(peer, method, request, bound, Silence.ofRenewal(this, peer, route, lease)));
+  }
+
   /** The same on the nodes of a route. */
   <Q, A> A through(Route route, MethodDescriptor<Q, A> method, Q request, Bound bound) {
     return by(
@@ -220,7 +230,8 @@ final class Calls {
         route.elsewhere(failure);
         width = route.width(failure);
       }
-      if (count >= width && System.nanoTime() - began + pauses.next() > time) {
+      boolean late = System.nanoTime() - began + pauses.next() > time;
+      if (count >= width && (failure.lasting() || late)) {
         throw tries.verdict(failure);
       }
       pauses.between(route.tried(), width, bound);

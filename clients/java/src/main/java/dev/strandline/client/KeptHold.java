@@ -51,7 +51,7 @@ public final class KeptHold implements AutoCloseable {
         .ifPresent(
             lease -> {
               Duration third = lease.dividedBy(3);
-              clock = calls.threads.every(Bound.nanos(third), () -> renewInThread(third));
+              clock = calls.threads.every(Bound.nanos(third), () -> renewInThread(lease));
             });
     if (calls.peers.closed()) {
       end(StrandlineException.closed("client"));
@@ -148,7 +148,7 @@ public final class KeptHold implements AutoCloseable {
     life.end();
   }
 
-  private void renewInThread(Duration third) {
+  private void renewInThread(Duration lease) {
     if (!renewing.compareAndSet(false, true)) {
       return;
     }
@@ -156,7 +156,7 @@ public final class KeptHold implements AutoCloseable {
       calls.threads.start(
           () -> {
             try {
-              renew(third);
+              renew(lease);
             } finally {
               renewing.set(false);
             }
@@ -166,10 +166,9 @@ public final class KeptHold implements AutoCloseable {
     }
   }
 
-  private void renew(Duration third) {
+  private void renew(Duration lease) {
     try {
-      // A node may have to be left for its silence, and another one asked, within the lease.
-      verbs.keepHold(log, logId, hold.name(), new Bound(life, third.multipliedBy(2)));
+      verbs.renewHold(log, logId, hold.name(), lease, life);
     } catch (StrandlineException e) {
       if (ENDS.contains(e.reason())) {
         end(e);

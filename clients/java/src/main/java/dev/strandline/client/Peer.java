@@ -9,11 +9,16 @@ import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.Status;
+import io.grpc.netty.shaded.io.netty.handler.ssl.NotSslRecordException;
 import java.nio.channels.UnresolvedAddressException;
+import java.security.cert.CertPathValidatorException;
+import java.security.cert.CertificateException;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
+import javax.net.ssl.SSLException;
 
 /** One node. */
 final class Peer {
@@ -24,6 +29,12 @@ final class Peer {
   private static final Duration WHY_PATIENCE = Duration.ofMillis(200);
 
   private static final long AVOIDED = 2_000_000_000;
+
+  /** The alerts with which a node refuses a certificate, as Java and BoringSSL write them. */
+  private static final Pattern REFUSED =
+      Pattern.compile(
+          "(?i)alert.*(bad_certificate|unsupported_certificate|certificate_(revoked|expired"
+              + "|unknown|required)|unknown_ca)");
 
   final String address;
 
@@ -95,9 +106,7 @@ final class Peer {
           return;
         }
         case SHUTDOWN -> throw StrandlineException.closed("client");
-        case TRANSIENT_FAILURE ->
-            throw StrandlineException.unreachable(
-                Outcome.NOT_DONE, "no connection to " + address + why(bound));
+        case TRANSIENT_FAILURE -> throw unconnected(why(bound));
         default -> {
           if (patient.await(changed, () -> connection.getState(false) != state)) {
             continue;
@@ -116,7 +125,7 @@ final class Peer {
    * Why there is no connection: what a call fails with that does not wait for one. Should there be
    * one by now, the node is asked whether it is there, and nothing comes of that.
    */
-  private String why(Bound bound) {
+  private Status why(Bound bound) {
     CompletableFuture<Status> failed = new CompletableFuture<>();
     Signal signal = new Signal();
     ClientCall<Empty, Empty> call = connection.newCall(Methods.HEALTH, CallOptions.DEFAULT);
@@ -134,21 +143,43 @@ final class Peer {
     call.request(1);
     boolean known = new Bound(bound, WHY_PATIENCE).await(signal, failed::isDone);
     call.cancel("no longer of interest", null);
-    return known ? cause(failed.join()) : "";
+    return known ? failed.join() : Status.OK;
   }
 
-  /** The innermost cause of a status: the outer ones say that there is no connection. */
-  private String cause(Status status) {
+  /** The error of a connection that failed with a status; OK: it is not known why. */
+  private StrandlineException unconnected(Status status) {
+    String message = "no connection to " + address;
     Throwable innermost = status.getCause();
     if (innermost == null) {
-      return status.isOk() || status.getDescription() == null ? "" : ": " + status.getDescription();
+      String words = status.isOk() ? null : status.getDescription();
+      return StrandlineException.unreachable(
+          Outcome.NOT_DONE, words == null ? message : message + ": " + words);
     }
+    boolean lasting = lasts(innermost);
+    // The innermost cause: the outer ones say that there is no connection.
     while (innermost.getCause() != null) {
       innermost = innermost.getCause();
+      lasting |= lasts(innermost);
     }
-    return innermost instanceof UnresolvedAddressException
-        ? ": the name is not known: " + Address.parse(address).host()
-        : ": " + innermost.getMessage();
+    message +=
+        innermost instanceof UnresolvedAddressException
+            ? ": the name is not known: " + Address.parse(address).host()
+            : ": " + innermost.getMessage();
+    return lasting
+        ? StrandlineException.lasting(message)
+        : StrandlineException.unreachable(Outcome.NOT_DONE, message);
+  }
+
+  /**
+   * Whether another try cannot help: the node's certificate is not believed or does not name it,
+   * the node does not encrypt, or it refuses the client's certificate or the lack of one.
+   */
+  private static boolean lasts(Throwable cause) {
+    return cause instanceof CertificateException
+        || cause instanceof CertPathValidatorException
+        || cause instanceof NotSslRecordException
+        || cause instanceof SSLException
+            && REFUSED.matcher(String.valueOf(cause.getMessage())).find();
   }
 
   /** Waits so many nanoseconds at most for a connection that failed to be there. */

@@ -1,13 +1,17 @@
 package dev.strandline.client;
 
-import java.time.Duration;
-
 /** The session of a producer, which places its records. Its methods wait. */
 final class ProducerSession {
   private final Calls calls;
   private final Verbs verbs;
   private final String log;
   private final Backlog backlog;
+
+  /**
+   * When a node last renewed the lease, perhaps another one than that which has the requests;
+   * guarded by the backlog.
+   */
+  private long renewed = System.nanoTime();
 
   ProducerSession(Calls calls, String log, Backlog backlog) {
     this.calls = calls;
@@ -63,7 +67,8 @@ final class ProducerSession {
   boolean fades() {
     synchronized (backlog) {
       long third = Bound.nanos(backlog.options.lease) / 3;
-      return backlog.session != null && System.nanoTime() - backlog.lastSign > third;
+      long now = System.nanoTime();
+      return backlog.session != null && now - backlog.lastSign > third && now - renewed > third;
     }
   }
 
@@ -77,16 +82,15 @@ final class ProducerSession {
       return null;
     }
     long now = System.nanoTime();
-    Duration third = backlog.options.lease.dividedBy(3);
     try {
-      verbs.keepSession(log, session.id(), session.logId(), new Bound(bound, third));
+      verbs.renewSession(log, session, backlog.options.lease, bound);
     } catch (StrandlineException e) {
       synchronized (backlog) {
         return backlog.session != null && backlog.session.id() == session.id() ? e : null;
       }
     }
     synchronized (backlog) {
-      backlog.lastSign = Math.max(backlog.lastSign, now);
+      renewed = now;
     }
     return null;
   }

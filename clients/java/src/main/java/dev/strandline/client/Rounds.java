@@ -18,6 +18,7 @@ final class Rounds {
   private final Backlog backlog;
   private final ProducerSession session;
   private final ToLeader route;
+  private volatile String node = "";
   private final Repair repair;
   private final Bound end; // of the producer
   private final Signal work = new Signal();
@@ -127,6 +128,11 @@ final class Rounds {
     return end;
   }
 
+  /** The address of the node that has the requests; empty: none has had any. */
+  String node() {
+    return node;
+  }
+
   /** Ends with the round that is now. */
   Bound round() {
     synchronized (backlog) {
@@ -181,6 +187,7 @@ final class Rounds {
         pauses.between(route.tried(), width, round);
       }
       Peer peer = route.connect(round);
+      node = peer.address;
       session.reopen(round);
       calls.threads.onLoop(() -> open(peer, round));
     } catch (StrandlineException e) {

@@ -66,6 +66,13 @@ final class ServerStream<Q, A> {
     return any() ? null : silence.await(bound, arrived, this::any);
   }
 
+  /** Fails if it has ended with an error and there is no answer to take. */
+  synchronized void check() {
+    if (answers.isEmpty() && failure != null) {
+      throw failure;
+    }
+  }
+
   /** Takes the next answer; null: there are no more. */
   A take() {
     synchronized (this) {

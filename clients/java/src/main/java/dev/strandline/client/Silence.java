@@ -22,6 +22,7 @@ final class Silence {
   private final String log; // whose leader is asked; empty: other nodes answer as well
   private final Duration first;
   private final Duration again;
+  private final Duration patience; // for the answer to a question that costs nothing
   private final boolean quiet; // it may have nothing to say
 
   /** What a node answers to a question that costs nothing. */
@@ -31,25 +32,55 @@ final class Silence {
   private static final Sign THERE = new Sign(true, "", 0);
 
   private Silence(
-      Calls calls, Peer peer, String log, Duration first, Duration again, boolean quiet) {
+      Calls calls,
+      Peer peer,
+      String log,
+      Duration first,
+      Duration again,
+      Duration patience,
+      boolean quiet) {
     this.calls = calls;
     this.peer = peer;
     this.log = log;
     this.first = first;
     this.again = again;
+    this.patience = patience;
     this.quiet = quiet;
   }
 
   /** That of a call that may be made twice. */
   static Silence ofCall(Calls calls, Peer peer, Route route) {
-    return new Silence(calls, peer, route.leads(), calls.suspectAfter, AGAIN, false);
+    Duration patience = calls.answerPatience;
+    return new Silence(calls, peer, route.leads(), calls.suspectAfter, AGAIN, patience, false);
+  }
+
+  /**
+   * That of a call that renews a lease: another node is to be asked while it lasts, which the next
+   * leader gives anew. Even the look that begins just before another node leads, and the next one,
+   * take half of the lease together.
+   */
+  static Silence ofRenewal(Calls calls, Peer peer, Route route, Duration lease) {
+    Duration sixth = lease.dividedBy(6);
+    Duration first = least(calls.suspectAfter, sixth);
+    Duration patience = least(calls.answerPatience, sixth);
+    return new Silence(calls, peer, route.leads(), first, least(AGAIN, sixth), patience, false);
+  }
+
+  private static Duration least(Duration a, Duration b) {
+    return a.compareTo(b) < 0 ? a : b;
   }
 
   /** That of a reader, which at the end of a log that takes no appends rarely gets a frame. */
   static Silence ofReader(Calls calls, Peer peer, Route route, boolean placed) {
     Duration twice = calls.suspectAfter.multipliedBy(2);
     Duration first = placed ? twice : calls.suspectAfter;
-    return new Silence(calls, peer, route.leads(), first, twice, placed);
+    return new Silence(calls, peer, route.leads(), first, twice, calls.answerPatience, placed);
+  }
+
+  /** That of who watches a log, which has nothing to say while nothing changes, on any node. */
+  static Silence ofWatch(Calls calls, Peer peer) {
+    Duration twice = calls.suspectAfter.multipliedBy(2);
+    return new Silence(calls, peer, "", twice, twice, calls.answerPatience, true);
   }
 
   /** Waits until something is so, or the bound ends, or there is a reason to leave the node. */
@@ -62,10 +93,10 @@ final class Silence {
       if (bound.over()) {
         return null;
       }
-      if (quiet && answers(new Bound(bound, calls.answerPatience))) {
+      if (quiet && answers(new Bound(bound, patience))) {
         continue;
       }
-      StrandlineException why = leave(new Bound(bound, calls.answerPatience));
+      StrandlineException why = leave(new Bound(bound, patience));
       if (why != null && !so.getAsBoolean()) {
         return why;
       }
@@ -128,12 +159,12 @@ final class Silence {
     if (log.isEmpty()) {
       Empty nothing = Empty.getDefaultInstance();
       return calls
-          .ask(address, Methods.HEALTH, nothing, calls.answerPatience)
+          .ask(address, Methods.HEALTH, nothing, patience)
           .handle((answer, error) -> error == null ? THERE : sign(error));
     }
     GetInfoRequest request = GetInfoRequest.newBuilder().setLog(log).setAllowStale(true).build();
     return calls
-        .ask(address, Methods.GET_INFO, request, calls.answerPatience)
+        .ask(address, Methods.GET_INFO, request, patience)
         .handle((answer, error) -> error == null ? sign(answer.getInfo()) : sign(error));
   }
 

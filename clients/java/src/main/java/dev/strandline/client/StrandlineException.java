@@ -26,6 +26,7 @@ public final class StrandlineException extends RuntimeException {
   private final transient Map<String, String> facts;
   private final transient Position position;
   private final transient Hold hold;
+  private boolean lasting; // set before anybody else has it
 
   private StrandlineException(
       String name,
@@ -159,6 +160,17 @@ public final class StrandlineException extends RuntimeException {
     return again(Reason.UNREACHABLE, message, outcome, Map.of());
   }
 
+  /**
+   * The error of a node that cannot be reached for a reason that another try does not change: it is
+   * tried once only.
+   */
+  static StrandlineException lasting(String message) {
+    StrandlineException e =
+        new StrandlineException(Reason.UNREACHABLE, message, Outcome.NOT_DONE, Map.of());
+    e.lasting = true;
+    return e;
+  }
+
   /** An error after which another try may help. */
   static StrandlineException again(
       Reason reason, String message, Outcome outcome, Map<String, String> facts) {
@@ -189,20 +201,24 @@ public final class StrandlineException extends RuntimeException {
 
   /** A copy with another outcome, and the stack of now. */
   StrandlineException with(Outcome other) {
-    return new StrandlineException(
-        name, getMessage(), retryable, other, facts, position, hold, getCause());
+    return copy(retryable, other, position);
   }
 
   /** A copy after which another try may help. */
   StrandlineException withRetry() {
-    return new StrandlineException(
-        name, getMessage(), true, outcome, facts, position, hold, getCause());
+    return copy(true, outcome, position);
   }
 
   /** A copy with the position of the record that it is about. */
   StrandlineException at(Position place) {
-    return new StrandlineException(
-        name, getMessage(), retryable, outcome, facts, place, hold, getCause());
+    return copy(retryable, outcome, place);
+  }
+
+  private StrandlineException copy(boolean retry, Outcome known, Position place) {
+    StrandlineException e =
+        new StrandlineException(name, getMessage(), retry, known, facts, place, hold, getCause());
+    e.lasting = lasting;
+    return e;
   }
 
   /** What went wrong. */
@@ -306,7 +322,12 @@ public final class StrandlineException extends RuntimeException {
 
   /** Whether a producer repeats what was refused. FULL is for the application: a trim helps. */
   boolean again() {
-    return retryable && reason != Reason.FULL;
+    return (retryable || lasting) && reason != Reason.FULL;
+  }
+
+  /** Whether a node cannot be reached for a reason that another try does not change. */
+  boolean lasting() {
+    return lasting;
   }
 
   /** Whether another node, or another connection, may do better. */

@@ -192,10 +192,16 @@ final class Verbs {
     return calls.toLeader(log, Methods.SET_HOLD, request.build(), bound);
   }
 
-  void keepHold(String log, long logId, String name, Bound bound) {
+  void keepHold(String log, String name, Bound bound) {
+    KeepHoldRequest request = KeepHoldRequest.newBuilder().setLog(log).setName(name).build();
+    calls.toLeader(log, Methods.KEEP_HOLD, request, bound);
+  }
+
+  /** The same while the lease lasts, also where the leader stands still. */
+  void renewHold(String log, long logId, String name, Duration lease, Bound bound) {
     KeepHoldRequest request =
         KeepHoldRequest.newBuilder().setLog(log).setLogId(logId).setName(name).build();
-    calls.toLeader(log, Methods.KEEP_HOLD, request, bound);
+    calls.renew(log, Methods.KEEP_HOLD, request, lease, new Bound(bound, lease));
   }
 
   void releaseHold(String log, long logId, String name, Bound bound) {
@@ -238,6 +244,17 @@ final class Verbs {
     KeepSessionRequest request =
         KeepSessionRequest.newBuilder().setLog(log).setSessionId(session).setLogId(logId).build();
     calls.toLeader(log, Methods.KEEP_SESSION, request, bound);
+  }
+
+  /** The same while the lease lasts, also where the leader stands still. */
+  void renewSession(String log, Session session, Duration lease, Bound bound) {
+    KeepSessionRequest request =
+        KeepSessionRequest.newBuilder()
+            .setLog(log)
+            .setSessionId(session.id())
+            .setLogId(session.logId())
+            .build();
+    calls.renew(log, Methods.KEEP_SESSION, request, lease, new Bound(bound, lease));
   }
 
   void closeSession(String log, long session, long logId, Bound bound) {

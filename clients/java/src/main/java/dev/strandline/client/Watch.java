@@ -107,10 +107,11 @@ final class Watch implements AutoCloseable {
    */
   private void suspect() {
     Bound round = rounds.round();
-    String believed = calls.peers.leader(log);
+    // Who is believed to lead does not matter: a call may have found that out meanwhile.
+    String node = rounds.node();
     List<CompletableFuture<LogInfo>> asked =
         calls.peers.addresses.stream()
-            .filter(address -> !address.equals(believed))
+            .filter(address -> !address.equals(node))
             .map(this::ask)
             .toList();
     Calls.await(asked, new Bound(round, Peers.PATIENCE));
@@ -123,7 +124,7 @@ final class Watch implements AutoCloseable {
       }
     }
     String leader = newest.getLeader();
-    if (leader.isEmpty() || leader.equals(believed) || round.over()) {
+    if (leader.isEmpty() || leader.equals(node) || round.over()) {
       return;
     }
     rounds.interrupt(
