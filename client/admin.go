@@ -72,7 +72,7 @@ type LogConfig struct {
 	// Fenced makes the log refuse appends without a writer term, with FENCED, once a term has been
 	// acquired.
 	Fenced bool
-	// Revision is the number of configurations that the log has had. ConfigureLog returns
+	// Revision rises with each configuration that the log gets, by one unless a cluster was recovered. ConfigureLog returns
 	// ErrPrecondition if the log has a different revision, so that concurrent changes do not undo
 	// each other; 0: any. CreateLog ignores it.
 	Revision uint64

@@ -92,7 +92,7 @@ func (a *Admin) callOn(ctx context.Context, on route, again repetition, do func(
 
 // try does something on the nodes of a route, one after the other, until one has done it.
 func (a *Admin) try(ctx context.Context, on route, again repetition, do func(context.Context, *peer) error) error {
-	deadline := time.Now().Add(a.client.options.retryTime)
+	began := time.Now()
 	pauses := newPauses()
 	var known tries
 	for count := 1; ; count++ {
@@ -117,7 +117,7 @@ func (a *Admin) try(ctx context.Context, on route, again repetition, do func(con
 			on.elsewhere(peer, failure)
 			width = on.width(failure)
 		}
-		if count >= width && (failure.lasting || time.Now().Add(pauses.next()).After(deadline)) {
+		if count >= width && time.Since(began)+pauses.next() > failure.within(a.client.options.retryTime) {
 			return known.verdict(failure)
 		}
 		a.trouble(known.verdict(failure))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -56,7 +57,7 @@ type Error struct {
 
 	cause error
 	// lasting: a node cannot be reached for a reason that trying again does not change, so it is
-	// not tried more than once. Retryable is false then.
+	// not tried for long, see within. Retryable is false then.
 	lasting bool
 }
 
@@ -153,6 +154,18 @@ func reason(r record.Reason) *Error { return &Error{Reason: r.String()} }
 
 // again reports whether a producer with a session repeats a refused request. FULL is returned to
 // the application: only a trim helps.
+// lastingTime is how long nodes are tried that cannot be reached for a lasting reason: longer than a connection that
+// failed waits before the next attempt, so that the reason is one of now, and certificates that were replaced count.
+const lastingTime = 500 * time.Millisecond
+
+// within is how long to try again after e.
+func (e *Error) within(retryTime time.Duration) time.Duration {
+	if e.lasting {
+		return min(lastingTime, retryTime)
+	}
+	return retryTime
+}
+
 func (e *Error) again() bool { return (e.Retryable || e.lasting) && e.Reason != ErrFull.Reason }
 
 // elsewhere reports whether another node, or another connection, may succeed.

@@ -103,7 +103,7 @@ func TestNoMoreThanTheLimitIsEverInFlight(t *testing.T) {
 			p := f.producer(t, client.WithMaxInFlightRequests(limit), client.WithMaxRequestBytes(200))
 			// Nothing is answered until as many are in flight as may be, or all
 			// are: a client that allows one more has the time to show it.
-			const records = 3000
+			const records = 600
 			f.answer = func() {
 				for range 1000 {
 					if f.count(&f.outstanding) >= limit || f.count(&f.requests) == records {

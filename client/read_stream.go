@@ -120,5 +120,5 @@ func (t *trouble) worthAnother(failure *Error, reached, placed bool, width int, 
 		t.broken++
 	}
 	patient := placed && failure.Reason != ErrStale.Reason
-	return t.broken <= brokenStreams && (patient || t.count < width || !failure.lasting && time.Since(t.began) < retryTime)
+	return t.broken <= brokenStreams && (patient || t.count < width || time.Since(t.began) < failure.within(retryTime))
 }

@@ -50,7 +50,7 @@ func list(from any) ([]string, error) {
 	return all, nil
 }
 
-// fill puts saved values in the places of $NAME.
+// fill puts saved values in the places of $NAME, also where that is a key.
 func fill(from any, saved map[string]any) (any, error) {
 	switch v := from.(type) {
 	case string:
@@ -70,7 +70,11 @@ func fill(from any, saved map[string]any) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			filled[key] = value
+			name, err := fill(key, saved)
+			if err != nil {
+				return nil, err
+			}
+			filled[fmt.Sprint(name)] = value
 		}
 		return filled, nil
 	case []any:

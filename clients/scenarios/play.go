@@ -94,6 +94,7 @@ func (e *Environment) Play(ctx context.Context, s Scenario, r *Runner) (err erro
 	certs := p.environment.certs
 	p.saved["authority"], p.saved["certificate"], p.saved["key"] = certs.authority, certs.user, certs.userKey
 	p.saved["token"], p.saved["principal"] = p.token, "user/"+p.log
+	p.saved["one"], p.saved["other"] = p.log+"-one", p.log+"-other"
 	for i, step := range s.Steps {
 		if err := p.step(ctx, step); err != nil {
 			err = fmt.Errorf("step %d, %s: %w", i+1, step.Do, err)

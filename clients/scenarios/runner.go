@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"sync"
 	"time"
-
-	"strandline.dev/clients/gorunner"
 )
 
 // Runner drives one client: a process that takes commands and gives answers, one JSON
@@ -40,21 +38,6 @@ type answer struct {
 
 // Name is the language and what distinguishes this runner from another of it.
 func (r *Runner) Name() string { return r.name }
-
-// StartGo drives the Go client in this process.
-func StartGo() *Runner {
-	in, toRunner := io.Pipe()
-	fromRunner, out := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := gorunner.Serve(in, out)
-		out.CloseWithError(io.EOF)
-		done <- err
-	}()
-	r := newRunner("Go", toRunner, fromRunner)
-	r.ended = func() error { return <-done }
-	return r
-}
 
 // Start drives a client by a program of its language.
 func Start(name string, directory string, command ...string) (*Runner, error) {

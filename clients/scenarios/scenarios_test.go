@@ -3,10 +3,12 @@ package scenarios_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/clients/gorunner"
 	"strandline.dev/clients/scenarios"
 	"strandline.dev/test/cluster"
 )
@@ -25,14 +28,35 @@ var (
 	needed = flag.String("clients.needed", "", "languages, separated by commas, whose tools must be here")
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+// goRunner is the argument that makes this program the runner of the Go client: in a process of its own, as what it
+// leaves running is looked for there.
+const goRunner = "go-runner"
+
+func TestMain(m *testing.M) {
+	if !slices.Equal(os.Args[1:], []string{goRunner}) {
+		cluster.Main(m)
+		return
+	}
+	if err := gorunner.Serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func startGo(t *testing.T) *scenarios.Runner {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	r, err := scenarios.Start("Go", ".", program, goRunner)
+	require.NoError(t, err)
+	return r
+}
 
 // runners are the clients in the order of the report. The Go client is always there.
 var runners = []struct {
 	name, language string
 	start          func(t *testing.T) *scenarios.Runner
 }{
-	{"Go", "go", func(*testing.T) *scenarios.Runner { return scenarios.StartGo() }},
+	{"Go", "go", startGo},
 	{"Python", "python", func(t *testing.T) *scenarios.Runner { return startPython(t) }},
 	{"Python, synchronous", "python", func(t *testing.T) *scenarios.Runner { return startPython(t, "--synchronous") }},
 	{"TypeScript", "typescript", startTypeScript},
@@ -152,7 +176,7 @@ func TestAScenarioThatIsNotKeptIsNoticed(t *testing.T) {
 	e, err := scenarios.Open(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	r := scenarios.StartGo()
+	r := startGo(t)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	appends := scenarios.Step{Do: "append", With: map[string]any{"values": "a b"}}
 	steps := []scenarios.Step{{Do: "producer"}, appends, {Do: "close"}}

@@ -96,7 +96,7 @@ type Config struct {
 	Fenced         bool   `json:"fenced,omitempty"`
 	Topic          string `json:"topic,omitempty"`
 	Partition      int32  `json:"partition,omitempty"`
-	// Revision is the number of configurations that the log has had; the first is 1.
+	// Revision rises with each configuration that the log gets; the first is 1. A recovery of the cluster raises it by more.
 	Revision uint64 `json:"revision,omitempty"`
 	// Settings are settings of another protocol, stored as they were set. They are never changed in
 	// place.

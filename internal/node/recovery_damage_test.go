@@ -18,7 +18,7 @@ import (
 func TestSurvivorsThatAreAllDamagedRepairEachOtherBeforeARecovery(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e"}
-	c := newClusterWith(t, func(o *settings.Options) { o.SegmentBytes = 64 << 10 }, names...)
+	c := newClusterWith(t, func(o *settings.Options) { o.SegmentBytes = severalSegments }, names...)
 	_, err := c.createLog("a", "orders", settings.Config{Replicas: 5})
 	require.NoError(t, err)
 	for i := range 100 {

@@ -34,11 +34,14 @@ func long(from, until int) []string {
 	return texts
 }
 
-// several is a cluster of three with a log of several segments, of which one
-// holds about thirty records.
+// severalSegments is a size of segments of which one holds nearly thirty of such records: the hundredth lies amid
+// the fourth, wherever a few other entries come between them.
+const severalSegments = 72 << 10
+
+// several is a cluster of three with a log of several segments.
 func several(t *testing.T, records int, adjust func(*settings.Options)) *testCluster {
 	c := newClusterWith(t, func(o *settings.Options) {
-		o.SegmentBytes = 64 << 10
+		o.SegmentBytes = severalSegments
 		if adjust != nil {
 			adjust(o)
 		}

@@ -320,7 +320,7 @@ impl Calls {
                 route.elsewhere(self, &failure);
                 width = route.width(self, &failure);
             }
-            if count >= width && (failure.lasting() || began.elapsed() + pauses.delay > self.retry_time) {
+            if count >= width && began.elapsed() + pauses.delay > failure.within(self.retry_time) {
                 return Err(tries.verdict(failure));
             }
             if let Err(late) = pauses.within(width, deadline).await {

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 use prost::Message;
 use tonic::{Code, Status};
@@ -8,6 +9,8 @@ use crate::connection::{NoConnection, causes};
 use crate::logs::Hold;
 use crate::reason::Reason;
 use crate::wire;
+
+const LASTING_TIME: Duration = Duration::from_millis(500);
 
 /// What is known of the effect of a call, over all its tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -227,13 +230,14 @@ impl Error {
     /// Reports whether a producer repeats what was refused. FULL is for the application: only a
     /// trim helps.
     pub(crate) fn again(&self) -> bool {
-        (self.retryable() || self.lasting()) && *self.reason() != Reason::Full
+        (self.retryable() || self.0.lasting) && *self.reason() != Reason::Full
     }
 
-    /// Reports whether a node cannot be reached for a reason that another try does not change: it is
-    /// tried once only.
-    pub(crate) fn lasting(&self) -> bool {
-        self.0.lasting
+    /// How long to try again after this, of the time that a retry may take. After a lasting reason it
+    /// is longer than a connection that failed waits before the next attempt, so that the reason is
+    /// one of now, and certificates that were replaced count.
+    pub(crate) fn within(&self, retry_time: Duration) -> Duration {
+        if self.0.lasting { retry_time.min(LASTING_TIME) } else { retry_time }
     }
 
     /// Reports whether another node, or another connection, may do better.

@@ -226,7 +226,7 @@ impl Reading {
             trouble.broken += 1;
         }
         let patient = self.placed && *failure.reason() != Reason::Stale;
-        let in_time = !failure.lasting() && trouble.began.elapsed() < self.calls.retry_time;
+        let in_time = trouble.began.elapsed() < failure.within(self.calls.retry_time);
         trouble.broken <= MAX_BROKEN_STREAMS && (patient || trouble.count < width || in_time)
     }
 

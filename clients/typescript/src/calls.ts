@@ -523,7 +523,7 @@ export class Calls {
   }
 
   async by<T>(route: Route, act: (peer: Peer) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const until = performance.now() + this.retryTime;
+    const began = performance.now();
     const pauses = new Pauses();
     const tries = new Tries();
     for (let count = 1; ; count++) {
@@ -539,7 +539,8 @@ export class Calls {
         route.elsewhere(failure);
         width = route.width(failure);
       }
-      if (count >= width && (failure.lasting || performance.now() + pauses.delay > until)) throw tries.verdict(failure);
+      const late = performance.now() - began + pauses.delay > failure.within(this.retryTime);
+      if (count >= width && late) throw tries.verdict(failure);
       await pauses.between(route.tried, width, signal);
       if (signal?.aborted) throw tries.failed(cancelled("maybe_done"));
     }

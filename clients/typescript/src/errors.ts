@@ -79,6 +79,8 @@ interface Facts {
   lasting?: boolean;
 }
 
+const lastingTime = 500; // ms
+
 /** The error of a call that reached, or tried to reach, a log. */
 export class StrandlineError extends Error {
   /** What went wrong, for programs. */
@@ -175,6 +177,15 @@ export class StrandlineError extends Error {
     const { retryable, outcome, facts, position, hold, cause, lasting } = this;
     const same = { retryable, outcome, facts, position, hold, cause, lasting };
     return new StrandlineError(this.reason, this.message, { ...same, ...changes });
+  }
+
+  /**
+   * How long, in ms, to try again after this, of the time that a retry may take. After a lasting reason it is
+   * longer than a connection that failed waits before the next attempt, so that the reason is one of now, and
+   * certificates that were replaced count. @internal
+   */
+  within(retryTime: number): number {
+    return this.lasting ? Math.min(lastingTime, retryTime) : retryTime;
   }
 
   /** Whether a producer repeats what was refused. FULL is for the application: only a trim helps. @internal */

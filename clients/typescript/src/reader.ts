@@ -99,8 +99,8 @@ class Trouble {
     this.count++;
     if (reached && !(failure.retryable && failure.reason !== "UNREACHABLE")) this.#broken++;
     const patient = placed && failure.reason !== "STALE";
-    const inTime = performance.now() - this.#began < retryTime;
-    const worth = patient || this.count < width || (inTime && !failure.lasting);
+    const inTime = performance.now() - this.#began < failure.within(retryTime);
+    const worth = patient || this.count < width || inTime;
     return this.#broken <= maxBrokenStreams && worth;
   }
 }

@@ -16,7 +16,7 @@ type List struct {
 	// Secret is random, created with the first change and the same on all nodes. Answers about users
 	// that do not exist are derived from it, so that all nodes give the same ones.
 	Secret []byte `json:"secret,omitempty"`
-	// Revision counts the changes.
+	// Revision rises with each change; a recovery of the cluster raises it by more.
 	Revision uint64          `json:"revision,omitempty"`
 	Unknown  unknown.Members `json:"-"`
 }

@@ -37,7 +37,7 @@ type Config struct {
 	Replicas int
 	// Fenced: once a writer term has been granted, appends without one are refused.
 	Fenced bool
-	// Revision counts the configurations that the log has had. A change is refused if it
+	// Revision rises with each configuration that the log gets. A change is refused if it
 	// is not of the one that the log has, so that two at once do not undo each other; 0:
 	// whichever there is.
 	Revision uint64

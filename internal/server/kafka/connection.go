@@ -120,14 +120,14 @@ func (c *connection) logEnd(err error) {
 		return
 	}
 	c.server.metrics.misbehaved.Inc()
-	c.log("a Kafka connection was closed", "client", c.conn.RemoteAddr(), "id", c.client, "reason", err)
+	c.log("a Kafka connection was closed", "client", c.conn.RemoteAddr().String(), "id", c.client, "reason", err)
 }
 
 // logUnserved logs a request that is not served, the first of a connection.
 func (c *connection) logUnserved(key, version int16) {
 	if !c.unserved {
 		c.unserved = true
-		c.log("a Kafka client asks for what is not served", "client", c.conn.RemoteAddr(), "id", c.client,
+		c.log("a Kafka client asks for what is not served", "client", c.conn.RemoteAddr().String(), "id", c.client,
 			"request", kmsg.NameForKey(key), "version", version)
 	}
 }

@@ -273,7 +273,7 @@ func (p *produced) settled() {
 	for i := range p.parts {
 		if part := &p.parts[i]; part.code != 0 {
 			c.log("a Kafka connection was closed: an append without acks was refused",
-				"client", c.conn.RemoteAddr(), "log", part.log, "code", kerr.ErrorForCode(part.code))
+				"client", c.conn.RemoteAddr().String(), "log", part.log, "code", kerr.ErrorForCode(part.code))
 			c.cut()
 			return
 		}

@@ -240,7 +240,7 @@ func (s *Server) evict(before *access.Rules) *access.Rules {
 			}
 			return false
 		}
-		s.logger.Info("a Kafka connection was closed: what its client has proved is not valid any more", "client", c.conn.RemoteAddr(), "principal", h.String())
+		s.logger.Info("a Kafka connection was closed: what its client has proved is not valid any more", "client", c.conn.RemoteAddr().String(), "principal", h.String())
 		return true
 	})
 	return rules

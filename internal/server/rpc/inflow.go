@@ -42,7 +42,7 @@ type inflow struct {
 	holder  string // whose share of turns those of the connection are; who sent the first request of its newest stream
 	turn    int64  // taken of all.Turns
 	turnOf  string // the holder then
-	turnEnd int64  // of ahead, up to which the turn goes
+	turnEnd int64  // of what is kept, up to which the turn goes
 	largest int    // request that was handed over, since the connection was quiet
 	// turnAwaited gives up waiting for a turn; nil while nobody does.
 	turnAwaited context.CancelFunc
@@ -178,7 +178,7 @@ func (f *inflow) decide() decision {
 		return wait
 	case f.turn == 0:
 		return takeTurn
-	case f.ahead > f.turnEnd:
+	case f.kept() > f.turnEnd:
 		return readSlowly
 	}
 	return read
@@ -229,7 +229,7 @@ func (f *inflow) awaitTurn() {
 	f.turnAwaited = nil
 	again.Stop()
 	if err == nil {
-		f.turn, f.turnOf, f.turnEnd = turn, holder, f.ahead+turn
+		f.turn, f.turnOf, f.turnEnd = turn, holder, f.kept()+turn
 		f.decide()
 	}
 }

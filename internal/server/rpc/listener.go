@@ -115,6 +115,7 @@ type countedConn struct {
 	data     dataCounter
 	ready    *readyReader // nil until it is used, or if it cannot be
 	closing  sync.Once
+	closed   atomic.Bool // set before Close ends what there is
 	proved   atomic.Bool // a call has proved who the client is
 	late     atomic.Pointer[time.Timer]
 	// entered ends its place among those that have proved nothing; nil: it has none.
@@ -186,7 +187,18 @@ func (c *countedConn) awaitProof() bool {
 			}
 		}
 	}))
+	if c.closed.Load() { // by an administrator, since it is counted; Close may have come before there was what it ends
+		c.endProof()
+	}
 	return true
+}
+
+// endProof ends what awaitProof began: it would keep the connection in memory.
+func (c *countedConn) endProof() {
+	c.leaveUnproved()
+	if late := c.late.Swap(nil); late != nil {
+		late.Stop()
+	}
 }
 
 func (c *countedConn) Read(into []byte) (int, error) {
@@ -202,14 +214,12 @@ func (c *countedConn) WritesTo() net.Conn { return c.Conn }
 
 func (c *countedConn) Close() error {
 	c.closing.Do(func() {
+		c.closed.Store(true)
+		c.endProof()
 		c.listener.leave()
-		c.leaveUnproved()
 		c.inflow.close()
 		if c.left != nil {
 			c.left()
-		}
-		if late := c.late.Swap(nil); late != nil {
-			late.Stop() // it would keep the connection in memory
 		}
 	})
 	return c.Conn.Close()

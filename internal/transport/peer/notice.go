@@ -95,7 +95,7 @@ func (m *Mesh) say(node Node, failed string, err error, may func() bool) {
 // no text of the other side.
 func (m *Mesh) reportUnproved(conn net.Conn, reason string) {
 	m.notices.ofUnproved.Do(func() {
-		m.log.Info("a connection to the port for nodes was closed, perhaps not the only one", "client", conn.RemoteAddr().String(), "reason", brief(reason))
+		m.log.Info("a connection that began as another node's was closed, perhaps not the only one", "client", conn.RemoteAddr().String(), "reason", brief(reason))
 	})
 }
 

@@ -473,7 +473,7 @@ class Calls:
         )
 
     async def by(self, route: Route, do: Callable[[Peer], Awaitable[T]]) -> T:
-        until = time.monotonic() + self.retry_time
+        began = time.monotonic()
         pauses, tries, count = Pauses(), Tries(), 0
         while True:
             count += 1
@@ -488,7 +488,7 @@ class Calls:
             if failure.elsewhere:
                 route.elsewhere(failure)
                 width = route.width(failure)
-            if count >= width and (failure._lasting or time.monotonic() + pauses.delay > until):
+            if count >= width and time.monotonic() - began + pauses.delay > failure.within(self.retry_time):
                 raise tries.verdict(failure)
             await pauses.between(route.tried(), width)
 

@@ -15,6 +15,8 @@ from google.rpc import error_details_pb2, status_pb2
 from strandline.holds import Hold
 from strandline.v1 import log_pb2
 
+_LASTING_TIME = 0.5
+
 
 class Outcome(enum.IntEnum):
     """What is known of the effect of a call, over all its tries. What is known never falls
@@ -150,6 +152,12 @@ class Error(Exception):
         )
         made.__cause__, made._lasting = self.__cause__, self._lasting
         return made
+
+    def within(self, retry_time: float) -> float:
+        """How long, in seconds, to try again after this, of the time that a retry may take. After a lasting
+        reason it is longer than a connection that failed waits before the next attempt, so that the reason
+        is one of now, and certificates that were replaced count."""
+        return min(_LASTING_TIME, retry_time) if self._lasting else retry_time
 
     @property
     def again(self) -> bool:

@@ -114,8 +114,8 @@ class _Trouble:
         if reached and not (failure.retryable and failure.reason != "UNREACHABLE"):
             self._broken += 1
         patient = placed and failure.reason != "STALE"
-        in_time = time.monotonic() - self._began < retry_time
-        worth = patient or self.count < width or (in_time and not failure._lasting)
+        in_time = time.monotonic() - self._began < failure.within(retry_time)
+        worth = patient or self.count < width or in_time
         return self._broken <= _BROKEN_STREAMS and worth
 
 

@@ -34,7 +34,7 @@ const (
 
 	// offsetBatch bounds the records of one append to the log, offsetRecord
 	// the commits of one record. offsetBytes bounds the bytes of an append of several records: one
-	// record alone has at most some 12 MiB, of offsetRecord commits whose metadata JSON escapes.
+	// that is larger is appended alone, and refused alone if it is more than a record may have.
 	offsetBatch  = 500
 	offsetRecord = 500
 	offsetBytes  = 1 << 20

@@ -230,8 +230,8 @@ final class Calls {
         route.elsewhere(failure);
         width = route.width(failure);
       }
-      boolean late = System.nanoTime() - began + pauses.next() > time;
-      if (count >= width && (failure.lasting() || late)) {
+      boolean late = System.nanoTime() - began + pauses.next() > failure.within(time);
+      if (count >= width && late) {
         throw tries.verdict(failure);
       }
       pauses.between(route.tried(), width, bound);

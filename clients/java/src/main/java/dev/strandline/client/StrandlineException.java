@@ -15,6 +15,7 @@ import java.util.concurrent.ExecutionException;
 
 /** The error of a call that reached, or tried to reach, a log. */
 public final class StrandlineException extends RuntimeException {
+  private static final long LASTING = 500_000_000; // nanoseconds
   private static final long serialVersionUID = 1;
   private static final Metadata.Key<byte[]> DETAILS =
       Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER);
@@ -162,7 +163,7 @@ public final class StrandlineException extends RuntimeException {
 
   /**
    * The error of a node that cannot be reached for a reason that another try does not change: it is
-   * tried once only.
+   * not tried for long.
    */
   static StrandlineException lasting(String message) {
     StrandlineException e =
@@ -325,9 +326,13 @@ public final class StrandlineException extends RuntimeException {
     return (retryable || lasting) && reason != Reason.FULL;
   }
 
-  /** Whether a node cannot be reached for a reason that another try does not change. */
-  boolean lasting() {
-    return lasting;
+  /**
+   * How many nanoseconds to try again after this, of those that a retry may take. After a lasting
+   * reason it is longer than a connection that failed waits before the next attempt, so that the
+   * reason is one of now, and certificates that were replaced count.
+   */
+  long within(long retry) {
+    return lasting ? Math.min(LASTING, retry) : retry;
   }
 
   /** Whether another node, or another connection, may do better. */

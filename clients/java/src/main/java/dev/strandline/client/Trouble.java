@@ -27,7 +27,7 @@ final class Trouble {
       broken++;
     }
     boolean patient = placed && !failure.is(Reason.STALE);
-    boolean inTime = !failure.lasting() && System.nanoTime() - began < Bound.nanos(retry);
+    boolean inTime = System.nanoTime() - began < failure.within(Bound.nanos(retry));
     return broken <= MAX_BROKEN && (patient || count < width || inTime);
   }
 
