@@ -154,9 +154,10 @@ func reason(r record.Reason) *Error { return &Error{Reason: r.String()} }
 
 // again reports whether a producer with a session repeats a refused request. FULL is returned to
 // the application: only a trim helps.
-// lastingTime is how long nodes are tried that cannot be reached for a lasting reason: longer than a connection that
-// failed waits before the next attempt, so that the reason is one of now, and certificates that were replaced count.
-const lastingTime = 500 * time.Millisecond
+// lastingTime is how long nodes are tried that cannot be reached for a lasting reason: longer than it may take until
+// files of certificates are read again, a second, and a connection is tried again. So what was replaced before
+// the call counts.
+const lastingTime = 1500 * time.Millisecond
 
 // within is how long to try again after e.
 func (e *Error) within(retryTime time.Duration) time.Duration {
