@@ -31,7 +31,7 @@ import (
 const absent = "absent"
 
 // needOf is the right that a verb needs, of a log, or where that is said of a group or the cluster.
-// "any" is one whose answer has only what its caller may see, and "anybody" is told to
+// "any" is one whose answer has only what its caller may see, and "anybody" is for
 // those too who have not proved who they are.
 func needOf(v *guard.Verb) string {
 	switch {

@@ -24,7 +24,7 @@ type storage struct {
 	log   segment.Log
 	table *sequence.Table // state after the entries up to applied
 	// last is the index of the newest entry handed to the writer: Raft must see entries here before
-	// it is told that they are durable.
+	// it gets the report that they are durable.
 	last     uint64
 	lastTerm uint64
 	hard     segment.HardState

@@ -1,7 +1,7 @@
 package lagging
 
 // Base is the snapshot at the start of the stored log, for a follower that lacks the oldest
-// entries. Raft asks for it on the loop, where the disk must not be read. So Raft is told that it
+// entries. Raft asks for it on the loop, where the disk must not be read. So Raft gets the answer that it
 // is temporarily unavailable, the snapshot is read elsewhere, and then Raft is made to ask again.
 type Base struct {
 	Index, Term uint64

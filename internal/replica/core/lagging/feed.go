@@ -7,7 +7,7 @@ import (
 )
 
 // Feed supplies entries that have left memory to lagging followers. Raft asks for them on the
-// loop, where the disk must not be read. So Raft is told that there are none, which makes it
+// loop, where the disk must not be read. So Raft gets the answer that there are none, which makes it
 // wait, and the range is read elsewhere. Then Raft is made to ask again.
 type Feed struct {
 	// Memory is the node's memory for sending, in which ranges are counted.
