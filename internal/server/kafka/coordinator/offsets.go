@@ -33,8 +33,8 @@ const (
 	checkpointAfter = 10_000
 
 	// offsetBatch bounds the records of one append to the log, offsetRecord
-	// the commits of one record. offsetBytes bounds the bytes of an append of several records: one
-	// that is larger is appended alone, and refused alone if it is more than a record may have.
+	// the commits of one record. offsetBytes bounds the bytes of an append of several records, and of
+	// a record with several commits.
 	offsetBatch  = 500
 	offsetRecord = 500
 	offsetBytes  = 1 << 20
@@ -81,12 +81,24 @@ type encodedChange struct {
 	value []byte
 }
 
-func encoded(c offsetChange) (encodedChange, error) {
+// encoded encodes a change, as several of half the commits each if they are more than offsetBytes together: JSON
+// escapes a byte of metadata with up to six.
+func encoded(c offsetChange) ([]encodedChange, error) {
 	value, err := json.Marshal(&c)
 	if err != nil {
-		return encodedChange{}, fmt.Errorf("encode commit: %w", err)
+		return nil, fmt.Errorf("encode commit: %w", err)
 	}
-	return encodedChange{c, value}, nil
+	if len(value) <= offsetBytes || len(c.Commits) < 2 {
+		return []encodedChange{{c, value}}, nil
+	}
+	one, other, half := c, c, len(c.Commits)/2
+	one.Commits, other.Commits = c.Commits[:half:half], c.Commits[half:]
+	first, err := encoded(one)
+	if err != nil {
+		return nil, err
+	}
+	second, err := encoded(other)
+	return append(first, second...), err
 }
 
 func newOffsets(n backend.Node, memory *budget.Shares) *offsets {
@@ -119,20 +131,24 @@ func (o *offsets) setTerm(term uint64) {
 // visible, each by itself. Once begun they are not stopped by ctx, which ends the
 // wait alone.
 func (o *offsets) write(ctx context.Context, term uint64, changes ...offsetChange) error {
-	done := make(chan error, len(changes))
-	writes := make([]*offsetWrite, len(changes))
-	for i, c := range changes {
-		e, err := encoded(c)
+	var all []encodedChange
+	for _, c := range changes {
+		pieces, err := encoded(c)
 		if err != nil {
 			return err
 		}
+		all = append(all, pieces...)
+	}
+	done := make(chan error, len(all))
+	writes := make([]*offsetWrite, len(all))
+	for i, e := range all {
 		writes[i] = &offsetWrite{e, term, done}
 	}
 	if err := o.enqueue(writes); err != nil {
 		return err
 	}
 	var failed error
-	for range changes {
+	for range writes {
 		select {
 		case err := <-done:
 			failed = cmp.Or(failed, err)
@@ -369,17 +385,19 @@ func (o *offsets) rewrite(begin record.Offset, term uint64, changes []offsetChan
 	var some []encodedChange
 	bytes := 0
 	for _, c := range changes {
-		e, err := encoded(c)
+		pieces, err := encoded(c)
 		if err != nil {
 			return err
 		}
-		if !joins(len(some), bytes, e.value) {
-			if err := o.append(term, some); err != nil {
-				return err
+		for _, e := range pieces {
+			if !joins(len(some), bytes, e.value) {
+				if err := o.append(term, some); err != nil {
+					return err
+				}
+				some, bytes = some[:0], 0
 			}
-			some, bytes = some[:0], 0
+			some, bytes = append(some, e), bytes+len(e.value)
 		}
-		some, bytes = append(some, e), bytes+len(e.value)
 	}
 	if len(some) > 0 {
 		if err := o.append(term, some); err != nil {
