@@ -27,7 +27,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"strandline.dev/client"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/cluster"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/server"
 )
 
@@ -192,15 +193,15 @@ func (o options) listen(directory string, n *network) (nodes []server.Options, e
 			s.GRPC = n.listen(nameOf(i))
 		}
 		peers[nameOf(i)] = s.GRPC.Addr().String()
-		s.Node = node.Options{
+		s.Node = settings.Options{
 			DataDir: filepath.Join(directory, nameOf(i)), Name: nameOf(i), Peers: peers,
 			Memory: o.memory / int64(o.nodes), Dial: n.dial, Logger: o.logger.With("node", nameOf(i)),
 			KeepLeaders: o.keepLeaders, Tracing: o.tracing,
 		}
 		if i < len(o.labels) && o.labels[i] != "" {
-			s.Node.Labels = []node.Label{node.Label(o.labels[i])}
-			if err = node.CheckLabels(s.Node.Labels); err != nil {
-				return nodes, err
+			s.Node.Labels = []cluster.Label{cluster.Label(o.labels[i])}
+			if refusal := cluster.CheckLabels(s.Node.Labels); refusal != nil {
+				return nodes, errors.New(refusal.Detail)
 			}
 		}
 		if i < len(o.auditLogs) {

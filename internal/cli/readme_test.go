@@ -58,7 +58,7 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 }
 
 // runProgram runs the README's program as a module of its own beside a checkout, by the README's
-// commands. What they need is in the cache of modules already.
+// commands. Modules that the cache lacks are downloaded.
 func runProgram(t *testing.T, environ []string, address string) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -76,7 +76,7 @@ func runProgram(t *testing.T, environ []string, address string) {
 	source := "package main\n\nimport (\n\t\"context\"\n\t\"fmt\"\n\t\"log\"\n\n\t\"strandline.dev/client\"\n)\n\nfunc main() {\n" +
 		strings.ReplaceAll(string(body[1]), "127.0.0.1:7171", address) + "}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
-	environ = append(environ, "GOPROXY=off", "GOSUMDB=off")
+	environ = append(environ, "GOSUMDB=off")
 	for _, command := range []string{"go mod init example.com/program", string(commands[1]), "go build -o program ."} {
 		out, err := shell(dir, environ, command).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", command, out)

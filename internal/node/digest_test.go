@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
+	"strandline.dev/internal/node/verbs"
 	"testing"
 	"time"
 
@@ -19,9 +20,9 @@ import (
 )
 
 // digest is the one that the replica of a node has as of an offset; below 0: its end.
-func (c *testCluster) digest(name string, at record.Offset) Digest {
+func (c *testCluster) digest(name string, at record.Offset) verbs.Digest {
 	c.t.Helper()
-	d, err := c.nodes[name].Digest(c.t.Context(), anyone, "orders", DigestRequest{At: at, Stale: true})
+	d, err := c.nodes[name].Digest(c.t.Context(), anyone, "orders", verbs.DigestRequest{At: at, Stale: true})
 	require.NoError(c.t, err)
 	return d
 }
@@ -36,20 +37,20 @@ func (c *testCluster) knownUpTo(name string, end record.Offset) {
 }
 
 // ledDigest is the one that the leader has.
-func (c *testCluster) ledDigest(at record.Offset) (d Digest, err error) {
+func (c *testCluster) ledDigest(at record.Offset) (d verbs.Digest, err error) {
 	c.t.Helper()
 	err = c.asked("orders", func(leader *Node) (err error) {
-		d, err = leader.Digest(c.t.Context(), anyone, "orders", DigestRequest{At: at})
+		d, err = leader.Digest(c.t.Context(), anyone, "orders", verbs.DigestRequest{At: at})
 		return err
 	})
 	return d, err
 }
 
 // prove asks a node for a proof until it has heard from the leader.
-func (c *testCluster) prove(name string, offset, at record.Offset) (p digest.Proof, d Digest, err error) {
+func (c *testCluster) prove(name string, offset, at record.Offset) (p digest.Proof, d verbs.Digest, err error) {
 	c.t.Helper()
 	err = c.retried(name+" proves a record", func() (err error) {
-		p, d, err = c.nodes[name].Prove(c.t.Context(), anyone, "orders", offset, DigestRequest{At: at})
+		p, d, err = c.nodes[name].Prove(c.t.Context(), anyone, "orders", offset, verbs.DigestRequest{At: at})
 		return err
 	})
 	return p, d, err
@@ -152,12 +153,12 @@ func TestADigestIsNotOfAnEndThatNobodyConfirms(t *testing.T) {
 	}
 	n := c.nodes[name]
 	c.eventually("it knows of no leader", func() bool { return n.logs.Named("orders").Replica.Status().Leader == 0 })
-	_, err := n.Digest(t.Context(), anyone, "orders", DigestRequest{At: -1})
+	_, err := n.Digest(t.Context(), anyone, "orders", verbs.DigestRequest{At: -1})
 	requireReason(t, record.NotLeader, err)
-	_, _, err = n.Prove(t.Context(), anyone, "orders", 3, DigestRequest{At: 5})
+	_, _, err = n.Prove(t.Context(), anyone, "orders", 3, verbs.DigestRequest{At: 5})
 	requireReason(t, record.NotLeader, err)
 	require.EqualValues(t, 10, c.digest(name, -1).End)
-	p, d, err := n.Prove(t.Context(), anyone, "orders", 3, DigestRequest{At: 5, Stale: true})
+	p, d, err := n.Prove(t.Context(), anyone, "orders", 3, verbs.DigestRequest{At: 5, Stale: true})
 	require.NoError(t, err)
 	require.NoError(t, p.Check(d.Root))
 }
@@ -205,7 +206,7 @@ func TestADigestIsNotComputedFromWhatWasNotAppended(t *testing.T) {
 	c.start(name, nil)
 	c.healthy()
 	c.knownUpTo(name, all)
-	_, err := c.nodes[name].Digest(t.Context(), anyone, "orders", DigestRequest{At: 20, Stale: true})
+	_, err := c.nodes[name].Digest(t.Context(), anyone, "orders", verbs.DigestRequest{At: 20, Stale: true})
 	requireReason(t, record.Corrupt, err)
 	require.Equal(t, before, c.digest(c.leader("orders"), 20).Root)
 }
@@ -227,7 +228,7 @@ func TestADigestIsRightOnceItsNewestBatchIsRepaired(t *testing.T) {
 		c.append("orders", long(40+i, 41+i)...)
 	}
 	c.eventually("it is repaired", func() bool {
-		d, err := c.nodes[name].Digest(t.Context(), anyone, "orders", DigestRequest{At: 40, Stale: true})
+		d, err := c.nodes[name].Digest(t.Context(), anyone, "orders", verbs.DigestRequest{At: 40, Stale: true})
 		return err == nil && d.Root == right
 	})
 }
@@ -285,7 +286,7 @@ func TestDigestsAndWhoSetsAHoldBeginWithTheLevelOfTheCluster(t *testing.T) {
 	require.ErrorContains(t, err, "feature level 3")
 	hold := func() (principal string) {
 		require.NoError(t, c.asked("orders", func(leader *Node) error {
-			if _, err := leader.SetHold(t.Context(), Caller{Principal: "user/alice"}, "orders", record.Hold{Name: "a"}, reading.FromStart); err != nil {
+			if _, err := leader.SetHold(t.Context(), verbs.Caller{Principal: "user/alice"}, "orders", record.Hold{Name: "a"}, reading.FromStart); err != nil {
 				return err
 			}
 			holds, err := leader.KnownHolds(anyone, "orders")

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"strandline.dev/internal/node/verbs"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -245,7 +246,7 @@ func TestALogIsCreatedInThreeRoundTrips(t *testing.T) {
 					require.NoError(t, err)
 					require.Empty(t, info.Problem)
 				})
-				require.LessOrEqual(t, took, 3, "created by %s, led by %s, the catalog by %s", name, c.leader(log), c.leader(CatalogLog))
+				require.LessOrEqual(t, took, 3, "created by %s, led by %s, the catalog by %s", name, c.leader(log), c.leader(verbs.CatalogLog))
 				c.append(log, "one")
 			}
 		}
@@ -256,7 +257,7 @@ func TestALogIsCreatedInThreeRoundTrips(t *testing.T) {
 func TestALookOverManyLogsTakesTwoRoundTrips(t *testing.T) {
 	farCluster(t, new(distant), func(t *testing.T, c *testCluster) {
 		const logs = 300
-		name := c.follower(CatalogLog) // its questions go farthest
+		name := c.follower(verbs.CatalogLog) // its questions go farthest
 		n := c.nodes[name]
 		there := &cluster.Rule{In: []cluster.Label{cluster.Label("dc=" + name)}}
 		create := func(log string) {
@@ -291,7 +292,7 @@ func TestALookOverManyLogsTakesTwoRoundTrips(t *testing.T) {
 		looked(nil)
 
 		// A state with nothing to do for any log.
-		require.NoError(t, c.nodes[c.leader(CatalogLog)].SetDefaultRule(t.Context(), anyone, "none.", cluster.Rule{Spread: "dc"}))
+		require.NoError(t, c.nodes[c.leader(verbs.CatalogLog)].SetDefaultRule(t.Context(), anyone, "none.", cluster.Rule{Spread: "dc"}))
 		require.LessOrEqual(t, looked(state), background.LookEvery+2*trip, "with the pause before the look")
 	}, "a", "b", "c")
 }

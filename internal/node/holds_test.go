@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strandline.dev/internal/node/verbs"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestAHoldKeepsRecordsFromTrimsUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, dir)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	for _, value := range []string{"a", "b", "c", "d"} {
 		mustAppend(t, n, "orders", value)
 	}
@@ -75,7 +76,7 @@ func TestAHoldKeepsRecordsFromTrimsUntilItIsReleased(t *testing.T) {
 func TestAHoldIsRefusedThatNoLogTakes(t *testing.T) {
 	t.Parallel()
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	for _, row := range []struct {
 		log    string
 		hold   record.Hold
@@ -85,7 +86,7 @@ func TestAHoldIsRefusedThatNoLogTakes(t *testing.T) {
 		{"orders", record.Hold{Name: "a", Lease: 999}, record.Invalid},
 		{"orders", record.Hold{Name: "a", Pointer: make([]byte, record.MaxHoldPointer+1)}, record.TooLarge},
 		{"orders", record.Hold{Name: "a", Offset: 1}, record.OffsetBeyondEnd},
-		{CatalogLog, record.Hold{Name: "a"}, record.Invalid},
+		{verbs.CatalogLog, record.Hold{Name: "a"}, record.Invalid},
 		{"absent", record.Hold{Name: "a"}, record.LogNotFound},
 	} {
 		_, err := n.SetHold(t.Context(), anyone, row.log, row.hold, reading.FromOffset)
@@ -185,7 +186,7 @@ func TestHoldsMoveToOtherNodesWithTheirLog(t *testing.T) {
 func TestALeaseEndsAHoldUnlessItIsKept(t *testing.T) {
 	t.Parallel()
 	n := open(t, t.TempDir())
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	_, err := n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "short", Lease: 1000}, reading.FromTail)
 	require.NoError(t, err)
 	_, err = n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "day", Lease: 24 * 3600 * 1000}, reading.FromTail)

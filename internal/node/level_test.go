@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strandline.dev/internal/node/verbs"
 	"strings"
 	"testing"
 
@@ -66,10 +67,10 @@ func TestAClusterIsUpgradedNodeByNodeAndFinalized(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, level)
 	}
-	var status ClusterStatus
+	var status verbs.ClusterStatus
 	c.eventually("all nodes tell what they understand", func() bool {
 		status = c.healthy()
-		return !slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool { return n.NewestLevel == 0 })
+		return !slices.ContainsFunc(status.Nodes, func(n verbs.NodeStatus) bool { return n.NewestLevel == 0 })
 	})
 	require.Equal(t, 2, status.Level)
 	for _, n := range status.Nodes {
@@ -97,7 +98,7 @@ func TestANodeThatDoesNotUnderstandItsClusterDoesNotStart(t *testing.T) {
 	require.ErrorContains(t, err, `the cluster is at feature level 1, and node "node1" understands 2 to 3: its program is too new`)
 	n, err = start(newer)
 	require.NoError(t, err)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	hold := func() error {
 		_, err := n.SetHold(t.Context(), anyone, "orders", record.Hold{Name: "a"}, reading.FromStart)
 		return err

@@ -3,6 +3,8 @@ package node
 import (
 	"maps"
 	"slices"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/verbs"
 	"testing"
 	"time"
 
@@ -26,7 +28,7 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 		o.RelabelAfter = time.Second
 	}, slices.Sorted(maps.Keys(at))...)
 	n := c.nodes["a"]
-	logOf := func(name string) LogStatus {
+	logOf := func(name string) verbs.LogStatus {
 		status, err := n.ClusterStatus(t.Context(), anyone)
 		require.NoError(t, err)
 		for _, l := range status.Logs {
@@ -34,7 +36,7 @@ func TestReplicasFollowTheLabelsOfTheirNodes(t *testing.T) {
 				return l
 			}
 		}
-		return LogStatus{}
+		return verbs.LogStatus{}
 	}
 
 	_, err := c.createLog("a", "orders", settings.Config{Rule: &cluster.Rule{In: []cluster.Label{"dc=nowhere"}}})
@@ -76,7 +78,7 @@ func TestANodeHasItsLabelsAsSoonAsItIsAMember(t *testing.T) {
 	t.Parallel()
 	c := newClusterWith(t, func(o *settings.Options) { o.Labels = []cluster.Label{cluster.Label("dc=" + o.Name)} }, "a")
 	c.start("b", []string{c.addresses["a"]})
-	var members []Member
+	var members []membership.Member
 	c.eventually("b is a member", func() bool {
 		members, _ = c.nodes["a"].Members()
 		return len(members) == 2
@@ -125,16 +127,16 @@ func TestAReadReplicaIsNoPartOfAMajority(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"one"}, texts)
 
-			find := func() (l LogStatus) {
+			find := func() (l verbs.LogStatus) {
 				status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
 				require.NoError(t, err)
-				at := slices.IndexFunc(status.Logs, func(l LogStatus) bool { return l.Name == "orders" })
+				at := slices.IndexFunc(status.Logs, func(l verbs.LogStatus) bool { return l.Name == "orders" })
 				return status.Logs[at]
 			}
 			c.eventually("the status shows it", func() bool {
 				l := find()
-				at := slices.IndexFunc(l.Replicas, func(r ReplicaStatus) bool { return r.Node == "s" })
-				return l.Healthy && len(voters(l)) == 2 && len(l.Unmet) == 0 && l.Replicas[at].Role == ReadReplica && l.Replicas[at].State == Replicating && l.Replicas[at].Lag == 0
+				at := slices.IndexFunc(l.Replicas, func(r verbs.ReplicaStatus) bool { return r.Node == "s" })
+				return l.Healthy && len(voters(l)) == 2 && len(l.Unmet) == 0 && l.Replicas[at].Role == verbs.ReadReplica && l.Replicas[at].State == verbs.Replicating && l.Replicas[at].Lag == 0
 			})
 			for led, round := false, 0; !led; round++ {
 				require.Less(t, round, reigns)
@@ -208,9 +210,9 @@ func TestADrainedNodeHandsALogOverLessAndLessOften(t *testing.T) {
 }
 
 // voters are the nodes whose replicas vote.
-func voters(l LogStatus) (nodes []string) {
+func voters(l verbs.LogStatus) (nodes []string) {
 	for _, r := range l.Replicas {
-		if r.Role == Voter {
+		if r.Role == verbs.Voter {
 			nodes = append(nodes, r.Node)
 		}
 	}

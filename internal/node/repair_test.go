@@ -352,9 +352,9 @@ func TestAScrubRepairsTheNodesOwnFiles(t *testing.T) {
 func TestAScrubSeesWhatIsStoredOfTheNodesOwnFiles(t *testing.T) {
 	t.Parallel()
 	disk := faultdisk.New(1)
-	n, err := Open(Options{FormAlone: true, DataDir: "data", Disk: disk, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(settings.Options{FormAlone: true, DataDir: "data", Disk: disk, ScrubEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	create(t, n, "orders", Config{})
+	create(t, n, "orders", settings.Config{})
 	for _, name := range []string{"replicas.json", "node.json", "lives.json"} {
 		path := filepath.Join("data", name)
 		before, err := vfs.Stored{FS: disk}.ReadFile(path)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strandline.dev/internal/node/verbs"
 	"testing"
 	"time"
 
@@ -50,9 +51,9 @@ func attributesOf(s sdktrace.ReadOnlySpan) map[attribute.Key]any {
 }
 
 // caller is one whose span is sampled, or not.
-func calling(flags trace.TraceFlags) (Caller, *trace.SpanContext) {
+func calling(flags trace.TraceFlags) (verbs.Caller, *trace.SpanContext) {
 	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{7}, SpanID: trace.SpanID{8}, TraceFlags: flags, Remote: true})
-	return Caller{Trace: &parent}, &parent
+	return verbs.Caller{Trace: &parent}, &parent
 }
 
 func TestAnAppendContinuesTheTraceOfItsCallerStageByStage(t *testing.T) {

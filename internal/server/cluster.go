@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
@@ -84,7 +84,7 @@ func (c *Cluster) form(ctx context.Context) error {
 	for {
 		var missing error
 		if !formed {
-			_, missing = c.Nodes[0].node.InitCluster(late, node.Caller{})
+			_, missing = c.Nodes[0].node.InitCluster(late, verbs.Caller{})
 			if refusal := (*record.Refusal)(nil); missing != nil && (!errors.As(missing, &refusal) || !refusal.Reason.Retryable()) {
 				return fmt.Errorf("form the cluster: %w", missing)
 			}
@@ -115,7 +115,7 @@ func (c *Cluster) missing(ctx context.Context) error {
 			return fmt.Errorf("node %s is no member", n.Name())
 		}
 	}
-	status, err := c.Nodes[0].node.ClusterStatus(ctx, node.Caller{})
+	status, err := c.Nodes[0].node.ClusterStatus(ctx, verbs.Caller{})
 	if err != nil {
 		return err
 	}

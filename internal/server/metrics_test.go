@@ -18,6 +18,7 @@ import (
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/audit"
 	"strandline.dev/internal/server/guard"
@@ -55,7 +56,7 @@ func descsOf(c prometheus.Collector) (all [][]string) {
 func exported(t *testing.T) map[string]string {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: quiet})
+	n, err := node.Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Logger: quiet})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	ofLogs, err := n.LogMetrics([]string{"*"})
@@ -100,15 +101,15 @@ func TestThePageOfMetricsIsWhatANodeExports(t *testing.T) {
 // What is described must be given, too: all that needs no event before it.
 func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
 	t.Parallel()
-	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	n, err := node.Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
-	_, err = n.Read(t.Context(), node.Caller{}, "none", reading.Request{}) // a refusal
+	_, err = n.Read(t.Context(), verbs.Caller{}, "none", reading.Request{}) // a refusal
 	require.Error(t, err)
-	_, err = n.CreateLog(t.Context(), node.Caller{}, "orders", settings.Config{})
+	_, err = n.CreateLog(t.Context(), verbs.Caller{}, "orders", settings.Config{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		_, err = n.SetHold(t.Context(), node.Caller{}, "orders", record.Hold{Name: "backup"}, reading.FromOffset)
+		_, err = n.SetHold(t.Context(), verbs.Caller{}, "orders", record.Hold{Name: "backup"}, reading.FromOffset)
 		return err == nil
 	}, time.Minute, time.Millisecond, "its leader takes a hold")
 	ofLogs, err := n.LogMetrics([]string{"*"})
@@ -188,7 +189,7 @@ func TestEveryAlertIsInTheRunbook(t *testing.T) {
 
 // However many logs there are, a scrape has the same number of series.
 func TestAScrapeDoesNotGrowWithTheNumberOfLogs(t *testing.T) {
-	n, err := node.Open(node.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	n, err := node.Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()
 	series := func() (count int) {
@@ -203,7 +204,7 @@ func TestAScrapeDoesNotGrowWithTheNumberOfLogs(t *testing.T) {
 	}
 	before := series()
 	for i := range 20 {
-		_, err := n.CreateLog(t.Context(), node.Caller{}, fmt.Sprintf("log-%d", i), node.Config{})
+		_, err := n.CreateLog(t.Context(), verbs.Caller{}, fmt.Sprintf("log-%d", i), settings.Config{})
 		require.NoError(t, err)
 	}
 	require.Equal(t, before, series())

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/server/audit"
 	grpcserver "strandline.dev/internal/server/grpc"
 	"strandline.dev/internal/server/guard"
@@ -44,7 +45,7 @@ const (
 type Options struct {
 	// Node is for the node itself. An empty GRPCAddress becomes that of the
 	// listener, an empty KafkaAddress the one that AdvertisedKafka finds.
-	Node node.Options
+	Node settings.Options
 	// GRPC takes the connections of clients and of other nodes. Required.
 	GRPC net.Listener
 	// HTTP serves metrics, health and profiles; Kafka the Kafka protocol. nil: no such

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/test/leaks"
 )
 
@@ -60,7 +60,7 @@ var (
 func alone(t testing.TB, directory string) Options {
 	t.Helper()
 	return Options{
-		Node: node.Options{DataDir: directory, FormAlone: true, Logger: slog.New(slog.DiscardHandler)},
+		Node: settings.Options{DataDir: directory, FormAlone: true, Logger: slog.New(slog.DiscardHandler)},
 		GRPC: listen(t), HTTP: listen(t), Kafka: listen(t),
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 )
 
 // Clients that take one frame and stop hold as little as one frame each, in either format: of their memory
@@ -21,7 +21,7 @@ import (
 func TestClientsThatTakeOneFrameAndStopCostOthersNothing(t *testing.T) {
 	t.Parallel()
 	address := listenAt(t, "127.0.0.1:0")
-	s, err := Start(Options{GRPC: address, Node: node.Options{
+	s, err := Start(Options{GRPC: address, Node: settings.Options{
 		DataDir: t.TempDir(), FormAlone: true, Memory: budget.Least, Logger: slog.New(slog.DiscardHandler),
 	}})
 	require.NoError(t, err)

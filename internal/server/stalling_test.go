@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/syncdisk"
 	"strandline.dev/test/resident"
@@ -46,7 +46,7 @@ func serveStalling(directory string) error {
 	if err != nil {
 		return err
 	}
-	s, err := Start(Options{GRPC: l, Node: node.Options{
+	s, err := Start(Options{GRPC: l, Node: settings.Options{
 		DataDir: directory, FormAlone: true, Memory: memoryOfServer, Disk: disk, Logger: slog.New(slog.DiscardHandler),
 	}})
 	if err != nil {

@@ -27,7 +27,6 @@ var notLimits = map[string]string{
 	"replicas.MaxMemoryOffset":  "offsets of logs in memory and on disk divide 2^63",
 	"verbs.maxOffset":           "2^63",
 	"replicas.maxReopenPause":   "a pause",
-	"node.MaxOwner":             "a field of a number",
 	"record.MaxSessionOwner":    "a field of a number",
 	"rpc.maxPiece":              "how a file is sent",
 	"peer.maxPart":              "how a message is sent",

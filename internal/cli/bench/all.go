@@ -62,7 +62,7 @@ func (f *fleetFlags) fleet(ctx context.Context, c *terminal.Terminal) (suite.Fle
 	if directory == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return fleet, fmt.Errorf("no place to keep Kafka: %w; give --kafka-directory", err)
+			return fleet, fmt.Errorf("no directory for Kafka: %w; give --kafka-directory", err)
 		}
 		directory = filepath.Join(cache, "strandline", "kafka-"+f.version)
 	}

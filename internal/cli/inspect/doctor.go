@@ -39,7 +39,7 @@ The exit code is 1 if a finding is bad; a warning leaves it at 0.`,
 			}
 			for _, f := range findings {
 				if f.Verdict == bad {
-					return errors.New("this machine is not fit to keep a log yet")
+					return errors.New("this machine does not meet the requirements of a log yet")
 				}
 			}
 			return nil

@@ -60,9 +60,9 @@ func (s *backupSide) walk(visit func(header record.Batch, at, size int64) bool) 
 		whole := at+record.BatchHeaderSize <= info.Size()
 		switch {
 		case whole && (size < record.BatchHeaderSize || size > record.MaxBatchBytes || header.Count() <= 0 || header.BaseOffset() < end):
-			return fmt.Errorf("%s has no batch at byte %d that could follow: it is damaged, or not what \"strandline read -o raw\" writes", s.file.Name(), at)
+			return fmt.Errorf("%s has no batch at byte %d that continues the one before: it is damaged, or \"strandline read -o raw\" did not write it", s.file.Name(), at)
 		case !whole || at+size > info.Size():
-			return fmt.Errorf("%s ends within the batch at byte %d: it is not whole, or not what \"strandline read -o raw\" writes", s.file.Name(), at)
+			return fmt.Errorf("%s ends in the middle of the batch at byte %d: it is incomplete, or \"strandline read -o raw\" did not write it", s.file.Name(), at)
 		}
 		if !visit(header, at, size) {
 			return nil

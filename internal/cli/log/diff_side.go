@@ -233,7 +233,7 @@ func addressOf(c *terminal.Terminal, ctx context.Context, log, node string) (add
 		}
 		at := slices.IndexFunc(info.Replicas, func(r client.ReplicaAddress) bool { return r.Node == node })
 		if at < 0 {
-			return fmt.Errorf("node %s has no replica of log %s, and is no HOST:PORT and no directory or file, which has a / in it", node, log)
+			return fmt.Errorf("%s is not a node with a replica of log %s, not HOST:PORT, and not a path, which contains a /", node, log)
 		}
 		address = info.Replicas[at].Address
 		return nil

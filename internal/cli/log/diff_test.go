@@ -241,7 +241,7 @@ func fillForDiff(ctx context.Context, c *client.Client, log string, batches int6
 	info, err := c.Admin().CreateLog(ctx, log, client.LogConfig{})
 	if errors.Is(err, client.ErrLogExists) {
 		if info, err = c.Admin().Info(ctx, log); err == nil && info.End != 32*batches {
-			err = fmt.Errorf("log %s ends at %d and not at %d: it was made for another -diff-bytes", log, info.End, 32*batches)
+			err = fmt.Errorf("log %s ends at %d and not at %d: it was created with another -diff-bytes", log, info.End, 32*batches)
 		}
 		return err
 	}

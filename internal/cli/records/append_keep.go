@@ -54,7 +54,7 @@ func (s *keptSource) next() (client.Record, error) {
 		case r.Offset < s.end:
 			s.passed++
 		case r.Offset > s.end:
-			return r, fmt.Errorf("the input continues at offset %d and the log ends at %d: what lies between is missing", r.Offset, s.end)
+			return r, fmt.Errorf("the input continues at offset %d, but the log ends at %d: the records between are missing", r.Offset, s.end)
 		default:
 			s.end++
 			return r, nil
@@ -74,7 +74,7 @@ func (s *keptSource) read() (client.Record, error) {
 func acknowledgedAt(want int64, acknowledge func(int64, error)) func(int64, error) {
 	return func(offset int64, err error) {
 		if err == nil && offset != want {
-			err = fmt.Errorf("the record of offset %d got offset %d: somebody else appends to the log", want, offset)
+			err = fmt.Errorf("the record of offset %d was appended at offset %d: another program appends to the log", want, offset)
 		}
 		acknowledge(offset, err)
 	}

@@ -173,7 +173,7 @@ func (s *rawSource) nextBatch() (record.Batch, error) {
 	var header [record.BatchHeaderSize]byte
 	if _, err := io.ReadFull(s.in, header[:]); err != nil {
 		if err == io.ErrUnexpectedEOF {
-			return nil, fmt.Errorf("the input ends within batch %d: it is not whole, or not raw", s.batches+1)
+			return nil, fmt.Errorf("the input ends in the middle of batch %d: it is incomplete, or not raw", s.batches+1)
 		}
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s *rawSource) nextBatch() (record.Batch, error) {
 	// The buffer grows with what is there, not with what the length claims.
 	whole := bytes.NewBuffer(header[:])
 	if _, err := io.CopyN(whole, s.in, rest); err != nil {
-		return nil, fmt.Errorf("the input ends within batch %d: it is not whole, or not raw", s.batches+1)
+		return nil, fmt.Errorf("the input ends in the middle of batch %d: it is incomplete, or not raw", s.batches+1)
 	}
 	batch := record.Batch(whole.Bytes())
 	if err := batch.Check(); err != nil {

@@ -35,7 +35,7 @@ func (c *consistency) Set(text string) error {
 			return err
 		}
 		if age == 0 {
-			return errors.New("no age at all is linearizable")
+			return errors.New("max-age=0 is not possible: use linearizable")
 		}
 		c.option = client.WithMaxStaleness(time.Duration(age))
 	default:

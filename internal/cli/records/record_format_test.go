@@ -124,7 +124,7 @@ func TestADamagedRawInputIsNoticed(t *testing.T) {
 
 	for _, cut := range []int{1, 60, 62, len(whole) - 1} {
 		_, err := readAll(terminal.FormatRaw, bytes.NewReader(whole[:cut]))
-		require.ErrorContains(t, err, "the input ends within batch", cut)
+		require.ErrorContains(t, err, "the input ends in the middle of batch", cut)
 	}
 	_, err = readAll(terminal.FormatRaw, strings.NewReader(strings.Repeat("these are lines of text\n", 100)))
 	require.ErrorContains(t, err, "not a record batch")
@@ -174,22 +174,22 @@ func TestAFixedKeyGoesToEveryRecord(t *testing.T) {
 
 func TestWrongJSONNamesItsLine(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"value":"a","value_base64":"YQ=="}`:   "value is there twice",
+		`{"value":"a","value_base64":"YQ=="}`:   "value is given as text and as base64",
 		`{"val":"a"}`:                           "unknown field",
 		`{"value":"a"} {}`:                      "more than one JSON value",
 		`{"value_base64":"%"}`:                  "base64",
 		"{\"value\":\"\xff\"}":                  "not UTF-8",
 		`{"headers":[{"value":"a"}]}`:           "a header without a key",
-		`[]`:                                    "a record is a JSON object; here is: array",
-		`{"key":7}`:                             "key is a text; here is: number",
-		`{"headers":[{"key":7}]}`:               "key is a text; here is: number",
-		`{"headers":7}`:                         "headers is a list; here is: number",
-		`{"offset":"1"}`:                        "offset is a whole number; here is: string",
-		`{"value_base64":7}`:                    "value_base64 is a text in base64; here is: number",
+		`[]`:                                    "a record is a JSON object, not: array",
+		`{"key":7}`:                             "key is a text, not: number",
+		`{"headers":[{"key":7}]}`:               "key is a text, not: number",
+		`{"headers":7}`:                         "headers is a list, not: number",
+		`{"offset":"1"}`:                        "offset is a whole number, not: string",
+		`{"value_base64":7}`:                    "value_base64 is a text in base64, not: number",
 		`{value:1}`:                             "not JSON",
-		`{"value":"a"`:                          "the JSON object is not whole",
+		`{"value":"a"`:                          "the JSON object is incomplete",
 		`{"timestamp":"yesterday","value":"a"}`: "is not like 2030-01-31T08:00:00Z",
-		`{"key_base64":"YQ==","key":"a","value":"a"}`: "key is there twice",
+		`{"key_base64":"YQ==","key":"a","value":"a"}`: "key is given as text and as base64",
 	} {
 		_, err := readAll(terminal.FormatJSON, strings.NewReader("{\"value\":\"fine\"}\n\n"+line+"\n"))
 		require.ErrorContains(t, err, want, line)

@@ -111,7 +111,7 @@ func (object recordJSON) record() (client.Record, error) {
 func bytesOf(name string, text *string, encoded *[]byte) ([]byte, error) {
 	switch {
 	case text != nil && encoded != nil:
-		return nil, fmt.Errorf("%s is there twice, as text and as base64", name)
+		return nil, fmt.Errorf("%s is given as text and as base64: give one of them", name)
 	case text != nil:
 		return []byte(*text), nil
 	case encoded != nil && *encoded == nil:
@@ -185,17 +185,17 @@ func plainJSON(err error) error {
 	)
 	switch {
 	case errors.As(err, &kind) && kind.Field == "":
-		return fmt.Errorf("a record is a JSON object; here is: %s", kind.Value)
+		return fmt.Errorf("a record is a JSON object, not: %s", kind.Value)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%s is %s; here is: %s", kind.Field, jsonKind(kind.Type), kind.Value)
+		return fmt.Errorf("%s is %s, not: %s", kind.Field, jsonKind(kind.Type), kind.Value)
 	case errors.As(err, &syntax):
 		return fmt.Errorf("not JSON: %w, at byte %d", err, syntax.Offset)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the JSON object is not whole")
+		return errors.New("the JSON object is incomplete")
 	case errors.As(err, &moment):
 		return fmt.Errorf("timestamp %s is not like 2030-01-31T08:00:00Z", moment.Value)
 	case errors.As(err, &base64):
-		return fmt.Errorf("what stands in key_base64 or value_base64 is not base64, from its byte %d on", int64(base64))
+		return fmt.Errorf("key_base64 or value_base64 is not base64 at byte %d", int64(base64))
 	}
 	if field, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
 		return fmt.Errorf("unknown field %s: a record has offset, timestamp, timestamp_ms, key, key_base64, value, value_base64 and headers", field)

@@ -18,7 +18,7 @@ import (
 	"strandline.dev/client"
 	"strandline.dev/internal/cli/cluster"
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/server"
 )
 
@@ -142,7 +142,7 @@ func (d devSettings) run(ctx context.Context, announce func([]served, client.Clu
 	}
 	for i, name := range devNames {
 		nodes[i].KafkaAutoCreate, nodes[i].LogspecLog, nodes[i].OpenFiles = true, defaultLogspecLog, terminal.OpenFileLimit()
-		nodes[i].Node = node.Options{
+		nodes[i].Node = settings.Options{
 			DataDir: filepath.Join(d.data, name), Name: name, Peers: peers,
 			Version: terminal.ReadVersion().Version, Memory: d.memory / int64(len(devNames)), Logger: d.logger(name),
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 )
 
 func kafkaSettings(listens, advertised string, insecure bool) *serveSettings {
 	s := &serveSettings{kafka: listens}
 	s.Insecure = insecure
-	s.Node = node.Options{KafkaAddress: advertised}
+	s.Node = settings.Options{KafkaAddress: advertised}
 	return s
 }
 
@@ -24,9 +24,9 @@ func TestKafkaAddressesThatCannotWorkAreRefused(t *testing.T) {
 		insecure         bool
 		want             string
 	}{
-		{"0.0.0.0:9092", "", false, "others can reach that address"},
-		{"127.0.0.1:9092", "10.0.0.1:9092", false, "beyond this machine"},
-		{"127.0.0.1:9092", "0.0.0.0:9092", true, "nobody can connect"},
+		{"0.0.0.0:9092", "", false, "other machines can reach this address"},
+		{"127.0.0.1:9092", "10.0.0.1:9092", false, "on another machine"},
+		{"127.0.0.1:9092", "0.0.0.0:9092", true, "clients cannot connect"},
 		{"127.0.0.1:9092", "a.example:kafka", true, "a number for a port"},
 		{"127.0.0.1:9092", "a.example", true, "is not HOST:PORT"},
 		{noKafka, "127.0.0.1:9092", false, "give one of them"},

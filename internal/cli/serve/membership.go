@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/transport"
 )
 
@@ -53,7 +53,7 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 	if len(n.Peers) > 0 {
 		own, named := n.Peers[n.Name]
 		if !named {
-			return fmt.Errorf("--peers names %s, but not this node, %s: say which one it is with --node-name",
+			return fmt.Errorf("--peers names %s, but not this node, %s: give its name with --node-name",
 				strings.Join(slices.Sorted(maps.Keys(n.Peers)), ", "), n.Name)
 		}
 		if !grpcGiven {
@@ -61,7 +61,7 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 		}
 		if n.GRPCAddress == "" {
 			if !agree(s.grpc, own) {
-				return fmt.Errorf("--peers says that %s is at %s, but --grpc listens at %s: make them agree, or say with --advertise where others reach it",
+				return fmt.Errorf("--peers says that %s is at %s, but --grpc listens at %s: give both the same address, or give the address for other nodes with --advertise",
 					n.Name, own, s.grpc)
 			}
 			n.GRPCAddress = own
@@ -71,7 +71,7 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 		return s.checkReachable(n.GRPCAddress)
 	}
 	if host, _, err := net.SplitHostPort(s.grpc); err == nil && !s.alone() && transport.IsWildcard(host) {
-		return fmt.Errorf("--grpc %s is no address that other nodes can connect to: say with --advertise HOST:PORT where they reach this one", s.grpc)
+		return fmt.Errorf("other nodes cannot connect to --grpc %s: give an address at which they reach this node with --advertise HOST:PORT", s.grpc)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *serveSettings) checkKafka() error {
 	advertised := s.Node.KafkaAddress
 	if s.kafka == noKafka {
 		if advertised != "" {
-			return errors.New("--kafka none serves no port that --kafka-advertise could tell of: give one of them")
+			return errors.New("--kafka-advertise needs a Kafka port, and --kafka none opens none: give one of them")
 		}
 		return nil
 	}
@@ -137,7 +137,7 @@ func (p *peerFlag) Set(text string) error {
 		case terminal.CheckNodeName(name) != nil:
 			return terminal.CheckNodeName(name)
 		case found[name] != "":
-			return fmt.Errorf("%s is there twice: a node has one name", name)
+			return fmt.Errorf("%s is given twice: a node has one name", name)
 		case addresses[address] != "":
 			return fmt.Errorf("%s and %s are both at %s", addresses[address], name, address)
 		}
@@ -158,15 +158,15 @@ func (p peerFlag) String() string {
 func (*peerFlag) Type() string { return "nodes" }
 
 // labelFlag is a list of labels, KEY=VALUE, given one or several at a time.
-type labelFlag []node.Label
+type labelFlag []cluster.Label
 
 func (l *labelFlag) Set(text string) error {
 	found := *l
 	for label := range strings.SplitSeq(text, ",") {
-		found = append(found, node.Label(label))
+		found = append(found, cluster.Label(label))
 	}
-	if err := node.CheckLabels(found); err != nil {
-		return err
+	if refusal := cluster.CheckLabels(found); refusal != nil {
+		return errors.New(refusal.Detail)
 	}
 	*l = found
 	return nil

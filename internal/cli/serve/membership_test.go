@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 )
 
 // settled is what "serve" makes of flags about its cluster.
-func settled(t *testing.T, grpc string, insecure bool, n node.Options) (serveSettings, error) {
+func settled(t *testing.T, grpc string, insecure bool, n settings.Options) (serveSettings, error) {
 	t.Helper()
 	given := grpc != ""
 	if !given {
@@ -35,18 +35,18 @@ func peersOf(t *testing.T, text string) map[string]string {
 }
 
 func TestANodeWithoutPeersFormsItsOwnCluster(t *testing.T) {
-	s, err := settled(t, "", false, node.Options{})
+	s, err := settled(t, "", false, settings.Options{})
 	require.NoError(t, err)
 	require.True(t, s.options().Node.FormAlone)
 
-	s, err = settled(t, "", false, node.Options{Join: []string{"127.0.0.1:7171"}})
+	s, err = settled(t, "", false, settings.Options{Join: []string{"127.0.0.1:7171"}})
 	require.NoError(t, err)
 	require.False(t, s.options().Node.FormAlone, "it would be in two clusters")
 }
 
 func TestANodeListensWhereItsPeersExpectIt(t *testing.T) {
 	peers := peersOf(t, "a=127.0.0.1:9001,b=127.0.0.1:9002")
-	s, err := settled(t, "", false, node.Options{Peers: peers})
+	s, err := settled(t, "", false, settings.Options{Peers: peers})
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:9001", s.grpc)
 	o := s.options().Node
@@ -55,11 +55,11 @@ func TestANodeListensWhereItsPeersExpectIt(t *testing.T) {
 	require.Equal(t, peers, o.Peers)
 	require.False(t, o.FormAlone)
 
-	s, err = settled(t, "0.0.0.0:9001", true, node.Options{Peers: peersOf(t, "a=10.0.0.5:9001,b=10.0.0.6:9001")})
+	s, err = settled(t, "0.0.0.0:9001", true, settings.Options{Peers: peersOf(t, "a=10.0.0.5:9001,b=10.0.0.6:9001")})
 	require.NoError(t, err)
 	require.Equal(t, "10.0.0.5:9001", s.options().Node.GRPCAddress, "a wildcard is no address for others")
 
-	s, err = settled(t, "127.0.0.1:8000", false, node.Options{Peers: peers, GRPCAddress: "127.0.0.1:9001"})
+	s, err = settled(t, "127.0.0.1:8000", false, settings.Options{Peers: peers, GRPCAddress: "127.0.0.1:9001"})
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:9001", s.options().Node.GRPCAddress)
 }
@@ -68,17 +68,17 @@ func TestFlagsThatCannotWorkTogetherAreRefused(t *testing.T) {
 	peers := peersOf(t, "a=127.0.0.1:9001,b=127.0.0.1:9002")
 	for name, row := range map[string]struct {
 		grpc string
-		n    node.Options
+		n    settings.Options
 		want string
 	}{
-		"peers and join":     {"", node.Options{Peers: peers, Join: []string{"127.0.0.1:1"}}, "give one of them"},
-		"not among its own":  {"", node.Options{Name: "c", Peers: peers}, "--node-name"},
-		"another port":       {"127.0.0.1:7171", node.Options{Peers: peers}, "--advertise"},
-		"a wildcard to join": {"0.0.0.0:7171", node.Options{Join: []string{"127.0.0.1:1"}}, "--advertise HOST:PORT"},
-		"a bad name":         {"", node.Options{Name: "a=b"}, "1 to 63 characters"},
-		"a peer far away":    {"", node.Options{Peers: map[string]string{"a": "127.0.0.1:9001", "b": "10.0.0.1:9001"}}, "beyond this machine"},
-		"no port":            {"", node.Options{Join: []string{"localhost"}}, "is not HOST:PORT"},
-		"port 0":             {"", node.Options{GRPCAddress: "127.0.0.1:0"}, "nobody can connect"},
+		"peers and join":     {"", settings.Options{Peers: peers, Join: []string{"127.0.0.1:1"}}, "give one of them"},
+		"not among its own":  {"", settings.Options{Name: "c", Peers: peers}, "--node-name"},
+		"another port":       {"127.0.0.1:7171", settings.Options{Peers: peers}, "--advertise"},
+		"a wildcard to join": {"0.0.0.0:7171", settings.Options{Join: []string{"127.0.0.1:1"}}, "--advertise HOST:PORT"},
+		"a bad name":         {"", settings.Options{Name: "a=b"}, "1 to 63 characters"},
+		"a peer far away":    {"", settings.Options{Peers: map[string]string{"a": "127.0.0.1:9001", "b": "10.0.0.1:9001"}}, "on another machine"},
+		"no port":            {"", settings.Options{Join: []string{"localhost"}}, "is not HOST:PORT"},
+		"port 0":             {"", settings.Options{GRPCAddress: "127.0.0.1:0"}, "clients cannot connect"},
 	} {
 		_, err := settled(t, row.grpc, false, row.n)
 		require.ErrorContains(t, err, row.want, name)
@@ -88,7 +88,7 @@ func TestFlagsThatCannotWorkTogetherAreRefused(t *testing.T) {
 func TestAListOfPeersIsRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"a":                    "is not NAME=HOST:PORT",
-		"a=1:1,a=1:2":          "a is there twice",
+		"a=1:1,a=1:2":          "a is given twice",
 		"a=1:1,b=1:1":          "a and b are both at 1:1",
 		"a b=127.0.0.1:1":      "1 to 63 characters",
 		"a=127.0.0.1:1,":       "is not NAME=HOST:PORT",

@@ -77,10 +77,10 @@ func (s *serveSettings) checkWhoComes(what, address string) error {
 	case s.Insecure || transport.IsLoopback(host) || s.files.Clients != "":
 		return nil
 	case s.encrypted():
-		return terminal.Hinted(fmt.Errorf("%s %s: others can reach that address, and any of them would be let in", what, address),
-			"to let in only who has a certificate: --client-ca "+s.files.Authority+"\nto let in everybody, in a laboratory: --insecure")
+		return terminal.Hinted(fmt.Errorf("%s %s: other machines can reach this address, and any client could connect", what, address),
+			"to require a certificate of each client: --client-ca "+s.files.Authority+"\nto allow every client, for tests only: --insecure")
 	}
-	return terminal.Hinted(fmt.Errorf("%s %s: others can reach that address, and without certificates they can read and change everything", what, address), s.howToSecure(address))
+	return terminal.Hinted(fmt.Errorf("%s %s: other machines can reach this address, and without certificates any client could read and change everything", what, address), s.howToSecure(address))
 }
 
 // checkReachable refuses an address of a node that nobody could connect to, or not

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/server"
 	"strandline.dev/internal/server/kafka/topics"
 	"strandline.dev/internal/transport/secure"
@@ -178,14 +178,14 @@ SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, 
 			return s.run(command.Context(), func(at served) error { return announce(c, at, s) })
 		},
 	}
-	s.Node = node.Options{
-		Version: terminal.ReadVersion().Version, MinFree: node.DefaultMinFree, LostAfter: node.DefaultLostAfter,
-		DiskStall: node.DefaultDiskStall, ScrubRate: node.DefaultScrubRate, ScrubEvery: node.DefaultScrubEvery,
+	s.Node = settings.Options{
+		Version: terminal.ReadVersion().Version, MinFree: settings.DefaultMinFree, LostAfter: settings.DefaultLostAfter,
+		DiskStall: settings.DefaultDiskStall, ScrubRate: settings.DefaultScrubRate, ScrubEvery: settings.DefaultScrubEvery,
 	}
 	s.OpenFiles = terminal.OpenFileLimit()
 	flags := command.Flags()
 	flags.StringVar(&s.Node.DataDir, "data", terminal.DefaultData, "data `directory`")
-	flags.StringVar(&s.Node.Name, "node-name", node.DefaultName, "`name` of this node in its cluster: unique and permanent")
+	flags.StringVar(&s.Node.Name, "node-name", settings.DefaultName, "`name` of this node in its cluster: unique and permanent")
 	flags.Var((*peerFlag)(&s.Node.Peers), "peers", "the nodes that form the cluster, including this one: a=HOST:PORT,b=...")
 	flags.Var((*labelFlag)(&s.Node.Labels), "label", "a `label` for the place of the node, such as dc=fra; may be given once for each key")
 	flags.StringVar(&s.Node.CompressBetween, "compress-between", "", "compress entries sent to nodes that have another label of this `key`, such as dc")

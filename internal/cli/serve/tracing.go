@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/time/rate"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 )
 
 // tracing is where spans of appends go, and which.
@@ -41,7 +41,7 @@ func (t tracing) check() error {
 }
 
 // begin has a node trace, if that is asked for. end delivers the last spans.
-func (t tracing) begin(o *node.Options) (end func(), err error) {
+func (t tracing) begin(o *settings.Options) (end func(), err error) {
 	if t.to == "" {
 		return func() {}, nil
 	}

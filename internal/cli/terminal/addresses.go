@@ -24,10 +24,10 @@ func CheckReachable(address string, anywhere bool, hint string) error {
 		return fmt.Errorf("%q is not HOST:PORT: %w", address, err)
 	}
 	if port == "0" || port == "" || transport.IsWildcard(host) {
-		return fmt.Errorf("nobody can connect to %s: others need a host and a port that stay", address)
+		return fmt.Errorf("clients cannot connect to %s: give a host, and a port other than 0", address)
 	}
 	if anywhere || transport.IsLoopback(host) {
 		return nil
 	}
-	return Hinted(fmt.Errorf("address %s is beyond this machine, and without certificates nothing is encrypted or checked", address), hint)
+	return Hinted(fmt.Errorf("address %s is on another machine, and without certificates nothing is encrypted or verified", address), hint)
 }

@@ -42,7 +42,7 @@ func (c *Terminal) Contexts() (Contexts, error) {
 	if home := variable("HOME"); home != "" {
 		return Contexts{filepath.Join(home, ".config", "strandline")}, nil
 	}
-	return Contexts{}, errors.New("neither XDG_CONFIG_HOME nor HOME says where contexts are kept")
+	return Contexts{}, errors.New("neither XDG_CONFIG_HOME nor HOME is set, so there is no directory for contexts")
 }
 
 // Names are those of all contexts, sorted.

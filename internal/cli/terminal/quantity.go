@@ -32,7 +32,7 @@ func (s *Size) Set(text string) error {
 		}
 		if factor == 0 && strings.ContainsAny(unit, "kKmMgGtT") && len(unit) == 1 {
 			u := strings.ToUpper(unit)
-			return fmt.Errorf("say %siB for powers of 1024 or %sB for powers of 1000", u, u)
+			return fmt.Errorf("use %siB for powers of 1024 or %sB for powers of 1000", u, u)
 		}
 		if factor == 0 {
 			return fmt.Errorf("unknown unit %q: B, KiB, MiB, GiB and TiB are known, and KB, MB, GB, TB", unit)

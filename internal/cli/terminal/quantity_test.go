@@ -22,7 +22,7 @@ func TestWrongSizesSayWhatIsRight(t *testing.T) {
 	for text, want := range map[string]string{
 		"":         "a number and a unit",
 		"GiB":      "a number and a unit",
-		"10G":      "say GiB for powers of 1024 or GB",
+		"10G":      "use GiB for powers of 1024 or GB",
 		"10parsec": `unknown unit "parsec"`,
 		"-1":       "between 0 and",
 		"1e30":     "between 0 and",

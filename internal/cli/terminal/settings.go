@@ -84,7 +84,7 @@ func (c *Terminal) ofItsServers(settings *koanf.Koanf, command *cobra.Command, e
 	case typed, inUse:
 		return koanf.New("."), nil
 	}
-	return nil, fmt.Errorf("a context was named, and %s names servers: leave one out, or give --server beside --context", other)
+	return nil, fmt.Errorf("a context and %s both name servers: leave one out, or give --server with --context", other)
 }
 
 // contextSettings are those of a context, of which a command that runs a node takes none.

@@ -8,24 +8,24 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
 type accesses interface {
-	WhoAmI(c node.Caller) (principal, token string, enforced bool)
-	PutUser(ctx context.Context, c node.Caller, name, password string) (made string, existed bool, err error)
-	RemoveUser(ctx context.Context, c node.Caller, name string) error
-	Users(ctx context.Context, c node.Caller) ([]access.User, error)
-	CreateAccessToken(ctx context.Context, c node.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error)
-	RevokeAccessToken(ctx context.Context, c node.Caller, id string) error
-	AccessTokens(ctx context.Context, c node.Caller) ([]access.Token, error)
-	AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error
-	RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error
-	Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error)
-	EnforceRights(ctx context.Context, c node.Caller, on bool, administrator string) error
+	WhoAmI(c verbs.Caller) (principal, token string, enforced bool)
+	PutUser(ctx context.Context, c verbs.Caller, name, password string) (made string, existed bool, err error)
+	RemoveUser(ctx context.Context, c verbs.Caller, name string) error
+	Users(ctx context.Context, c verbs.Caller) ([]access.User, error)
+	CreateAccessToken(ctx context.Context, c verbs.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error)
+	RevokeAccessToken(ctx context.Context, c verbs.Caller, id string) error
+	AccessTokens(ctx context.Context, c verbs.Caller) ([]access.Token, error)
+	AddGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
+	RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
+	Grants(ctx context.Context, c verbs.Caller) (all []access.Grant, enforced bool, err error)
+	EnforceRights(ctx context.Context, c verbs.Caller, on bool, administrator string) error
 }
 
 type accessService struct {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -22,9 +22,9 @@ const maxUnanswered = 1024
 
 // appends are what streams of appends ask of a node.
 type appends interface {
-	Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
+	Append(c verbs.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
 	// May refuses what the caller has no right to.
-	May(c node.Caller, v *guard.Verb, name string) error
+	May(c verbs.Caller, v *guard.Verb, name string) error
 }
 
 // appendStream is one Append stream. A request whose answer did not reach its client
@@ -33,7 +33,7 @@ type appendStream struct {
 	*logService
 	rpc.AppendStream[*appendCall]
 	stream   grpc.ServerStream
-	caller   node.Caller
+	caller   verbs.Caller
 	log      string // named by the first request
 	in       incoming
 	explains bool // a request has asked for its stages

@@ -4,16 +4,17 @@ import (
 	"context"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
 type catalog interface {
-	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
-	ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error)
-	ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
-	DeleteLog(ctx context.Context, c node.Caller, name string) error
+	CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error)
+	ListLogs(ctx context.Context, c verbs.Caller, internal bool) ([]verbs.Info, error)
+	ConfigureLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error)
+	DeleteLog(ctx context.Context, c verbs.Caller, name string) error
 }
 
 type catalogService struct {
@@ -40,7 +41,7 @@ func (d *catalogService) ListLogs(ctx context.Context, q *strandlinev1.ListLogsR
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	page, next, refusal := pageOf(logs, func(i node.Info) string { return i.Name }, encodeInfo, q.GetAfter(), q.GetLimit())
+	page, next, refusal := pageOf(logs, func(i verbs.Info) string { return i.Name }, encodeInfo, q.GetAfter(), q.GetLimit())
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}

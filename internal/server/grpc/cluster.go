@@ -10,23 +10,24 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
 type clusters interface {
-	InitCluster(ctx context.Context, c node.Caller) (node.Formation, error)
-	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
-	AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error)
-	CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error)
-	RemoveNode(ctx context.Context, c node.Caller, name string) error
-	ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error
-	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
-	FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error)
-	DrainNode(ctx context.Context, c node.Caller, name string, undo bool) error
-	SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error
-	Rebalance(ctx context.Context, c node.Caller) (left int, err error)
+	InitCluster(ctx context.Context, c verbs.Caller) (membership.Formation, error)
+	ClusterStatus(ctx context.Context, c verbs.Caller) (verbs.ClusterStatus, error)
+	AddNode(ctx context.Context, c verbs.Caller, name, address string) (existed bool, err error)
+	CreateToken(ctx context.Context, c verbs.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error)
+	RemoveNode(ctx context.Context, c verbs.Caller, name string) error
+	ReplaceNode(ctx context.Context, c verbs.Caller, dead, with string) error
+	TransferLeader(ctx context.Context, c verbs.Caller, log, to string) error
+	FinalizeCluster(ctx context.Context, c verbs.Caller) (level int, err error)
+	DrainNode(ctx context.Context, c verbs.Caller, name string, undo bool) error
+	SetDefaultRule(ctx context.Context, c verbs.Caller, prefix string, rule cluster.Rule) error
+	Rebalance(ctx context.Context, c verbs.Caller) (left int, err error)
 }
 
 type clusterService struct {
@@ -47,7 +48,7 @@ func (d *clusterService) GetClusterStatus(ctx context.Context, q *strandlinev1.G
 	if err != nil {
 		return nil, rpc.StatusOf(ctx, err)
 	}
-	page, next, refusal := pageOf(status.Logs, func(l node.LogStatus) string { return l.Name }, encodeLogStatus, q.GetAfter(), q.GetLimit())
+	page, next, refusal := pageOf(status.Logs, func(l verbs.LogStatus) string { return l.Name }, encodeLogStatus, q.GetAfter(), q.GetLimit())
 	if refusal != nil {
 		return nil, rpc.StatusOf(ctx, refusal)
 	}
@@ -136,7 +137,7 @@ func (d *clusterService) Rebalance(ctx context.Context, _ *strandlinev1.Rebalanc
 	return &strandlinev1.RebalanceResponse{Left: int32(left)}, nil
 }
 
-func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
+func encodeNodeStatus(n verbs.NodeStatus) *strandlinev1.NodeStatus {
 	return &strandlinev1.NodeStatus{
 		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
@@ -145,7 +146,7 @@ func encodeNodeStatus(n node.NodeStatus) *strandlinev1.NodeStatus {
 	}
 }
 
-func encodeLogStatus(l node.LogStatus) *strandlinev1.LogStatus {
+func encodeLogStatus(l verbs.LogStatus) *strandlinev1.LogStatus {
 	out := &strandlinev1.LogStatus{
 		Name: l.Name, Id: l.ID, Leader: l.Leader, Term: l.Term,
 		StartOffset: int64(l.Start), EndOffset: int64(l.End), Healthy: l.Healthy,
@@ -160,22 +161,22 @@ func encodeLogStatus(l node.LogStatus) *strandlinev1.LogStatus {
 	return out
 }
 
-var replicaRoles = map[node.ReplicaRole]strandlinev1.ReplicaRole{
-	node.Voter:   strandlinev1.ReplicaRole_REPLICA_ROLE_VOTER,
-	node.Learner: strandlinev1.ReplicaRole_REPLICA_ROLE_LEARNER,
-	node.Leaving: strandlinev1.ReplicaRole_REPLICA_ROLE_LEAVING,
-	node.Missing: strandlinev1.ReplicaRole_REPLICA_ROLE_MISSING,
+var replicaRoles = map[verbs.ReplicaRole]strandlinev1.ReplicaRole{
+	verbs.Voter:   strandlinev1.ReplicaRole_REPLICA_ROLE_VOTER,
+	verbs.Learner: strandlinev1.ReplicaRole_REPLICA_ROLE_LEARNER,
+	verbs.Leaving: strandlinev1.ReplicaRole_REPLICA_ROLE_LEAVING,
+	verbs.Missing: strandlinev1.ReplicaRole_REPLICA_ROLE_MISSING,
 
-	node.ReadReplica: strandlinev1.ReplicaRole_REPLICA_ROLE_READ_REPLICA,
+	verbs.ReadReplica: strandlinev1.ReplicaRole_REPLICA_ROLE_READ_REPLICA,
 }
 
-var replicaStates = map[node.ReplicaState]strandlinev1.ReplicaState{
-	node.Leads:       strandlinev1.ReplicaState_REPLICA_STATE_LEADER,
-	node.Replicating: strandlinev1.ReplicaState_REPLICA_STATE_REPLICATING,
-	node.Probing:     strandlinev1.ReplicaState_REPLICA_STATE_PROBING,
-	node.Snapshot:    strandlinev1.ReplicaState_REPLICA_STATE_SNAPSHOT,
-	node.Unreachable: strandlinev1.ReplicaState_REPLICA_STATE_UNREACHABLE,
-	node.Repairing:   strandlinev1.ReplicaState_REPLICA_STATE_REPAIRING,
-	node.Lost:        strandlinev1.ReplicaState_REPLICA_STATE_LOST,
-	node.Unknown:     strandlinev1.ReplicaState_REPLICA_STATE_UNSPECIFIED,
+var replicaStates = map[verbs.ReplicaState]strandlinev1.ReplicaState{
+	verbs.Leads:       strandlinev1.ReplicaState_REPLICA_STATE_LEADER,
+	verbs.Replicating: strandlinev1.ReplicaState_REPLICA_STATE_REPLICATING,
+	verbs.Probing:     strandlinev1.ReplicaState_REPLICA_STATE_PROBING,
+	verbs.Snapshot:    strandlinev1.ReplicaState_REPLICA_STATE_SNAPSHOT,
+	verbs.Unreachable: strandlinev1.ReplicaState_REPLICA_STATE_UNREACHABLE,
+	verbs.Repairing:   strandlinev1.ReplicaState_REPLICA_STATE_REPAIRING,
+	verbs.Lost:        strandlinev1.ReplicaState_REPLICA_STATE_LOST,
+	verbs.Unknown:     strandlinev1.ReplicaState_REPLICA_STATE_UNSPECIFIED,
 }

@@ -15,7 +15,8 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/membership"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 )
@@ -24,7 +25,7 @@ import (
 type clusterNode struct {
 	Node
 	refusal error
-	status  node.ClusterStatus
+	status  verbs.ClusterStatus
 	asked   []string
 }
 
@@ -33,47 +34,47 @@ func (c *clusterNode) ask(words ...string) error {
 	return c.refusal
 }
 
-func (c *clusterNode) InitCluster(context.Context, node.Caller) (node.Formation, error) {
-	return node.Formation{ClusterID: "c1"}, c.ask("init")
+func (c *clusterNode) InitCluster(context.Context, verbs.Caller) (membership.Formation, error) {
+	return membership.Formation{ClusterID: "c1"}, c.ask("init")
 }
 
-func (c *clusterNode) ClusterStatus(context.Context, node.Caller) (node.ClusterStatus, error) {
+func (c *clusterNode) ClusterStatus(context.Context, verbs.Caller) (verbs.ClusterStatus, error) {
 	return c.status, c.ask("status")
 }
 
-func (c *clusterNode) CreateToken(_ context.Context, _ node.Caller, lifetime time.Duration, reusable bool) (string, time.Time, error) {
+func (c *clusterNode) CreateToken(_ context.Context, _ verbs.Caller, lifetime time.Duration, reusable bool) (string, time.Time, error) {
 	return "secret", time.Now(), c.ask("token", lifetime.String(), fmt.Sprint(reusable))
 }
 
-func (c *clusterNode) Rebalance(context.Context, node.Caller) (int, error) {
+func (c *clusterNode) Rebalance(context.Context, verbs.Caller) (int, error) {
 	return 3, c.ask("rebalance")
 }
 
-func (c *clusterNode) FinalizeCluster(context.Context, node.Caller) (int, error) {
+func (c *clusterNode) FinalizeCluster(context.Context, verbs.Caller) (int, error) {
 	return 2, c.ask("finalize")
 }
 
-func (c *clusterNode) AddNode(_ context.Context, _ node.Caller, name, address string) (bool, error) {
+func (c *clusterNode) AddNode(_ context.Context, _ verbs.Caller, name, address string) (bool, error) {
 	return true, c.ask("add", name, address)
 }
 
-func (c *clusterNode) RemoveNode(_ context.Context, _ node.Caller, name string) error {
+func (c *clusterNode) RemoveNode(_ context.Context, _ verbs.Caller, name string) error {
 	return c.ask("remove", name)
 }
 
-func (c *clusterNode) ReplaceNode(_ context.Context, _ node.Caller, dead, with string) error {
+func (c *clusterNode) ReplaceNode(_ context.Context, _ verbs.Caller, dead, with string) error {
 	return c.ask("replace", dead, with)
 }
 
-func (c *clusterNode) TransferLeader(_ context.Context, _ node.Caller, log, to string) error {
+func (c *clusterNode) TransferLeader(_ context.Context, _ verbs.Caller, log, to string) error {
 	return c.ask("transfer", log, to)
 }
 
-func (c *clusterNode) SetDefaultRule(_ context.Context, _ node.Caller, prefix string, rule cluster.Rule) error {
+func (c *clusterNode) SetDefaultRule(_ context.Context, _ verbs.Caller, prefix string, rule cluster.Rule) error {
 	return c.ask("default-rule", prefix, rule.String())
 }
 
-func (c *clusterNode) DrainNode(_ context.Context, _ node.Caller, name string, undo bool) error {
+func (c *clusterNode) DrainNode(_ context.Context, _ verbs.Caller, name string, undo bool) error {
 	return c.ask("drain", name, fmt.Sprint(undo))
 }
 
@@ -161,15 +162,15 @@ func TestEachClusterCallReturnsARefusal(t *testing.T) {
 
 func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
 	t.Parallel()
-	n := &clusterNode{status: node.ClusterStatus{
+	n := &clusterNode{status: verbs.ClusterStatus{
 		ClusterID: "c1", Level: 8,
-		Nodes: []node.NodeStatus{{
+		Nodes: []verbs.NodeStatus{{
 			ID: 1, Name: "a", Address: "127.0.0.1:7171", Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, OldestLevel: 6, NewestLevel: 7,
 		}},
-		Logs: []node.LogStatus{{
+		Logs: []verbs.LogStatus{{
 			Name: "orders", ID: 3, Leader: "a", Term: 5, Start: 10, End: 100, Healthy: true,
-			Replicas: []node.ReplicaStatus{{
-				Replica: 7, Node: "a", Role: node.Learner, End: 90, Lag: 10, State: node.Snapshot, Problem: "the disk failed",
+			Replicas: []verbs.ReplicaStatus{{
+				Replica: 7, Node: "a", Role: verbs.Learner, End: 90, Lag: 10, State: verbs.Snapshot, Problem: "the disk failed",
 			}},
 		}},
 	}}
@@ -194,17 +195,17 @@ func TestTheClusterIsReportedAsTheNodeKnowsIt(t *testing.T) {
 
 func TestEveryRoleAndStateHasANumber(t *testing.T) {
 	t.Parallel()
-	for _, role := range []node.ReplicaRole{node.Voter, node.Learner, node.Leaving, node.Missing, node.ReadReplica} {
+	for _, role := range []verbs.ReplicaRole{verbs.Voter, verbs.Learner, verbs.Leaving, verbs.Missing, verbs.ReadReplica} {
 		require.NotZero(t, replicaRoles[role], role)
 	}
-	for _, state := range []node.ReplicaState{node.Leads, node.Replicating, node.Probing, node.Snapshot, node.Unreachable} {
+	for _, state := range []verbs.ReplicaState{verbs.Leads, verbs.Replicating, verbs.Probing, verbs.Snapshot, verbs.Unreachable} {
 		require.NotZero(t, replicaStates[state], state)
 	}
 }
 
 func TestTheHoldersOfALogAreReported(t *testing.T) {
 	t.Parallel()
-	info := encodeInfo(node.Info{Replicas: []node.InfoReplica{{Node: "a", Address: "127.0.0.1:7171"}, {Node: "b", Address: "127.0.0.2:7171", Leader: true}, {Node: "c", Reader: true, Labels: []cluster.Label{"dc=syd"}, Lag: new(int64(7))}}})
+	info := encodeInfo(verbs.Info{Replicas: []verbs.InfoReplica{{Node: "a", Address: "127.0.0.1:7171"}, {Node: "b", Address: "127.0.0.2:7171", Leader: true}, {Node: "c", Reader: true, Labels: []cluster.Label{"dc=syd"}, Lag: new(int64(7))}}})
 	require.Len(t, info.Replicas, 3)
 	require.True(t, proto.Equal(&strandlinev1.ReplicaAddress{Node: "b", Address: "127.0.0.2:7171", Leader: true}, info.Replicas[1]))
 	require.True(t, proto.Equal(&strandlinev1.ReplicaAddress{Node: "c", ReadReplica: true, Labels: []string{"dc=syd"}, Lag: new(int64(7))}, info.Replicas[2]))

@@ -5,14 +5,14 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/digest"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 )
 
 type digests interface {
-	Digest(ctx context.Context, c node.Caller, log string, q node.DigestRequest) (node.Digest, error)
-	Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error)
+	Digest(ctx context.Context, c verbs.Caller, log string, q verbs.DigestRequest) (verbs.Digest, error)
+	Prove(ctx context.Context, c verbs.Caller, log string, offset record.Offset, q verbs.DigestRequest) (digest.Proof, verbs.Digest, error)
 }
 
 func (d *logService) Digest(ctx context.Context, q *strandlinev1.DigestRequest) (*strandlinev1.DigestResponse, error) {
@@ -43,17 +43,17 @@ func (d *logService) Prove(ctx context.Context, q *strandlinev1.ProveRequest) (*
 	return answer, nil
 }
 
-func decodeDigest(at *int64, stale bool) (node.DigestRequest, *record.Refusal) {
+func decodeDigest(at *int64, stale bool) (verbs.DigestRequest, *record.Refusal) {
 	switch {
 	case at == nil:
-		return node.DigestRequest{At: -1, Stale: stale}, nil
+		return verbs.DigestRequest{At: -1, Stale: stale}, nil
 	case *at < 0:
-		return node.DigestRequest{}, record.Refuse(record.Invalid, "offset %d is below 0", *at)
+		return verbs.DigestRequest{}, record.Refuse(record.Invalid, "offset %d is below 0", *at)
 	}
-	return node.DigestRequest{At: record.Offset(*at), Stale: stale}, nil
+	return verbs.DigestRequest{At: record.Offset(*at), Stale: stale}, nil
 }
 
-func encodeDigest(d node.Digest) *strandlinev1.DigestResponse {
+func encodeDigest(d verbs.Digest) *strandlinev1.DigestResponse {
 	return &strandlinev1.DigestResponse{
 		LogId: d.Log, At: int64(d.At), From: int64(d.From), Covered: int64(d.Covered), Batches: d.Batches, Digest: d.Root[:],
 		StartOffset: int64(d.Start), EndOffset: int64(d.End),

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -42,7 +42,7 @@ type fakeNode struct {
 	reads  chan reading.Request
 	chunks chan reading.Chunk // closed: io.EOF
 	failed chan error         // what Next returns
-	info   node.Info
+	info   verbs.Info
 }
 
 func newFakeNode() *fakeNode {
@@ -67,7 +67,7 @@ func accept() func(a *sequence.Append, done func(sequence.Answer)) {
 	}
 }
 
-func (f *fakeNode) May(_ node.Caller, _ *guard.Verb, log string) error {
+func (f *fakeNode) May(_ verbs.Caller, _ *guard.Verb, log string) error {
 	if f.busy.Load() {
 		return record.Refuse(record.Busy, "the rules are not known yet")
 	}
@@ -77,7 +77,7 @@ func (f *fakeNode) May(_ node.Caller, _ *guard.Verb, log string) error {
 	return nil
 }
 
-func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, _, done func(sequence.Answer)) {
+func (f *fakeNode) Append(_ verbs.Caller, log string, a *sequence.Append, _, done func(sequence.Answer)) {
 	if log != "orders" {
 		done(sequence.Answer{Refusal: record.Refuse(record.LogNotFound, "there is no log %q", log)})
 		return
@@ -85,7 +85,7 @@ func (f *fakeNode) Append(_ node.Caller, log string, a *sequence.Append, _, done
 	f.append(a, done)
 }
 
-func (f *fakeNode) Read(_ context.Context, _ node.Caller, log string, q reading.Request) (guard.Reader, error) {
+func (f *fakeNode) Read(_ context.Context, _ verbs.Caller, log string, q reading.Request) (guard.Reader, error) {
 	if log != "orders" {
 		return nil, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}
@@ -93,9 +93,9 @@ func (f *fakeNode) Read(_ context.Context, _ node.Caller, log string, q reading.
 	return fakeReader{f, q}, nil
 }
 
-func (f *fakeNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
+func (f *fakeNode) KnownInfo(_ verbs.Caller, log string) (verbs.Info, error) {
 	if log != "orders" {
-		return node.Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
+		return verbs.Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}
 	return f.info, nil
 }

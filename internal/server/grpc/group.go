@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/coordinator"
 	"strandline.dev/internal/server/kafka/group"
@@ -18,12 +18,12 @@ import (
 // Groups is what the server asks of the coordinator of consumer groups, which checks rights and writes the audit log.
 // See coordinator.Coordinator for what each verb promises.
 type Groups interface {
-	ListGroups(ctx context.Context, c node.Caller, after string) (some []coordinator.Listed, next string, err error)
-	DescribeGroup(ctx context.Context, c node.Caller, group string) (coordinator.Described, error)
-	ListGroupOffsets(ctx context.Context, c node.Caller, group string, topics []string) ([]coordinator.Offset, error)
-	SetGroupOffsets(ctx context.Context, c node.Caller, group string, to []coordinator.Offset) error
-	EvictMembers(ctx context.Context, c node.Caller, group, member string) (evicted int, err error)
-	DeleteGroup(ctx context.Context, c node.Caller, group string) error
+	ListGroups(ctx context.Context, c verbs.Caller, after string) (some []coordinator.Listed, next string, err error)
+	DescribeGroup(ctx context.Context, c verbs.Caller, group string) (coordinator.Described, error)
+	ListGroupOffsets(ctx context.Context, c verbs.Caller, group string, topics []string) ([]coordinator.Offset, error)
+	SetGroupOffsets(ctx context.Context, c verbs.Caller, group string, to []coordinator.Offset) error
+	EvictMembers(ctx context.Context, c verbs.Caller, group, member string) (evicted int, err error)
+	DeleteGroup(ctx context.Context, c verbs.Caller, group string) error
 }
 
 // RegisterGroups serves the groups of strandline.v1 on s.

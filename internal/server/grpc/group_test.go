@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/kafka/coordinator"
 	"strandline.dev/internal/server/kafka/group"
 )
@@ -21,11 +21,11 @@ type fakeGroups struct {
 	group   coordinator.Described
 }
 
-func (f fakeGroups) ListGroupOffsets(context.Context, node.Caller, string, []string) ([]coordinator.Offset, error) {
+func (f fakeGroups) ListGroupOffsets(context.Context, verbs.Caller, string, []string) ([]coordinator.Offset, error) {
 	return f.offsets, nil
 }
 
-func (f fakeGroups) DescribeGroup(context.Context, node.Caller, string) (coordinator.Described, error) {
+func (f fakeGroups) DescribeGroup(context.Context, verbs.Caller, string) (coordinator.Described, error) {
 	return f.group, nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
@@ -16,9 +16,9 @@ import (
 
 // holdings are what an administrator sees of what principals hold, and takes back.
 type holdings interface {
-	ListSessions(ctx context.Context, c node.Caller, log string, after record.SessionID) (all []guard.Session, more bool, err error)
-	ListConnections(ctx context.Context, c node.Caller) (all []guard.Connection, at string, err error)
-	CloseConnections(ctx context.Context, c node.Caller, id uint64, principal string) (closed int, err error)
+	ListSessions(ctx context.Context, c verbs.Caller, log string, after record.SessionID) (all []guard.Session, more bool, err error)
+	ListConnections(ctx context.Context, c verbs.Caller) (all []guard.Connection, at string, err error)
+	CloseConnections(ctx context.Context, c verbs.Caller, id uint64, principal string) (closed int, err error)
 }
 
 func (d *clusterService) ListSessions(ctx context.Context, q *strandlinev1.ListSessionsRequest) (*strandlinev1.ListSessionsResponse, error) {

@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 )
 
 type holds interface {
-	SetHold(ctx context.Context, c node.Caller, log string, hold record.Hold, at reading.FromKind) (node.HoldPlace, error)
-	KeepHold(ctx context.Context, c node.Caller, log, name string) error
-	ReleaseHold(ctx context.Context, c node.Caller, log, name string) error
-	KnownHolds(c node.Caller, log string) ([]node.Hold, error)
+	SetHold(ctx context.Context, c verbs.Caller, log string, hold record.Hold, at reading.FromKind) (verbs.HoldPlace, error)
+	KeepHold(ctx context.Context, c verbs.Caller, log, name string) error
+	ReleaseHold(ctx context.Context, c verbs.Caller, log, name string) error
+	KnownHolds(c verbs.Caller, log string) ([]verbs.Hold, error)
 }
 
 func (d *logService) SetHold(ctx context.Context, q *strandlinev1.SetHoldRequest) (*strandlinev1.SetHoldResponse, error) {

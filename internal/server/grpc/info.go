@@ -7,12 +7,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 )
 
-func encodeInfo(i node.Info) *strandlinev1.LogInfo {
+func encodeInfo(i verbs.Info) *strandlinev1.LogInfo {
 	out := &strandlinev1.LogInfo{
 		Name:         i.Name,
 		Id:           i.ID,
@@ -36,7 +37,7 @@ func encodeInfo(i node.Info) *strandlinev1.LogInfo {
 	return out
 }
 
-func encodeHolds(holds []node.Hold) []*strandlinev1.Hold {
+func encodeHolds(holds []verbs.Hold) []*strandlinev1.Hold {
 	out := make([]*strandlinev1.Hold, len(holds))
 	for k := range holds {
 		out[k] = rpc.EncodeHold(&holds[k].Hold)
@@ -45,7 +46,7 @@ func encodeHolds(holds []node.Hold) []*strandlinev1.Hold {
 	return out
 }
 
-func encodeConfig(c node.Config) *strandlinev1.LogConfig {
+func encodeConfig(c settings.Config) *strandlinev1.LogConfig {
 	out := &strandlinev1.LogConfig{
 		Durability:     strandlinev1.Durability_DURABILITY_DISK,
 		RetentionBytes: c.RetentionBytes,
@@ -54,7 +55,7 @@ func encodeConfig(c node.Config) *strandlinev1.LogConfig {
 		Revision:       c.Revision,
 		Rule:           encodeRule(c.Rule),
 	}
-	if c.Durability == node.Memory {
+	if c.Durability == settings.Memory {
 		out.Durability = strandlinev1.Durability_DURABILITY_MEMORY
 	}
 	if c.Retention != 0 {
@@ -65,8 +66,8 @@ func encodeConfig(c node.Config) *strandlinev1.LogConfig {
 
 // decodeConfig refuses what cannot be said in the node's terms; whether the
 // rest makes sense is for the node to say.
-func decodeConfig(c *strandlinev1.LogConfig) (node.Config, *record.Refusal) {
-	out := node.Config{
+func decodeConfig(c *strandlinev1.LogConfig) (settings.Config, *record.Refusal) {
+	out := settings.Config{
 		Retention:      c.GetRetention().AsDuration(),
 		RetentionBytes: c.GetRetentionBytes(),
 		Replicas:       int(c.GetReplicas()),
@@ -80,7 +81,7 @@ func decodeConfig(c *strandlinev1.LogConfig) (node.Config, *record.Refusal) {
 	switch c.GetDurability() {
 	case strandlinev1.Durability_DURABILITY_UNSPECIFIED, strandlinev1.Durability_DURABILITY_DISK:
 	case strandlinev1.Durability_DURABILITY_MEMORY:
-		out.Durability = node.Memory
+		out.Durability = settings.Memory
 	default:
 		return out, record.Refuse(record.Unsupported, "durability %v is unknown here", c.GetDurability())
 	}

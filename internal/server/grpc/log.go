@@ -7,17 +7,17 @@ import (
 	"google.golang.org/grpc"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 )
 
 type logs interface {
-	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
-	AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error)
-	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
-	KnownInfo(c node.Caller, log string) (node.Info, error)
-	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
+	Trim(ctx context.Context, c verbs.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	AcquireWriter(ctx context.Context, c verbs.Caller, log string) (record.WriterTerm, record.Offset, error)
+	Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error)
+	KnownInfo(c verbs.Caller, log string) (verbs.Info, error)
+	WatchInfo(ctx context.Context, c verbs.Caller, log string, since verbs.Info) (verbs.Info, error)
 }
 
 type logService struct {
@@ -43,7 +43,7 @@ func (d *logService) AcquireWriter(ctx context.Context, q *strandlinev1.AcquireW
 }
 
 func (d *logService) GetInfo(ctx context.Context, q *strandlinev1.GetInfoRequest) (*strandlinev1.GetInfoResponse, error) {
-	var info node.Info
+	var info verbs.Info
 	var err error
 	if q.GetAllowStale() {
 		info, err = d.node.KnownInfo(knowing(ctx, q.GetLogId()), q.GetLog())

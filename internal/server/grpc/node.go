@@ -4,7 +4,7 @@ import (
 	"context"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
@@ -35,7 +35,7 @@ func Register(s *rpc.Server, n Node) {
 
 // knowing is the caller of a context, who knows the log it names by an id; 0: by its name
 // only.
-func knowing(ctx context.Context, log uint64) node.Caller {
+func knowing(ctx context.Context, log uint64) verbs.Caller {
 	c := guard.CallerOf(ctx)
 	c.Log = log
 	return c

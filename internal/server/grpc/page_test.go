@@ -14,15 +14,16 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/cluster"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/rpc"
 )
 
 // longNode has as many logs as there may be, each as long to describe as it may be.
 type longNode struct {
 	Node
-	logs   []node.Info
-	status node.ClusterStatus
+	logs   []verbs.Info
+	status verbs.ClusterStatus
 }
 
 func newLongNode() *longNode {
@@ -32,24 +33,24 @@ func newLongNode() *longNode {
 		labels[i] = cluster.Label(fmt.Sprintf("%063d=%s", i, strings.Repeat("v", 63)))
 	}
 	name := strings.Repeat("n", 63)
-	held := slices.Repeat([]node.InfoReplica{{Node: name, Address: name + ":7171", Labels: labels}}, replicas)
-	shown := slices.Repeat([]node.ReplicaStatus{{Replica: 1 << 60, Node: name, Role: node.Voter, State: node.Unreachable, Problem: "the node does not answer"}}, replicas)
+	held := slices.Repeat([]verbs.InfoReplica{{Node: name, Address: name + ":7171", Labels: labels}}, replicas)
+	shown := slices.Repeat([]verbs.ReplicaStatus{{Replica: 1 << 60, Node: name, Role: verbs.Voter, State: verbs.Unreachable, Problem: "the node does not answer"}}, replicas)
 	rule := &cluster.Rule{Spread: name, In: labels, Out: labels, Homes: labels}
 	n := &longNode{}
 	for i := range cluster.MaxLogs {
 		log := fmt.Sprintf("%s-%05d", strings.Repeat("l", 243), cluster.MaxLogs-1-i)
-		n.logs = append(n.logs, node.Info{Name: log, Config: node.Config{Rule: rule}, Replicas: held})
-		n.status.Logs = append(n.status.Logs, node.LogStatus{Name: log, Rule: rule, Replicas: shown, Unmet: []string{name}})
+		n.logs = append(n.logs, verbs.Info{Name: log, Config: settings.Config{Rule: rule}, Replicas: held})
+		n.status.Logs = append(n.status.Logs, verbs.LogStatus{Name: log, Rule: rule, Replicas: shown, Unmet: []string{name}})
 	}
-	n.status.Nodes = []node.NodeStatus{{Name: name}}
+	n.status.Nodes = []verbs.NodeStatus{{Name: name}}
 	return n
 }
 
-func (n *longNode) ListLogs(context.Context, node.Caller, bool) ([]node.Info, error) {
+func (n *longNode) ListLogs(context.Context, verbs.Caller, bool) ([]verbs.Info, error) {
 	return slices.Clone(n.logs), nil
 }
 
-func (n *longNode) ClusterStatus(context.Context, node.Caller) (node.ClusterStatus, error) {
+func (n *longNode) ClusterStatus(context.Context, verbs.Caller) (verbs.ClusterStatus, error) {
 	s := n.status
 	s.Logs = slices.Clone(s.Logs)
 	return s, nil

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
@@ -27,8 +27,8 @@ const (
 
 // reads are what reads ask of a node.
 type reads interface {
-	Read(ctx context.Context, c node.Caller, log string, q reading.Request) (guard.Reader, error)
-	KnownInfo(c node.Caller, log string) (node.Info, error)
+	Read(ctx context.Context, c verbs.Caller, log string, q reading.Request) (guard.Reader, error)
+	KnownInfo(c verbs.Caller, log string) (verbs.Info, error)
 }
 
 // readStream is one Read stream. A client that does not keep up is waited for: gRPC

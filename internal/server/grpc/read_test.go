@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/wire"
@@ -183,7 +183,7 @@ func TestEveryFrameSaysHowOldItsKnowledgeIs(t *testing.T) {
 func TestAReadThatFollowsShowsSignsOfLife(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode()
-	n.info = node.Info{Start: 3, End: 7}
+	n.info = verbs.Info{Start: 3, End: 7}
 	c := serve(t, n, rpc.Options{}).read(t, &strandlinev1.ReadRequest{
 		From: &strandlinev1.ReadRequest_Offset{Offset: 7}, Follow: true,
 		Heartbeat: durationpb.New(time.Millisecond), // raised to the least

@@ -7,17 +7,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
 )
 
 type sessions interface {
-	OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error)
-	KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
-	CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error
-	Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error)
+	OpenSession(ctx context.Context, c verbs.Caller, log string, lease time.Duration) (verbs.Session, error)
+	KeepSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error
+	CloseSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error
+	Resolve(ctx context.Context, c verbs.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error)
 }
 
 type sessionService struct {

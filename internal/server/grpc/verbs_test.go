@@ -14,8 +14,9 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/digest"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/rpc"
@@ -26,53 +27,53 @@ import (
 type verbNode struct {
 	*fakeNode
 	refusal error
-	changes chan node.Info
+	changes chan verbs.Info
 }
 
-func (v *verbNode) Trim(_ context.Context, _ node.Caller, log string, before record.Offset, fastForward bool) (record.Offset, record.Offset, error) {
+func (v *verbNode) Trim(_ context.Context, _ verbs.Caller, log string, before record.Offset, fastForward bool) (record.Offset, record.Offset, error) {
 	if !fastForward {
 		return 0, 0, v.refusal
 	}
 	return before, before + record.Offset(len(log)), v.refusal
 }
 
-func (v *verbNode) AcquireWriter(context.Context, node.Caller, string) (record.WriterTerm, record.Offset, error) {
+func (v *verbNode) AcquireWriter(context.Context, verbs.Caller, string) (record.WriterTerm, record.Offset, error) {
 	return 3, 4, v.refusal
 }
 
 // SetHold puts a hold at the end, which is 9, and refuses any other than sent in the tests.
-func (v *verbNode) SetHold(_ context.Context, _ node.Caller, log string, h record.Hold, at reading.FromKind) (node.HoldPlace, error) {
+func (v *verbNode) SetHold(_ context.Context, _ verbs.Caller, log string, h record.Hold, at reading.FromKind) (verbs.HoldPlace, error) {
 	want := record.Hold{Name: "backup", Offset: 7, Owner: "ops", Lease: 2000, MaxBytes: 8, MaxAge: 3000, Pointer: []byte("here")}
 	switch {
 	case v.refusal != nil:
-		return node.HoldPlace{}, v.refusal
+		return verbs.HoldPlace{}, v.refusal
 	case log != "orders" || !reflect.DeepEqual(h, want):
-		return node.HoldPlace{}, record.Refuse(record.Invalid, "%v", h)
+		return verbs.HoldPlace{}, record.Refuse(record.Invalid, "%v", h)
 	case at == reading.FromTail:
-		return node.HoldPlace{Log: 4, Offset: 9, End: 9}, nil
+		return verbs.HoldPlace{Log: 4, Offset: 9, End: 9}, nil
 	case at == reading.FromStart:
-		return node.HoldPlace{Log: 4, Offset: 3, End: 9}, nil
+		return verbs.HoldPlace{Log: 4, Offset: 3, End: 9}, nil
 	}
-	return node.HoldPlace{Log: 4, Offset: h.Offset, End: 9}, nil
+	return verbs.HoldPlace{Log: 4, Offset: h.Offset, End: 9}, nil
 }
 
-func (v *verbNode) KeepHold(_ context.Context, _ node.Caller, _, name string) error {
+func (v *verbNode) KeepHold(_ context.Context, _ verbs.Caller, _, name string) error {
 	return cmp.Or(v.refusal, isBackup(name))
 }
 
-func (v *verbNode) ReleaseHold(_ context.Context, _ node.Caller, _, name string) error {
+func (v *verbNode) ReleaseHold(_ context.Context, _ verbs.Caller, _, name string) error {
 	return cmp.Or(v.refusal, isBackup(name))
 }
 
-func (v *verbNode) Digest(_ context.Context, _ node.Caller, _ string, q node.DigestRequest) (node.Digest, error) {
-	d := node.Digest{Log: 4, At: q.At, From: 1, Covered: 6, Batches: 3, Root: digest.Hash{7}, Start: 2, End: 9}
+func (v *verbNode) Digest(_ context.Context, _ verbs.Caller, _ string, q verbs.DigestRequest) (verbs.Digest, error) {
+	d := verbs.Digest{Log: 4, At: q.At, From: 1, Covered: 6, Batches: 3, Root: digest.Hash{7}, Start: 2, End: 9}
 	if q.Stale {
 		d.End = 8
 	}
 	return d, v.refusal
 }
 
-func (v *verbNode) Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error) {
+func (v *verbNode) Prove(ctx context.Context, c verbs.Caller, log string, offset record.Offset, q verbs.DigestRequest) (digest.Proof, verbs.Digest, error) {
 	d, err := v.Digest(ctx, c, log, q)
 	return digest.Proof{Batch: record.Batch("batch"), Number: uint64(offset), Batches: 3, Path: []digest.Hash{{1}, {2}}}, d, err
 }
@@ -84,64 +85,64 @@ func isBackup(name string) error {
 	return nil
 }
 
-func (v *verbNode) Info(_ context.Context, _ node.Caller, log string) (node.Info, error) {
-	return node.Info{Name: log, End: 1}, v.refusal
+func (v *verbNode) Info(_ context.Context, _ verbs.Caller, log string) (verbs.Info, error) {
+	return verbs.Info{Name: log, End: 1}, v.refusal
 }
 
-func (v *verbNode) KnownHolds(node.Caller, string) ([]node.Hold, error) {
-	return []node.Hold{{Hold: record.Hold{Name: "backup", Offset: 7, Pointer: []byte("here")}, Kept: 5}}, v.refusal
+func (v *verbNode) KnownHolds(verbs.Caller, string) ([]verbs.Hold, error) {
+	return []verbs.Hold{{Hold: record.Hold{Name: "backup", Offset: 7, Pointer: []byte("here")}, Kept: 5}}, v.refusal
 }
 
-func (v *verbNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
-	return node.Info{Name: log, End: 0}, v.refusal
+func (v *verbNode) KnownInfo(_ verbs.Caller, log string) (verbs.Info, error) {
+	return verbs.Info{Name: log, End: 0}, v.refusal
 }
 
-func (v *verbNode) WatchInfo(ctx context.Context, _ node.Caller, _ string, since node.Info) (node.Info, error) {
+func (v *verbNode) WatchInfo(ctx context.Context, _ verbs.Caller, _ string, since verbs.Info) (verbs.Info, error) {
 	select {
 	case i := <-v.changes:
 		i.Start = since.End
 		return i, nil
 	case <-ctx.Done():
-		return node.Info{}, ctx.Err()
+		return verbs.Info{}, ctx.Err()
 	}
 }
 
-func (v *verbNode) OpenSession(_ context.Context, _ node.Caller, _ string, lease time.Duration) (node.Session, error) {
-	return node.Session{ID: 5, Epoch: 6, Lease: lease}, v.refusal
+func (v *verbNode) OpenSession(_ context.Context, _ verbs.Caller, _ string, lease time.Duration) (verbs.Session, error) {
+	return verbs.Session{ID: 5, Epoch: 6, Lease: lease}, v.refusal
 }
 
-func (v *verbNode) KeepSession(context.Context, node.Caller, string, record.SessionID) error {
+func (v *verbNode) KeepSession(context.Context, verbs.Caller, string, record.SessionID) error {
 	return v.refusal
 }
 
-func (v *verbNode) CloseSession(context.Context, node.Caller, string, record.SessionID) error {
+func (v *verbNode) CloseSession(context.Context, verbs.Caller, string, record.SessionID) error {
 	return v.refusal
 }
 
-func (v *verbNode) Resolve(_ context.Context, _ node.Caller, _ string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
+func (v *verbNode) Resolve(_ context.Context, _ verbs.Caller, _ string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
 	if final {
 		return sequence.Outcome{State: sequence.Never}, e + 1, v.refusal
 	}
 	return sequence.Outcome{State: sequence.Committed, Offset: record.Offset(id) + record.Offset(s)}, e, v.refusal
 }
 
-func (v *verbNode) CreateLog(_ context.Context, _ node.Caller, name string, c node.Config) (node.Info, error) {
-	return node.Info{Name: name, Config: c}, v.refusal
+func (v *verbNode) CreateLog(_ context.Context, _ verbs.Caller, name string, c settings.Config) (verbs.Info, error) {
+	return verbs.Info{Name: name, Config: c}, v.refusal
 }
 
-func (v *verbNode) ConfigureLog(_ context.Context, _ node.Caller, name string, c node.Config) (node.Info, error) {
-	return node.Info{Name: name, Config: c}, v.refusal
+func (v *verbNode) ConfigureLog(_ context.Context, _ verbs.Caller, name string, c settings.Config) (verbs.Info, error) {
+	return verbs.Info{Name: name, Config: c}, v.refusal
 }
 
-func (v *verbNode) ListLogs(_ context.Context, _ node.Caller, internal bool) ([]node.Info, error) {
-	logs := []node.Info{{Name: "orders"}}
+func (v *verbNode) ListLogs(_ context.Context, _ verbs.Caller, internal bool) ([]verbs.Info, error) {
+	logs := []verbs.Info{{Name: "orders"}}
 	if internal {
-		logs = append(logs, node.Info{Name: "_catalog"})
+		logs = append(logs, verbs.Info{Name: "_catalog"})
 	}
 	return logs, v.refusal
 }
 
-func (v *verbNode) DeleteLog(context.Context, node.Caller, string) error { return v.refusal }
+func (v *verbNode) DeleteLog(context.Context, verbs.Caller, string) error { return v.refusal }
 
 func TestEachCallAsksItsVerb(t *testing.T) {
 	ctx := context.Background()
@@ -283,7 +284,7 @@ func TestEachCallReturnsARefusal(t *testing.T) {
 
 func TestAWatchSendsTheStateAtOnceAndThenChanges(t *testing.T) {
 	t.Parallel()
-	n := &verbNode{fakeNode: newFakeNode(), changes: make(chan node.Info, 1)}
+	n := &verbNode{fakeNode: newFakeNode(), changes: make(chan verbs.Info, 1)}
 	d := serve(t, n, rpc.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -294,7 +295,7 @@ func TestAWatchSendsTheStateAtOnceAndThenChanges(t *testing.T) {
 	first, err := w.Recv()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, first.Info.EndOffset)
-	n.changes <- node.Info{End: 2}
+	n.changes <- verbs.Info{End: 2}
 	second, err := w.Recv()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, second.Info.EndOffset)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // WhoAmI returns who the caller is, and whether rights are enforced.
-func (g *Guard) WhoAmI(c node.Caller) (principal, token string, enforced bool) {
+func (g *Guard) WhoAmI(c verbs.Caller) (principal, token string, enforced bool) {
 	if h, _ := c.By.(*Holder); h != nil {
 		principal, token = h.Principal, h.Token
 	}
@@ -46,7 +46,7 @@ func (g *Guard) Believed(h *Holder) bool {
 
 // PutUser adds a user with a password, or changes the password. One that is empty is made
 // up, and returned.
-func (g *Guard) PutUser(ctx context.Context, c node.Caller, name, password string) (made string, existed bool, err error) {
+func (g *Guard) PutUser(ctx context.Context, c verbs.Caller, name, password string) (made string, existed bool, err error) {
 	err = do(g, &c, PutUser, "", func() error {
 		if refusal := access.CheckUserName(name); refusal != nil {
 			return refusal
@@ -69,13 +69,13 @@ func (g *Guard) PutUser(ctx context.Context, c node.Caller, name, password strin
 }
 
 // RemoveUser removes a user's password, tokens and grants.
-func (g *Guard) RemoveUser(ctx context.Context, c node.Caller, name string) error {
+func (g *Guard) RemoveUser(ctx context.Context, c verbs.Caller, name string) error {
 	return g.changeAccess(ctx, &c, RemoveUser, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveUser(l, name) })
 }
 
 // CreateAccessToken makes a token that acts for a user. The text is returned here and kept
 // nowhere.
-func (g *Guard) CreateAccessToken(ctx context.Context, c node.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error) {
+func (g *Guard) CreateAccessToken(ctx context.Context, c verbs.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error) {
 	id, text, hash := newToken()
 	err = g.changeAccess(ctx, &c, CreateAccessToken, func(l access.List, now int64) (access.Change, *record.Refusal) {
 		if lifetime < time.Second || lifetime > MaxTokenTime {
@@ -91,50 +91,50 @@ func (g *Guard) CreateAccessToken(ctx context.Context, c node.Caller, user strin
 }
 
 // RevokeAccessToken makes a token invalid.
-func (g *Guard) RevokeAccessToken(ctx context.Context, c node.Caller, id string) error {
+func (g *Guard) RevokeAccessToken(ctx context.Context, c verbs.Caller, id string) error {
 	return g.changeAccess(ctx, &c, RevokeAccessToken, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RevokeToken(l, id) })
 }
 
 // AddGrants gives rights, all or none.
-func (g *Guard) AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error {
+func (g *Guard) AddGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error {
 	return g.changeAccess(ctx, &c, AddGrants, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.AddGrants(l, all) })
 }
 
 // RemoveGrants takes rights away, all or none.
-func (g *Guard) RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error {
+func (g *Guard) RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error {
 	return g.changeAccess(ctx, &c, RemoveGrants, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveGrants(l, all) })
 }
 
 // EnforceRights has what is not granted refused from now on, or allowed again.
-func (g *Guard) EnforceRights(ctx context.Context, c node.Caller, on bool, administrator string) error {
+func (g *Guard) EnforceRights(ctx context.Context, c verbs.Caller, on bool, administrator string) error {
 	return g.changeAccess(ctx, &c, EnforceRights, func(l access.List, _ int64) (access.Change, *record.Refusal) {
 		return access.Enforce(l, on, administrator)
 	})
 }
 
-func (g *Guard) changeAccess(ctx context.Context, c *node.Caller, v *Verb, decide func(access.List, int64) (access.Change, *record.Refusal)) error {
+func (g *Guard) changeAccess(ctx context.Context, c *verbs.Caller, v *Verb, decide func(access.List, int64) (access.Change, *record.Refusal)) error {
 	return do(g, c, v, "", func() error { return g.node.ChangeAccess(ctx, decide) })
 }
 
 // Users returns the users that have a password, by name.
-func (g *Guard) Users(ctx context.Context, c node.Caller) ([]access.User, error) {
+func (g *Guard) Users(ctx context.Context, c verbs.Caller) ([]access.User, error) {
 	l, err := g.list(ctx, &c)
 	return sorted(l.Users), err
 }
 
 // AccessTokens returns the tokens that are valid, by id.
-func (g *Guard) AccessTokens(ctx context.Context, c node.Caller) ([]access.Token, error) {
+func (g *Guard) AccessTokens(ctx context.Context, c verbs.Caller) ([]access.Token, error) {
 	l, err := g.list(ctx, &c)
 	return slices.DeleteFunc(sorted(l.Tokens), func(t access.Token) bool { return t.Expires <= now() }), err
 }
 
 // Grants returns the grants, by principal and object, and whether they are enforced.
-func (g *Guard) Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error) {
+func (g *Guard) Grants(ctx context.Context, c verbs.Caller) (all []access.Grant, enforced bool, err error) {
 	l, err := g.list(ctx, &c)
 	return sorted(l.Grants), l.Enforced, err
 }
 
-func (g *Guard) list(ctx context.Context, c *node.Caller) (access.List, error) {
+func (g *Guard) list(ctx context.Context, c *verbs.Caller) (access.List, error) {
 	return call(g, c, ListAccess, "", func() (access.List, error) { return g.node.AccessList(ctx) })
 }
 

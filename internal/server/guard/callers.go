@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/transport/secure"
 )
@@ -69,7 +69,7 @@ func (g *Guard) AdmitLarge(ctx context.Context, method string, bytes int, named 
 }
 
 // HoldsSome reports whether a caller has a right on some object of a kind. It is not audited.
-func (g *Guard) HoldsSome(c node.Caller, right access.Rights, kind access.Kind) bool {
+func (g *Guard) HoldsSome(c verbs.Caller, right access.Rights, kind access.Kind) bool {
 	if g.has(c, right, access.OfCluster) {
 		return true
 	}

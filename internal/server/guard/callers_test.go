@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
@@ -28,7 +28,7 @@ func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	g := enforcing(t)
 	bob := userOf(t, g, "bob")
 	counted := func() bool { return bob.By.(*Holder).refused.Swap(false) }
-	deny := func(c node.Caller) bool {
+	deny := func(c verbs.Caller) bool {
 		require.Error(t, g.May(c, Read, "orders"))
 		return counted()
 	}
@@ -49,6 +49,6 @@ func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	require.True(t, counted())
 
 	known := g.refusals.known.Load()
-	g.Audit(node.Caller{System: true}, Trim, "orders", record.Refuse(record.Denied, "no"))
+	g.Audit(verbs.Caller{System: true}, Trim, "orders", record.Refuse(record.Denied, "no"))
 	require.Equal(t, known, g.refusals.known.Load())
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
@@ -50,7 +50,7 @@ func (g *Guard) Connected(port string, most int, from net.Addr, end func()) (pro
 	return func(ctx context.Context) error { return all.proved(c, most, CallerOf(ctx), g.Enforced()) }, func() { all.left(c) }
 }
 
-func (cs *connections) proved(c *Connection, most int, by node.Caller, enforced bool) error {
+func (cs *connections) proved(c *Connection, most int, by verbs.Caller, enforced bool) error {
 	h, _ := by.By.(*Holder)
 	if h == nil || h.Principal == "" {
 		return nil
@@ -92,7 +92,7 @@ func (cs *connections) leave(at holding) {
 }
 
 // ListConnections returns the connections of clients with this node, by id, and what the node is called.
-func (g *Guard) ListConnections(_ context.Context, c node.Caller) (all []Connection, at string, err error) {
+func (g *Guard) ListConnections(_ context.Context, c verbs.Caller) (all []Connection, at string, err error) {
 	all, err = call(g, &c, ListConnections, "", func() ([]Connection, error) { return g.connections.list(), nil })
 	if err != nil {
 		return nil, "", err
@@ -111,7 +111,7 @@ func (cs *connections) list() (all []Connection) {
 }
 
 // CloseConnections closes the connection with an id, or with 0 all those of a principal, and returns how many.
-func (g *Guard) CloseConnections(_ context.Context, c node.Caller, id uint64, principal string) (closed int, err error) {
+func (g *Guard) CloseConnections(_ context.Context, c verbs.Caller, id uint64, principal string) (closed int, err error) {
 	if refusal := g.may(&c, CloseConnections, ""); refusal != nil {
 		return 0, refusal
 	}

@@ -12,16 +12,18 @@ import (
 
 	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 )
 
 // guarded is a guard of a node whose user bob has a password.
 func guarded(f *testing.F, password string) *Guard {
 	f.Helper()
-	n, err := node.Open(node.Options{DataDir: f.TempDir(), FormAlone: true, GRPCAddress: "self", Logger: slog.New(slog.DiscardHandler)})
+	n, err := node.Open(settings.Options{DataDir: f.TempDir(), FormAlone: true, GRPCAddress: "self", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, n.Close(context.Background())) })
 	g := New(n, Options{})
-	_, _, err = g.PutUser(f.Context(), node.Caller{}, "bob", password)
+	_, _, err = g.PutUser(f.Context(), verbs.Caller{}, "bob", password)
 	require.NoError(f, err)
 	return g
 }
@@ -66,7 +68,7 @@ func FuzzLogin(f *testing.F) {
 // FuzzAuthorization: a header or metadata makes its sender somebody only if it has the token.
 func FuzzAuthorization(f *testing.F) {
 	g := guarded(f, "of-bob-alone")
-	token, kept, err := g.CreateAccessToken(f.Context(), node.Caller{}, "bob", time.Hour, nil)
+	token, kept, err := g.CreateAccessToken(f.Context(), verbs.Caller{}, "bob", time.Hour, nil)
 	require.NoError(f, err)
 	for _, seed := range []string{
 		"", "Bearer", "Bearer " + token, "bearer  " + token + " ", "Basic Ym9iOmJvYg==", "Bearer " + token[:len(token)-1], "Bearer strandline_" + kept.ID + "_",

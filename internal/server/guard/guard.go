@@ -15,6 +15,7 @@ import (
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/audit"
 	"strandline.dev/internal/transport/secure"
@@ -44,7 +45,7 @@ type Options struct {
 	// Careful refuses all calls until the node knows who may do what in its cluster. It is
 	// for nodes that others than this machine can reach.
 	Careful bool
-	// Administrator is node.Options.Administrator: who may form a cluster.
+	// Administrator is settings.Options.Administrator: who may form a cluster.
 	Administrator string
 	// RefusedRate is how many requests of a caller are refused in a second. 0: refusedRate.
 	RefusedRate int
@@ -119,7 +120,7 @@ func (g *Guard) endLost() {
 	defer g.mu.Unlock()
 	for s := range g.streams {
 		if o, lost := s.holder.lost(rules, access.Read|access.Observe, now); lost {
-			s.cancel(g.refused(&node.Caller{}, s.holder, "continue", access.Read, o, rules))
+			s.cancel(g.refused(&verbs.Caller{}, s.holder, "continue", access.Read, o, rules))
 			delete(g.streams, s)
 		}
 	}
@@ -135,12 +136,12 @@ func With(ctx context.Context, h *Holder) context.Context {
 }
 
 // CallerOf is the caller that a context knows, see With.
-func CallerOf(ctx context.Context) node.Caller {
+func CallerOf(ctx context.Context) verbs.Caller {
 	h, _ := ctx.Value(holderKey{}).(*Holder)
 	if h == nil {
-		return node.Caller{}
+		return verbs.Caller{}
 	}
-	return node.Caller{By: h}
+	return verbs.Caller{By: h}
 }
 
 // Identify returns who calls: the principal of the token in an Authorization header, or
@@ -178,12 +179,12 @@ func (g *Guard) Enforced() bool {
 
 // may refuses a call of a verb for which the caller lacks the right on the object of a name. Where rights are
 // enforced it also notes whose the sessions are that the call opens.
-func (g *Guard) may(c *node.Caller, v *Verb, name string) *record.Refusal {
+func (g *Guard) may(c *verbs.Caller, v *Verb, name string) *record.Refusal {
 	return g.mayDo(c, v.Name, v.Right, v.Of(name))
 }
 
 // mayDo is may for what has no row in the table.
-func (g *Guard) mayDo(c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
+func (g *Guard) mayDo(c *verbs.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
 	if c.System {
 		return nil
 	}
@@ -192,7 +193,7 @@ func (g *Guard) mayDo(c *node.Caller, verb string, need access.Rights, o access.
 }
 
 // mayBy is mayDo by rules that are known to be those of the cluster, or not.
-func (g *Guard) mayBy(rules *access.Rules, known bool, c *node.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
+func (g *Guard) mayBy(rules *access.Rules, known bool, c *verbs.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
 	if !rules.Enforced && (known || !g.o.Careful) {
 		return nil
 	}
@@ -222,7 +223,7 @@ func (g *Guard) mayBy(rules *access.Rules, known bool, c *node.Caller, verb stri
 }
 
 // mayUse is may for a verb about a session, which belongs to whoever opened it.
-func (g *Guard) mayUse(c *node.Caller, v *Verb, log string, session record.SessionID) *record.Refusal {
+func (g *Guard) mayUse(c *verbs.Caller, v *Verb, log string, session record.SessionID) *record.Refusal {
 	if refusal := g.may(c, v, log); refusal != nil || c.Owner == 0 {
 		return refusal
 	}
@@ -236,7 +237,7 @@ func (g *Guard) mayUse(c *node.Caller, v *Verb, log string, session record.Sessi
 }
 
 // mayAnywhere is may for a right on any object of its kind.
-func (g *Guard) mayAnywhere(c *node.Caller, v *Verb) *record.Refusal {
+func (g *Guard) mayAnywhere(c *verbs.Caller, v *Verb) *record.Refusal {
 	rules, _ := g.node.Rules()
 	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
 		if scope, _, valid := h.shown(rules, now); valid && rules.HoldsAnywhere(h.Principal, scope, v.On, v.Right) {
@@ -249,7 +250,7 @@ func (g *Guard) mayAnywhere(c *node.Caller, v *Verb) *record.Refusal {
 
 // mayList refuses those who have not proved who they are: others get a list of what they
 // may observe, which can be empty.
-func (g *Guard) mayList(c *node.Caller) *record.Refusal {
+func (g *Guard) mayList(c *verbs.Caller) *record.Refusal {
 	if g.Sees(*c, access.OfCluster) {
 		return nil
 	}
@@ -263,16 +264,16 @@ func (g *Guard) mayList(c *node.Caller) *record.Refusal {
 }
 
 // Sees reports whether the caller may observe an object. It is not audited.
-func (g *Guard) Sees(c node.Caller, o access.Object) bool { return g.has(c, access.Observe, o) }
+func (g *Guard) Sees(c verbs.Caller, o access.Object) bool { return g.has(c, access.Observe, o) }
 
 // has reports whether the caller has a right. It is not audited.
-func (g *Guard) has(c node.Caller, right access.Rights, o access.Object) bool {
+func (g *Guard) has(c verbs.Caller, right access.Rights, o access.Object) bool {
 	rules, known := g.node.Rules()
 	return g.hasBy(rules, known, c, right, o)
 }
 
 // hasBy is has by rules that are known to be those of the cluster, or not.
-func (g *Guard) hasBy(rules *access.Rules, known bool, c node.Caller, right access.Rights, o access.Object) bool {
+func (g *Guard) hasBy(rules *access.Rules, known bool, c verbs.Caller, right access.Rights, o access.Object) bool {
 	if !rules.Enforced && (known || !g.o.Careful) || c.System {
 		return true
 	}
@@ -285,12 +286,12 @@ func (g *Guard) hasBy(rules *access.Rules, known bool, c node.Caller, right acce
 }
 
 // shownTo reports which logs the caller may observe: others are not even described.
-func (g *Guard) shownTo(c node.Caller) func(log string) bool {
+func (g *Guard) shownTo(c verbs.Caller) func(log string) bool {
 	return func(log string) bool { return g.Sees(c, access.OfLog(log)) }
 }
 
 // refused is the refusal of a call, which is audited.
-func (g *Guard) refused(c *node.Caller, h *Holder, verb string, need access.Rights, o access.Object, rules *access.Rules) *record.Refusal {
+func (g *Guard) refused(c *verbs.Caller, h *Holder, verb string, need access.Rights, o access.Object, rules *access.Rules) *record.Refusal {
 	_, expires, valid := h.shown(rules, now)
 	if valid && expires != 0 && now() >= expires {
 		valid = false
@@ -308,14 +309,14 @@ func (g *Guard) refused(c *node.Caller, h *Holder, verb string, need access.Righ
 	default:
 		refusal = record.Refuse(record.Denied, "%s may not %s %s: it needs the right to %s", h, verb, o, need)
 	}
-	g.record(&node.Caller{By: h, Refused: c.Refused}, verb, o, refusal)
+	g.record(&verbs.Caller{By: h, Refused: c.Refused}, verb, o, refusal)
 	return refusal
 }
 
 // unauthenticated refuses a proof. tried is the id of the token that was shown, or empty.
 func (g *Guard) unauthenticated(h *Holder, tried, why string) *record.Refusal {
 	refusal := record.Refuse(record.Unauthenticated, "%s", why)
-	g.record(&node.Caller{By: h}, audit.Authenticate, triedAs("token", tried), refusal)
+	g.record(&verbs.Caller{By: h}, audit.Authenticate, triedAs("token", tried), refusal)
 	return refusal
 }
 
@@ -328,7 +329,7 @@ func triedAs(kind access.Kind, name string) access.Object {
 }
 
 // record writes a line of the audit log, and notes whom something was refused.
-func (g *Guard) record(c *node.Caller, verb string, o access.Object, err error) {
+func (g *Guard) record(c *verbs.Caller, verb string, o access.Object, err error) {
 	if c.System {
 		return
 	}

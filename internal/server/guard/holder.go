@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/record"
 )
 
 // Holder is who calls, on one connection or in one call, and what was decided about it: a
@@ -27,7 +27,7 @@ type Holder struct {
 	// From is the address that the call came from, without a port.
 	From string
 
-	owner   uint32               // node.Caller.Owner
+	owner   uint32               // verbs.Caller.Owner
 	refused atomic.Bool          // something was refused, see SlowRefused
 	last    atomic.Pointer[held] // the newest decision
 
@@ -87,7 +87,7 @@ func newHolder(principal string, from net.Addr) *Holder {
 // ownerOf is what the ids of sessions have of the principal that opened them.
 func ownerOf(principal string) uint32 {
 	sum := sha256.Sum256([]byte(principal))
-	return max(1, binary.BigEndian.Uint32(sum[:])&node.MaxOwner)
+	return max(1, binary.BigEndian.Uint32(sum[:])&record.MaxSessionOwner)
 }
 
 // String is the principal, for people.

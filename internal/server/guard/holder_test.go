@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 )
 
 func TestWhatAClientAsksForTakesLittleMemory(t *testing.T) {
@@ -44,7 +44,7 @@ func TestWhatATokenShowsEndsWithIt(t *testing.T) {
 		h := newHolder("user/alice", new(net.TCPAddr))
 		h.Token = "id"
 		sees := func() bool {
-			return new(Guard).hasBy(rules, true, node.Caller{By: h}, access.Observe, access.OfLog("orders"))
+			return new(Guard).hasBy(rules, true, verbs.Caller{By: h}, access.Observe, access.OfLog("orders"))
 		}
 		require.True(t, sees())
 		time.Sleep(time.Second)

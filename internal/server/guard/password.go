@@ -15,7 +15,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/audit"
 	"strandline.dev/internal/transport/secure"
@@ -181,7 +181,7 @@ func (l *Login) failed() error {
 
 // audit records the outcome with the name that was tried.
 func (l *Login) audit(h *Holder, err error) {
-	l.guard.record(&node.Caller{By: h}, audit.Authenticate, triedAs("user", l.user), err)
+	l.guard.record(&verbs.Caller{By: h}, audit.Authenticate, triedAs("user", l.user), err)
 }
 
 // credentials are what is kept of a user. Those that there are not get some that no

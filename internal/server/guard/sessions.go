@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -20,7 +20,7 @@ type Session struct {
 
 // ListSessions returns some of the open sessions of a log, those with ids above one, and reports whether there are
 // more. It is for administrators: they see who holds what others may need.
-func (g *Guard) ListSessions(ctx context.Context, c node.Caller, log string, after record.SessionID) (all []Session, more bool, err error) {
+func (g *Guard) ListSessions(ctx context.Context, c verbs.Caller, log string, after record.SessionID) (all []Session, more bool, err error) {
 	open, more, err := call2(g, &c, ListSessions, log, func() ([]sequence.OpenSession, bool, error) { return g.node.ListSessions(ctx, c, log, after) })
 	if err != nil {
 		return nil, false, err
@@ -57,7 +57,7 @@ func principalsByOwner(rules *access.Rules) map[uint32]string {
 }
 
 // CloseSession ends a session: the caller's own, or anybody's for an administrator, which is audited.
-func (g *Guard) CloseSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
+func (g *Guard) CloseSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error {
 	h, _ := c.By.(*Holder)
 	if owner := id.Owner(); owner != 0 && (h == nil || h.owner != owner) && g.has(c, EndSession.Right, EndSession.Of(log)) {
 		return do(g, &c, EndSession, log, func() error { return g.node.CloseSession(ctx, c, log, id) })

@@ -11,25 +11,27 @@ import (
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 )
 
 // enforcing is a guard of a node that enforces rights, with user/root as the administrator.
 func enforcing(t *testing.T, grants ...access.Grant) *Guard {
 	t.Helper()
-	n, err := node.Open(node.Options{DataDir: t.TempDir(), FormAlone: true, GRPCAddress: "self", Logger: slog.New(slog.DiscardHandler)})
+	n, err := node.Open(settings.Options{DataDir: t.TempDir(), FormAlone: true, GRPCAddress: "self", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
 	g := New(n, Options{Careful: true})
-	require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, grants))
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	require.NoError(t, g.AddGrants(t.Context(), verbs.Caller{}, grants))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
 	return g
 }
 
-func userOf(t *testing.T, g *Guard, name string) node.Caller {
+func userOf(t *testing.T, g *Guard, name string) verbs.Caller {
 	t.Helper()
 	h, refusal := g.Identify(identity.Principal{Cluster: "c", Kind: identity.User, Name: name}, &net.TCPAddr{}, "")
 	require.Nil(t, refusal)
-	return node.Caller{By: h}
+	return verbs.Caller{By: h}
 }
 
 // Whose share a new log or session takes is known by who asks for it; those who may administer the cluster take nobody's.
@@ -112,7 +114,7 @@ func TestAnAdministratorListsAndClosesSessionsOfOthers(t *testing.T) {
 	rights := access.Append
 	g := enforcing(t, access.Grant{Principal: "user/bob", On: access.OfLog("orders"), Rights: rights}, access.Grant{Principal: "user/carol", On: access.OfLog("orders"), Rights: rights})
 	root, bob, carol := userOf(t, g, "root"), userOf(t, g, "bob"), userOf(t, g, "carol")
-	_, err := g.CreateLog(t.Context(), root, "orders", node.Config{})
+	_, err := g.CreateLog(t.Context(), root, "orders", settings.Config{})
 	require.NoError(t, err)
 	session, err := g.OpenSession(t.Context(), bob, "orders", 0)
 	require.NoError(t, err)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 )
 
 // Verb is what callers ask for: a row of the table in verbs.go.
@@ -81,7 +81,7 @@ func Methods() map[string]*Verb {
 
 // do calls a verb of the node if the caller has the right that it needs on the object of a name, and audits the call
 // if the verb is audited.
-func do(g *Guard, c *node.Caller, v *Verb, name string, verb func() error) error {
+func do(g *Guard, c *verbs.Caller, v *Verb, name string, verb func() error) error {
 	if refusal := g.may(c, v, name); refusal != nil {
 		return refusal
 	}
@@ -93,7 +93,7 @@ func do(g *Guard, c *node.Caller, v *Verb, name string, verb func() error) error
 }
 
 // call is do for a verb with an answer.
-func call[A any](g *Guard, c *node.Caller, v *Verb, name string, verb func() (A, error)) (answer A, err error) {
+func call[A any](g *Guard, c *verbs.Caller, v *Verb, name string, verb func() (A, error)) (answer A, err error) {
 	err = do(g, c, v, name, func() (err error) {
 		answer, err = verb()
 		return err
@@ -102,7 +102,7 @@ func call[A any](g *Guard, c *node.Caller, v *Verb, name string, verb func() (A,
 }
 
 // call2 is call for a verb with two.
-func call2[A, B any](g *Guard, c *node.Caller, v *Verb, name string, verb func() (A, B, error)) (one A, two B, err error) {
+func call2[A, B any](g *Guard, c *verbs.Caller, v *Verb, name string, verb func() (A, B, error)) (one A, two B, err error) {
 	err = do(g, c, v, name, func() (err error) {
 		one, two, err = verb()
 		return err
@@ -112,7 +112,7 @@ func call2[A, B any](g *Guard, c *node.Caller, v *Verb, name string, verb func()
 
 // May refuses what a caller has no right to. It is for what servers do without a verb of
 // the node, such as with consumer groups.
-func (g *Guard) May(c node.Caller, v *Verb, name string) error {
+func (g *Guard) May(c verbs.Caller, v *Verb, name string) error {
 	if refusal := g.may(&c, v, name); refusal != nil {
 		return refusal
 	}
@@ -120,6 +120,6 @@ func (g *Guard) May(c node.Caller, v *Verb, name string) error {
 }
 
 // Audit is the audit of a verb that May has allowed and that has changed something, or of what was refused.
-func (g *Guard) Audit(c node.Caller, v *Verb, name string, err error) {
+func (g *Guard) Audit(c verbs.Caller, v *Verb, name string, err error) {
 	g.record(&c, v.Name, v.Of(name), err)
 }

@@ -8,8 +8,10 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/digest"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/membership"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 )
@@ -88,7 +90,7 @@ var (
 
 // The verbs: each is the node's of its name, for callers that may call it.
 
-func (g *Guard) Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
+func (g *Guard) Append(c verbs.Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
 	if refusal := g.mayUse(&c, Append, log, a.Session); refusal != nil {
 		done(sequence.Answer{Refusal: refusal})
 		return
@@ -105,7 +107,7 @@ type Reader interface {
 	Close()
 }
 
-func (g *Guard) Read(ctx context.Context, c node.Caller, log string, q reading.Request) (Reader, error) {
+func (g *Guard) Read(ctx context.Context, c verbs.Caller, log string, q reading.Request) (Reader, error) {
 	if refusal := g.may(&c, Read, log); refusal != nil {
 		return nil, refusal
 	}
@@ -116,66 +118,66 @@ func (g *Guard) Read(ctx context.Context, c node.Caller, log string, q reading.R
 	return r, nil
 }
 
-func (g *Guard) Digest(ctx context.Context, c node.Caller, log string, q node.DigestRequest) (node.Digest, error) {
-	return call(g, &c, Digest, log, func() (node.Digest, error) { return g.node.Digest(ctx, c, log, q) })
+func (g *Guard) Digest(ctx context.Context, c verbs.Caller, log string, q verbs.DigestRequest) (verbs.Digest, error) {
+	return call(g, &c, Digest, log, func() (verbs.Digest, error) { return g.node.Digest(ctx, c, log, q) })
 }
 
-func (g *Guard) Prove(ctx context.Context, c node.Caller, log string, offset record.Offset, q node.DigestRequest) (digest.Proof, node.Digest, error) {
-	return call2(g, &c, Prove, log, func() (digest.Proof, node.Digest, error) { return g.node.Prove(ctx, c, log, offset, q) })
+func (g *Guard) Prove(ctx context.Context, c verbs.Caller, log string, offset record.Offset, q verbs.DigestRequest) (digest.Proof, verbs.Digest, error) {
+	return call2(g, &c, Prove, log, func() (digest.Proof, verbs.Digest, error) { return g.node.Prove(ctx, c, log, offset, q) })
 }
 
-func (g *Guard) Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
+func (g *Guard) Trim(ctx context.Context, c verbs.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
 	return call2(g, &c, Trim, log, func() (start, end record.Offset, err error) { return g.node.Trim(ctx, c, log, before, fastForward) })
 }
 
-func (g *Guard) AcquireWriter(ctx context.Context, c node.Caller, log string) (record.WriterTerm, record.Offset, error) {
+func (g *Guard) AcquireWriter(ctx context.Context, c verbs.Caller, log string) (record.WriterTerm, record.Offset, error) {
 	return call2(g, &c, AcquireWriter, log, func() (record.WriterTerm, record.Offset, error) { return g.node.AcquireWriter(ctx, c, log) })
 }
 
-func (g *Guard) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
-	return call(g, &c, Observe, log, func() (node.Info, error) { return g.node.Info(ctx, c, log) })
+func (g *Guard) Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error) {
+	return call(g, &c, Observe, log, func() (verbs.Info, error) { return g.node.Info(ctx, c, log) })
 }
 
-func (g *Guard) KnownInfo(c node.Caller, log string) (node.Info, error) {
-	return call(g, &c, Observe, log, func() (node.Info, error) { return g.node.KnownInfo(c, log) })
+func (g *Guard) KnownInfo(c verbs.Caller, log string) (verbs.Info, error) {
+	return call(g, &c, Observe, log, func() (verbs.Info, error) { return g.node.KnownInfo(c, log) })
 }
 
-func (g *Guard) WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error) {
-	return call(g, &c, Observe, log, func() (node.Info, error) { return g.node.WatchInfo(ctx, c, log, since) })
+func (g *Guard) WatchInfo(ctx context.Context, c verbs.Caller, log string, since verbs.Info) (verbs.Info, error) {
+	return call(g, &c, Observe, log, func() (verbs.Info, error) { return g.node.WatchInfo(ctx, c, log, since) })
 }
 
-func (g *Guard) Bounds(c node.Caller, log string) (node.Bounds, error) {
-	return call(g, &c, Observe, log, func() (node.Bounds, error) { return g.node.Bounds(c, log) })
+func (g *Guard) Bounds(c verbs.Caller, log string) (verbs.Bounds, error) {
+	return call(g, &c, Observe, log, func() (verbs.Bounds, error) { return g.node.Bounds(c, log) })
 }
 
-func (g *Guard) Await(c node.Caller, log string, since node.Bounds, w *reading.Waiter) (leave func(), err error) {
+func (g *Guard) Await(c verbs.Caller, log string, since verbs.Bounds, w *reading.Waiter) (leave func(), err error) {
 	return call(g, &c, Observe, log, func() (func(), error) { return g.node.Await(c, log, since, w) })
 }
 
-func (g *Guard) StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error) {
+func (g *Guard) StoredBy(ctx context.Context, c verbs.Caller, log string) (map[uint64]record.Offset, error) {
 	return call(g, &c, Observe, log, func() (map[uint64]record.Offset, error) { return g.node.StoredBy(ctx, c, log) })
 }
 
-func (g *Guard) Producers(ctx context.Context, c node.Caller, log string) ([]sequence.Producer, error) {
+func (g *Guard) Producers(ctx context.Context, c verbs.Caller, log string) ([]sequence.Producer, error) {
 	return call(g, &c, Observe, log, func() ([]sequence.Producer, error) { return g.node.Producers(ctx, c, log) })
 }
 
-func (g *Guard) SetHold(ctx context.Context, c node.Caller, log string, hold record.Hold, at reading.FromKind) (node.HoldPlace, error) {
-	return call(g, &c, SetHold, log, func() (node.HoldPlace, error) { return g.node.SetHold(ctx, c, log, hold, at) })
+func (g *Guard) SetHold(ctx context.Context, c verbs.Caller, log string, hold record.Hold, at reading.FromKind) (verbs.HoldPlace, error) {
+	return call(g, &c, SetHold, log, func() (verbs.HoldPlace, error) { return g.node.SetHold(ctx, c, log, hold, at) })
 }
 
-func (g *Guard) KeepHold(ctx context.Context, c node.Caller, log, name string) error {
+func (g *Guard) KeepHold(ctx context.Context, c verbs.Caller, log, name string) error {
 	return do(g, &c, KeepHold, log, func() error { return g.node.KeepHold(ctx, c, log, name) })
 }
 
-func (g *Guard) ReleaseHold(ctx context.Context, c node.Caller, log, name string) error {
+func (g *Guard) ReleaseHold(ctx context.Context, c verbs.Caller, log, name string) error {
 	return do(g, &c, ReleaseHold, log, func() error { return g.node.ReleaseHold(ctx, c, log, name) })
 }
 
 // KnownHolds returns the pointers of holds, which lead to what stands for the trimmed records, to those
 // who may read the log, and to those who may set holds. Only these get to know who has set them.
-func (g *Guard) KnownHolds(c node.Caller, log string) ([]node.Hold, error) {
-	holds, err := call(g, &c, Observe, log, func() ([]node.Hold, error) { return g.node.KnownHolds(c, log) })
+func (g *Guard) KnownHolds(c verbs.Caller, log string) ([]verbs.Hold, error) {
+	holds, err := call(g, &c, Observe, log, func() ([]verbs.Hold, error) { return g.node.KnownHolds(c, log) })
 	sets := g.has(c, access.Trim, access.OfLog(log))
 	reads := sets || g.has(c, access.Read, access.OfLog(log))
 	for i := range holds {
@@ -189,29 +191,29 @@ func (g *Guard) KnownHolds(c node.Caller, log string) ([]node.Hold, error) {
 	return holds, err
 }
 
-func (g *Guard) OpenSession(ctx context.Context, c node.Caller, log string, lease time.Duration) (node.Session, error) {
-	s, err := call(g, &c, OpenSession, log, func() (node.Session, error) { return g.node.OpenSession(ctx, c, log, lease) })
+func (g *Guard) OpenSession(ctx context.Context, c verbs.Caller, log string, lease time.Duration) (verbs.Session, error) {
+	s, err := call(g, &c, OpenSession, log, func() (verbs.Session, error) { return g.node.OpenSession(ctx, c, log, lease) })
 	g.mayHaveCrowded(c, err)
 	return s, err
 }
 
 // mayHaveCrowded counts a refusal for the caller's own share, which may be tried again, and there is no end to
 // that. It is not to blame where others have used up the memory, or the log cannot be reached.
-func (g *Guard) mayHaveCrowded(c node.Caller, err error) {
+func (g *Guard) mayHaveCrowded(c verbs.Caller, err error) {
 	var r *record.Refusal
 	if h, _ := c.By.(*Holder); errors.As(err, &r) && r.OwnShare {
 		g.wasRefused(h)
 	}
 }
 
-func (g *Guard) KeepSession(ctx context.Context, c node.Caller, log string, id record.SessionID) error {
+func (g *Guard) KeepSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error {
 	if refusal := g.mayUse(&c, KeepSession, log, id); refusal != nil {
 		return refusal
 	}
 	return g.node.KeepSession(ctx, c, log, id)
 }
 
-func (g *Guard) Resolve(ctx context.Context, c node.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
+func (g *Guard) Resolve(ctx context.Context, c verbs.Caller, log string, id record.SessionID, e record.Epoch, s record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
 	if refusal := g.mayUse(&c, Resolve, log, id); refusal != nil {
 		return sequence.Outcome{}, 0, refusal
 	}
@@ -219,118 +221,118 @@ func (g *Guard) Resolve(ctx context.Context, c node.Caller, log string, id recor
 }
 
 // ReserveSession is OpenSession on no log yet: it needs the right on some log.
-func (g *Guard) ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error) {
+func (g *Guard) ReserveSession(ctx context.Context, c verbs.Caller) (record.SessionID, error) {
 	if refusal := g.mayAnywhere(&c, OpenSession); refusal != nil {
 		return 0, refusal
 	}
 	return g.node.ReserveSession(ctx, c)
 }
 
-func (g *Guard) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
-	return call(g, &c, CreateLog, name, func() (node.Info, error) { return g.node.CreateLog(ctx, c, name, config) })
+func (g *Guard) CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error) {
+	return call(g, &c, CreateLog, name, func() (verbs.Info, error) { return g.node.CreateLog(ctx, c, name, config) })
 }
 
-func (g *Guard) ConfigureLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
-	return call(g, &c, ConfigureLog, name, func() (node.Info, error) { return g.node.ConfigureLog(ctx, c, name, config) })
+func (g *Guard) ConfigureLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error) {
+	return call(g, &c, ConfigureLog, name, func() (verbs.Info, error) { return g.node.ConfigureLog(ctx, c, name, config) })
 }
 
-func (g *Guard) DeleteLog(ctx context.Context, c node.Caller, name string) error {
+func (g *Guard) DeleteLog(ctx context.Context, c verbs.Caller, name string) error {
 	return do(g, &c, DeleteLog, name, func() error { return g.node.DeleteLog(ctx, c, name) })
 }
 
 // ListLogs returns the logs that the caller may observe.
-func (g *Guard) ListLogs(ctx context.Context, c node.Caller, internal bool) ([]node.Info, error) {
+func (g *Guard) ListLogs(ctx context.Context, c verbs.Caller, internal bool) ([]verbs.Info, error) {
 	if refusal := g.mayList(&c); refusal != nil {
 		return nil, refusal
 	}
 	return g.node.ListLogs(ctx, c, internal, g.shownTo(c))
 }
 
-func (g *Guard) Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error) {
-	return call(g, &c, Observe, name, func() (node.Topic, error) { return g.node.Topic(ctx, c, name) })
+func (g *Guard) Topic(ctx context.Context, c verbs.Caller, name string) (verbs.Topic, error) {
+	return call(g, &c, Observe, name, func() (verbs.Topic, error) { return g.node.Topic(ctx, c, name) })
 }
 
 // Topics returns the topics that the caller may observe.
-func (g *Guard) Topics(ctx context.Context, c node.Caller) ([]node.Topic, error) {
+func (g *Guard) Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, error) {
 	if refusal := g.mayList(&c); refusal != nil {
 		return nil, refusal
 	}
 	return g.node.Topics(ctx, c, g.shownTo(c))
 }
 
-func (g *Guard) CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config, on [][]uint64) (node.Topic, error) {
-	return call(g, &c, CreateLog, name, func() (node.Topic, error) { return g.node.CreateTopic(ctx, c, name, partitions, config, on) })
+func (g *Guard) CreateTopic(ctx context.Context, c verbs.Caller, name string, partitions int32, config settings.Config, on [][]uint64) (verbs.Topic, error) {
+	return call(g, &c, CreateLog, name, func() (verbs.Topic, error) { return g.node.CreateTopic(ctx, c, name, partitions, config, on) })
 }
 
-func (g *Guard) AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32, on [][]uint64) error {
+func (g *Guard) AddPartitions(ctx context.Context, c verbs.Caller, name string, partitions int32, on [][]uint64) error {
 	return do(g, &c, AddPartitions, name, func() error { return g.node.AddPartitions(ctx, c, name, partitions, on) })
 }
 
-func (g *Guard) ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error {
+func (g *Guard) ConfigureTopic(ctx context.Context, c verbs.Caller, name string, config settings.Config) error {
 	return do(g, &c, ConfigureLog, name, func() error { return g.node.ConfigureTopic(ctx, c, name, config) })
 }
 
-func (g *Guard) DeleteTopic(ctx context.Context, c node.Caller, name string) error {
+func (g *Guard) DeleteTopic(ctx context.Context, c verbs.Caller, name string) error {
 	return do(g, &c, DeleteLog, name, func() error { return g.node.DeleteTopic(ctx, c, name) })
 }
 
 // InitCluster is for whoever may administer the cluster that is to be.
-func (g *Guard) InitCluster(ctx context.Context, c node.Caller) (node.Formation, error) {
+func (g *Guard) InitCluster(ctx context.Context, c verbs.Caller) (membership.Formation, error) {
 	if g.o.Administrator != "" && g.node.ClusterID() == "" {
 		rights, refusal := access.Enforce(access.List{}, true, g.o.Administrator)
 		if refusal == nil {
 			refusal = g.mayBy(access.Compile(access.List{}.With(&rights)), true, &c, InitCluster.Name, InitCluster.Right, access.OfCluster)
 		}
 		if refusal != nil {
-			return node.Formation{}, record.Refuse(refusal.Reason, "%s; it is %s who may form the cluster, as serve --administrator says", refusal.Detail, g.o.Administrator)
+			return membership.Formation{}, record.Refuse(refusal.Reason, "%s; it is %s who may form the cluster, as serve --administrator says", refusal.Detail, g.o.Administrator)
 		}
 	}
-	return call(g, &c, InitCluster, "", func() (node.Formation, error) { return g.node.InitCluster(ctx, c) })
+	return call(g, &c, InitCluster, "", func() (membership.Formation, error) { return g.node.InitCluster(ctx, c) })
 }
 
-func (g *Guard) ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error) {
-	return call(g, &c, ObserveCluster, "", func() (node.ClusterStatus, error) { return g.node.ClusterStatus(ctx, c) })
+func (g *Guard) ClusterStatus(ctx context.Context, c verbs.Caller) (verbs.ClusterStatus, error) {
+	return call(g, &c, ObserveCluster, "", func() (verbs.ClusterStatus, error) { return g.node.ClusterStatus(ctx, c) })
 }
 
-func (g *Guard) AddNode(ctx context.Context, c node.Caller, name, address string) (existed bool, err error) {
+func (g *Guard) AddNode(ctx context.Context, c verbs.Caller, name, address string) (existed bool, err error) {
 	return call(g, &c, AddNode, "", func() (bool, error) { return g.node.AddNode(ctx, c, name, address) })
 }
 
 // CreateToken makes a token with which nodes join. It is CreateAccessToken for clients.
-func (g *Guard) CreateToken(ctx context.Context, c node.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
+func (g *Guard) CreateToken(ctx context.Context, c verbs.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
 	return call2(g, &c, CreateToken, "", func() (string, time.Time, error) { return g.node.CreateToken(ctx, c, lifetime, reusable) })
 }
 
-func (g *Guard) RemoveNode(ctx context.Context, c node.Caller, name string) error {
+func (g *Guard) RemoveNode(ctx context.Context, c verbs.Caller, name string) error {
 	return do(g, &c, RemoveNode, "", func() error { return g.node.RemoveNode(ctx, c, name) })
 }
 
-func (g *Guard) ReplaceNode(ctx context.Context, c node.Caller, dead, with string) error {
+func (g *Guard) ReplaceNode(ctx context.Context, c verbs.Caller, dead, with string) error {
 	return do(g, &c, ReplaceNode, "", func() error { return g.node.ReplaceNode(ctx, c, dead, with) })
 }
 
-func (g *Guard) Rebalance(ctx context.Context, c node.Caller) (left int, err error) {
+func (g *Guard) Rebalance(ctx context.Context, c verbs.Caller) (left int, err error) {
 	return call(g, &c, Rebalance, "", func() (int, error) { return g.node.Rebalance(ctx, c) })
 }
 
-func (g *Guard) TransferLeader(ctx context.Context, c node.Caller, log, to string) error {
+func (g *Guard) TransferLeader(ctx context.Context, c verbs.Caller, log, to string) error {
 	return do(g, &c, TransferLeader, "", func() error { return g.node.TransferLeader(ctx, c, log, to) })
 }
 
-func (g *Guard) DrainNode(ctx context.Context, c node.Caller, name string, undo bool) error {
+func (g *Guard) DrainNode(ctx context.Context, c verbs.Caller, name string, undo bool) error {
 	return do(g, &c, DrainNode, "", func() error { return g.node.DrainNode(ctx, c, name, undo) })
 }
 
-func (g *Guard) SetDefaultRule(ctx context.Context, c node.Caller, prefix string, rule cluster.Rule) error {
+func (g *Guard) SetDefaultRule(ctx context.Context, c verbs.Caller, prefix string, rule cluster.Rule) error {
 	return do(g, &c, SetDefaultRule, "", func() error { return g.node.SetDefaultRule(ctx, c, prefix, rule) })
 }
 
-func (g *Guard) FinalizeCluster(ctx context.Context, c node.Caller) (level int, err error) {
+func (g *Guard) FinalizeCluster(ctx context.Context, c verbs.Caller) (level int, err error) {
 	return call(g, &c, FinalizeCluster, "", func() (int, error) { return g.node.FinalizeCluster(ctx, c) })
 }
 
 // What every client may know that may call at all.
 
-func (g *Guard) ClusterID() string                             { return g.node.ClusterID() }
-func (g *Guard) Members() (members []node.Member, self uint64) { return g.node.Members() }
-func (g *Guard) ConfigOf(log string) *node.Config              { return g.node.ConfigOf(log) }
+func (g *Guard) ClusterID() string                                   { return g.node.ClusterID() }
+func (g *Guard) Members() (members []membership.Member, self uint64) { return g.node.Members() }
+func (g *Guard) ConfigOf(log string) *settings.Config                { return g.node.ConfigOf(log) }

@@ -10,7 +10,7 @@ import (
 
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/transport/secure"
@@ -19,8 +19,8 @@ import (
 // Callers identifies the caller and checks its rights. See guard.Guard.
 type Callers interface {
 	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
-	May(c node.Caller, v *guard.Verb, name string) error
-	Sees(c node.Caller, o access.Object) bool
+	May(c verbs.Caller, v *guard.Verb, name string) error
+	Sees(c verbs.Caller, o access.Object) bool
 	Enforced() bool
 	Slow(ctx context.Context, from net.Addr)
 	Unproved(ctx context.Context, h *guard.Holder)
@@ -147,7 +147,7 @@ func (o Options) sees(q *http.Request) bool {
 	if !o.Callers.Enforced() {
 		return !o.Identified || h.Principal != ""
 	}
-	return o.Callers.Sees(node.Caller{By: h}, access.OfCluster)
+	return o.Callers.Sees(verbs.Caller{By: h}, access.OfCluster)
 }
 
 // addressOf is where a request comes from.
@@ -174,5 +174,5 @@ func (o Options) may(q *http.Request, v *guard.Verb) error {
 	if o.Identified && !o.Callers.Enforced() && h.Principal == "" {
 		return record.Refuse(record.Unauthenticated, "this needs a client certificate")
 	}
-	return o.Callers.May(node.Caller{By: h}, v, "")
+	return o.Callers.May(verbs.Caller{By: h}, v, "")
 }

@@ -14,7 +14,7 @@ import (
 
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 )
@@ -34,7 +34,7 @@ func (holders) Identify(_ identity.Principal, _ net.Addr, authorization string) 
 	return &guard.Holder{Principal: authorization}, nil
 }
 
-func (holders) May(c node.Caller, v *guard.Verb, name string) error {
+func (holders) May(c verbs.Caller, v *guard.Verb, name string) error {
 	have, err := access.ParseRights([]string{c.By.String()})
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (holders) May(c node.Caller, v *guard.Verb, name string) error {
 	return nil
 }
 
-func (h holders) Sees(c node.Caller, o access.Object) bool {
+func (h holders) Sees(c verbs.Caller, o access.Object) bool {
 	return o == access.OfCluster && h.May(c, guard.ObserveCluster, "") == nil
 }
 func (holders) Enforced() bool                          { return true }

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 )
 
@@ -41,7 +41,7 @@ func TestACLsAreTheGrantsInOtherWords(t *testing.T) {
 		require.NoError(t, kerr.ErrorForCode(one.ErrorCode), "%d: %v", i, one.ErrorMessage)
 	}
 	g := guard.New(d.node, guard.Options{})
-	grants, _, err := g.Grants(t.Context(), node.Caller{})
+	grants, _, err := g.Grants(t.Context(), verbs.Caller{})
 	require.NoError(t, err)
 	require.Equal(t, []access.Grant{
 		{Principal: "*", On: access.Object{Kind: access.Group, Name: "billing"}, Rights: access.Read | access.Delete | access.Observe},
@@ -87,7 +87,7 @@ func TestACLsAreTheGrantsInOtherWords(t *testing.T) {
 	removed := ask(remove).(*kmsg.DeleteACLsResponse).Results[0]
 	require.NoError(t, kerr.ErrorForCode(removed.ErrorCode))
 	require.Len(t, removed.MatchingACLs, 4)
-	grants, _, err = g.Grants(t.Context(), node.Caller{})
+	grants, _, err = g.Grants(t.Context(), verbs.Caller{})
 	require.NoError(t, err)
 	require.Len(t, grants, 3)
 

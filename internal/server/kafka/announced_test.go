@@ -10,7 +10,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 )
@@ -48,13 +48,13 @@ func TestWhatIsOnlyAnnouncedKeepsNobodyWaiting(t *testing.T) {
 	passwords := map[string]string{}
 	for _, user := range []string{"bob", "mallory", "alice"} {
 		var err error
-		passwords[user], _, err = g.PutUser(t.Context(), node.Caller{}, user, "")
+		passwords[user], _, err = g.PutUser(t.Context(), verbs.Caller{}, user, "")
 		require.NoError(t, err)
 	}
 	for user, log := range map[string]string{"mallory": "mallorys", "alice": "orders"} {
-		require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{{Principal: "user/" + user, Rights: access.Append, On: access.OfLog(log)}}))
+		require.NoError(t, g.AddGrants(t.Context(), verbs.Caller{}, []access.Grant{{Principal: "user/" + user, Rights: access.Append, On: access.OfLog(log)}}))
 	}
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
 	unused := func() {
 		t.Helper()
 		for _, part := range d.server.options.Memory.Use() {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/rpc"
@@ -29,11 +29,11 @@ type call struct {
 	buffer  buffer       // what the request was decoded from and may alias
 	// produced is set for Produce alone, which a log works on beside us.
 	produced *produced
-	refused  atomic.Bool // see node.Caller.Refused
+	refused  atomic.Bool // see verbs.Caller.Refused
 }
 
 // caller is the connection's, for what this request asks for.
-func (q *call) caller() node.Caller {
+func (q *call) caller() verbs.Caller {
 	caller := q.connection.caller()
 	caller.Refused = &q.refused
 	return caller

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 )
@@ -60,11 +60,11 @@ func (c *connection) count() (left func(), err error) {
 }
 
 // caller returns the client as the caller of the node.
-func (c *connection) caller() node.Caller {
+func (c *connection) caller() verbs.Caller {
 	if h := c.holder.Load(); h != nil {
-		return node.Caller{By: h}
+		return verbs.Caller{By: h}
 	}
-	return node.Caller{}
+	return verbs.Caller{}
 }
 
 // holderName is by whom the client's share of what all clients share is counted: by who it has proved to be,

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/topics"
@@ -296,7 +296,7 @@ func TestTheRecordWithTheLatestTimeIsFound(t *testing.T) {
 	found := d.listOffset("orders", topics.TimeNewest)
 	require.EqualValues(t, 1, found.Offset)
 	require.Equal(t, now+5000, found.Timestamp)
-	_, _, err := d.node.Trim(context.Background(), node.Caller{}, "orders", 2, false)
+	_, _, err := d.node.Trim(context.Background(), verbs.Caller{}, "orders", 2, false)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, d.listOffset("orders", topics.TimeEarliestLocal).Offset)
 	require.EqualValues(t, 2, d.listOffset("orders", topics.TimeNewest).Offset)

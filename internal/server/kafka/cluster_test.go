@@ -17,6 +17,8 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -56,7 +58,7 @@ func openClusterIn(t *testing.T, labels map[string]cluster.Label, over func(name
 	}
 	var err error
 	all["a"].eventually("the cluster is formed", func() bool {
-		_, err = all["a"].node.InitCluster(t.Context(), node.Caller{})
+		_, err = all["a"].node.InitCluster(t.Context(), verbs.Caller{})
 		return !errors.Is(err, &record.Refusal{Reason: record.Busy}) // another node may not answer yet
 	})
 	require.NoError(t, err)
@@ -88,7 +90,7 @@ func openMember(t *testing.T, name string, label cluster.Label, peers map[string
 	quiet := slog.New(slog.DiscardHandler)
 	kafka, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
-	o := node.Options{DataDir: t.TempDir(), Name: name, GRPCAddress: peers[name], Peers: peers, SegmentBytes: 4 << 20, KeepLeaders: true, Logger: quiet}
+	o := settings.Options{DataDir: t.TempDir(), Name: name, GRPCAddress: peers[name], Peers: peers, SegmentBytes: 4 << 20, KeepLeaders: true, Logger: quiet}
 	if label != "" {
 		o.Labels = []cluster.Label{label}
 	}
@@ -123,7 +125,7 @@ func (all testServers) leader(log string, replicas int) (leader *testServer, fol
 	all["a"].eventually(log+" is led and all its replicas are known", func() bool {
 		leader, followers = nil, nil
 		for _, name := range nodeNames {
-			b, err := all[name].node.Bounds(node.Caller{}, log)
+			b, err := all[name].node.Bounds(verbs.Caller{}, log)
 			switch {
 			case err != nil:
 			case b.Leading:
@@ -190,7 +192,7 @@ func TestAConsumerInTheRackOfAFollowerIsSentThereAndServed(t *testing.T) {
 		})
 	}
 	near.eventually("it knows that they are committed", func() bool {
-		b, err := near.node.Bounds(node.Caller{}, "orders")
+		b, err := near.node.Bounds(verbs.Caller{}, "orders")
 		return err == nil && b.End == 2
 	})
 	served := near.fetchFrom(near.node.Name())
@@ -224,13 +226,13 @@ func TestAConsumerInTheRackOfAReadReplicaIsSentThereAndServed(t *testing.T) {
 	all := openClusterIn(t, map[string]cluster.Label{"a": "dc=fra", "b": "dc=fra", "c": "dc=syd"}, func(_ string, n backend.Node) backend.Node { return n })
 	near := all["c"]
 	all["a"].createReplicated("orders", 1, 2)
-	info, err := near.node.KnownInfo(node.Caller{}, "orders")
+	info, err := near.node.KnownInfo(verbs.Caller{}, "orders")
 	require.NoError(t, err)
 	info.Config.Rule = &cluster.Rule{Out: []cluster.Label{"dc=syd"}, Readers: []cluster.ReadReplicas{{Label: "dc=syd", Count: 1}}}
-	_, err = near.node.ConfigureLog(t.Context(), node.Caller{}, "orders", info.Config)
+	_, err = near.node.ConfigureLog(t.Context(), verbs.Caller{}, "orders", info.Config)
 	require.NoError(t, err)
 	near.eventually("the log has its read replica", func() bool {
-		l, err := near.node.KnownInfo(node.Caller{}, "orders")
+		l, err := near.node.KnownInfo(verbs.Caller{}, "orders")
 		return err == nil && len(l.Replicas) == 3 && l.Replicas[2].Reader && l.Replicas[2].Node == "c"
 	})
 	leader, _ := all.append("orders", 3, "1", "2")
@@ -244,7 +246,7 @@ func TestAConsumerInTheRackOfAReadReplicaIsSentThereAndServed(t *testing.T) {
 	}
 	require.Equal(t, stored, leader.fetchFrom("fra").RecordBatches, "its own rack")
 	near.eventually("the read replica knows that they are committed", func() bool {
-		b, err := near.node.Bounds(node.Caller{}, "orders")
+		b, err := near.node.Bounds(verbs.Caller{}, "orders")
 		return err == nil && b.End == 2
 	})
 	served := near.fetchFrom("syd")
@@ -278,15 +280,15 @@ func TestAConsumerInTheRackOfAReadReplicaIsSentThereAndServed(t *testing.T) {
 // silenced is a node that gets no answer from the leaders of what it follows.
 type silenced struct{ backend.Node }
 
-func (s silenced) KnownInfo(c node.Caller, log string) (node.Info, error) {
+func (s silenced) KnownInfo(c verbs.Caller, log string) (verbs.Info, error) {
 	info, err := s.Node.KnownInfo(c, log)
 	info.Age = reading.UnknownAge
 	return info, err
 }
 
-func (silenced) Info(ctx context.Context, _ node.Caller, _ string) (node.Info, error) {
+func (silenced) Info(ctx context.Context, _ verbs.Caller, _ string) (verbs.Info, error) {
 	<-ctx.Done()
-	return node.Info{}, ctx.Err()
+	return verbs.Info{}, ctx.Err()
 }
 
 func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
@@ -298,7 +300,7 @@ func TestAConsumerIsSentAwayFromAFollowerThatIsCutOff(t *testing.T) {
 	q := fetchRequest(11, 120_000, 1, 1<<20, 0, "orders")
 	q.Rack = near.node.Name()
 	near.eventually("it has the record", func() bool {
-		b, err := near.node.Bounds(node.Caller{}, "orders")
+		b, err := near.node.Bounds(verbs.Caller{}, "orders")
 		return err == nil && b.End == 1
 	})
 	require.NotEmpty(t, near.raw().fetch(q).Topics[0].Partitions[0].RecordBatches, "what it has it gives")
@@ -313,7 +315,7 @@ type lagging struct {
 	end    record.Offset
 }
 
-func (l lagging) StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error) {
+func (l lagging) StoredBy(ctx context.Context, c verbs.Caller, log string) (map[uint64]record.Offset, error) {
 	ends, err := l.Node.StoredBy(ctx, c, log)
 	if err == nil {
 		ends[l.behind] = l.end
@@ -438,10 +440,10 @@ func (d *testServer) toLead(log string, other *testServer) {
 	d.Helper()
 	d.eventually(other.node.Name()+" leads "+log, func() bool {
 		// Refused, for one, while the other has not caught up.
-		err := d.node.TransferLeader(d.Context(), node.Caller{}, log, other.node.Name())
-		b, _ := other.node.Bounds(node.Caller{}, log)
-		known, _ := d.node.KnownInfo(node.Caller{}, log)
-		own, _ := other.node.KnownInfo(node.Caller{}, log)
+		err := d.node.TransferLeader(d.Context(), verbs.Caller{}, log, other.node.Name())
+		b, _ := other.node.Bounds(verbs.Caller{}, log)
+		known, _ := d.node.KnownInfo(verbs.Caller{}, log)
+		own, _ := other.node.KnownInfo(verbs.Caller{}, log)
 		return err == nil && b.Leading && known.Leader == own.Leader
 	})
 }

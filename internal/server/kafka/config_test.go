@@ -14,7 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	nodesettings "strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/settings"
@@ -62,8 +63,8 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	d := openNew(t)
 	d.create("orders", 2)
 	c := d.client(kgo.ProducerBatchCompression(kgo.NoCompression()))
-	config := func() node.Config {
-		info, err := d.node.KnownInfo(node.Caller{}, "orders/1")
+	config := func() nodesettings.Config {
+		info, err := d.node.KnownInfo(verbs.Caller{}, "orders/1")
 		require.NoError(t, err)
 		return info.Config
 	}
@@ -87,7 +88,7 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 
 	// What another port has set is shown, and kept when something else is changed.
 	for _, log := range []string{"orders", "orders/1"} {
-		_, err = d.node.ConfigureLog(t.Context(), node.Caller{}, log, node.Config{Retention: time.Hour})
+		_, err = d.node.ConfigureLog(t.Context(), verbs.Caller{}, log, nodesettings.Config{Retention: time.Hour})
 		require.NoError(t, err)
 	}
 	require.Equal(t, "3600000", d.settingsOf("retention.ms")["retention.ms"])
@@ -104,7 +105,7 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	r.Configs = append(r.Configs, one)
 	q.Resources = append(q.Resources, r)
 	require.Zero(t, request[*kmsg.AlterConfigsResponse](d, c, q).Resources[0].ErrorCode)
-	require.Equal(t, node.Config{
+	require.Equal(t, nodesettings.Config{
 		MaxBatchBytes: 5000, Replicas: 1, Topic: "orders", Partition: 1, Settings: map[string]string{"max.message.bytes": "5000"},
 		Revision: config().Revision,
 	}, config())
@@ -127,7 +128,7 @@ func TestSettingsOfOthersToolsAreKeptAsTheyWereSet(t *testing.T) {
 		require.Zero(t, d.alter(name, &value, setTo), name)
 		require.Equal(t, value, d.settingsOf()[name], name)
 	}
-	info, err := d.node.KnownInfo(node.Caller{}, "orders")
+	info, err := d.node.KnownInfo(verbs.Caller{}, "orders")
 	require.NoError(t, err)
 	require.Zero(t, info.Config.Retention, "for ever")
 	require.Equal(t, kerr.InvalidConfig.Code, d.alter("min.insync.replicas", new("2"), setTo), "an append waits for one")
@@ -136,12 +137,12 @@ func TestSettingsOfOthersToolsAreKeptAsTheyWereSet(t *testing.T) {
 
 	// Retention does not touch a topic that is only compacted, as in Kafka.
 	require.Zero(t, d.alter("retention.ms", new("5000"), setTo))
-	info, err = d.node.KnownInfo(node.Caller{}, "orders")
+	info, err = d.node.KnownInfo(verbs.Caller{}, "orders")
 	require.NoError(t, err)
 	require.Zero(t, info.Config.Retention)
 	require.Zero(t, d.alter("cleanup.policy", new("delete"), kmsg.IncrementalAlterConfigOpAppend))
 	require.Equal(t, "compact,delete", d.settingsOf()["cleanup.policy"])
-	info, err = d.node.KnownInfo(node.Caller{}, "orders")
+	info, err = d.node.KnownInfo(verbs.Caller{}, "orders")
 	require.NoError(t, err)
 	require.Equal(t, 5*time.Second, info.Config.Retention)
 	require.Zero(t, d.alter("cleanup.policy", new("compact"), kmsg.IncrementalAlterConfigOpSubtract))
@@ -232,7 +233,7 @@ func TestEverySettingIsInTheDocument(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range settings.All {
 		require.Contains(t, string(text), fmt.Sprintf("`%s`", s.Name))
-		value := s.Show(&node.Config{Replicas: 1})
+		value := s.Show(&nodesettings.Config{Replicas: 1})
 		if s.Check != nil && s.Name != "retention.bytes" && s.Name != "retention.ms" {
 			require.NoError(t, s.Check(value), "%s: its default is no value", s.Name)
 		}

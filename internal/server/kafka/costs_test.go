@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/test/cost"
@@ -90,9 +90,9 @@ func TestARequestThatMayNotBeMadeCostsNextToNothing(t *testing.T) {
 	d := open(t, t.TempDir(), Options{Logger: slog.New(logged)})
 	d.create("orders", 1)
 	g := guard.New(d.node, guard.Options{})
-	password, _, err := g.PutUser(t.Context(), node.Caller{}, "bob", "")
+	password, _, err := g.PutUser(t.Context(), verbs.Caller{}, "bob", "")
 	require.NoError(t, err)
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
 	into := make([]byte, 4096)
 	before, began := logged.n.Load(), time.Now()
 	for key, need := range needs {

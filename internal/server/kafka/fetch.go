@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -41,7 +41,7 @@ type fetch struct {
 type fetchPart struct {
 	log      string
 	internal bool // of a topic that is always empty; there is no log
-	bounds   node.Bounds
+	bounds   verbs.Bounds
 	code     int16
 	nearer   int32 // the broker to read from instead, or backend.NoBroker
 	runs     []readers.Run
@@ -203,7 +203,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 // in another rack: a leader names it to clients that prefer to read elsewhere. Logs differ
 // in which of several they name. A client that is at the end of what that broker has, and not
 // of the log, is better served here: the broker may be behind for long.
-func (f *fetch) nearer(ctx context.Context, log string, b node.Bounds, at record.Offset) int32 {
+func (f *fetch) nearer(ctx context.Context, log string, b verbs.Bounds, at record.Offset) int32 {
 	if f.request.Rack == "" || !b.Leading {
 		return backend.NoBroker
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/readers"
 	"strandline.dev/internal/server/kafka/topics"
@@ -142,7 +142,7 @@ func TestAFetchReportsWhatIsWrongAtOnce(t *testing.T) {
 	for range 3 {
 		d.appendDirectly("orders", batchOf(t, record.None, "a"))
 	}
-	_, _, err := d.node.Trim(t.Context(), node.Caller{}, "orders", 2, false)
+	_, _, err := d.node.Trim(t.Context(), verbs.Caller{}, "orders", 2, false)
 	require.NoError(t, err)
 	c := d.raw()
 	code := func(q *kmsg.FetchRequest) int16 { return c.fetch(q).Topics[0].Partitions[0].ErrorCode }
@@ -151,7 +151,7 @@ func TestAFetchReportsWhatIsWrongAtOnce(t *testing.T) {
 	require.Equal(t, kerr.OffsetOutOfRange.Code, code(fetchRequest(11, long, 1, 1<<20, 4, "orders")))
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, code(fetchRequest(11, long, 1, 1<<20, 0, "missing")))
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, code(fetchRequest(11, long, 1, 1<<20, 0, "_catalog")))
-	b, err := d.node.Bounds(node.Caller{}, "orders")
+	b, err := d.node.Bounds(verbs.Caller{}, "orders")
 	require.NoError(t, err)
 	for epoch, want := range map[int32]int16{
 		int32(b.Term): 0, int32(b.Term) - 1: kerr.FencedLeaderEpoch.Code, int32(b.Term) + 1: kerr.UnknownLeaderEpoch.Code,
@@ -172,7 +172,7 @@ func TestAConsumerThatWasTrimmedAwayBeginsAtTheNewStart(t *testing.T) {
 	for i := range 5 {
 		d.appendDirectly("orders", batchOf(t, record.None, fmt.Sprint(i)))
 	}
-	_, _, err := d.node.Trim(t.Context(), node.Caller{}, "orders", 3, false)
+	_, _, err := d.node.Trim(t.Context(), verbs.Caller{}, "orders", 3, false)
 	require.NoError(t, err)
 	c := d.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"orders": {0: kgo.NewOffset().At(1)}}),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -232,7 +232,7 @@ func TestTheEndOfALeadershipIsWhereTheNextOneBegan(t *testing.T) {
 		for range 3 {
 			d.appendDirectly("orders", batchOf(t, record.None, "a", "b"))
 		}
-		b, err := d.node.Bounds(node.Caller{}, "orders")
+		b, err := d.node.Bounds(verbs.Caller{}, "orders")
 		require.NoError(t, err)
 		newest = int32(b.Term)
 		ends[newest] = int64(b.End)

@@ -13,7 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -370,14 +371,14 @@ func (i *interrupted) set(f *func(), run func()) {
 	*f = run
 }
 
-func (i *interrupted) Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
+func (i *interrupted) Append(c verbs.Caller, log string, a *sequence.Append, written, done func(sequence.Answer)) {
 	if log == backend.OffsetsLog {
 		i.take(&i.beforeAppend)
 	}
 	i.Node.Append(c, log, a, written, done)
 }
 
-func (i *interrupted) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
+func (i *interrupted) Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error) {
 	if log == backend.OffsetsLog {
 		i.take(&i.beforeInfo)
 	}
@@ -429,10 +430,10 @@ func TestACommitThatWaitedWhileAnotherNodeCoordinatedIsNotAppended(t *testing.T)
 // created notes what logs are created with.
 type created struct {
 	backend.Node
-	configs chan node.Config
+	configs chan settings.Config
 }
 
-func (n created) CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error) {
+func (n created) CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error) {
 	n.configs <- config
 	return n.Node.CreateLog(ctx, c, name, config)
 }
@@ -442,7 +443,7 @@ func (n created) CreateLog(ctx context.Context, c node.Caller, name string, conf
 func TestTheLogOfOffsetsHasNoNumberOfReplicas(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)
-	n := created{guard.New(d.node, guard.Options{}), make(chan node.Config, 1)}
+	n := created{guard.New(d.node, guard.Options{}), make(chan settings.Config, 1)}
 	d.over(n).raw().coordinated()
-	require.Equal(t, node.Config{}, <-n.configs)
+	require.Equal(t, settings.Config{}, <-n.configs)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 )
 
@@ -32,12 +34,12 @@ func (*said) SetWriteDeadline(time.Time) error { return nil }
 // and no more of it is read than may be.
 func FuzzBeforeLogin(f *testing.F) {
 	quiet := slog.New(slog.DiscardHandler)
-	n, err := node.Open(node.Options{DataDir: f.TempDir(), FormAlone: true, GRPCAddress: "self", Logger: quiet})
+	n, err := node.Open(settings.Options{DataDir: f.TempDir(), FormAlone: true, GRPCAddress: "self", Logger: quiet})
 	require.NoError(f, err)
 	g := guard.New(n, guard.Options{})
-	_, _, err = g.PutUser(f.Context(), node.Caller{}, "bob", "of-bob-alone")
+	_, _, err = g.PutUser(f.Context(), verbs.Caller{}, "bob", "of-bob-alone")
 	require.NoError(f, err)
-	require.NoError(f, g.EnforceRights(f.Context(), node.Caller{}, true, "user/bob"))
+	require.NoError(f, g.EnforceRights(f.Context(), verbs.Caller{}, true, "user/bob"))
 	s := New(g, Options{Logger: quiet})
 	f.Cleanup(func() {
 		s.Stop(context.Background())

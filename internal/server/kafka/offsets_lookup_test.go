@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -24,7 +24,7 @@ type behind struct {
 	asked atomic.Bool
 }
 
-func (b *behind) Bounds(c node.Caller, log string) (node.Bounds, error) {
+func (b *behind) Bounds(c verbs.Caller, log string) (verbs.Bounds, error) {
 	bounds, err := b.Node.Bounds(c, log)
 	if !b.asked.Load() {
 		bounds.End = min(bounds.End, 1)
@@ -32,7 +32,7 @@ func (b *behind) Bounds(c node.Caller, log string) (node.Bounds, error) {
 	return bounds, err
 }
 
-func (b *behind) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
+func (b *behind) Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error) {
 	b.asked.Store(true)
 	return b.Node.Info(ctx, c, log)
 }
@@ -43,7 +43,7 @@ func TestNoOffsetIsLookedUpInALogThatIsNotKnownWhole(t *testing.T) {
 	d.create("orders", 1)
 	d.appendDirectly("orders", batchOf(t, record.None, "a"))
 	d.appendDirectly("orders", batchOf(t, record.None, "b"))
-	b, err := d.node.Bounds(node.Caller{}, "orders")
+	b, err := d.node.Bounds(verbs.Caller{}, "orders")
 	require.NoError(t, err)
 	lagging := &behind{Node: guard.New(d.node, guard.Options{})}
 	again := d.over(lagging)
@@ -84,14 +84,14 @@ type together struct {
 	all     chan struct{}
 }
 
-func (n *together) Info(ctx context.Context, c node.Caller, log string) (node.Info, error) {
+func (n *together) Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error) {
 	if n.missing.Add(-1) == 0 {
 		close(n.all)
 	}
 	select {
 	case <-n.all:
 	case <-ctx.Done():
-		return node.Info{}, ctx.Err()
+		return verbs.Info{}, ctx.Err()
 	}
 	return n.Node.Info(ctx, c, log)
 }

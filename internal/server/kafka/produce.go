@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	nodesettings "strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -122,7 +122,7 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 }
 
 // apply changes a batch as the settings of its topic want it.
-func (part *producedPart) apply(from *connection, c *node.Config) *record.Refusal {
+func (part *producedPart) apply(from *connection, c *nodesettings.Config) *record.Refusal {
 	s := from.server
 	if c == nil || len(c.Settings) == 0 {
 		return nil

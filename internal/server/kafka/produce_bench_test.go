@@ -15,7 +15,8 @@ import (
 
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -42,14 +43,14 @@ type answeringNode struct {
 	answers chan func()
 }
 
-func (n answeringNode) Append(_ node.Caller, _ string, a *sequence.Append, _, done func(sequence.Answer)) {
+func (n answeringNode) Append(_ verbs.Caller, _ string, a *sequence.Append, _, done func(sequence.Answer)) {
 	records := a.Records
 	n.answers <- func() { done(sequence.Answer{First: sequence.Run{First: 7, Count: uint32(records)}}) }
 }
 
-func (n answeringNode) ConfigOf(string) *node.Config { return nil }
+func (n answeringNode) ConfigOf(string) *settings.Config { return nil }
 
-func (n answeringNode) Bounds(node.Caller, string) (node.Bounds, error) { return node.Bounds{}, nil }
+func (n answeringNode) Bounds(verbs.Caller, string) (verbs.Bounds, error) { return verbs.Bounds{}, nil }
 
 func (answeringNode) Connected(string, int, net.Addr, func()) (func(context.Context) error, func()) {
 	return func(context.Context) error { return nil }, func() {}

@@ -11,7 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/topics"
 	"strandline.dev/internal/vfs"
@@ -117,7 +118,7 @@ func TestAnUnknownProducerGetsTheStartOfTheLog(t *testing.T) {
 	c := d.raw()
 	batch := batchOf(t, record.None, "a", "b")
 	require.Zero(t, c.produce("orders", acksAll, batch).ErrorCode)
-	_, _, err := d.node.Trim(t.Context(), node.Caller{}, "orders", 1, false)
+	_, _, err := d.node.Trim(t.Context(), verbs.Caller{}, "orders", 1, false)
 	require.NoError(t, err)
 	p := c.produce("orders", acksAll, sequenced(batch, 7, 0, 5))
 	require.Equal(t, kerr.UnknownProducerID.Code, p.ErrorCode)
@@ -274,7 +275,7 @@ func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
 	p := c.produce("orders", acksLeader, batchOf(t, record.None, "a", "b"))
 	require.Zero(t, p.ErrorCode)
 	require.Zero(t, p.BaseOffset)
-	b, err := d.node.Bounds(node.Caller{}, "orders")
+	b, err := d.node.Bounds(verbs.Caller{}, "orders")
 	require.NoError(t, err)
 	require.Zero(t, b.End, "nothing is committed, so nobody sees it")
 	require.Empty(t, d.raw().fetch(fetchRequest(11, 0, 1, 1<<20, 0, "orders")).Topics[0].Partitions[0].RecordBatches)
@@ -287,7 +288,7 @@ func TestAcksOfTheLeaderComeBeforeTheSyncAndShowNothingToReaders(t *testing.T) {
 func TestALogInMemoryAnswersTheLeadersAcksToo(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)
-	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "orders", node.Config{Durability: node.Memory})
+	_, err := d.node.CreateLog(t.Context(), verbs.Caller{}, "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	for i := range 10 {
 		p := d.raw().produce("orders", acksLeader, batchOf(t, record.None, "a"))

@@ -9,7 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"strandline.dev/client"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	grpcserver "strandline.dev/internal/server/grpc"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
@@ -38,7 +39,7 @@ func TestWhatOneProtocolWritesTheOtherReadsUnderTheSameOffsetsAndBytes(t *testin
 	t.Parallel()
 	d := openNew(t)
 	c := d.beside()
-	_, err := d.node.CreateLog(d.ctx(), node.Caller{}, "orders", node.Config{})
+	_, err := d.node.CreateLog(d.ctx(), verbs.Caller{}, "orders", settings.Config{})
 	require.NoError(t, err)
 
 	p, err := c.Producer(d.ctx(), "orders")

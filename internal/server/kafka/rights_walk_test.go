@@ -16,7 +16,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -200,12 +200,12 @@ func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
 		rights, err := access.ParseRights([]string{right})
 		require.NoError(t, err)
 		grant := access.Grant{Principal: access.OfUser(user), On: access.Object{Kind: access.Kind(on), Prefix: on != "cluster"}, Rights: rights}
-		require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{grant}))
-		passwords[client], _, err = g.PutUser(t.Context(), node.Caller{}, user, "")
+		require.NoError(t, g.AddGrants(t.Context(), verbs.Caller{}, []access.Grant{grant}))
+		passwords[client], _, err = g.PutUser(t.Context(), verbs.Caller{}, user, "")
 		require.NoError(t, err)
 	}
 	d.raw().coordinated() // who may not do so does not create the log of the offsets
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, ""))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, ""))
 
 	for key, need := range needs {
 		api := apis[key.Int16()]
@@ -242,10 +242,10 @@ func TestABatchThatAClientMayNotAppendIsNotInflated(t *testing.T) {
 	d := open(t, t.TempDir(), Options{Memory: memory})
 	d.create("orders", 1)
 	g := guard.New(d.node, guard.Options{})
-	require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{{Principal: "user/bob", On: access.OfLog("orders"), Rights: access.Read}}))
-	password, _, err := g.PutUser(t.Context(), node.Caller{}, "bob", "")
+	require.NoError(t, g.AddGrants(t.Context(), verbs.Caller{}, []access.Grant{{Principal: "user/bob", On: access.OfLog("orders"), Rights: access.Read}}))
+	password, _, err := g.PutUser(t.Context(), verbs.Caller{}, "bob", "")
 	require.NoError(t, err)
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
 	for memory.Inflate.Free() > 0 {
 		require.NoError(t, memory.Inflate.Acquire(t.Context(), "somebody else"))
 		t.Cleanup(memory.Inflate.Release)
@@ -267,10 +267,10 @@ func TestTheLogOfOffsetsIsCreatedForThoseWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)
 	g := guard.New(d.node, guard.Options{})
-	require.NoError(t, g.AddGrants(t.Context(), node.Caller{}, []access.Grant{{Principal: "user/bob", On: access.Object{Kind: access.Group, Name: "billing"}, Rights: access.Observe}}))
-	password, _, err := g.PutUser(t.Context(), node.Caller{}, "bob", "")
+	require.NoError(t, g.AddGrants(t.Context(), verbs.Caller{}, []access.Grant{{Principal: "user/bob", On: access.Object{Kind: access.Group, Name: "billing"}, Rights: access.Observe}}))
+	password, _, err := g.PutUser(t.Context(), verbs.Caller{}, "bob", "")
 	require.NoError(t, err)
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
 	c := d.raw()
 	c.login("bob", password)
 	find := func(groups ...string) *kmsg.FindCoordinatorResponse {
@@ -314,7 +314,7 @@ func TestClientsThatProveNothingFillNoLog(t *testing.T) {
 	logged := &lines{Handler: slog.DiscardHandler}
 	d := open(t, t.TempDir(), Options{Logger: slog.New(logged)})
 	g := guard.New(d.node, guard.Options{})
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
 	began := time.Now()
 	for range 20 {
 		c := d.raw()
@@ -345,7 +345,7 @@ func TestAppendsWithoutAcksThatAreRefusedFillNoLog(t *testing.T) {
 // unlisted is a node that does not know the rules, and lists nothing.
 type unlisted struct{ backend.Node }
 
-func (unlisted) Topics(context.Context, node.Caller) ([]node.Topic, error) {
+func (unlisted) Topics(context.Context, verbs.Caller) ([]verbs.Topic, error) {
 	return nil, record.Refuse(record.Busy, "the rules are not known")
 }
 
@@ -375,7 +375,7 @@ func TestAClientThatMustLogInGetsNothingElse(t *testing.T) {
 	open := d.raw()
 	open.send(kmsg.NewPtrMetadataRequest())
 	open.receiveBytes()
-	require.NoError(t, g.EnforceRights(t.Context(), node.Caller{}, true, "user/root"))
+	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
 
 	open.send(kmsg.NewPtrMetadataRequest())
 	open.closed()

@@ -18,6 +18,8 @@ import (
 
 	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -49,7 +51,7 @@ func open(t *testing.T, dir string, o Options) *testServer {
 func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	n, err := node.Open(node.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
+	n, err := node.Open(settings.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
 	o.Logger = cmp.Or(o.Logger, quiet)
 	d := &testServer{T: t, node: n, server: New(guard.New(n, guard.Options{}), o)}
@@ -258,7 +260,7 @@ func (d *testServer) appendDirectly(log string, batch record.Batch) record.Offse
 
 func (d *testServer) tryAppend(log string, batch record.Batch) (record.Offset, *record.Refusal) {
 	answers := make(chan sequence.Answer, 1)
-	d.node.Append(node.Caller{}, log, &sequence.Append{
+	d.node.Append(verbs.Caller{}, log, &sequence.Append{
 		ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: batch.Count(), Bytes: len(batch),
 	}, nil, func(a sequence.Answer) { answers <- a })
 	a := <-answers
@@ -268,7 +270,7 @@ func (d *testServer) tryAppend(log string, batch record.Batch) (record.Offset, *
 // stored reads the whole log as it is stored.
 func (d *testServer) stored(log string) []byte {
 	d.Helper()
-	r, err := d.node.Read(d.Context(), node.Caller{}, log, reading.Request{Until: reading.NoOffset})
+	r, err := d.node.Read(d.Context(), verbs.Caller{}, log, reading.Request{Until: reading.NoOffset})
 	require.NoError(d, err)
 	defer r.Close()
 	var all []byte

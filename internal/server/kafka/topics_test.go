@@ -11,8 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -40,7 +41,7 @@ func TestATopicOfManyPartitionsIsManyLogs(t *testing.T) {
 	d := open(t, dir, Options{})
 	d.create("orders", 3)
 	for _, log := range []string{"orders", "orders/1", "orders/2"} {
-		_, err := d.node.KnownInfo(node.Caller{}, log)
+		_, err := d.node.KnownInfo(verbs.Caller{}, log)
 		require.NoError(t, err)
 	}
 	c := d.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -61,7 +62,7 @@ func TestATopicOfManyPartitionsIsManyLogs(t *testing.T) {
 func TestALogOfAnotherProtocolIsATopicWithOnePartition(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)
-	_, err := d.node.CreateLog(t.Context(), node.Caller{}, "ledger", node.Config{Retention: time.Hour})
+	_, err := d.node.CreateLog(t.Context(), verbs.Caller{}, "ledger", settings.Config{Retention: time.Hour})
 	require.NoError(t, err)
 	topic := d.metadata("ledger").Topics[0]
 	require.Len(t, topic.Partitions, 1)
@@ -75,10 +76,10 @@ func TestALogOfAnotherProtocolIsATopicWithOnePartition(t *testing.T) {
 	require.Zero(t, request[*kmsg.CreatePartitionsResponse](d, d.client(), q).Topics[0].ErrorCode)
 	require.Equal(t, kerr.InvalidPartitions.Code, request[*kmsg.CreatePartitionsResponse](d, d.client(), q).Topics[0].ErrorCode)
 	require.Len(t, d.metadata("ledger").Topics[0].Partitions, 2)
-	info, err := d.node.KnownInfo(node.Caller{}, "ledger/1")
+	info, err := d.node.KnownInfo(verbs.Caller{}, "ledger/1")
 	require.NoError(t, err)
 	require.Equal(t, time.Hour, info.Config.Retention)
-	require.ErrorIs(t, d.node.DeleteLog(t.Context(), node.Caller{}, "ledger"), &record.Refusal{Reason: record.Invalid},
+	require.ErrorIs(t, d.node.DeleteLog(t.Context(), verbs.Caller{}, "ledger"), &record.Refusal{Reason: record.Invalid},
 		"not before its other partitions")
 }
 
@@ -87,7 +88,7 @@ func TestNobodyCanTakeTheNameOfAPartitionOrOfTheSystem(t *testing.T) {
 	d := openNew(t)
 	invalid := &record.Refusal{Reason: record.Invalid}
 	for _, name := range []string{"orders/1", "orders/", "/1", "_offsets", "__consumer_offsets"} {
-		_, err := d.node.CreateLog(t.Context(), node.Caller{}, name, node.Config{})
+		_, err := d.node.CreateLog(t.Context(), verbs.Caller{}, name, settings.Config{})
 		require.ErrorIs(t, err, invalid, name)
 	}
 	for _, name := range []string{"orders/1", "_offsets", "", "with space", "."} {
@@ -134,9 +135,9 @@ func TestTopicsAreCreatedOnlyAsTheyCanBe(t *testing.T) {
 	made := create(-1, -1, false, "retention.ms", "3600000", "retention.bytes", "1000000", "cleanup.policy", "delete", "strandline.durability", "memory")
 	require.Zero(t, made.ErrorCode, made.ErrorMessage)
 	require.Equal(t, kerr.TopicAlreadyExists.Code, create(1, 1, false).ErrorCode)
-	info, err := d.node.KnownInfo(node.Caller{}, "orders")
+	info, err := d.node.KnownInfo(verbs.Caller{}, "orders")
 	require.NoError(t, err)
-	require.Equal(t, node.Config{Durability: node.Memory, Retention: time.Hour, RetentionBytes: 1_000_000, Replicas: 1, Revision: 1, Settings: map[string]string{
+	require.Equal(t, settings.Config{Durability: settings.Memory, Retention: time.Hour, RetentionBytes: 1_000_000, Replicas: 1, Revision: 1, Settings: map[string]string{
 		"retention.ms": "3600000", "retention.bytes": "1000000", "cleanup.policy": "delete",
 	}}, info.Config)
 }
@@ -157,7 +158,7 @@ func TestADeletedTopicIsGoneAndItsNameFree(t *testing.T) {
 	d.appendDirectly("orders", batchOf(t, record.None, "old"))
 	require.Zero(t, remove())
 	require.Equal(t, kerr.UnknownTopicOrPartition.Code, remove())
-	logs, err := d.node.ListLogs(t.Context(), node.Caller{}, false, nil)
+	logs, err := d.node.ListLogs(t.Context(), verbs.Caller{}, false, nil)
 	require.NoError(t, err)
 	require.Empty(t, logs)
 	d.create("orders", 1)
@@ -185,11 +186,11 @@ func TestDeleteRecordsTrims(t *testing.T) {
 	require.EqualValues(t, 3, trim(3).LowWatermark)
 	require.Equal(t, kerr.OffsetOutOfRange.Code, trim(11).ErrorCode, "never beyond the end")
 	require.EqualValues(t, 3, d.listOffset("orders", topics.TimeEarliest).Offset)
-	_, err := d.node.SetHold(t.Context(), node.Caller{}, "orders", record.Hold{Name: "backup", Offset: 6}, reading.FromOffset)
+	_, err := d.node.SetHold(t.Context(), verbs.Caller{}, "orders", record.Hold{Name: "backup", Offset: 6}, reading.FromOffset)
 	require.NoError(t, err)
 	require.Equal(t, kerr.PolicyViolation.Code, trim(-1).ErrorCode, "a hold keeps the rest")
 	require.EqualValues(t, 6, trim(6).LowWatermark)
-	require.NoError(t, d.node.ReleaseHold(t.Context(), node.Caller{}, "orders", "backup"))
+	require.NoError(t, d.node.ReleaseHold(t.Context(), verbs.Caller{}, "orders", "backup"))
 	require.EqualValues(t, 10, trim(-1).LowWatermark)
 }
 
@@ -305,7 +306,7 @@ type counting struct {
 	topics atomic.Int32
 }
 
-func (n *counting) Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error) {
+func (n *counting) Topic(ctx context.Context, c verbs.Caller, name string) (verbs.Topic, error) {
 	n.topics.Add(1)
 	return n.Node.Topic(ctx, c, name)
 }

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -46,7 +46,7 @@ type appendStream struct {
 	*service
 	rpc.AppendStream[*appendCall]
 	ctx    context.Context
-	caller node.Caller
+	caller verbs.Caller
 	stream grpc.BidiStreamingServer[logspec.AppendRequest, logspec.AppendReply]
 	number uint64 // of the newest request, from 1
 }

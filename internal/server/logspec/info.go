@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 )
@@ -67,9 +67,9 @@ func (d *service) InfoStream(q *logspec.InfoRequest, stream grpc.ServerStreaming
 	return statusOf(ctx, err)
 }
 
-func (d *service) info(ctx context.Context, stale bool) (node.Info, error) {
+func (d *service) info(ctx context.Context, stale bool) (verbs.Info, error) {
 	if err := d.ensureLog(ctx); err != nil {
-		return node.Info{}, err
+		return verbs.Info{}, err
 	}
 	if stale {
 		return d.node.KnownInfo(guard.CallerOf(ctx), d.log)
@@ -79,7 +79,7 @@ func (d *service) info(ctx context.Context, stale bool) (node.Info, error) {
 
 // encodeInfo shows the log as if the disk were its own: it is full when it
 // has used all that others leave it.
-func encodeInfo(i node.Info) *logspec.InfoReply {
+func encodeInfo(i verbs.Info) *logspec.InfoReply {
 	return &logspec.InfoReply{Reply: &logspec.InfoReply_Ok{Ok: &logspec.InfoReply_OK{
 		FirstIndex: indexOf(i.Start),
 		LastIndex:  uint64(i.End),

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
@@ -90,7 +90,7 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 		known, err := d.node.KnownInfo(guard.CallerOf(ctx), d.log)
 		for err == nil && known.End < offset {
 			idle, cancel := context.WithTimeout(ctx, d.signOfLife)
-			var changed node.Info
+			var changed verbs.Info
 			changed, err = d.node.WatchInfo(idle, guard.CallerOf(ctx), d.log, known)
 			cancel()
 			switch {

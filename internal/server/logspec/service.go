@@ -8,8 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -19,15 +20,15 @@ import (
 // Node is what the server asks of a node. It is a guard.Guard; see node.Node for what each verb
 // promises.
 type Node interface {
-	Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
-	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (guard.Reader, error)
-	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
-	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
-	KnownInfo(c node.Caller, log string) (node.Info, error)
-	WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error)
-	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	Append(c verbs.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
+	Read(ctx context.Context, c verbs.Caller, log string, r reading.Request) (guard.Reader, error)
+	Trim(ctx context.Context, c verbs.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error)
+	KnownInfo(c verbs.Caller, log string) (verbs.Info, error)
+	WatchInfo(ctx context.Context, c verbs.Caller, log string, since verbs.Info) (verbs.Info, error)
+	CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error)
 	// May refuses what the caller has no right to.
-	May(c node.Caller, v *guard.Verb, name string) error
+	May(c verbs.Caller, v *guard.Verb, name string) error
 }
 
 // DefaultLog is the log that is served unless another is configured.
@@ -53,7 +54,7 @@ type service struct {
 func (d *service) ensureLog(ctx context.Context) error {
 	_, err := d.node.KnownInfo(guard.CallerOf(ctx), d.log)
 	if is(err, record.LogNotFound) {
-		_, err = d.node.CreateLog(ctx, guard.CallerOf(ctx), d.log, node.Config{})
+		_, err = d.node.CreateLog(ctx, guard.CallerOf(ctx), d.log, settings.Config{})
 		if is(err, record.LogExists) {
 			err = nil
 		}

@@ -19,8 +19,9 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"strandline.dev/api/logspec"
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -48,7 +49,7 @@ func newFakeNode() *fakeNode {
 	return &fakeNode{changed: make(chan struct{}), dropped: make(chan struct{}, 1)}
 }
 
-func (f *fakeNode) May(node.Caller, *guard.Verb, string) error { return nil }
+func (f *fakeNode) May(verbs.Caller, *guard.Verb, string) error { return nil }
 
 func (f *fakeNode) change(do func()) {
 	f.mu.Lock()
@@ -66,7 +67,7 @@ func (f *fakeNode) refused() *record.Refusal {
 	return f.refusal
 }
 
-func (f *fakeNode) Append(_ node.Caller, _ string, a *sequence.Append, _, done func(sequence.Answer)) {
+func (f *fakeNode) Append(_ verbs.Caller, _ string, a *sequence.Append, _, done func(sequence.Answer)) {
 	var answer sequence.Answer
 	f.change(func() {
 		if f.refusal != nil {
@@ -91,7 +92,7 @@ func (f *fakeNode) Append(_ node.Caller, _ string, a *sequence.Append, _, done f
 	done(answer)
 }
 
-func (f *fakeNode) Trim(_ context.Context, _ node.Caller, _ string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
+func (f *fakeNode) Trim(_ context.Context, _ verbs.Caller, _ string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
 	if before < 0 || !fastForward {
 		return 0, 0, record.Refuse(record.Invalid, "offset %d", before)
 	}
@@ -106,29 +107,29 @@ func (f *fakeNode) Trim(_ context.Context, _ node.Caller, _ string, before recor
 	return start, end, nil
 }
 
-func (f *fakeNode) KnownInfo(_ node.Caller, log string) (node.Info, error) {
+func (f *fakeNode) KnownInfo(_ verbs.Caller, log string) (verbs.Info, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.created == 0 {
-		return node.Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
+		return verbs.Info{}, record.Refuse(record.LogNotFound, "there is no log %q", log)
 	}
-	return node.Info{Start: f.start, End: f.end, BytesUsed: 10, BytesFree: 90, Full: f.refusal != nil && f.refusal.Reason == record.Full}, nil
+	return verbs.Info{Start: f.start, End: f.end, BytesUsed: 10, BytesFree: 90, Full: f.refusal != nil && f.refusal.Reason == record.Full}, nil
 }
 
-func (f *fakeNode) Info(_ context.Context, c node.Caller, log string) (node.Info, error) {
+func (f *fakeNode) Info(_ context.Context, c verbs.Caller, log string) (verbs.Info, error) {
 	if r := f.refused(); r != nil {
-		return node.Info{}, r
+		return verbs.Info{}, r
 	}
 	return f.KnownInfo(c, log)
 }
 
-func (f *fakeNode) WatchInfo(ctx context.Context, c node.Caller, log string, since node.Info) (node.Info, error) {
+func (f *fakeNode) WatchInfo(ctx context.Context, c verbs.Caller, log string, since verbs.Info) (verbs.Info, error) {
 	for {
 		f.mu.Lock()
 		changed, refusal := f.changed, f.refusal
 		f.mu.Unlock()
 		if refusal != nil {
-			return node.Info{}, refusal
+			return verbs.Info{}, refusal
 		}
 		if i, err := f.KnownInfo(c, log); err != nil || i.Start != since.Start || i.End != since.End {
 			return i, err
@@ -136,17 +137,17 @@ func (f *fakeNode) WatchInfo(ctx context.Context, c node.Caller, log string, sin
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return node.Info{}, ctx.Err()
+			return verbs.Info{}, ctx.Err()
 		}
 	}
 }
 
-func (f *fakeNode) CreateLog(_ context.Context, c node.Caller, name string, _ node.Config) (node.Info, error) {
+func (f *fakeNode) CreateLog(_ context.Context, c verbs.Caller, name string, _ settings.Config) (verbs.Info, error) {
 	f.change(func() { f.created++ })
-	return node.Info{Name: name}, nil
+	return verbs.Info{Name: name}, nil
 }
 
-func (f *fakeNode) Read(_ context.Context, _ node.Caller, _ string, q reading.Request) (guard.Reader, error) {
+func (f *fakeNode) Read(_ context.Context, _ verbs.Caller, _ string, q reading.Request) (guard.Reader, error) {
 	if q.From.Kind != reading.FromOffset || !q.Follow || q.Until != reading.NoOffset {
 		panic("not what this server asks for")
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 )
 
 // Brokers are the nodes of the cluster as one client finds them. A node's id is
@@ -85,7 +85,7 @@ func (b *Brokers) Find(id int32) (Broker, bool) {
 const NoBroker = -1
 
 // Leader is the node that takes a log's appends, as far as is known here.
-func (b *Brokers) Leader(l *node.Info) int32 {
+func (b *Brokers) Leader(l *verbs.Info) int32 {
 	if id, ok := b.byAddress[l.Leader]; ok {
 		return id
 	}
@@ -115,7 +115,7 @@ type Replicas struct {
 func (r *Replicas) All() []int32 { return slices.Concat(r.Voters, r.Readers) }
 
 // Replicas returns who holds a log.
-func (b *Brokers) Replicas(l *node.Info) (on Replicas) {
+func (b *Brokers) Replicas(l *verbs.Info) (on Replicas) {
 	for _, r := range l.Replicas {
 		id, ok := b.ByName[r.Node]
 		if !ok {
@@ -134,7 +134,7 @@ func (b *Brokers) Replicas(l *node.Info) (on Replicas) {
 }
 
 // Here reports whether this node holds a replica of a log.
-func (b *Brokers) Here(l *node.Info) bool {
+func (b *Brokers) Here(l *verbs.Info) bool {
 	on := b.Replicas(l)
 	return slices.Contains(on.All(), b.Self)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -14,7 +14,7 @@ import (
 type Call struct {
 	Node   Node
 	Ctx    context.Context // ends when the connection does, or when the server stops
-	Caller node.Caller
+	Caller verbs.Caller
 	Client string // as the client calls itself
 	// Local and Remote are the two sides of the connection.
 	Local, Remote net.Addr
@@ -35,7 +35,7 @@ func (q *Call) May(v *guard.Verb, name string) error {
 func (q *Call) Principal() string { return PrincipalOf(q.Node, q.Caller) }
 
 // PrincipalOf is Call.Principal of a caller.
-func PrincipalOf(n Node, c node.Caller) string {
+func PrincipalOf(n Node, c verbs.Caller) string {
 	if c.By == nil || !n.Enforced() {
 		return ""
 	}
@@ -43,20 +43,20 @@ func PrincipalOf(n Node, c node.Caller) string {
 }
 
 // Topic finds a topic by name. The error is a *record.Refusal.
-func (q *Call) Topic(name string) (node.Topic, error) {
+func (q *Call) Topic(name string) (verbs.Topic, error) {
 	if _, ok := LogOf(name, 0); !ok {
-		return node.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+		return verbs.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
 	}
 	return q.Node.Topic(q.Ctx, q.Caller, name)
 }
 
 // TopicFor is Topic for a verb that need not be to observe it.
-func (q *Call) TopicFor(v *guard.Verb, name string) (node.Topic, error) {
+func (q *Call) TopicFor(v *guard.Verb, name string) (verbs.Topic, error) {
 	if _, ok := LogOf(name, 0); !ok {
 		return q.Topic(name)
 	}
 	if err := q.May(v, name); err != nil {
-		return node.Topic{}, err
+		return verbs.Topic{}, err
 	}
 	return q.Node.Topic(q.Ctx, System, name)
 }

@@ -11,8 +11,10 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/membership"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
 	"strandline.dev/internal/server/guard"
@@ -22,31 +24,31 @@ import (
 // promises.
 type Node interface {
 	ClusterID() string
-	Members() (members []node.Member, self uint64)
-	ClusterStatus(ctx context.Context, c node.Caller) (node.ClusterStatus, error)
+	Members() (members []membership.Member, self uint64)
+	ClusterStatus(ctx context.Context, c verbs.Caller) (verbs.ClusterStatus, error)
 
-	Append(c node.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
-	Read(ctx context.Context, c node.Caller, log string, r reading.Request) (guard.Reader, error)
-	Trim(ctx context.Context, c node.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
-	ReserveSession(ctx context.Context, c node.Caller) (record.SessionID, error)
+	Append(c verbs.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
+	Read(ctx context.Context, c verbs.Caller, log string, r reading.Request) (guard.Reader, error)
+	Trim(ctx context.Context, c verbs.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	ReserveSession(ctx context.Context, c verbs.Caller) (record.SessionID, error)
 
-	Bounds(c node.Caller, log string) (node.Bounds, error)
-	ConfigOf(log string) *node.Config
-	Await(c node.Caller, log string, since node.Bounds, w *reading.Waiter) (leave func(), err error)
-	Info(ctx context.Context, c node.Caller, log string) (node.Info, error)
-	StoredBy(ctx context.Context, c node.Caller, log string) (map[uint64]record.Offset, error)
-	KnownInfo(c node.Caller, log string) (node.Info, error)
-	CreateLog(ctx context.Context, c node.Caller, name string, config node.Config) (node.Info, error)
+	Bounds(c verbs.Caller, log string) (verbs.Bounds, error)
+	ConfigOf(log string) *settings.Config
+	Await(c verbs.Caller, log string, since verbs.Bounds, w *reading.Waiter) (leave func(), err error)
+	Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error)
+	StoredBy(ctx context.Context, c verbs.Caller, log string) (map[uint64]record.Offset, error)
+	KnownInfo(c verbs.Caller, log string) (verbs.Info, error)
+	CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error)
 
-	Producers(ctx context.Context, c node.Caller, log string) ([]sequence.Producer, error)
-	TransferLeader(ctx context.Context, c node.Caller, log, to string) error
+	Producers(ctx context.Context, c verbs.Caller, log string) ([]sequence.Producer, error)
+	TransferLeader(ctx context.Context, c verbs.Caller, log, to string) error
 
-	Topic(ctx context.Context, c node.Caller, name string) (node.Topic, error)
-	Topics(ctx context.Context, c node.Caller) ([]node.Topic, error)
-	CreateTopic(ctx context.Context, c node.Caller, name string, partitions int32, config node.Config, on [][]uint64) (node.Topic, error)
-	AddPartitions(ctx context.Context, c node.Caller, name string, partitions int32, on [][]uint64) error
-	ConfigureTopic(ctx context.Context, c node.Caller, name string, config node.Config) error
-	DeleteTopic(ctx context.Context, c node.Caller, name string) error
+	Topic(ctx context.Context, c verbs.Caller, name string) (verbs.Topic, error)
+	Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, error)
+	CreateTopic(ctx context.Context, c verbs.Caller, name string, partitions int32, config settings.Config, on [][]uint64) (verbs.Topic, error)
+	AddPartitions(ctx context.Context, c verbs.Caller, name string, partitions int32, on [][]uint64) error
+	ConfigureTopic(ctx context.Context, c verbs.Caller, name string, config settings.Config) error
+	DeleteTopic(ctx context.Context, c verbs.Caller, name string) error
 
 	Rights
 }
@@ -60,22 +62,22 @@ type Rights interface {
 	Rules() *access.Rules
 	Believed(h *guard.Holder) bool
 	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
-	May(c node.Caller, v *guard.Verb, name string) error
-	Sees(c node.Caller, o access.Object) bool
-	HoldsSome(c node.Caller, right access.Rights, kind access.Kind) bool
-	Audit(c node.Caller, v *guard.Verb, name string, err error)
-	Grants(ctx context.Context, c node.Caller) (all []access.Grant, enforced bool, err error)
-	AddGrants(ctx context.Context, c node.Caller, all []access.Grant) error
-	RemoveGrants(ctx context.Context, c node.Caller, all []access.Grant) error
+	May(c verbs.Caller, v *guard.Verb, name string) error
+	Sees(c verbs.Caller, o access.Object) bool
+	HoldsSome(c verbs.Caller, right access.Rights, kind access.Kind) bool
+	Audit(c verbs.Caller, v *guard.Verb, name string, err error)
+	Grants(ctx context.Context, c verbs.Caller) (all []access.Grant, enforced bool, err error)
+	AddGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
+	RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
 }
 
 // System is the server itself.
-var System = node.Caller{System: true}
+var System = verbs.Caller{System: true}
 
 // LogOf names the log that holds a partition, and reports whether there can be
 // one: the system's own logs are no topics, nor are partitions.
 func LogOf(topic string, partition int32) (log string, ok bool) {
-	if topic == "" || node.IsSystem(topic) || strings.Contains(topic, "/") || partition < 0 {
+	if topic == "" || verbs.IsSystem(topic) || strings.Contains(topic, "/") || partition < 0 {
 		return "", false
 	}
 	return cluster.PartitionLog(topic, partition), true

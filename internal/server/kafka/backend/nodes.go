@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 )
 
 // Nodes is what this node knows of the others. Asking them takes a while, longest
@@ -18,7 +18,7 @@ type Nodes struct {
 	running   *sync.WaitGroup
 
 	mu     sync.Mutex
-	last   node.ClusterStatus
+	last   verbs.ClusterStatus
 	when   time.Time     // of last; zero: there is none
 	asking chan struct{} // closed when the question under way is answered; nil: none is
 }
@@ -37,9 +37,9 @@ const (
 )
 
 // ClusterStatus returns what is known, which is newer than statusKept if all nodes answer.
-func (q *Call) ClusterStatus() node.ClusterStatus { return q.Nodes.status(q.Ctx) }
+func (q *Call) ClusterStatus() verbs.ClusterStatus { return q.Nodes.status(q.Ctx) }
 
-func (c *Nodes) status(ctx context.Context) node.ClusterStatus {
+func (c *Nodes) status(ctx context.Context) verbs.ClusterStatus {
 	c.mu.Lock()
 	known := !c.when.IsZero()
 	if known && time.Since(c.when) <= statusKept {

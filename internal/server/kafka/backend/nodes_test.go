@@ -8,27 +8,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 )
 
 // slow is a node whose peers do not all answer at once.
 type slow struct {
 	Node
-	answers chan node.ClusterStatus
+	answers chan verbs.ClusterStatus
 }
 
-func (s *slow) ClusterStatus(context.Context, node.Caller) (node.ClusterStatus, error) {
+func (s *slow) ClusterStatus(context.Context, verbs.Caller) (verbs.ClusterStatus, error) {
 	return <-s.answers, nil
 }
 
 func TestClientsDoNotWaitForANodeThatDoesNotAnswer(t *testing.T) {
-	s := &slow{answers: make(chan node.ClusterStatus, 1)}
+	s := &slow{answers: make(chan verbs.ClusterStatus, 1)}
 	var running sync.WaitGroup
 	defer running.Wait()
 	n := NewNodes(s, "", t.Context(), &running)
 	defer close(s.answers)
-	status := func(logs int) node.ClusterStatus {
-		return node.ClusterStatus{Logs: make([]node.LogStatus, logs)}
+	status := func(logs int) verbs.ClusterStatus {
+		return verbs.ClusterStatus{Logs: make([]verbs.LogStatus, logs)}
 	}
 	s.answers <- status(1)
 	require.Len(t, n.status(t.Context()).Logs, 1)

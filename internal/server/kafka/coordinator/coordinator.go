@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/budget"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
@@ -81,7 +81,7 @@ func (c *Coordinator) found(ctx context.Context) error {
 	if !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
 		return nil // what else is wrong will show where it matters
 	}
-	_, err = c.node.CreateLog(ctx, backend.System, backend.OffsetsLog, node.Config{})
+	_, err = c.node.CreateLog(ctx, backend.System, backend.OffsetsLog, settings.Config{})
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return nil
 	}

@@ -14,6 +14,8 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/test/leaks"
@@ -33,7 +35,7 @@ type testCoordinator struct {
 func open(t *testing.T) *testCoordinator {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	n, err := node.Open(node.Options{DataDir: t.TempDir(), FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Logger: quiet})
+	n, err := node.Open(settings.Options{DataDir: t.TempDir(), FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Logger: quiet})
 	require.NoError(t, err)
 	verbs := guard.New(n, guard.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -64,7 +66,7 @@ func (d *testCoordinator) another() *offsets {
 
 func (d *testCoordinator) create(topic string) {
 	d.Helper()
-	_, err := d.node.CreateTopic(d.Context(), node.Caller{}, topic, 1, node.Config{}, nil)
+	_, err := d.node.CreateTopic(d.Context(), verbs.Caller{}, topic, 1, settings.Config{}, nil)
 	require.NoError(d, err)
 }
 
@@ -157,7 +159,7 @@ func TestTheOffsetsOfADeletedTopicAreForgotten(t *testing.T) {
 	d.create("other")
 	d.commit("orders", 7)
 	d.commit("other", 3)
-	require.NoError(t, d.node.DeleteTopic(t.Context(), node.Caller{}, "orders"))
+	require.NoError(t, d.node.DeleteTopic(t.Context(), verbs.Caller{}, "orders"))
 	require.EqualValues(t, -1, d.committed("orders"))
 	d.create("orders")
 	require.EqualValues(t, -1, d.committed("orders"), "a topic that has got the name since begins anew")

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -67,7 +67,7 @@ func find(c *Coordinator, q *backend.Call, kind int8) (backend.Broker, error) {
 	brokers := q.Brokers()
 	l, err := q.Node.KnownInfo(backend.System, backend.OffsetsLog)
 	if err != nil {
-		l = node.Info{Name: backend.OffsetsLog}
+		l = verbs.Info{Name: backend.OffsetsLog}
 	}
 	leader := brokers.Leader(&l)
 	if b, ok := brokers.Find(leader); ok {

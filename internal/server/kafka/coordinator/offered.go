@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -56,7 +56,7 @@ type Offset struct {
 
 // ListGroups returns groups after a name that the caller may observe, and the name after which there are more; empty:
 // there are none.
-func (c *Coordinator) ListGroups(ctx context.Context, caller node.Caller, after string) (some []Listed, next string, err error) {
+func (c *Coordinator) ListGroups(ctx context.Context, caller verbs.Caller, after string) (some []Listed, next string, err error) {
 	if !c.node.HoldsSome(caller, access.Observe, access.Group) {
 		return nil, "", nil
 	}
@@ -99,7 +99,7 @@ func (c *Coordinator) loaded(ctx context.Context) (bool, error) {
 	return err == nil, c.refused("", err)
 }
 
-func (c *Coordinator) listed(caller node.Caller, id string, d *group.Description) Listed {
+func (c *Coordinator) listed(caller verbs.Caller, id string, d *group.Description) Listed {
 	l := Listed{Name: id, State: string(d.State), ProtocolType: d.ProtocolType, Members: len(d.Members)}
 	if c.node.HoldsSome(caller, access.Administer, access.Cluster) {
 		l.Principal = c.principal(id)
@@ -116,7 +116,7 @@ func (c *Coordinator) principal(id string) string {
 }
 
 // there makes sure that what this node says of a group is so, and that the caller may do what it wants.
-func (c *Coordinator) there(ctx context.Context, caller node.Caller, v *guard.Verb, id string) error {
+func (c *Coordinator) there(ctx context.Context, caller verbs.Caller, v *guard.Verb, id string) error {
 	if err := c.node.May(caller, v, id); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (c *Coordinator) there(ctx context.Context, caller node.Caller, v *guard.Ve
 }
 
 // DescribeGroup returns a group with its members.
-func (c *Coordinator) DescribeGroup(ctx context.Context, caller node.Caller, id string) (Described, error) {
+func (c *Coordinator) DescribeGroup(ctx context.Context, caller verbs.Caller, id string) (Described, error) {
 	if err := c.there(ctx, caller, guard.ObserveGroup, id); err != nil {
 		return Described{}, err
 	}
@@ -157,7 +157,7 @@ func (c *Coordinator) DescribeGroup(ctx context.Context, caller node.Caller, id 
 
 // ListGroupOffsets returns what a group has committed, by topic and partition: of all partitions of some topics, or
 // without any what it has committed in those that the caller may observe.
-func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller node.Caller, id string, topics []string) (all []Offset, err error) {
+func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller verbs.Caller, id string, topics []string) (all []Offset, err error) {
 	if len(topics) > MaxTopics {
 		return nil, record.Refuse(record.Invalid, "%d topics; at most %d are asked about at a time", len(topics), MaxTopics)
 	}
@@ -211,12 +211,12 @@ func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller node.Caller, 
 }
 
 // topic finds a topic for a verb that needs a right on it.
-func (c *Coordinator) topic(ctx context.Context, caller node.Caller, v *guard.Verb, name string) (node.Topic, error) {
+func (c *Coordinator) topic(ctx context.Context, caller verbs.Caller, v *guard.Verb, name string) (verbs.Topic, error) {
 	if err := c.node.May(caller, v, name); err != nil {
-		return node.Topic{}, err
+		return verbs.Topic{}, err
 	}
 	if _, ok := backend.LogOf(name, 0); !ok {
-		return node.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
+		return verbs.Topic{}, record.Refuse(record.LogNotFound, "there is no topic %q", name)
 	}
 	return c.node.Topic(ctx, backend.System, name)
 }
@@ -232,7 +232,7 @@ func (o Offset) Compare(other Offset) int {
 }
 
 // SetGroupOffsets commits offsets for a group that has no members, all or none.
-func (c *Coordinator) SetGroupOffsets(ctx context.Context, caller node.Caller, id string, to []Offset) error {
+func (c *Coordinator) SetGroupOffsets(ctx context.Context, caller verbs.Caller, id string, to []Offset) error {
 	if err := c.node.May(caller, guard.SetGroupOffsets, id); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (c *Coordinator) SetGroupOffsets(ctx context.Context, caller node.Caller, i
 	return err
 }
 
-func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, id string, to []Offset) error {
+func (c *Coordinator) setGroupOffsets(ctx context.Context, caller verbs.Caller, id string, to []Offset) error {
 	switch {
 	case id == "":
 		return c.refused(id, kerr.InvalidGroupID)
@@ -251,7 +251,7 @@ func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, i
 		return record.Refuse(record.Invalid, "%d offsets; 1 to %d are set at a time", len(to), MaxSet)
 	}
 	change := offsetChange{Group: id, Time: time.Now().UnixMilli(), By: backend.PrincipalOf(c.node, caller)}
-	topics, set := map[string]node.Topic{}, map[partition]bool{}
+	topics, set := map[string]verbs.Topic{}, map[partition]bool{}
 	for _, o := range to {
 		t, asked := topics[o.Topic]
 		if !asked {
@@ -287,7 +287,7 @@ func (c *Coordinator) setGroupOffsets(ctx context.Context, caller node.Caller, i
 
 // EvictMembers takes the member with an id, or of an instance, out of a group, or with "" all, and returns how many
 // there were. It needs the right that members need, who take each other out over Kafka's protocol.
-func (c *Coordinator) EvictMembers(ctx context.Context, caller node.Caller, id, member string) (evicted int, err error) {
+func (c *Coordinator) EvictMembers(ctx context.Context, caller verbs.Caller, id, member string) (evicted int, err error) {
 	if err := c.there(ctx, caller, guard.EvictMembers, id); err != nil {
 		return 0, err
 	}
@@ -310,7 +310,7 @@ func (c *Coordinator) EvictMembers(ctx context.Context, caller node.Caller, id, 
 }
 
 // DeleteGroup deletes a group without members, with its offsets.
-func (c *Coordinator) DeleteGroup(ctx context.Context, caller node.Caller, id string) error {
+func (c *Coordinator) DeleteGroup(ctx context.Context, caller verbs.Caller, id string) error {
 	if err := c.there(ctx, caller, guard.DeleteGroup, id); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"strandline.dev/internal/cluster/access"
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/group"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -42,7 +42,7 @@ func (c *Coordinator) describe(ctx context.Context, id string) (d group.Descript
 }
 
 // describeFor is describe for a verb about the group.
-func (c *Coordinator) describeFor(ctx context.Context, caller node.Caller, v *guard.Verb, id string) (group.Description, uint64, error) {
+func (c *Coordinator) describeFor(ctx context.Context, caller verbs.Caller, v *guard.Verb, id string) (group.Description, uint64, error) {
 	if err := c.node.May(caller, v, id); err != nil {
 		return group.Description{State: group.Dead}, 0, err
 	}
@@ -51,7 +51,7 @@ func (c *Coordinator) describeFor(ctx context.Context, caller node.Caller, v *gu
 
 // visible are the groups after a name that the caller may observe, sorted, as many as are asked for or with 0 all, and
 // whether there are more. Who may observe none costs nothing.
-func (c *Coordinator) visible(caller node.Caller, after string, most int) (ids []string, more bool) {
+func (c *Coordinator) visible(caller verbs.Caller, after string, most int) (ids []string, more bool) {
 	if !c.node.HoldsSome(caller, access.Observe, access.Group) {
 		return nil, false
 	}
@@ -80,7 +80,7 @@ func (c *Coordinator) visible(caller node.Caller, after string, most int) (ids [
 }
 
 // remove deletes a group without members, with its offsets.
-func (c *Coordinator) remove(ctx context.Context, caller node.Caller, id string) error {
+func (c *Coordinator) remove(ctx context.Context, caller verbs.Caller, id string) error {
 	d, term, err := c.describeFor(ctx, caller, guard.DeleteGroup, id)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *Coordinator) remove(ctx context.Context, caller node.Caller, id string)
 }
 
 // committedBy returns what a group has committed, all that anybody was answered included.
-func (c *Coordinator) committedBy(ctx context.Context, caller node.Caller, id string) (map[partition]committed, error) {
+func (c *Coordinator) committedBy(ctx context.Context, caller verbs.Caller, id string) (map[partition]committed, error) {
 	if err := c.node.May(caller, guard.ObserveGroup, id); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ type speaker struct {
 var outside = speaker{generation: -1}
 
 // commit makes offsets of a group durable.
-func (c *Coordinator) commit(ctx context.Context, caller node.Caller, v *guard.Verb, by speaker, change offsetChange) error {
+func (c *Coordinator) commit(ctx context.Context, caller verbs.Caller, v *guard.Verb, by speaker, change offsetChange) error {
 	if err := c.node.May(caller, v, change.Group); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *Coordinator) commit(ctx context.Context, caller node.Caller, v *guard.V
 }
 
 // checkCommit refuses an offset of a partition that there is not, or with too much beside it.
-func checkCommit(t *node.Topic, partition int32, metadata string) error {
+func checkCommit(t *verbs.Topic, partition int32, metadata string) error {
 	switch {
 	case partition < 0 || int(partition) >= len(t.Partitions):
 		return kerr.UnknownTopicOrPartition

@@ -3,8 +3,8 @@ package readers
 import (
 	"context"
 
-	"strandline.dev/internal/node"
 	"strandline.dev/internal/node/reading"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 )
@@ -37,7 +37,7 @@ func NewNewest(n backend.Node) *Newest {
 
 // Find returns the record with the latest time, as its producer gave it, the first of
 // several; offset -1 in an empty log. A search that ctx ends is continued by the next.
-func (s *Newest) Find(ctx context.Context, log string, b node.Bounds) (record.Record, error) {
+func (s *Newest) Find(ctx context.Context, log string, b verbs.Bounds) (record.Record, error) {
 	var known map[uint64]newestRecord
 	select {
 	case known = <-s.known:

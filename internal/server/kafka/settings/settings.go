@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/protocol"
 )
@@ -29,7 +29,7 @@ type Setting struct {
 	// Check refuses a value; nil: none but Show's.
 	Check func(value string) error
 	// Show is the value of a log for which none was given.
-	Show func(*node.Config) string
+	Show func(*settings.Config) string
 	// Rare settings are shown only where one was given, or asked for by name.
 	Rare bool
 	Note string
@@ -86,7 +86,7 @@ var All = []Setting{
 	{Name: "local.retention.bytes", Kind: kmsg.ConfigTypeLong, Show: always("-2"), Rare: true, Note: noRemote},
 	{Name: "local.retention.ms", Kind: kmsg.ConfigTypeLong, Show: always("-2"), Rare: true, Note: noRemote},
 	{Name: "max.compaction.lag.ms", Kind: kmsg.ConfigTypeLong, Check: whole(1, math.MaxInt64), Show: always("9223372036854775807"), Rare: true, Note: noEffect},
-	{Name: maxMessage, Kind: kmsg.ConfigTypeInt, Check: whole(1, record.MaxBatchBytes), Show: func(c *node.Config) string {
+	{Name: maxMessage, Kind: kmsg.ConfigTypeInt, Check: whole(1, record.MaxBatchBytes), Show: func(c *settings.Config) string {
 		return strconv.Itoa(cmp.Or(c.MaxBatchBytes, record.MaxBatchBytes))
 	}, Note: "The largest batch."},
 	{Name: "message.downconversion.enable", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("false"), Rare: true, Note: noEffect},
@@ -97,24 +97,24 @@ var All = []Setting{
 		Note: "With LogAppendTime, batches that come through this port get the leader's time."},
 	{Name: "min.cleanable.dirty.ratio", Kind: kmsg.ConfigTypeDouble, Check: fraction, Show: always("0.5"), Rare: true, Note: noEffect},
 	{Name: "min.compaction.lag.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("0"), Rare: true, Note: noEffect},
-	{Name: minInSync, Kind: kmsg.ConfigTypeInt, Check: whole(1, math.MaxInt32), Show: func(c *node.Config) string {
+	{Name: minInSync, Kind: kmsg.ConfigTypeInt, Check: whole(1, math.MaxInt32), Show: func(c *settings.Config) string {
 		return strconv.Itoa(Majority(c.Replicas))
 	}, Note: "It is always a majority of the replicas; a lower number is kept as it was set, a higher one refused."},
 	{Name: "preallocate", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("true"), Rare: true, Note: noEffect},
 	{Name: "remote.log.copy.disable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: noRemote},
 	{Name: "remote.log.delete.on.disable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: noRemote},
 	{Name: "remote.storage.enable", Kind: kmsg.ConfigTypeBoolean, Show: always("false"), Rare: true, Note: noRemote},
-	{Name: retentionBytes, Kind: kmsg.ConfigTypeLong, Check: whole(Unlimited, math.MaxInt64), Show: func(c *node.Config) string {
+	{Name: retentionBytes, Kind: kmsg.ConfigTypeLong, Check: whole(Unlimited, math.MaxInt64), Show: func(c *settings.Config) string {
 		return limit(c.RetentionBytes)
 	}, Note: "Of each partition; the oldest records beyond are trimmed."},
-	{Name: retentionTime, Kind: kmsg.ConfigTypeLong, Check: whole(Unlimited, math.MaxInt64), Show: func(c *node.Config) string {
+	{Name: retentionTime, Kind: kmsg.ConfigTypeLong, Check: whole(Unlimited, math.MaxInt64), Show: func(c *settings.Config) string {
 		return limit(c.Retention.Milliseconds())
 	}, Note: "Older records are trimmed, by the time at which they were appended; those of the last second are kept."},
 	{Name: "segment.bytes", Kind: kmsg.ConfigTypeInt, Check: whole(14, math.MaxInt32), Show: always("67108864"), Rare: true, Note: noEffect},
 	{Name: "segment.index.bytes", Kind: kmsg.ConfigTypeInt, Check: whole(4, math.MaxInt32), Show: always("10485760"), Rare: true, Note: noEffect},
 	{Name: "segment.jitter.ms", Kind: kmsg.ConfigTypeLong, Check: whole(0, math.MaxInt64), Show: always("0"), Rare: true, Note: noEffect},
 	{Name: "segment.ms", Kind: kmsg.ConfigTypeLong, Check: whole(1, math.MaxInt64), Show: always("604800000"), Rare: true, Note: noEffect},
-	{Name: Durability, Kind: kmsg.ConfigTypeString, Show: func(c *node.Config) string { return c.Durability.String() },
+	{Name: Durability, Kind: kmsg.ConfigTypeString, Show: func(c *settings.Config) string { return c.Durability.String() },
 		Note: "What an acknowledgement rests on: disk, or memory."},
 	{Name: "unclean.leader.election.enable", Kind: kmsg.ConfigTypeBoolean, Check: oneOf("true", "false"), Show: always("false"), Rare: true,
 		Note: "Kept as it was set. No leader is ever elected that lacks a committed record."},
@@ -129,8 +129,8 @@ func Named(name string) *Setting {
 	return &All[i]
 }
 
-func always(value string) func(*node.Config) string {
-	return func(*node.Config) string { return value }
+func always(value string) func(*settings.Config) string {
+	return func(*settings.Config) string { return value }
 }
 
 func whole(least, most int64) func(string) error {
@@ -178,7 +178,7 @@ func Listed(value string) (all []string) {
 }
 
 // CodecOf is how the batches of a log are compressed, or that any way is fine.
-func CodecOf(c *node.Config) (codec record.Codec, anyCodec bool) {
+func CodecOf(c *settings.Config) (codec record.Codec, anyCodec bool) {
 	switch value := c.Settings[compressionType]; value {
 	case "", "producer":
 		return record.None, true
@@ -191,7 +191,7 @@ func CodecOf(c *node.Config) (codec record.Codec, anyCodec bool) {
 }
 
 // Compacted reports whether a log is set to be compacted, so that every record needs a key.
-func Compacted(c *node.Config) bool {
+func Compacted(c *settings.Config) bool {
 	return strings.Contains(c.Settings[cleanupPolicy], "compact") // of a checked list, without an allocation
 }
 
@@ -207,10 +207,10 @@ func limit(n int64) string {
 
 // Value is what a setting of a log is, and whether it was given. What was given
 // through this port may have been changed through another since.
-func (s *Setting) Value(c *node.Config) (value string, given bool) {
+func (s *Setting) Value(c *settings.Config) (value string, given bool) {
 	value, given = c.Settings[s.Name]
 	if !given {
-		return s.Show(c), s.Show(c) != s.Show(&node.Config{Replicas: c.Replicas})
+		return s.Show(c), s.Show(c) != s.Show(&settings.Config{Replicas: c.Replicas})
 	}
 	if derived := Derive(*c); s.Show(&derived) != s.Show(c) {
 		return s.Show(c), true
@@ -219,7 +219,7 @@ func (s *Setting) Value(c *node.Config) (value string, given bool) {
 }
 
 // Given are all settings of a log that it was given, through any port.
-func Given(c *node.Config) map[string]string {
+func Given(c *settings.Config) map[string]string {
 	all := maps.Clone(c.Settings)
 	if all == nil {
 		all = map[string]string{}
@@ -235,7 +235,7 @@ func Given(c *node.Config) map[string]string {
 
 // Derive makes what the node has to know out of the settings that were given.
 // They have been checked.
-func Derive(c node.Config) node.Config {
+func Derive(c settings.Config) settings.Config {
 	number := func(name string) int64 {
 		n, err := strconv.ParseInt(c.Settings[name], 10, 64)
 		if err != nil {
@@ -268,7 +268,7 @@ func Derive(c node.Config) node.Config {
 const leastRetention = time.Second
 
 // Check refuses a value for a log.
-func Check(c *node.Config, name, value string) error {
+func Check(c *settings.Config, name, value string) error {
 	s := Named(name)
 	if s == nil {
 		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("topics have no setting %q here", name))

@@ -9,7 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	nodesettings "strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -41,7 +42,7 @@ func (s *Topics) CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kms
 
 // createTopic returns what the topic is like that it made, or would have made; the
 // latter has no id.
-func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config node.Config, count int32, id topicID, err error) {
+func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config nodesettings.Config, count int32, id topicID, err error) {
 	members, _ := q.Node.Members()
 	on, err := assigned(asked)
 	if err != nil {
@@ -114,7 +115,7 @@ func assignmentError(err error, on [][]uint64) error {
 }
 
 // planTopic checks what a topic is to be like in a cluster of so many nodes.
-func (s *Topics) planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config node.Config, count int32, err error) {
+func (s *Topics) planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config nodesettings.Config, count int32, err error) {
 	if _, ok := backend.LogOf(asked.Topic, 0); !ok || !backend.TopicName.MatchString(asked.Topic) {
 		return config, 0, protocol.Refuse(kerr.InvalidTopicException,
 			fmt.Sprintf("%q is no name for a topic: 1 to 249 of a-z A-Z 0-9 . _ -, and none of the system's", asked.Topic))
@@ -136,8 +137,8 @@ func (s *Topics) planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (con
 	sized := config
 	sized.Replicas = cmp.Or(config.Replicas, min(defaultReplicas, nodes))
 	for _, c := range asked.Configs {
-		if c.Name == settings.Durability && protocol.Text(c.Value) == node.Memory.String() {
-			config.Durability = node.Memory
+		if c.Name == settings.Durability && protocol.Text(c.Value) == nodesettings.Memory.String() {
+			config.Durability = nodesettings.Memory
 			continue
 		}
 		if err := give(&sized, c.Name, c.Value); err != nil {
@@ -177,7 +178,7 @@ func (s *Topics) DeleteTopics(q *backend.Call, m *kmsg.DeleteTopicsRequest) *kms
 }
 
 // toDelete finds a topic that the client may delete.
-func toDelete(q *backend.Call, name *string, id topicID, byID func(topicID) (node.Topic, error)) (node.Topic, error) {
+func toDelete(q *backend.Call, name *string, id topicID, byID func(topicID) (verbs.Topic, error)) (verbs.Topic, error) {
 	if name == nil {
 		return byID(id)
 	}
@@ -270,7 +271,7 @@ func DescribeLogDirs(q *backend.Call, m *kmsg.DescribeLogDirsRequest) *kmsg.Desc
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = "data", -1, -1
 	brokers := q.Brokers()
 	err := q.May(guard.ObserveCluster, "")
-	var all []node.Topic
+	var all []verbs.Topic
 	if err == nil {
 		all, err = shownTopics(q)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	nodesettings "strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
@@ -27,9 +28,9 @@ func (s *Topics) DescribeConfigs(q *backend.Call, m *kmsg.DescribeConfigsRequest
 		var err error
 		switch asked.ResourceType {
 		case kmsg.ConfigResourceTypeTopic:
-			var t node.Topic
+			var t verbs.Topic
 			if backend.IsOffsetsTopic(q.Node, asked.ResourceName, 0) {
-				out.Configs = describeTopicConfigs(&node.Config{}, asked.ConfigNames, m.IncludeDocumentation)
+				out.Configs = describeTopicConfigs(&nodesettings.Config{}, asked.ConfigNames, m.IncludeDocumentation)
 			} else if t, err = q.Topic(asked.ResourceName); err == nil {
 				out.Configs = describeTopicConfigs(&t.Partitions[0].Config, asked.ConfigNames, m.IncludeDocumentation)
 			}
@@ -54,7 +55,7 @@ const (
 
 // describeTopicConfigs describes the settings of a log: those with names, or all
 // that mean something or were given.
-func describeTopicConfigs(config *node.Config, names []string, documented bool) []kmsg.DescribeConfigsResponseResourceConfig {
+func describeTopicConfigs(config *nodesettings.Config, names []string, documented bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	var all []kmsg.DescribeConfigsResponseResourceConfig
 	for i := range settings.All {
 		s := &settings.All[i]
@@ -83,7 +84,7 @@ func IncrementalAlterConfigs(q *backend.Call, m *kmsg.IncrementalAlterConfigsReq
 		asked := &m.Resources[i]
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = asked.ResourceType, asked.ResourceName
-		err := configure(q, asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *node.Config) error {
+		err := configure(q, asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *nodesettings.Config) error {
 			c.Settings = settings.Given(c)
 			for j := range asked.Configs {
 				if err := change(c, &asked.Configs[j]); err != nil {
@@ -105,7 +106,7 @@ func AlterConfigs(q *backend.Call, m *kmsg.AlterConfigsRequest) *kmsg.AlterConfi
 		asked := &m.Resources[i]
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = asked.ResourceType, asked.ResourceName
-		err := configure(q, asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *node.Config) error {
+		err := configure(q, asked.ResourceType, asked.ResourceName, m.ValidateOnly, func(c *nodesettings.Config) error {
 			c.Settings = map[string]string{}
 			for _, one := range asked.Configs {
 				if err := give(c, one.Name, one.Value); err != nil {
@@ -121,7 +122,7 @@ func AlterConfigs(q *backend.Call, m *kmsg.AlterConfigsRequest) *kmsg.AlterConfi
 }
 
 // configure changes the settings of a topic as f does.
-func configure(q *backend.Call, kind kmsg.ConfigResourceType, name string, validateOnly bool, f func(*node.Config) error) error {
+func configure(q *backend.Call, kind kmsg.ConfigResourceType, name string, validateOnly bool, f func(*nodesettings.Config) error) error {
 	if kind != kmsg.ConfigResourceTypeTopic {
 		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("settings of %v cannot be changed through this port", kind))
 	}
@@ -144,7 +145,7 @@ func configure(q *backend.Call, kind kmsg.ConfigResourceType, name string, valid
 }
 
 // give sets one setting in c.Settings; nothing means the default.
-func give(c *node.Config, name string, value *string) error {
+func give(c *nodesettings.Config, name string, value *string) error {
 	if value == nil {
 		if settings.Named(name) == nil {
 			return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("topics have no setting %q here", name))
@@ -162,7 +163,7 @@ func give(c *node.Config, name string, value *string) error {
 }
 
 // change sets one setting in c.Settings, or a part of one that is a list.
-func change(c *node.Config, asked *kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+func change(c *nodesettings.Config, asked *kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
 	name, value := asked.Name, asked.Value
 	switch asked.Op {
 	case kmsg.IncrementalAlterConfigOpDelete:

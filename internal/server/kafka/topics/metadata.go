@@ -7,7 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -62,11 +63,11 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 }
 
 // autoCreate creates a topic that somebody has asked for, as Kafka does by default.
-func (s *Topics) autoCreate(q *backend.Call, name string) (node.Topic, error) {
+func (s *Topics) autoCreate(q *backend.Call, name string) (verbs.Topic, error) {
 	if _, ok := backend.LogOf(name, 0); !ok || !backend.TopicName.MatchString(name) {
-		return node.Topic{}, kerr.InvalidTopicException
+		return verbs.Topic{}, kerr.InvalidTopicException
 	}
-	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, name, s.Partitions, node.Config{}, nil)
+	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, name, s.Partitions, settings.Config{}, nil)
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
 		return q.Topic(name) // somebody else was faster
 	}
@@ -77,7 +78,7 @@ func (s *Topics) autoCreate(q *backend.Call, name string) (node.Topic, error) {
 }
 
 // askedFor finds a topic by its name, or by its id where there is no name.
-func askedFor(q *backend.Call, name *string, id topicID, byID func(topicID) (node.Topic, error)) (node.Topic, error) {
+func askedFor(q *backend.Call, name *string, id topicID, byID func(topicID) (verbs.Topic, error)) (verbs.Topic, error) {
 	if name == nil {
 		return byID(id)
 	}
@@ -94,7 +95,7 @@ func noTopic(asked *kmsg.MetadataRequestTopic, err error) kmsg.MetadataResponseT
 	return out
 }
 
-func describe(q *backend.Call, b *backend.Brokers, t *node.Topic) kmsg.MetadataResponseTopic {
+func describe(q *backend.Call, b *backend.Brokers, t *verbs.Topic) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID, out.AuthorizedOperations = &t.Name, topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID), protocol.NoOperations
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
@@ -158,17 +159,17 @@ func offsetsTopic(q *backend.Call, b *backend.Brokers) (kmsg.MetadataResponseTop
 }
 
 // internalTopic is the log of committed offsets as the topic that Metadata shows.
-func internalTopic(q *backend.Call) (node.Topic, bool) {
+func internalTopic(q *backend.Call) (verbs.Topic, bool) {
 	l, err := q.Node.KnownInfo(backend.System, backend.OffsetsLog)
 	if err != nil {
-		return node.Topic{}, false
+		return verbs.Topic{}, false
 	}
-	return node.Topic{Name: backend.OffsetsTopic, Partitions: []node.Info{l}}, true
+	return verbs.Topic{Name: backend.OffsetsTopic, Partitions: []verbs.Info{l}}, true
 }
 
 // shownTopic is Call.Topic for a request about the replicas of a topic, which may be the
 // internal one: tools ask about every topic that Metadata shows.
-func shownTopic(q *backend.Call, name string) (node.Topic, error) {
+func shownTopic(q *backend.Call, name string) (verbs.Topic, error) {
 	if name == backend.OffsetsTopic {
 		if t, ok := internalTopic(q); ok {
 			return t, nil
@@ -178,7 +179,7 @@ func shownTopic(q *backend.Call, name string) (node.Topic, error) {
 }
 
 // shownTopics are all topics that Metadata shows.
-func shownTopics(q *backend.Call) ([]node.Topic, error) {
+func shownTopics(q *backend.Call) ([]verbs.Topic, error) {
 	all, err := q.Node.Topics(q.Ctx, q.Caller)
 	if t, ok := internalTopic(q); ok && err == nil {
 		all = append(all, t)

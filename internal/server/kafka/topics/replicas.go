@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
@@ -126,10 +126,10 @@ func DescribeQuorum(q *backend.Call, m *kmsg.DescribeQuorumRequest) *kmsg.Descri
 	return r
 }
 
-func describeCatalog(b *backend.Brokers, logs []node.LogStatus, out *kmsg.DescribeQuorumResponseTopicPartition) bool {
+func describeCatalog(b *backend.Brokers, logs []verbs.LogStatus, out *kmsg.DescribeQuorumResponseTopicPartition) bool {
 	for i := range logs {
 		l := &logs[i]
-		if l.Name != node.CatalogLog {
+		if l.Name != verbs.CatalogLog {
 			continue
 		}
 		out.LeaderID, out.LeaderEpoch, out.HighWatermark = backend.NoBroker, int32(l.Term), int64(l.End)
@@ -139,7 +139,7 @@ func describeCatalog(b *backend.Brokers, logs []node.LogStatus, out *kmsg.Descri
 		for _, held := range l.Replicas {
 			one := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 			one.ReplicaID, one.LogEndOffset = b.ByName[held.Node], int64(held.End)
-			if held.Role == node.Voter {
+			if held.Role == verbs.Voter {
 				out.CurrentVoters = append(out.CurrentVoters, one)
 			} else {
 				out.Observers = append(out.Observers, one)

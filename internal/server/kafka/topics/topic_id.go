@@ -7,7 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"strandline.dev/internal/node"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
@@ -29,23 +29,23 @@ func topicIDOf(cluster string, log uint64) topicID {
 
 // withID returns how to find a topic by its id. All topics that the client may see are listed once, when the
 // first is looked for: a request may have very many ids.
-func withID(q *backend.Call) func(topicID) (node.Topic, error) {
-	list := sync.OnceValues(func() (map[topicID]node.Topic, error) {
+func withID(q *backend.Call) func(topicID) (verbs.Topic, error) {
+	list := sync.OnceValues(func() (map[topicID]verbs.Topic, error) {
 		all, err := q.Node.Topics(q.Ctx, q.Caller)
-		byID := make(map[topicID]node.Topic, len(all))
+		byID := make(map[topicID]verbs.Topic, len(all))
 		for _, t := range all {
 			byID[topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID)] = t
 		}
 		return byID, err
 	})
-	return func(id topicID) (node.Topic, error) {
+	return func(id topicID) (verbs.Topic, error) {
 		byID, err := list()
 		if err != nil {
-			return node.Topic{}, err
+			return verbs.Topic{}, err
 		}
 		t, ok := byID[id]
 		if !ok {
-			return node.Topic{}, errNoTopicID
+			return verbs.Topic{}, errNoTopicID
 		}
 		return t, nil
 	}
