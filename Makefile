@@ -87,7 +87,7 @@ attacks: ## attack a node in turn in sixteen ways, each beside an honest client 
 	code=$$?; rm -f "$${TMPDIR:-/tmp}/strandline-attacks"; exit $$code
 
 bench: ## run the short benchmark suite and write its page to OUT (15 minutes: strandline bench all)
-	go run ./cmd/strandline bench all --quick --out $(OUT)
+	go run ./cmd/strandline-bench bench all --quick --out $(OUT)
 
 vulncheck: ## look for known vulnerabilities in what is used; asks the network, or VULNDB (a URL, also file://)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 $(if $(VULNDB),-db $(VULNDB)) ./...
@@ -118,7 +118,7 @@ vet:
 # bench/sarama145 has no code of its own: it has to go on fitting the main module.
 modules:
 	for m in $(MODULES); do go -C $$m mod tidy -diff || exit 1; done
-	go -C bench/sarama145 build -o /dev/null strandline.dev/cmd/strandline
+	go -C bench/sarama145 build -o /dev/null strandline.dev/cmd/strandline-bench
 
 # The plugins are tools of go.mod.
 generated:

@@ -19,7 +19,9 @@
 //	producer/    a command that runs the Java client's own benchmark against
 //	             the Kafka port and a real Kafka in turn.
 //	librdkafka/  and
-//	sarama145/   modules of their own: this program with another library.
+//	sarama145/   modules of their own: strandline-bench with another library.
+//
+// The program is cmd/strandline-bench: a server is spared what benchmarks link.
 //
 // A new system under test is a new driver; a new measurement is a new workload
 // and a file of the suite. Nothing here imports a room of the server: a

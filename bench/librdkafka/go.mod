@@ -1,4 +1,4 @@
-// This program with librdkafka as one more client of the Kafka protocol. It is a
+// The program strandline-bench with librdkafka as one more client of the Kafka protocol. It is a
 // module of its own so that the server, and who builds it, are spared cgo.
 // build.sh builds it.
 module strandline.dev/bench/librdkafka
@@ -7,7 +7,7 @@ go 1.26.0
 
 replace strandline.dev => ../..
 
-tool strandline.dev/cmd/strandline
+tool strandline.dev/cmd/strandline-bench
 
 require (
 	github.com/confluentinc/confluent-kafka-go/v2 v2.11.1

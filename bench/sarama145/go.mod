@@ -1,7 +1,7 @@
-// This program with the last Sarama that lets several batches of a partition be
+// The program strandline-bench with the last Sarama that lets several batches of a partition be
 // in flight. Nothing is written here: the module only chooses the version.
 //
-//	go build -C bench/sarama145 -o DIR/strandline-sarama145 strandline.dev/cmd/strandline
+//	go build -C bench/sarama145 -o DIR/strandline-sarama145 strandline.dev/cmd/strandline-bench
 module strandline.dev/bench/sarama145
 
 go 1.26.0
@@ -10,7 +10,7 @@ replace strandline.dev => ../..
 
 replace github.com/IBM/sarama => github.com/IBM/sarama v1.45.2
 
-tool strandline.dev/cmd/strandline
+tool strandline.dev/cmd/strandline-bench
 
 require (
 	cel.dev/cel-go v0.33.2 // indirect

@@ -1,5 +1,5 @@
-// Command strandline is the whole of Strandline in one binary: the server, the
-// command line and the benchmarks.
+// Command strandline is Strandline in one binary: the server and the command line. The benchmarks
+// are in strandline-bench, which this program runs for "strandline bench".
 package main
 
 import (
@@ -8,4 +8,4 @@ import (
 	"strandline.dev/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:])) }
+func main() { os.Exit(cli.Main(os.Args[1:], cli.BenchBeside)) }

@@ -9,26 +9,29 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"strandline.dev/internal/cli/terminal"
 )
 
-// Main executes the command line of this process and returns its exit code.
-func Main(args []string) int {
+// Main executes the command line of this process and returns its exit code. Bench makes the command
+// bench: a program has the benchmarks, or it has BenchBeside.
+func Main(args []string, bench func(*terminal.Terminal) *cobra.Command) int {
 	return run(&terminal.Terminal{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Environ: os.Environ(),
-	}, args)
+		Args: args, Environ: os.Environ(),
+	}, bench)
 }
 
 // run executes one command line and returns its exit code. The first SIGINT or
 // SIGTERM ends the command's context; a second one kills.
-func run(c *terminal.Terminal, args []string) int {
+func run(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	root := newRoot(c)
-	root.SetArgs(args)
+	root := newRoot(c, bench)
+	root.SetArgs(c.Args)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return terminal.ExitOK

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/terminal"
 )
 
@@ -22,8 +23,8 @@ type outcome struct {
 func execute(t *testing.T, environ []string, in string, args ...string) outcome {
 	t.Helper()
 	var out, err bytes.Buffer
-	c := &terminal.Terminal{In: strings.NewReader(in), Out: &out, Err: &err, Environ: environ}
-	code := run(c, args)
+	c := &terminal.Terminal{In: strings.NewReader(in), Out: &out, Err: &err, Args: args, Environ: environ}
+	code := run(c, bench.New)
 	return outcome{code, out.String(), err.String()}
 }
 
@@ -46,7 +47,7 @@ func TestTranscripts(t *testing.T) {
 
 func TestEveryCommandExplainsItself(t *testing.T) {
 	t.Parallel()
-	terminal.EveryCommand(newRoot(&terminal.Terminal{}), func(command *cobra.Command) {
+	terminal.EveryCommand(newRoot(&terminal.Terminal{}, bench.New), func(command *cobra.Command) {
 		name := command.CommandPath()
 		require.NotEmpty(t, command.Short, name)
 		if !command.HasParent() || strings.Contains(name, "completion") || command.Name() == "help" {
@@ -62,7 +63,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 
 func TestExamplesUseFlagsThatExist(t *testing.T) {
 	t.Parallel()
-	root := newRoot(&terminal.Terminal{})
+	root := newRoot(&terminal.Terminal{}, bench.New)
 	terminal.EveryCommand(root, func(command *cobra.Command) {
 		for example := range strings.Lines(command.Example) {
 			for _, part := range strings.Split(example, "|") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/terminal"
 )
 
@@ -41,7 +42,7 @@ func TestAContextStandsForTheFlagsThatReachACluster(t *testing.T) {
 
 	// A node is what its own settings say, whoever starts it.
 	c := &terminal.Terminal{Environ: environ}
-	command, _, err := newRoot(c).Find([]string{"serve"})
+	command, _, err := newRoot(c, bench.New).Find([]string{"serve"})
 	require.NoError(t, err)
 	require.NoError(t, c.ApplySettings(command))
 	require.Empty(t, c.Files.Authority)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/terminal"
 )
 
@@ -20,7 +21,7 @@ const deploy = "../../deploy"
 func deployed(t *testing.T, path ...string) (*terminal.Terminal, *cobra.Command) {
 	t.Helper()
 	c := &terminal.Terminal{}
-	command, _, err := newRoot(c).Find(path)
+	command, _, err := newRoot(c, bench.New).Find(path)
 	require.NoError(t, err)
 	return c, command
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/terminal"
 )
 
@@ -17,7 +18,7 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "man1")
 	require.Equal(t, terminal.ExitOK, execute(t, nil, "", "man", directory).code)
 	pages := 0
-	terminal.EveryCommand(newRoot(&terminal.Terminal{}), func(command *cobra.Command) {
+	terminal.EveryCommand(newRoot(&terminal.Terminal{}, bench.New), func(command *cobra.Command) {
 		if !command.IsAvailableCommand() {
 			return
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/internal/cli/access"
-	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/certs"
 	"strandline.dev/internal/cli/cluster"
 	"strandline.dev/internal/cli/contexts"
@@ -41,12 +40,11 @@ STRANDLINE_SERVER. An unknown name in either is an error. "strandline context"
 keeps how to reach each of your clusters.
 `
 
-func newRoot(c *terminal.Terminal) *cobra.Command {
+func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command) *cobra.Command {
 	root := terminal.Group(&cobra.Command{
 		Use:           "strandline",
 		Short:         "A replicated write-ahead log",
 		Long:          rootHelp + "\n" + terminal.ExitCodeHelp,
-		Version:       terminal.ReadVersion().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(command *cobra.Command, _ []string) error {
@@ -87,16 +85,37 @@ func newRoot(c *terminal.Terminal) *cobra.Command {
 		inspect.NewDoctor(c),
 		inspect.NewVerify(c),
 		inspect.NewCheck(c),
-		bench.New(c),
+		bench(c),
 		newVersion(c),
 		newMan(c),
 	)
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetUsageTemplate(root.UsageTemplate() + "{{if .HasParent}}\nExit codes: strandline --help\n{{end}}")
+	withVersionFlag(root, c)
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(command *cobra.Command) error {
+		err := usage(command)
+		if command.HasParent() {
+			fmt.Fprint(command.OutOrStderr(), "\nExit codes: strandline --help\n")
+		}
+		return err
+	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	terminal.EveryCommand(root, terminal.MarkUsageErrors)
 	return root
+}
+
+// withVersionFlag gives the root the flag --version. Cobra's own needs a template to print no more than
+// the version, and a program with templates keeps every method that could be called from one: megabytes.
+func withVersionFlag(root *cobra.Command, c *terminal.Terminal) {
+	asked := root.Flags().BoolP("version", "v", false, "version for strandline")
+	otherwise := root.RunE
+	root.RunE = func(command *cobra.Command, args []string) error {
+		if *asked {
+			_, err := fmt.Fprintln(c.Out, terminal.ReadVersion())
+			return err
+		}
+		return otherwise(command, args)
+	}
 }
 
 func newVersion(c *terminal.Terminal) *cobra.Command {

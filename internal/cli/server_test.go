@@ -38,11 +38,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildProgram builds this program once, for all tests that need a process. The go command keeps
+// buildProgram builds this program with the benchmarks once, for all tests that need a process. The go command keeps
 // what `go run` has linked, so that test binaries share it; `go build` links again.
 var buildProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programDirectory, "strandline")
-	out, err := exec.Command("go", "run", "-exec", "cp", "strandline.dev/cmd/strandline", path).CombinedOutput()
+	out, err := exec.Command("go", "run", "-exec", "cp", "strandline.dev/cmd/strandline-bench", path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cli/bench"
 	"strandline.dev/internal/cli/terminal"
 )
 
@@ -16,7 +17,7 @@ import (
 func createFlags(t *testing.T, environ []string, file string, args ...string) (map[string]string, error) {
 	t.Helper()
 	c := &terminal.Terminal{Environ: environ}
-	root := newRoot(c)
+	root := newRoot(c, bench.New)
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "strandline.toml")
 		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
@@ -96,7 +97,7 @@ func TestUnknownAndWrongSettingsAreErrors(t *testing.T) {
 func TestNoTwoSettingsShareAVariable(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
-	for key := range terminal.KnownKeys(newRoot(&terminal.Terminal{})) {
+	for key := range terminal.KnownKeys(newRoot(&terminal.Terminal{}, bench.New)) {
 		variable := terminal.VariableOf(key)
 		require.Empty(t, seen[variable], "%s and %s", key, seen[variable])
 		seen[variable] = key
@@ -112,13 +113,13 @@ func TestSettingsCanFulfilARequiredFlag(t *testing.T) {
 
 func TestEveryFlagCanBeSet(t *testing.T) {
 	t.Parallel()
-	known := terminal.KnownKeys(newRoot(&terminal.Terminal{}))
+	known := terminal.KnownKeys(newRoot(&terminal.Terminal{}, bench.New))
 	require.True(t, known["server"])
 	require.True(t, known["log.create.retention"])
 	require.True(t, known["bench.appends.connections"])
 	require.False(t, known["log.create.server"], "what every command has stands at the top")
 	require.False(t, known["help"])
-	terminal.EveryCommand(newRoot(&terminal.Terminal{}), func(command *cobra.Command) {
+	terminal.EveryCommand(newRoot(&terminal.Terminal{}, bench.New), func(command *cobra.Command) {
 		require.NotContains(t, command.Name(), ".")
 	})
 }

@@ -107,7 +107,7 @@ Sarama sent several requests for a partition at once until its version 1.48.
 --sarama145 is a build of this program with the older one, which is measured
 beside the newest; without the flag it is built if the sources are here:
 
-  go build -C bench/sarama145 -o ../../strandline-sarama145 strandline.dev/cmd/strandline`,
+  go build -C bench/sarama145 -o ../../strandline-sarama145 strandline.dev/cmd/strandline-bench`,
 		Example: "  strandline bench all --with-kafka --out results\n  strandline bench all --quick",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -192,7 +192,7 @@ func buildOlderSarama(c *terminal.Terminal, ctx context.Context, directory strin
 	if err != nil {
 		return ""
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-C", module, "-o", program, "strandline.dev/cmd/strandline")
+	build := exec.CommandContext(ctx, "go", "build", "-C", module, "-o", program, "strandline.dev/cmd/strandline-bench")
 	if out, err := build.CombinedOutput(); err != nil {
 		say(c, "Sarama 1.45.2 is left out: go build: %v: %s", err, strings.TrimSpace(string(out)))
 		return ""

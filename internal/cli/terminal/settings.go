@@ -122,7 +122,7 @@ func loadFile(settings *koanf.Koanf, file string, known map[string]bool) error {
 		return fmt.Errorf("configuration file %s: %w", file, err)
 	}
 	for _, key := range settings.Keys() {
-		if !known[key] {
+		if first, _, _ := strings.Cut(key, "."); !known[key] && !known[first+"."] {
 			return fmt.Errorf("configuration file %s: unknown setting %q%s", file, key, nearest(key, known))
 		}
 	}
@@ -142,7 +142,8 @@ func readEnvironment(environ []string, known map[string]bool) (map[string]any, e
 			continue
 		}
 		key, ok := keys[name]
-		if !ok && isServiceLink(name, value) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(name, environmentPrefix), "_")
+		if _, elsewhere := keys[VariableOf(first+".")]; elsewhere || !ok && isServiceLink(name, value) {
 			continue
 		}
 		if !ok {
@@ -183,10 +184,15 @@ func keyOf(command *cobra.Command, flag *pflag.Flag) string {
 	return strings.Join(append(path, flag.Name), ".")
 }
 
-// KnownKeys returns the keys that a settings file may have.
+// KnownKeys returns the keys that a settings file may have. That of a command whose flags another program
+// parses ends with a dot: every key below it is that program's to check.
 func KnownKeys(root *cobra.Command) map[string]bool {
 	known := map[string]bool{}
 	EveryCommand(root, func(command *cobra.Command) {
+		if command.DisableFlagParsing {
+			known[command.Name()+"."] = true
+			return
+		}
 		add := func(flag *pflag.Flag) {
 			if flag.Name != "help" {
 				known[keyOf(command, flag)] = true

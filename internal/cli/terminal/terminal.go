@@ -14,6 +14,7 @@ import (
 type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
+	Args     []string // the command line, without the program
 	Environ  []string
 
 	ConfigFile string
