@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	update = flag.Bool("clients.update", false, "write the report into docs/clients.md")
+	update = flag.Bool("clients.update", false, "write the report into REPORT.md")
 	only   = flag.String("clients.scenario", "", "play scenarios whose name matches a regular expression")
 	player = flag.String("clients.client", "", "play scenarios with the clients whose name matches a regular expression")
 	needed = flag.String("clients.needed", "", "languages, separated by commas, whose tools must be here")
@@ -68,7 +68,7 @@ var runners = []struct {
 // they work.
 const atOnce = 8
 
-const report = "../../docs/clients.md"
+const report = "REPORT.md"
 
 // table is the report in its page.
 var table = regexp.MustCompile(`(?s)\| scenario \|.*?\n\n`)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The backup and the restore of docs/operations.md, with what may go wrong.
+// The backup and the restore of docs/backup.md, with what may go wrong.
 func TestABackupIsRestoredWithItsOffsets(t *testing.T) {
 	t.Parallel()
 	from, to := startNode(t, filepath.Join(t.TempDir(), "from")), startNode(t, filepath.Join(t.TempDir(), "to"))

@@ -77,7 +77,7 @@ func (s survivors) obstruct(file string) (remove func()) {
 	return func() { require.NoError(s.t, os.RemoveAll(path)) }
 }
 
-// The steps of docs/operations.md for two of five nodes, each on a machine of its own.
+// The steps of docs/recovery.md for two of five nodes, each on a machine of its own.
 func TestTheTranscriptOfARecovery(t *testing.T) {
 	t.Parallel()
 	s := newSurvivors(t, 5, "a", "b")
@@ -117,7 +117,7 @@ kept as it was:
   /srv/a/set-aside/recovery-NEW.json
 exit code 0
 `, s.said(a))
-	document, err := os.ReadFile("../../docs/operations.md")
+	document, err := os.ReadFile("../../docs/recovery.md")
 	require.NoError(t, err)
 	shown := strings.NewReplacer("/srv/a/", "/var/lib/strandline/", "OLD", "NEW", "exit code 0\n", "").Replace(s.said(a))
 	require.Contains(t, newID.ReplaceAllString(string(document), "NEW"), "```\n"+shown+"```\n", "as the documentation shows it")

@@ -146,7 +146,7 @@ func served(ctx context.Context, t *testing.T, c *grpc.ClientConn) (names []stri
 }
 
 // Every call that there is, by every holder of one right, and by nobody in particular: each needs the right of its
-// verb in the guard's table, which is written down in docs/operations.md once more.
+// verb in the guard's table, which is written down in docs/rights.md once more.
 func TestEveryCallNeedsTheRightOfItsVerb(t *testing.T) {
 	t.Parallel()
 	var methods []protoreflect.MethodDescriptor

@@ -59,7 +59,7 @@ func TestLeadershipGoesHomeAndAwayFromADrainedNode(t *testing.T) {
 	home.Kill()
 	c.awaitLedBy("orders", "c")
 	l.Await(20)
-	// What docs/operations.md says of a datacenter that is lost.
+	// What docs/recovery.md says of a datacenter that is lost.
 	lost := regexp.MustCompile(`(?ms)^b +\S+ +no .*^orders +no +c .* unreachable `)
 	c.awaitQuiet("the loss to be shown", func() bool { return lost.MatchString(c.Command("cluster", "status")) })
 	home.Start()

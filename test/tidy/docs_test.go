@@ -15,9 +15,11 @@ import (
 )
 
 var (
-	testName = regexp.MustCompile("`(Test[A-Z]\\w+)`")
-	testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	link     = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	testName  = regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	testFunc  = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	link      = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]+))?\)`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	codeBlock = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 )
 
 func TestEveryTestThatADocumentNamesExists(t *testing.T) {
@@ -35,12 +37,29 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 }
 
 func TestEveryLinkBetweenDocumentsLeadsSomewhere(t *testing.T) {
-	for path, text := range files(t, ".md") {
+	pages := files(t, ".md")
+	for path, text := range pages {
 		for _, found := range link.FindAllStringSubmatch(text, -1) {
-			_, err := os.Stat(filepath.Join(filepath.Dir(path), found[1]))
+			target := path
+			if found[1] != "" {
+				target = filepath.Join(filepath.Dir(path), found[1])
+			}
+			_, err := os.Stat(target)
 			require.NoError(t, err, "%s links to %s", path, found[1])
+			if found[2] != "" && strings.HasSuffix(target, ".md") {
+				require.Contains(t, anchors(pages[target]), found[2], "%s links to %s", path, found[0])
+			}
 		}
 	}
+}
+
+// anchors returns those of the headings of a page, as GitHub makes them.
+func anchors(page string) (all []string) {
+	noise := regexp.MustCompile(`[^\w\- ]|\]\([^)]*\)`)
+	for _, found := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+		all = append(all, strings.ReplaceAll(noise.ReplaceAllString(strings.ToLower(strings.TrimSpace(found[1])), ""), " ", "-"))
+	}
+	return all
 }
 
 func TestTheTableOfErrorsIsThatOfTheCode(t *testing.T) {

@@ -37,7 +37,7 @@ func TestEveryMethodOfTheAPIHasAVerbInTheTable(t *testing.T) {
 	}
 }
 
-// documented is the row of a method in docs/operations.md.
+// documented is the row of a method in docs/rights.md.
 type documented struct {
 	right, on string
 	audited   bool
@@ -45,7 +45,7 @@ type documented struct {
 
 func TestTheRightsInTheDocumentsAreThoseOfTheTable(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/operations.md")
+	text, err := os.ReadFile("../../../docs/rights.md")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "| right | on | calls |\n|---|---|---|\n")
 	require.True(t, found)
