@@ -34,9 +34,9 @@ type Caller struct {
 	Creator string
 	// Trace is the caller's span, which the spans of its appends continue; nil: none.
 	Trace *trace.SpanContext
-	// Refused is set when something that a request asks for is refused for want of a right, where it may ask for
-	// many things and counts once among those refused; nil: each counts.
-	Refused *atomic.Bool
+	// Refused counts what a request asks for and is refused for want of a right, where it may ask for much: it
+	// counts as refused once for all of a few, see guard. nil: each counts.
+	Refused *atomic.Int32
 	// Request names the call among all calls of all callers, and is the same in
 	// every try of it; empty: nobody would try again.
 	Request string

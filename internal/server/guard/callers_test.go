@@ -22,7 +22,7 @@ func TestWhoHasProvedNothingMayAskTwoThingsAndWatchNothing(t *testing.T) {
 	}
 }
 
-// What slows a caller down is what it does itself: a request of many partitions is one, and neither what the server
+// What slows a caller down is what it does itself: a request of some partitions is one, and neither what the server
 // asks for itself nor what others have used up is the caller's.
 func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	g := enforcing(t)
@@ -36,9 +36,12 @@ func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	require.True(t, deny(bob), "each is a request")
 	for range 2 {
 		request := bob
-		request.Refused = new(atomic.Bool)
+		request.Refused = new(atomic.Int32)
 		require.True(t, deny(request))
-		require.False(t, deny(request), "another partition of it")
+		for range refusedTogether - 1 {
+			require.False(t, deny(request), "another partition of it")
+		}
+		require.True(t, deny(request), "it asks for many")
 	}
 
 	busy := record.Refuse(record.Busy, "the queue is full")

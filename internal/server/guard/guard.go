@@ -335,7 +335,7 @@ func (g *Guard) record(c *verbs.Caller, verb string, o access.Object, err error)
 	}
 	h, _ := c.By.(*Holder)
 	var r *record.Refusal
-	if errors.As(err, &r) && (r.Reason == record.Denied || r.Reason == record.Unauthenticated) && (c.Refused == nil || !c.Refused.Swap(true)) {
+	if errors.As(err, &r) && (r.Reason == record.Denied || r.Reason == record.Unauthenticated) && (c.Refused == nil || (c.Refused.Add(1)-1)%refusedTogether == 0) {
 		g.wasRefused(h)
 	}
 	if g.o.Audit == nil {

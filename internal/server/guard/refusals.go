@@ -21,6 +21,9 @@ const (
 	unprovedWait = refusedWait / 4
 
 	refusedBurst = time.Second
+	// refusedTogether is how many topics of one request count as one when they are refused: they cost less than as
+	// many requests, and a consumer of a hundred topics that loses its right is not held up at once.
+	refusedTogether = 20
 	// maxRefused bounds the callers that are counted each on its own. All others share one place.
 	maxRefused = 4096
 )

@@ -29,7 +29,7 @@ type call struct {
 	buffer  buffer       // what the request was decoded from and may alias
 	// produced is set for Produce alone, which a log works on beside us.
 	produced *produced
-	refused  atomic.Bool // see verbs.Caller.Refused
+	refused  atomic.Int32 // see verbs.Caller.Refused
 }
 
 // caller is the connection's, for what this request asks for.

@@ -69,6 +69,10 @@ const (
 	// oldest is closed of the node, or of the address, that has most.
 	maxVisitors = 256
 
+	// turnsOfVisitors is how many connections of one node, or of one address, take the place of another
+	// one of theirs in a second. Each then has 256 of these turns, more than a second, for its handshake.
+	turnsOfVisitors = 200
+
 	// A line about incoming connections that do not become links is logged every noticeEvery, and
 	// noticesAtOnce at once; of those that prove to be no node's one every noticeEvery. What
 	// the other side says is cut to maxNotice bytes in it.

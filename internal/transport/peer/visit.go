@@ -20,9 +20,14 @@ func (m *Mesh) Accept(conn net.Conn) {
 	if proved != "" {
 		places, from = &m.proved, proved
 	}
-	place := places.enter(raw, from)
-	if !m.start(func() { m.receiveVisitor(conn, func() { places.leave(place) }) }) {
-		places.leave(place)
+	if !m.start(func() {
+		place := places.enter(m.context, raw, from, m.pace.handshake/2)
+		if place == nil {
+			closeNow(raw)
+			return
+		}
+		m.receiveVisitor(conn, func() { places.leave(place) })
+	}) {
 		closeNow(raw)
 	}
 }

@@ -2,10 +2,14 @@ package peer
 
 import (
 	"container/list"
+	"context"
 	"crypto/tls"
 	"net"
 	"net/netip"
 	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // visitors are incoming connections that are in their handshake or only ask, by who is at
@@ -13,7 +17,15 @@ import (
 type visitors struct {
 	mu  sync.Mutex
 	all int
-	of  map[string]*list.List // of *visitor, the oldest first
+	of  map[string]*sameVisitors
+}
+
+// sameVisitors are those with one node or address at the other side.
+type sameVisitors struct {
+	list.List // of *visitor, the oldest first
+	// pace is how often one of them makes way for another one of them. Without it, whoever connects
+	// again as soon as it is closed would keep a processor busy.
+	pace *rate.Limiter
 }
 
 // visitor is one of them.
@@ -23,23 +35,56 @@ type visitor struct {
 	place *list.Element // nil: it has left
 }
 
-// enter takes in a connection. It takes the place of another one if there are too many.
-func (v *visitors) enter(conn net.Conn, from string) *visitor {
+// enter takes in a connection. If there are too many, it takes the place of another one, and waits for its
+// turn if that is one of its own kind: turnsOfVisitors in a second. It returns nil if its turn does not come
+// within a time, or when ctx ends.
+func (v *visitors) enter(ctx context.Context, conn net.Conn, from string, within time.Duration) *visitor {
+	if turn, ok := v.turn(from, within); !wait(ctx, turn) || !ok {
+		return nil
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.all >= maxVisitors {
 		v.evict()
 	}
 	if v.of == nil {
-		v.of = map[string]*list.List{}
+		v.of = map[string]*sameVisitors{}
 	}
 	if v.of[from] == nil {
-		v.of[from] = list.New()
+		v.of[from] = &sameVisitors{pace: rate.NewLimiter(turnsOfVisitors, 1)}
 	}
 	one := &visitor{conn: conn, from: from}
 	one.place = v.of[from].PushBack(one)
 	v.all++
 	return one
+}
+
+// turn returns how long a connection has to wait for its turn. If it would be longer than within, it is
+// within, and ok is false: what is closed at once comes again at once.
+func (v *visitors) turn(from string, within time.Duration) (turn time.Duration, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if own := v.of[from]; v.all >= maxVisitors && own != nil && own == v.most() {
+		reserved := own.pace.Reserve()
+		if turn = reserved.Delay(); turn > within {
+			reserved.Cancel()
+			return within, false
+		}
+	}
+	return turn, true
+}
+
+// wait reports whether a time has passed before ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // leave does nothing for one that was evicted.
@@ -52,15 +97,19 @@ func (v *visitors) leave(one *visitor) {
 // evict closes the oldest connection of those who have most. A handshake takes a round trip
 // or two: of whoever is there too often, the oldest one does not go on. The caller holds mu.
 func (v *visitors) evict() {
-	var most *list.List
+	one := v.most().Front().Value.(*visitor)
+	v.remove(one)
+	closeNow(one.conn)
+}
+
+// most are those of whom there are most. The caller holds mu.
+func (v *visitors) most() (most *sameVisitors) {
 	for _, of := range v.of {
 		if most == nil || of.Len() > most.Len() {
 			most = of
 		}
 	}
-	one := most.Front().Value.(*visitor)
-	v.remove(one)
-	closeNow(one.conn)
+	return most
 }
 
 // remove is called with mu held.

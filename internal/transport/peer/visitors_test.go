@@ -8,7 +8,9 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -66,21 +68,55 @@ func (c *closing) Close() error {
 }
 
 func TestTheOldestOfThoseWithMostMakesWay(t *testing.T) {
-	var v visitors
-	one := &closing{}
-	v.enter(one, "one")
-	var many []*closing
-	for range 2 * maxVisitors {
-		many = append(many, &closing{})
-		v.leave(v.enter(&closing{}, "gone"))
-		v.enter(many[len(many)-1], "many")
-	}
-	require.False(t, one.closed)
-	require.Equal(t, maxVisitors, v.all)
-	for i, c := range many {
-		require.Equal(t, i < len(many)-(maxVisitors-1), c.closed, i)
-	}
-	require.NotContains(t, v.of, "gone")
+	synctest.Test(t, func(t *testing.T) {
+		var v visitors
+		enter := func(c *closing, from string) *visitor { return v.enter(t.Context(), c, from, time.Minute) }
+		one := &closing{}
+		enter(one, "one")
+		var many []*closing
+		for range 2 * maxVisitors {
+			many = append(many, &closing{})
+			v.leave(enter(&closing{}, "gone"))
+			enter(many[len(many)-1], "many")
+		}
+		require.False(t, one.closed)
+		require.Equal(t, maxVisitors, v.all)
+		for i, c := range many {
+			require.Equal(t, i < len(many)-(maxVisitors-1), c.closed, i)
+		}
+		require.NotContains(t, v.of, "gone")
+	})
+}
+
+func TestOneAddressTakesOverItsOwnPlacesAtARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v visitors
+		for range maxVisitors {
+			v.enter(t.Context(), &closing{}, "many", time.Second)
+		}
+		begun := time.Now()
+		var entered, refused atomic.Int64
+		var all sync.WaitGroup
+		for range 3 * turnsOfVisitors {
+			all.Go(func() {
+				if v.enter(t.Context(), &closing{}, "many", time.Second) != nil {
+					entered.Add(1)
+				} else {
+					refused.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		require.EqualValues(t, 1, entered.Load(), "the others wait")
+		require.Zero(t, refused.Load())
+		other := &closing{}
+		require.NotNil(t, v.enter(t.Context(), other, "other", time.Second))
+		require.Equal(t, begun, time.Now(), "whoever has few does not wait")
+		all.Wait()
+		require.Equal(t, time.Second, time.Since(begun))
+		require.EqualValues(t, 1+turnsOfVisitors, entered.Load())
+		require.False(t, other.closed)
+	})
 }
 
 func TestAnAddressOfIPv6IsItsNetwork(t *testing.T) {
