@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients sim fuzz bench vulncheck fix attacks deployment
+.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients sim fuzz bench vulncheck fix attacks deployment release reproducible packages
 
 HELM    := go run helm.sh/helm/v3/cmd/helm@v3.18.4
 BUF     := npx --yes @bufbuild/buf@1.71.0
@@ -98,6 +98,15 @@ deployment: ## check the chart and the alerts as Helm and Prometheus read them; 
 		$(HELM) template log deploy/helm/strandline --set "$$set" >/dev/null || exit 1; \
 	done
 	deploy/prometheus/check
+
+release: ## make all that VERSION (as 0.1.0) is published as in OUT; KEY is minisign's secret key, to sign with: docs/releasing.md
+	go -C deploy/release run . -version "$(VERSION)" -out "$(abspath $(OUT))" $(if $(KEY),-key "$(abspath $(KEY))") $(RELEASE)
+
+reproducible: ## make a release of VERSION twice, in two places with two caches, and compare: 10 minutes
+	deploy/release/twice "$(or $(VERSION),0.0.0-test)" $(RELEASE)
+
+packages: ## pack stand-ins of the programs, and look into the packages
+	go -C deploy/release test ./...
 
 fix: ## do what `make check` asks for: format, tidy the go.mod files, generate api/
 	$(SOURCES) | xargs gofmt -w

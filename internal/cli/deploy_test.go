@@ -39,7 +39,7 @@ func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
 
 	unit, err := os.ReadFile(filepath.Join(deploy, "systemd", "strandline.service"))
 	require.NoError(t, err)
-	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/strandline serve (.*)$`).FindStringSubmatch(string(unit))
+	start := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/strandline serve (.*)$`).FindStringSubmatch(string(unit))
 	require.NotNil(t, start)
 	require.NoError(t, serve.ParseFlags(strings.Fields(start[1])))
 	require.Contains(t, string(unit), "\nExecReload=/bin/kill -HUP $MAINPID\n", "certificates and the audit log are taken up without a restart")

@@ -83,6 +83,7 @@ func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command
 		certs.New(c),
 		contexts.New(c),
 		inspect.NewDoctor(c),
+		inspect.NewReady(c),
 		inspect.NewVerify(c),
 		inspect.NewCheck(c),
 		bench(c),

@@ -58,6 +58,7 @@ var notCarried = map[string]string{
 	"peer.maxReason":              "a text, of which more is cut",
 	"peer.maxNotice":              "a text in a log, of which more is cut",
 	"cluster.maxPage":             "a page, of which more is cut",
+	"inspect.maxReadyAnswer":      "a page, of which more is cut",
 	"segment.MaxKeyFilterBytes":   "a summary that would be larger is not made",
 	"coordinator.MaxListedBytes":  "ends an answer, whose rest is asked for again",
 	"rpc.maxOutboxBytes":          "waits; beyond it requests do",

@@ -10,6 +10,7 @@ import (
 type versionJSON struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"`     // of the revision, as in RFC 3339
 	Modified bool   `json:"modified,omitempty"` // beyond the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -19,10 +20,10 @@ func (v versionJSON) String() string {
 	return fmt.Sprintf("strandline %s, %s, %s", v.Version, v.Go, v.Platform)
 }
 
-// buildVersion and buildRevision are set where a program is built without version control:
+// buildVersion, buildRevision and buildDate are set where a program is built without version control:
 //
 //	go build -ldflags "-X strandline.dev/internal/cli/terminal.buildVersion=v1.2.3 -X strandline.dev/internal/cli/terminal.buildRevision=0123abc"
-var buildVersion, buildRevision string
+var buildVersion, buildRevision, buildDate string
 
 // unversioned is what Go calls a program that it built without version control.
 const unversioned = "(devel)"
@@ -32,7 +33,7 @@ const unknownVersion = "unknown"
 // ReadVersion returns what the Go linker wrote into the program. The version is "unknown"
 // where it wrote none.
 func ReadVersion() versionJSON {
-	v := versionJSON{Version: cmp.Or(buildVersion, unknownVersion), Revision: buildRevision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionJSON{Version: cmp.Or(buildVersion, unknownVersion), Revision: buildRevision, Date: buildDate, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
@@ -44,6 +45,8 @@ func ReadVersion() versionJSON {
 		switch setting.Key {
 		case "vcs.revision":
 			v.Revision = setting.Value
+		case "vcs.time":
+			v.Date = setting.Value
 		case "vcs.modified":
 			v.Modified = setting.Value == "true"
 		}
