@@ -64,6 +64,23 @@ func (h *holds) lowest() *record.Hold {
 	return lowest
 }
 
+// of returns how many of the holds a principal was the last to set.
+func (h *holds) of(principal string) (n int) {
+	for i := range h.all() {
+		if h.list[i].Principal == principal {
+			n++
+		}
+	}
+	return n
+}
+
+// crowdedBy reports whether a principal has as many holds as there is room for besides: one has
+// half of MaxHolds at most, and the other half is for others. Where rights are not enforced, and
+// before a feature level that has principals, no hold has one, and there are no shares.
+func (h *holds) crowdedBy(principal string) bool {
+	return principal != "" && h.of(principal) >= MaxHolds-len(h.all())
+}
+
 func (h *holds) equal(o *holds) bool {
 	return h == o || slices.EqualFunc(h.all(), o.all(), sameHold)
 }
@@ -146,6 +163,12 @@ func (s commands) setHold(c record.Command) Answer {
 	case before == nil && len(s.log.holds.all()) >= MaxHolds:
 		r := record.Refuse(record.TooLarge, "the log has %d holds, which is the limit: release one that is not used", MaxHolds)
 		r.Limit = MaxHolds
+		return s.refuse(r)
+	case before == nil && s.log.holds.crowdedBy(h.Principal):
+		own := s.log.holds.of(h.Principal)
+		r := record.Refuse(record.TooLarge, "the caller has %d holds of this log, and there is room for %d more, which is left to others: release one that is not used",
+			own, MaxHolds-len(s.log.holds.all()))
+		r.Limit = int64(own)
 		return s.refuse(r)
 	case before == nil && s.left == MemoryUsedUp:
 		return s.refuse(noMemoryForSessions())

@@ -49,9 +49,8 @@ const (
 	MaxLeaseMs = 24 * 60 * 60 * 1000
 
 	// MaxHolds bounds the holds of a log, and MaxHoldLeaseMs how long one with a lease may stay
-	// without a sign of life. Principals have no shares of them: a principal that may set a hold of
-	// a log may release any hold of it, so no one can keep others from setting holds, and other logs
-	// are not affected.
+	// without a sign of life. The leader refuses a principal that has as many holds as there is room
+	// for besides; what was accepted is not judged again by the table.
 	MaxHolds       = 64
 	MaxHoldLeaseMs = 30 * 24 * 60 * 60 * 1000
 

@@ -24,6 +24,7 @@ import (
 
 	"strandline.dev/client"
 	"strandline.dev/internal/record"
+	httpserver "strandline.dev/internal/server/http"
 	"strandline.dev/internal/transport/lean"
 	"strandline.dev/test/cost"
 )
@@ -34,6 +35,8 @@ const (
 	mostBytes = 64 << 10
 	// costly is the size of the requests, of the 1 MiB that every call takes: enough to tell.
 	costly = 128 << 10
+	// mostWork is how long processors work for it at most, in benchmarks: tests have no time.
+	mostWork = time.Millisecond
 )
 
 // countedLines counts the lines of a node's log.
@@ -182,12 +185,21 @@ type bare struct {
 	stream  uint32
 	decoder *hpack.Decoder
 	code    string // of the last answer
+	begun   time.Time
+}
+
+// fresh is b, or another one where a client that has proved nothing would soon be closed.
+func (b *bare) fresh(g *guarded) *bare {
+	if time.Since(b.begun) < 5*time.Second {
+		return b
+	}
+	return g.bare(b.TB)
 }
 
 func (g *guarded) bare(t testing.TB) *bare {
 	t.Helper()
 	conn := connect(t, g.GRPC())
-	b := &bare{TB: t, in: http2.NewFramer(io.Discard, conn), out: http2.NewFramer(conn, nil), stream: 1}
+	b := &bare{TB: t, in: http2.NewFramer(io.Discard, conn), out: http2.NewFramer(conn, nil), stream: 1, begun: time.Now()}
 	b.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
 		if f.Name == "grpc-status" {
 			b.code = f.Value
@@ -318,9 +330,12 @@ func atOnce(token string, request []byte) int {
 // refusing are the codes of gRPC by which it says that a request is not what its caller may send.
 var refusing = []string{"3", "7", "16", "13", ""}
 
-func TestWhatMayNotBeCalledCostsNextToNothingOverGRPC(t *testing.T) {
-	g := startGuarded(t)
-	before, began := len(g.lines.since(0)), time.Now()
+// aCall gets a call that may not be made: what it is, how many bytes it may hold besides mostBytes, and the call.
+type aCall func(what string, more int, call func())
+
+// overGRPC has every call of every method, by nobody and by bob.
+func (g *guarded) overGRPC(t testing.TB, each aCall) {
+	t.Helper()
 	for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
 		for _, m := range methodsServed(func(protoreflect.MethodDescriptor) bool { return true }) {
 			method := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
@@ -328,20 +343,25 @@ func TestWhatMayNotBeCalledCostsNextToNothingOverGRPC(t *testing.T) {
 			for what, q := range expensive(t, m) {
 				c := g.bare(t)
 				message := prefixed(q)
-				within(t, mostBytes+atOnce(token, q), who+" "+method+" "+what, func() { c.call(headers, message) })
+				each(who+" "+method+" "+what, atOnce(token, q), func() {
+					c = c.fresh(g)
+					c.call(headers, message)
+				})
 				require.True(t, slices.Contains(refusing, c.code) || m.Name() == "Append" && c.code == "0", "%s: %s", method, c.code)
 			}
 			c, many := g.bare(t), block(method, token, 300)
 			message := prefixed(expensive(t, m)["unknown"]) // without one a watch of the health would be served
-			within(t, mostBytes+atOnce(token, message), who+" "+method+" headers", func() { c.call(many, message) })
+			each(who+" "+method+" headers", atOnce(token, message), func() {
+				c = c.fresh(g)
+				c.call(many, message)
+			})
 		}
 	}
-	g.lines.fewSince(t, before, began)
 }
 
-func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
-	g := startGuarded(t)
-	before, began := len(g.lines.since(0)), time.Now()
+// onLeanStreams has those of every method that has a stream.
+func (g *guarded) onLeanStreams(t testing.TB, each aCall) {
+	t.Helper()
 	frame := func(kind byte, payload []byte) []byte {
 		return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(payload))), kind), payload...)
 	}
@@ -364,7 +384,7 @@ func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
 				sent = append(sent, frame(2, q)...)
 				sent = append(sent, frame(3, nil)...)
 				into := make([]byte, 4096)
-				within(t, mostBytes+atOnce(token, q), who+" "+method+" "+what, func() {
+				each(who+" "+method+" "+what, atOnce(token, q), func() {
 					conn, err := net.Dial("tcp", g.GRPC())
 					require.NoError(t, err)
 					require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
@@ -377,14 +397,27 @@ func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
 			}
 		}
 	}
-	g.lines.fewSince(t, before, began)
 }
 
-func TestWhatMayNotBeAskedCostsNextToNothingOverHTTP(t *testing.T) {
-	g := startGuarded(t)
-	before, began := len(g.lines.since(0)), time.Now()
+// pathsServed are those of the HTTP port, with what is costly to look for in one, and one that there is not.
+func pathsServed() (all []string) {
+	for _, pattern := range (httpserver.Options{Profiles: true}).Paths() {
+		switch pattern {
+		case "/":
+			pattern = "/nothing"
+		case "/metrics/logs":
+			pattern += "?name=" + strings.Repeat("*a", 3000)
+		}
+		all = append(all, strings.ReplaceAll(pattern, "{$}", ""))
+	}
+	return all
+}
+
+// overHTTP has those of every path.
+func (g *guarded) overHTTP(t testing.TB, each aCall) {
+	t.Helper()
 	for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
-		for _, path := range []string{"/", "/metrics", "/metrics/logs?name=" + strings.Repeat("*a", 3000), "/livez", "/readyz", "/debug/pprof/", "/debug/pprof/profile", "/debug/pprof/trace", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/nothing"} {
+		for _, path := range pathsServed() {
 			sent := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n"
 			if token != "" {
 				sent += "Authorization: Bearer " + token + "\r\n"
@@ -395,7 +428,7 @@ func TestWhatMayNotBeAskedCostsNextToNothingOverHTTP(t *testing.T) {
 			sent += "\r\n"
 			into := make([]byte, 4096)
 			var answer int
-			within(t, mostBytes, who+" "+path[:min(len(path), 30)], func() {
+			each(who+" "+path[:min(len(path), 30)], 0, func() {
 				conn, err := net.Dial("tcp", g.HTTP())
 				require.NoError(t, err)
 				require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
@@ -412,55 +445,55 @@ func TestWhatMayNotBeAskedCostsNextToNothingOverHTTP(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestWhatMayNotBeCalledCostsNextToNothingOverGRPC(t *testing.T) {
+	startGuarded(t).costNextToNothing(t, (*guarded).overGRPC)
+}
+
+func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
+	startGuarded(t).costNextToNothing(t, (*guarded).onLeanStreams)
+}
+
+func TestWhatMayNotBeAskedCostsNextToNothingOverHTTP(t *testing.T) {
+	startGuarded(t).costNextToNothing(t, (*guarded).overHTTP)
+}
+
+// costNextToNothing fails if a call costs more memory than it may, or all of them more lines.
+func (g *guarded) costNextToNothing(t *testing.T, calls func(*guarded, testing.TB, aCall)) {
+	t.Helper()
+	before, began := len(g.lines.since(0)), time.Now()
+	calls(g, t, func(what string, more int, call func()) { within(t, mostBytes+more, what, call) })
 	g.lines.fewSince(t, before, began)
 }
 
-// BenchmarkWhatMayNotBeCalled is the time of processors for a request of 128 KiB that is refused, with that of its
-// client, over the time for as many bytes that are only sent and received.
+func worked(b *testing.B, call func()) time.Duration {
+	b.Helper()
+	call() // what is made once
+	_, t := cost.Of(cost.Times, call)
+	return t
+}
+
+// BenchmarkWhatMayNotBeCalled is the time of processors for the costliest call of each port that is refused, of up to
+// 128 KiB, with that of its client; of connections between nodes, beside the handshake. It fails above mostWork.
 //
-//	go test ./internal/server -run - -bench WhatMayNotBeCalled
+//	go test ./internal/server -run - -bench WhatMayNotBeCalled -benchtime 1x
 func BenchmarkWhatMayNotBeCalled(b *testing.B) {
-	g := startGuarded(b)
-	l := listen(b)
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				into := make([]byte, 32<<10)
-				for err == nil {
-					_, err = io.ReadFull(conn, into)
-				}
-			}()
-		}
-	}()
-	for name, m := range map[string]string{"Append": "LogService", "Read": "LogService", "AddGrants": "AccessService", "CreateLog": "CatalogService"} {
-		for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
-			b.Run(name+"/"+who, func(b *testing.B) {
-				method := methodsServed(func(d protoreflect.MethodDescriptor) bool {
-					return string(d.Name()) == name && string(d.Parent().Name()) == m
-				})[0]
-				c, sink, headers := g.bare(b), connect(b, l.Addr().String()), block("/"+string(method.Parent().FullName())+"/"+name, token, 0)
-				var worst, most time.Duration
-				for what, q := range expensive(b, method) {
-					message := prefixed(q)
-					_, worked := cost.Of(b.N, func() { c.call(headers, message) })
-					_, sent := cost.Of(b.N, func() {
-						for rest := message; len(rest) > 0; rest = rest[min(len(rest), 16<<10):] {
-							_, err := sink.Write(rest[:min(len(rest), 16<<10)])
-							require.NoError(b, err)
-						}
-					})
-					b.Logf("%s: %v, sent %v", what, worked, sent)
-					worst, most = max(worst, worked), max(most, worked-sent)
-				}
-				b.ReportMetric(float64(worst.Microseconds()), "worst-us")
-				b.ReportMetric(float64(most.Microseconds()), "beside-sending-us")
-			})
-		}
+	for port, calls := range map[string]func(*guarded, testing.TB, aCall){
+		"grpc": (*guarded).overGRPC, "lean": (*guarded).onLeanStreams, "http": (*guarded).overHTTP,
+	} {
+		b.Run(port, func(b *testing.B) {
+			g, w := startGuarded(b), cost.Worst{Most: mostWork}
+			calls(g, b, func(what string, _ int, call func()) { w.See(what, func() time.Duration { return worked(b, call) }) })
+			w.Report(b)
+		})
 	}
+	b.Run("peer", func(b *testing.B) {
+		s, a, _ := startBetweenNodes(b)
+		w := cost.Worst{Most: mostWork}
+		whatIsNoNodes(b, s, a, func(what string, handshake, call func()) {
+			w.See(what, func() time.Duration { return worked(b, call) - worked(b, handshake) })
+		})
+		w.Report(b)
+	})
 }

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -84,6 +86,11 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 	defer kafka.Close()
 	_, err = kmsg.NewPtrMetadataRequest().RequestWith(t.Context(), kafka)
 	require.NoError(t, err)
+	held, err := tls.Dial("tcp", stays.Kafka(), credentials.Client("127.0.0.1"))
+	require.NoError(t, err)
+	defer held.Close()
+	answered, _ := askKafka(t, held, kmsg.NewPtrApiVersionsRequest())
+	require.True(t, answered)
 
 	status, err := admin.ClusterStatus(t.Context())
 	require.NoError(t, err)
@@ -128,9 +135,10 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "more", 1, 1
 	create.Topics = append(create.Topics, topic)
-	created, err := create.RequestWith(t.Context(), kafka)
-	require.NoError(t, err, "it may connect, as everybody who has a certificate")
-	require.Error(t, kerr.ErrorForCode(created.Topics[0].ErrorCode))
+	_, err = create.RequestWith(t.Context(), kafka)
+	require.Error(t, err, "a connection ends at once")
+	_, err = held.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "one that was open ends")
 	reply, err = answers.Answer(t.Context(), id, peers.AskEntries, entries)
 	require.NoError(t, err)
 	require.ErrorContains(t, peers.Unwrap(reply, nil), "was removed from the cluster", "it reads no more entries")

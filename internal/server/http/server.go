@@ -127,6 +127,14 @@ func (o Options) paths(n Node, metrics http.Handler) []path {
 	return all
 }
 
+// Paths returns the patterns of all that a server with these options has, as http.ServeMux knows them.
+func (o Options) Paths() (patterns []string) {
+	for _, p := range o.paths(nil, nil) {
+		patterns = append(patterns, p.pattern)
+	}
+	return patterns
+}
+
 // Serve answers requests until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.http.Serve(linesListener{l})

@@ -24,7 +24,7 @@ func (d *testServer) announce(key, version int16, size int, user, password strin
 	c := newConnection(d.server, server)
 	go c.serve()
 	if user != "" {
-		r := &raw{T: d.T, Conn: client}
+		r := &raw{TB: d.TB, Conn: client}
 		r.login(user, password)
 	}
 	head := binary.BigEndian.AppendUint32(nil, uint32(size))

@@ -28,7 +28,10 @@ type login struct {
 	failed bool
 }
 
-var errLoginFailed = errors.New("its client has not proved who it is")
+var (
+	errLoginFailed = errors.New("its client has not proved who it is")
+	errNoMember    = errors.New("its client shows the certificate of a node that is no member of the cluster")
+)
 
 // identify closes the connection later, unless forget is called, where the client's certificate does
 // not suffice to continue.

@@ -99,7 +99,7 @@ func openMember(t *testing.T, name string, label cluster.Label, peers map[string
 	}
 	n, err := node.Open(o)
 	require.NoError(t, err)
-	d := &testServer{T: t, node: n, server: New(over(name, guard.New(n, guard.Options{})), Options{Logger: quiet}), address: kafka.Addr().String()}
+	d := &testServer{TB: t, node: n, server: New(over(name, guard.New(n, guard.Options{})), Options{Logger: quiet}), address: kafka.Addr().String()}
 	sorted, others := transport.Split(l, peer.Magic)
 	fromPeers := sorted[0]
 	served := make(chan error, 2)
@@ -145,7 +145,7 @@ func (all testServers) append(log string, replicas int, values ...string) (leade
 	all["a"].Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		leader, followers = all.leader(log, replicas)
-		_, refusal := leader.tryAppend(log, batchOf(leader.T, record.None, values...))
+		_, refusal := leader.tryAppend(log, batchOf(leader.TB, record.None, values...))
 		if refusal == nil {
 			return leader, followers
 		}

@@ -83,6 +83,9 @@ func (c *connection) serve() {
 	defer c.cancel()
 	left, err := c.count()
 	defer left()
+	if h := c.holder.Load(); err == nil && h != nil && !c.server.node.Believed(h) {
+		err = errNoMember // it would be refused everything, and evict looks only when rules change
+	}
 	if err != nil {
 		c.logEnd(err)
 		return

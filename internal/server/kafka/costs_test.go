@@ -2,6 +2,7 @@ package kafkaserver
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -24,7 +25,7 @@ const mostBytes = 64 << 10
 
 // expensive are requests of a kind, of up to so many bytes: lists of as many elements as there is room for,
 // of names that are empty and of long ones.
-func expensive(t *testing.T, key kmsg.Key, newest int16, bytes int) map[string]kmsg.Request {
+func expensive(t testing.TB, key kmsg.Key, newest int16, bytes int) map[string]kmsg.Request {
 	t.Helper()
 	all := map[string]kmsg.Request{}
 	for what, size := range map[string]int{"many": 0, "long": 20_000} {
@@ -83,46 +84,52 @@ func fill(v reflect.Value, text string, elements int) bool {
 	return false
 }
 
-// Every kind of request, as large as it may be, by a client that has not logged in and by one that may do
-// nothing: the connection ends, or the answer is a refusal, and little was spent on it.
-func TestARequestThatMayNotBeMadeCostsNextToNothing(t *testing.T) {
-	logged := &lines{Handler: slog.DiscardHandler}
-	d := open(t, t.TempDir(), Options{Logger: slog.New(logged)})
-	d.create("orders", 1)
-	g := guard.New(d.node, guard.Options{})
-	password, _, err := g.PutUser(t.Context(), verbs.Caller{}, "bob", "")
+// guarded is a server that enforces rights, with a user who may do nothing.
+type guarded struct {
+	*testServer
+	password string // of bob
+	logged   *lines
+}
+
+func openGuarded(t testing.TB) *guarded {
+	t.Helper()
+	g := &guarded{logged: &lines{Handler: slog.DiscardHandler}}
+	g.testServer = open(t, t.TempDir(), Options{Logger: slog.New(g.logged)})
+	g.create("orders", 1)
+	rules := guard.New(g.node, guard.Options{})
+	var err error
+	g.password, _, err = rules.PutUser(t.Context(), verbs.Caller{}, "bob", "")
 	require.NoError(t, err)
-	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
+	require.NoError(t, rules.EnforceRights(t.Context(), verbs.Caller{}, true, "user/root"))
+	return g
+}
+
+// refused has every kind of request, as large as it may be, by a client that has not logged in and by one that
+// may do nothing: the connection ends, or the answer is a refusal. times is how often it is to be made, by what
+// makes ready for so many.
+func (g *guarded) refused(each func(what string, times int, ready func(times int) func())) {
 	into := make([]byte, 4096)
-	before, began := logged.n.Load(), time.Now()
 	for key, need := range needs {
-		for what, q := range expensive(t, key, apis[key.Int16()].max, MaxCallBytes/2) {
+		for what, q := range expensive(g, key, apis[key.Int16()].max, MaxCallBytes/2) {
 			sent := new(raw).frame(q)
-			anonymous := func() {
-				conn, err := net.Dial("tcp", d.address)
-				require.NoError(t, err)
-				require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-				_, _ = conn.Write(sent) // it may be refused before all is sent
-				if need == "anybody" && len(sent) <= proveBytes {
-					_, err = io.ReadAtLeast(conn, into, 4)
-					require.NoError(t, err)
-				} else {
-					for err == nil {
-						_, err = conn.Read(into)
+			what = fmt.Sprintf("%s %s, %d bytes", key.Name(), what, len(sent))
+			each("anonymous "+what, 8, func(int) func() {
+				return func() {
+					conn, err := net.Dial("tcp", g.address)
+					require.NoError(g, err)
+					require.NoError(g, conn.SetDeadline(time.Now().Add(time.Minute)))
+					_, _ = conn.Write(sent) // it may be refused before all is sent
+					if need == "anybody" && len(sent) <= proveBytes {
+						_, err = io.ReadAtLeast(conn, into, 4)
+						require.NoError(g, err)
+					} else {
+						for err == nil {
+							_, err = conn.Read(into)
+						}
 					}
+					require.NoError(g, conn.Close())
 				}
-				require.NoError(t, conn.Close())
-			}
-			anonymous()
-			least, worked, tries := int64(1<<62), time.Duration(1<<62), 5
-			for range 4 {
-				n, processor := cost.Of(8, anonymous)
-				if least, worked = min(least, n), min(worked, processor); least <= cost.Most(mostBytes) {
-					break
-				}
-			}
-			t.Logf("anonymous %s %s, %d bytes: %d bytes, %v", key.Name(), what, len(sent), least, worked)
-			require.LessOrEqual(t, least, cost.Most(mostBytes), "anonymous %s %s", key.Name(), what)
+			})
 			if need == "anybody" {
 				continue
 			}
@@ -132,28 +139,62 @@ func TestARequestThatMayNotBeMadeCostsNextToNothing(t *testing.T) {
 					return false
 				}
 				_, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(into)))
-				require.NoError(t, err)
+				require.NoError(g, err)
 				return true
 			}
 			in := func() *raw {
-				c := d.raw()
-				c.login("bob", password)
+				c := g.raw()
+				c.login("bob", g.password)
 				return c
 			}
-			for least = 1 << 62; least == 1<<62 || least > cost.Most(mostBytes) && tries > 0; tries-- {
-				var n int64
-				if c := in(); ask(c) {
-					n, _ = cost.Of(8, func() { ask(c) })
-				} else {
-					all := []*raw{in(), in(), in(), in()} // each is closed
-					n, _ = cost.Of(len(all), func() { ask(all[0]); all = all[1:] })
-				}
-				least = min(least, n)
+			if ask(in()) {
+				each("bob "+what, 8, func(int) func() {
+					c := in()
+					ask(c) // what is made once
+					return func() { ask(c) }
+				})
+				continue
 			}
-			t.Logf("bob %s %s, %d bytes: %d bytes", key.Name(), what, len(sent), least)
-			require.LessOrEqual(t, least, cost.Most(mostBytes), "bob %s %s", key.Name(), what)
+			each("bob "+what, 4, func(times int) func() { // each is closed
+				all := make([]*raw, times)
+				for i := range all {
+					all[i] = in()
+				}
+				return func() { ask(all[0]); all = all[1:] }
+			})
 		}
 	}
+}
+
+func TestARequestThatMayNotBeMadeCostsNextToNothing(t *testing.T) {
+	g := openGuarded(t)
+	before, began := g.logged.n.Load(), time.Now()
+	g.refused(func(what string, times int, ready func(int) func()) {
+		least := int64(1 << 62)
+		for range 5 {
+			n, _ := cost.Of(times, ready(times))
+			if least = min(least, n); least <= cost.Most(mostBytes) {
+				break
+			}
+		}
+		t.Logf("%s: %d bytes", what, least)
+		require.LessOrEqual(t, least, cost.Most(mostBytes), what)
+	})
 	// A line a second about those who have not logged in, and one about others.
-	require.LessOrEqual(t, logged.n.Load()-before, 2+2*int64(time.Since(began)/logUnprovedEvery))
+	require.LessOrEqual(t, g.logged.n.Load()-before, 2+2*int64(time.Since(began)/logUnprovedEvery))
+}
+
+// BenchmarkWhatMayNotBeAsked is the time of processors for the costliest request that is refused, with that of its
+// client. It fails above a millisecond.
+//
+//	go test ./internal/server/kafka -run - -bench WhatMayNotBeAsked -benchtime 1x
+func BenchmarkWhatMayNotBeAsked(b *testing.B) {
+	g, w := openGuarded(b), cost.Worst{Most: time.Millisecond}
+	g.refused(func(what string, _ int, ready func(int) func()) {
+		w.See(what, func() time.Duration {
+			_, worked := cost.Of(cost.Times, ready(cost.Times))
+			return worked
+		})
+	})
+	w.Report(b)
 }

@@ -36,25 +36,25 @@ func TestMain(m *testing.M) {
 
 // testServer is a node with a Kafka port, in this process.
 type testServer struct {
-	*testing.T
+	testing.TB
 	node    *node.Node
 	server  *Server
 	address string
 	stop    func() // of a member of a cluster
 }
 
-func open(t *testing.T, dir string, o Options) *testServer {
+func open(t testing.TB, dir string, o Options) *testServer {
 	t.Helper()
 	return openOn(t, dir, o, nil)
 }
 
-func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
+func openOn(t testing.TB, dir string, o Options, disk vfs.FS) *testServer {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	n, err := node.Open(settings.Options{DataDir: dir, FormAlone: true, GRPCAddress: "self", SegmentBytes: 4 << 20, Disk: disk, Logger: quiet})
 	require.NoError(t, err)
 	o.Logger = cmp.Or(o.Logger, quiet)
-	d := &testServer{T: t, node: n, server: New(guard.New(n, guard.Options{}), o)}
+	d := &testServer{TB: t, node: n, server: New(guard.New(n, guard.Options{}), o)}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(t, err)
 	d.address = l.Addr().String()
@@ -72,7 +72,7 @@ func openOn(t *testing.T, dir string, o Options, disk vfs.FS) *testServer {
 func (d *testServer) over(n backend.Node) *testServer {
 	d.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	other := &testServer{T: d.T, node: d.node, server: New(n, Options{Logger: quiet})}
+	other := &testServer{TB: d.TB, node: d.node, server: New(n, Options{Logger: quiet})}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(d, err)
 	other.address = l.Addr().String()
@@ -148,7 +148,7 @@ func values(records []*kgo.Record) []string {
 
 // raw is a connection that requests are written to byte by byte.
 type raw struct {
-	*testing.T
+	testing.TB
 	net.Conn
 	correlation int32
 }
@@ -158,7 +158,7 @@ func (d *testServer) raw() *raw {
 	conn, err := net.Dial("tcp", d.address)
 	require.NoError(d, err)
 	d.Cleanup(func() { _ = conn.Close() })
-	c := &raw{T: d.T, Conn: conn}
+	c := &raw{TB: d.TB, Conn: conn}
 	c.limit()
 	return c
 }
