@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients sim fuzz bench vulncheck fix attacks deployment release reproducible packages
+.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients sim fuzz bench vulncheck fix attacks deployment release reproducible packages installed
 
 HELM    := go run helm.sh/helm/v3/cmd/helm@v3.18.4
 BUF     := npx --yes @bufbuild/buf@1.71.0
@@ -107,6 +107,9 @@ reproducible: ## make a release of VERSION twice, in two places with two caches,
 
 packages: ## pack stand-ins of the programs, and look into the packages
 	go -C deploy/release test ./...
+
+installed: ## install the package in a clean Debian, run it, upgrade and remove it, and run the image; needs root and debootstrap
+	deploy/packages/check
 
 fix: ## do what `make check` asks for: format, tidy the go.mod files, generate api/
 	$(SOURCES) | xargs gofmt -w

@@ -69,7 +69,8 @@ func run(ctx context.Context, args []string) error {
 	out := flags.String("out", "", "empty `directory` for what is made")
 	key := flags.String("key", "", "minisign's secret key `file`, to sign the sums; MINISIGN_PASSWORD opens it")
 	only := flags.String("only", "", "one `target`, such as linux-amd64, instead of all")
-	built := flags.String("programs", "", "pack the programs in this `directory`, which were built for -only; list no materials")
+	listed := flags.Bool("materials", true, "list the modules that programs link")
+	built := flags.String("programs", "", "pack the programs in this `directory`, which were built for -only, and list no materials")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func run(ctx context.Context, args []string) error {
 		func() error { return r.image(linux(made)) },
 		r.chart,
 	}
-	if *built == "" {
+	if *built == "" && *listed {
 		steps = append(steps, func() error { return r.materials(ctx, made) })
 	}
 	steps = append(steps, func() error { return r.sums(*key) })
