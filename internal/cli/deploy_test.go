@@ -50,6 +50,31 @@ func TestTheConfigurationForSystemdIsUnderstood(t *testing.T) {
 	require.Contains(t, string(users), "\nu "+user[1]+" ", "the unit's user is made")
 }
 
+// What keeps a node's secrets and its machine from others stays in the unit, its configuration and the chart.
+func TestWhatIsDeployedKeepsToItself(t *testing.T) {
+	t.Parallel()
+	for file, lines := range map[string][]string{
+		"systemd/strandline.service": {
+			"UMask=0077", "StateDirectoryMode=0700", "LogsDirectoryMode=0700", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "ProtectSystem=strict",
+			"ProtectProc=invisible", "SystemCallFilter=@system-service", "SystemCallFilter=~@privileged",
+		},
+		"systemd/strandline.toml": {`audit-log = "/var/log/strandline/audit.log"`, `client-ca = "/etc/strandline/ca.crt"`},
+		"helm/strandline/templates/nodes.yaml": {
+			"automountServiceAccountToken: false", "startupProbe:", "topologySpreadConstraints:",
+		},
+		"helm/strandline/templates/init.yaml":    {"automountServiceAccountToken: false"},
+		"helm/strandline/templates/network.yaml": {"kind: NetworkPolicy"},
+	} {
+		text, err := os.ReadFile(filepath.Join(deploy, file))
+		require.NoError(t, err)
+		var has []string
+		for line := range strings.Lines(string(text)) {
+			has = append(has, strings.TrimSpace(line))
+		}
+		require.Subset(t, has, lines, file)
+	}
+}
+
 func TestTheVariablesOfTheImageAreSettings(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile(filepath.Join(deploy, "container", "Dockerfile"))

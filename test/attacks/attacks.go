@@ -63,6 +63,7 @@ var attacks = []attack{
 	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }, nil, false},
 	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs, nil, false},
 	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs, nil, false},
+	{"produce-bombs-denied", "the same from a user without the right", 8, produceBombsDenied, nil, false},
 	{"kafka-announced", "requests that are announced and never sent, to the Kafka port, from nobody", 100, announce(18, 16<<10-400), honest.joins, false},
 	{"produce-announced", "a Produce of 64 MiB that is announced and never sent, from a user without the right to orders", 1, announceProduce, honest.appends, false},
 	{"unfinished", "requests to append to a log of one's own that begin and do not end, on streams without HTTP/2", 100, unfinished, honest.appendsMuch, false},
@@ -75,6 +76,8 @@ var attacks = []attack{
 	{"as-nodes", "connections that begin as those between nodes do and say nothing more", 300, func(ctx context.Context, t target, _ int) error { return hold(ctx, t.GRPC, asNode) }, honest.meets, false},
 	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true},
 	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false},
+	{"filters", "filters that take long, on a log of one's own", 16, filters, honest.selects, false},
+	{"lists", "lists of all topics and all groups, by who may see next to none", 8, lists, honest.joins, false},
 }
 
 // run does an attack until ctx ends. It returns how often it was done, and the first time that it was let in.
@@ -214,16 +217,86 @@ func say(address string, sent []byte) []byte {
 	return answer
 }
 
-func produceBombs(_ context.Context, t target, _ int) error {
+// bombsProduced is a Produce of them to a log that is not mallory's.
+func bombsProduced() *kmsg.ProduceRequest {
 	q := kmsg.NewPtrProduceRequest()
 	q.Version, q.Acks, q.TimeoutMillis = 9, -1, 1000
 	for range 100 {
 		q.Topics = append(q.Topics, kmsg.ProduceRequestTopic{Topic: "orders", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: bomb()}}})
 	}
-	if len(say(t.Kafka, kmsg.NewRequestFormatter().AppendRequest(nil, q, 1))) > 0 {
+	return q
+}
+
+func produceBombs(_ context.Context, t target, _ int) error {
+	if len(say(t.Kafka, kmsg.NewRequestFormatter().AppendRequest(nil, bombsProduced(), 1))) > 0 {
 		return errLetIn
 	}
 	return nil
+}
+
+func produceBombsDenied(ctx context.Context, t target, _ int) error {
+	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
+		for range 10 {
+			answer, err := c.SeedBrokers()[0].Request(ctx, bombsProduced())
+			if err != nil {
+				return nil // the connection has ended
+			}
+			for _, topic := range answer.(*kmsg.ProduceResponse).Topics {
+				if topic.Partitions[0].ErrorCode == 0 {
+					return errLetIn
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// slowFilter takes long to compile and to evaluate.
+var slowFilter = "value == 0" + strings.Repeat(" || value.size() == 1", 400)
+
+// filters reads all of a log by a filter that selects nothing.
+func filters(ctx context.Context, t target, _ int) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		stream, err := strandlinev1.NewLogServiceClient(conn).Read(as(ctx, t.Token), &strandlinev1.ReadRequest{
+			Log: "mallory", Filter: &strandlinev1.Filter{Where: slowFilter},
+		})
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+}
+
+// lists asks for everything that there is.
+func lists(ctx context.Context, t target, _ int) error {
+	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
+		for range 20 {
+			all := kmsg.NewPtrMetadataRequest()
+			all.Topics = nil
+			r, err := all.RequestWith(ctx, c)
+			if err != nil {
+				return nil
+			}
+			for _, topic := range r.Topics {
+				if topic.Topic != nil && *topic.Topic != "mallory" {
+					return errLetIn
+				}
+			}
+			groups, err := kmsg.NewPtrListGroupsRequest().RequestWith(ctx, c)
+			if err != nil {
+				return nil
+			}
+			for _, group := range groups.Groups {
+				if !strings.HasPrefix(group.Group, "mallory") {
+					return errLetIn
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // announce begins requests of a kind that have so many bytes, and stays.

@@ -90,6 +90,9 @@ func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err err
 			return t, h, err
 		}
 	}
+	if err := fill(ctx, admin); err != nil {
+		return t, h, err
+	}
 	access := admin.Admin().Access()
 	if t.Password, _, err = access.PutUser(ctx, "mallory", ""); err != nil {
 		return t, h, err
@@ -98,7 +101,7 @@ func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err err
 		return t, h, err
 	}
 	if err := access.AddGrants(ctx,
-		client.Grant{Principal: "user/mallory", Object: "log/mallory", Rights: []string{"append"}},
+		client.Grant{Principal: "user/mallory", Object: "log/mallory", Rights: []string{"append", "read"}},
 		client.Grant{Principal: "user/mallory", Object: "group/mallory*", Rights: []string{"read"}},
 		client.Grant{Principal: "user/alice", Object: "log/orders", Rights: []string{"append", "read"}},
 		client.Grant{Principal: "user/alice", Object: "group/alice", Rights: []string{"read"}},
@@ -112,6 +115,20 @@ func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err err
 		return t, h, err
 	}
 	return t, h, access.EnforceRights(ctx, true, "user/root")
+}
+
+// fill appends what mallory's filters look at.
+func fill(ctx context.Context, c *client.Client) error {
+	p, err := c.Producer(ctx, "mallory")
+	if err != nil {
+		return err
+	}
+	for range 1000 {
+		if _, err := p.Append(ctx, []byte(`{"n": 1}`)); err != nil {
+			return errors.Join(err, p.Close(ctx))
+		}
+	}
+	return p.Close(ctx)
 }
 
 // honest is a client that appends to the log orders, one record after the other.
@@ -165,6 +182,22 @@ func (h honest) joins(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// selects reads what a filter selects of the log orders.
+func (h honest) selects(ctx context.Context) error {
+	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r, err := c.Reader(ctx, "orders", client.WithStartOffset(0), client.WithMaxRecords(1), client.WithFilter(client.Filter{Where: `key != "a"`}))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = r.Next(ctx)
+	return err
 }
 
 // meets begins as another node does, and is answered as one.
