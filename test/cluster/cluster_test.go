@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"flag"
 	"io"
 	"net"
 	"testing"
@@ -116,4 +117,8 @@ func requireNothing(t *testing.T, socket net.Conn) {
 	require.NoError(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
 }
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) {
+	// Clusters wait for elections and acknowledgements most of the time: more of them than processors go side by side.
+	_ = flag.Set("test.parallel", "4")
+	Main(m)
+}

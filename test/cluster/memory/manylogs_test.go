@@ -16,6 +16,7 @@ import (
 // A thousand logs that all take appends stay within the node's memory, which each uses a
 // part of for as long as it is busy and gives back when it is idle.
 func TestAThousandBusyLogsStayWithinAProcessesMemory(t *testing.T) {
+	t.Parallel()
 	logs, records := 1000, 4 // 256 MiB: several times what tails may take
 	if cluster.RaceEnabled {
 		logs /= 10 // what the detector keeps for each byte would say nothing

@@ -40,6 +40,7 @@ var (
 // memory, keep nobody else from reading, and leave nothing behind. scripts/slow-readers
 // has ten thousand do so within 1 GiB.
 func TestStalledReadersStayWithinTheNodesMemory(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: []string{"--memory", fmt.Sprint(*stalledMiB, "MiB")}})
 	n := c.Nodes()[0]
 	c.CreateLog("orders", client.LogConfig{})
@@ -190,6 +191,7 @@ func requireMemoryWithin(t *testing.T, bytes int64, nodes ...*cluster.Node) {
 // A thousand clients that append at once, each on connections of its own, stay within
 // the node's memory and leave nothing behind.
 func TestAThousandClientsThatAppendStayWithinTheNodesMemory(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: []string{"--memory", "512MiB"}})
 	n := c.Nodes()[0]
 	c.CreateLog("orders", client.LogConfig{})
@@ -213,6 +215,7 @@ func TestAThousandClientsThatAppendStayWithinTheNodesMemory(t *testing.T) {
 // A thousand clients that append to a log whose majority is gone stay within the memory
 // of the node that is left, and all that they sent is appended when the others are back.
 func TestAThousandClientsThatWaitForAMajorityStayWithinTheNodesMemory(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 3, Direct: true, Flags: []string{"--memory", "512MiB"}})
 	c.CreateLog("orders", client.LogConfig{})
 	left := c.Node(c.AwaitLeader("orders"))
