@@ -447,6 +447,72 @@ func (g *guarded) overHTTP(t testing.TB, each aCall) {
 	}
 }
 
+// expensiveText are requests of a kind as JSON, each as large as one may be or as costly to look into: the name of
+// a log and as many elements of each list as there is room for, and what is of no known field; and a small one.
+func expensiveText(m protoreflect.MethodDescriptor) map[string]string {
+	begin := "{"
+	for _, field := range []protoreflect.Name{"log", "name"} {
+		if f := m.Input().Fields().ByName(field); f != nil && f.Kind() == protoreflect.StringKind && begin == "{" {
+			begin = fmt.Sprintf("{%q:%q,", f.JSONName(), "orders")
+		}
+	}
+	all := map[string]string{"unknown": begin + `"unknown":"` + strings.Repeat("x", costly) + `"}`, "open": begin + `"x":` + strings.Repeat("[", costly)}
+	if !slices.Contains([]string{"WhoAmI", "ListLogs", "ListGroups"}, string(m.Name())) { // which answer everybody, or who is known
+		all["small"] = strings.TrimSuffix(begin, ",") + "}"
+	}
+	lists(m.Input(), nil, func(path []protoreflect.FieldDescriptor) {
+		element := "{},"
+		if path[len(path)-1].Message() == nil {
+			element = `"",`
+		}
+		list := "[" + strings.TrimSuffix(strings.Repeat(element, costly/len(element)), ",") + "]"
+		for i := len(path) - 1; i >= 0; i-- {
+			list = fmt.Sprintf("%q:%s", path[i].JSONName(), list)
+			if i > 0 {
+				list = "{" + list + "}"
+			}
+		}
+		all[string(path[len(path)-1].FullName())] = begin + list + "}"
+	})
+	return all
+}
+
+// asJSON has those of every method of strandline.v1 over HTTP.
+func (g *guarded) asJSON(t testing.TB, each aCall) {
+	t.Helper()
+	for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
+		for _, m := range methodsServed(func(m protoreflect.MethodDescriptor) bool { return m.ParentFile().Package() == "strandline.v1" }) {
+			path := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+			for what, text := range expensiveText(m) {
+				sent := "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+				if token != "" {
+					sent += "Authorization: Bearer " + token + "\r\n"
+				}
+				for i := range 100 {
+					sent += fmt.Sprintf("X-%d: y\r\n", i)
+				}
+				request := []byte(sent + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(text), text))
+				into := make([]byte, 4096)
+				var answer int
+				each(who+" "+path+" "+what, 0, func() {
+					conn, err := net.Dial("tcp", g.HTTP())
+					require.NoError(t, err)
+					require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+					_, _ = conn.Write(request) // it may be refused before all is sent
+					for n := 0; err == nil; {
+						if n, err = conn.Read(into); n > 12 && bytes.HasPrefix(into, []byte("HTTP/1.1 ")) {
+							_, _ = fmt.Sscan(string(into[9:12]), &answer)
+						}
+					}
+					require.NoError(t, conn.Close())
+				})
+				refused := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest}
+				require.True(t, slices.Contains(refused, answer) || m.Name() == "Append" && answer == http.StatusOK, "%s %s: %d", path, what, answer)
+			}
+		}
+	}
+}
+
 func TestWhatMayNotBeCalledCostsNextToNothingOverGRPC(t *testing.T) {
 	startGuarded(t).costNextToNothing(t, (*guarded).overGRPC)
 }
@@ -457,6 +523,10 @@ func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
 
 func TestWhatMayNotBeAskedCostsNextToNothingOverHTTP(t *testing.T) {
 	startGuarded(t).costNextToNothing(t, (*guarded).overHTTP)
+}
+
+func TestWhatMayNotBeCalledCostsNextToNothingAsJSON(t *testing.T) {
+	startGuarded(t).costNextToNothing(t, (*guarded).asJSON)
 }
 
 // costNextToNothing fails if a call costs more memory than it may, or all of them more lines.
@@ -480,7 +550,7 @@ func worked(b *testing.B, call func()) time.Duration {
 //	go test ./internal/server -run - -bench WhatMayNotBeCalled -benchtime 1x
 func BenchmarkWhatMayNotBeCalled(b *testing.B) {
 	for port, calls := range map[string]func(*guarded, testing.TB, aCall){
-		"grpc": (*guarded).overGRPC, "lean": (*guarded).onLeanStreams, "http": (*guarded).overHTTP,
+		"grpc": (*guarded).overGRPC, "lean": (*guarded).onLeanStreams, "http": (*guarded).overHTTP, "json": (*guarded).asJSON,
 	} {
 		b.Run(port, func(b *testing.B) {
 			g, w := startGuarded(b), cost.Worst{Most: mostWork}

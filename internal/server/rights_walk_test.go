@@ -1,21 +1,27 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -81,9 +87,9 @@ func aboutLog(name, need string) bool {
 	return strings.HasPrefix(name, "strandline.v1.") && slices.Contains([]string{"append", "read", "trim", "configure", "create", "delete", "observe"}, need)
 }
 
-// try makes a call, about a log of a name unless the server gives it one.
-func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, log string) (*dynamicpb.Message, error) {
-	q, answer := dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())
+// request is one for a method, about a log of a name unless the server gives it one.
+func request(m protoreflect.MethodDescriptor, log string) *dynamicpb.Message {
+	q := dynamicpb.NewMessage(m.Input())
 	for name, value := range map[protoreflect.Name]protoreflect.Value{
 		"log": protoreflect.ValueOfString(log), "name": protoreflect.ValueOfString(log), "nextIndex": protoreflect.ValueOfUint64(1),
 		"session_id": protoreflect.ValueOfUint64(1), "enforced": protoreflect.ValueOfBool(true), "sequence": protoreflect.ValueOfUint64(1),
@@ -102,6 +108,12 @@ func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescripto
 	if m.Name() == "CreateLog" && log == absent {
 		q.Set(m.Input().Fields().ByName("name"), protoreflect.ValueOfString("no name"))
 	}
+	return q
+}
+
+// try makes a call over gRPC.
+func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, log string) (*dynamicpb.Message, error) {
+	q, answer := request(m, log), dynamicpb.NewMessage(m.Output())
 	method := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
 	if !m.IsStreamingClient() && !m.IsStreamingServer() {
 		return answer, c.Invoke(ctx, method, q, answer)
@@ -117,6 +129,53 @@ func try(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescripto
 	}
 	_ = stream.CloseSend()
 	return answer, stream.RecvMsg(answer)
+}
+
+// tryJSON makes a call over HTTP and returns the code of the error that it is answered with first, such as NOT_FOUND, and what
+// it was answered with.
+func tryJSON(ctx context.Context, t *testing.T, at, token string, m protoreflect.MethodDescriptor, log string) (code, text string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx) // ends streams
+	defer cancel()
+	body, err := protojson.Marshal(request(m, log))
+	require.NoError(t, err)
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+at+"/"+string(m.Parent().FullName())+"/"+string(m.Name()), bytes.NewReader(body))
+	require.NoError(t, err)
+	q.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		q.Header.Set("Authorization", "Bearer "+token)
+	}
+	r, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	text, err = bufio.NewReader(r.Body).ReadString('\n')
+	if !errors.Is(err, io.EOF) {
+		require.NoError(t, err)
+	}
+	type failure struct{ Code, Reason, Outcome string }
+	var answer struct {
+		failure
+		Error  failure
+		Result struct {
+			Refused struct{ Code codes.Code }
+		}
+	}
+	if text != "" { // a read of an empty log
+		require.NoError(t, json.Unmarshal([]byte(text), &answer), text)
+	}
+	failed := answer.failure
+	if failed.Code == "" {
+		failed = answer.Error
+	}
+	if r.StatusCode != http.StatusOK {
+		require.NotEmpty(t, failed.Code, text)
+		require.NotEmpty(t, failed.Reason, text)
+		require.Contains(t, []string{"not_done", "maybe_done", "done"}, failed.Outcome, text)
+	}
+	if c := answer.Result.Refused.Code; c != codes.OK {
+		return rpccode.Code(c).String(), text
+	}
+	return failed.Code, text
 }
 
 func kindOf(v protoreflect.Value) protoreflect.Kind {
@@ -211,6 +270,11 @@ func TestEveryCallNeedsTheRightOfItsVerb(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		answer, err := try(ctx, conn, m, absent)
 		require.Equal(t, need != "anybody", refused(answer, err, codes.Unauthenticated), "%s by nobody: %v, %v", name, answer, err)
+		overHTTP := m.ParentFile().Package() == "strandline.v1"
+		if overHTTP {
+			code, text := tryJSON(ctx, t, n.HTTP(), "", m, absent)
+			require.Equal(t, need != "anybody", code == "UNAUTHENTICATED", "%s by nobody over HTTP: %s", name, text)
+		}
 		for _, holder := range holders {
 			if m.Name() == "AddNode" && holder == "administer" {
 				continue // it would wait for the node
@@ -218,6 +282,10 @@ func TestEveryCallNeedsTheRightOfItsVerb(t *testing.T) {
 			as := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokens[holder])
 			answer, err := try(as, conn, m, absent)
 			require.Equal(t, !allows(holder, need), refused(answer, err, codes.PermissionDenied), "%s by who has %s: %v, %v", name, holder, answer, err)
+			if overHTTP {
+				code, text := tryJSON(ctx, t, n.HTTP(), tokens[holder], m, absent)
+				require.Equal(t, !allows(holder, need), code == "PERMISSION_DENIED", "%s by who has %s over HTTP: %s", name, holder, text)
+			}
 			for _, log := range []string{"_catalog", "_offsets"} {
 				if aboutLog(name, need) {
 					answer, err := try(as, conn, m, log)

@@ -48,9 +48,11 @@ type Options struct {
 	Node settings.Options
 	// GRPC takes the connections of clients and of other nodes. Required.
 	GRPC net.Listener
-	// HTTP serves metrics, health and profiles; Kafka the Kafka protocol. nil: no such
-	// port.
+	// HTTP serves metrics, health, profiles and strandline.v1 as JSON; Kafka the Kafka protocol.
+	// nil: no such port.
 	HTTP, Kafka net.Listener
+	// HTTPOrigins are those of pages in browsers that may call the HTTP port besides its own.
+	HTTPOrigins []string
 	// KafkaAutoCreate creates topics that Kafka clients ask for.
 	KafkaAutoCreate bool
 	// KafkaAutoPartitions is how many partitions those get, and those created without a number; 0: one.
@@ -173,6 +175,7 @@ func (s *Server) start(o Options) (err error) {
 		operators, err := httpserver.New(s.node, httpserver.Options{
 			Profiles: o.Profiles, Logger: s.logger, Collectors: slices.Concat(clients.Metrics(), gate.Metrics(), collectors),
 			Identified: o.Credentials.AsksClients() && !o.Insecure, Callers: guarded,
+			Calls: clients.Local(), Texts: s.node.Memory().Texts, Origins: o.HTTPOrigins,
 		})
 		if err != nil {
 			return err

@@ -95,7 +95,11 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 	}
 	s.send = s.sendBatches
 	if q.GetFormat() != strandlinev1.ReadFormat_READ_FORMAT_BATCHES {
-		s.send = (&recordFrames{stream: s}).send
+		frames := &recordFrames{stream: s, most: frameBytes}
+		if rpc.IsLocal(ctx) {
+			frames.most = localFrameBytes
+		}
+		s.send = frames.send
 	}
 	return rpc.StatusOf(ctx, s.run(ctx))
 }

@@ -17,9 +17,13 @@ import (
 // larger by itself makes a larger frame.
 const frameBytes = 1 << 20
 
+// localFrameBytes is the same where frames become text of another port, which a slow client holds.
+const localFrameBytes = 64 << 10
+
 // recordFrames decodes chunks into frames of plain records, cut exactly.
 type recordFrames struct {
 	stream *readStream
+	most   int // bytes of a frame
 	frame  strandlinev1.ReadResponse
 	size   int
 	// With a filter: what the next frame begins at, and failed records it has to name.
@@ -52,7 +56,7 @@ func (f *recordFrames) send(c reading.Chunk) error {
 
 func (f *recordFrames) add(r record.Record) error {
 	size := record.MaxEncodedSize(r.Key, r.Value, r.Headers)
-	if f.size > 0 && f.size+size > frameBytes {
+	if f.size > 0 && f.size+size > f.most {
 		if err := f.flush(r.Offset); err != nil {
 			return err
 		}

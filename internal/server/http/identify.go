@@ -29,9 +29,19 @@ type Callers interface {
 // addressKey is of a request's context, and has the address of its connection.
 type addressKey struct{}
 
-// connected notes the address of a connection, which knows the principal.
+// connKey is of a request's context, and has its connection.
+type connKey struct{}
+
+// connOf is the connection that a request came by, or nil.
+func connOf(q *http.Request) net.Conn {
+	conn, _ := q.Context().Value(connKey{}).(net.Conn)
+	return conn
+}
+
+// connected notes a connection and its address, which knows the principal.
 func connected(ctx context.Context, conn net.Conn) context.Context {
 	ctx = context.WithValue(ctx, addressKey{}, conn.RemoteAddr())
+	ctx = context.WithValue(ctx, connKey{}, conn)
 	if lines, ok := conn.(*linesConn); ok {
 		conn = lines.Conn
 	}

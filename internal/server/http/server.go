@@ -9,13 +9,16 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/rpc"
 )
 
 // Node is what the server asks of a node.
@@ -42,6 +45,13 @@ type Options struct {
 	Identified bool
 	// Callers identifies the caller. nil: everybody may see everything.
 	Callers Callers
+	// Calls serves strandline.v1 as JSON, with requests and answers of no more bytes at once than Texts has. nil: it
+	// is not served.
+	Calls *rpc.Local
+	Texts *budget.Pool
+	// Origins are those of pages in browsers that may call besides the pages of this port, such as
+	// https://console.example. None: no others.
+	Origins []string
 	Logger  *slog.Logger // default slog.Default
 
 	machine string // its name
@@ -86,8 +96,14 @@ func New(n Node, o Options) (*Server, error) {
 		}
 		mux.Handle("GET "+p.pattern, handler)
 	}
+	serves := http.Handler(mux)
+	if o.Calls != nil {
+		if serves, err = withCalls(mux, o); err != nil {
+			return nil, err
+		}
+	}
 	return &Server{http: &http.Server{
-		Handler:           mux,
+		Handler:           serves,
 		BaseContext:       listening,
 		ConnContext:       connected,
 		ReadHeaderTimeout: readTimeout,
@@ -98,6 +114,22 @@ func New(n Node, o Options) (*Server, error) {
 		ConnState:         answered,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}}, nil
+}
+
+// withCalls serves calls before everything else.
+func withCalls(next http.Handler, o Options) (http.Handler, error) {
+	a, err := newAPI(o)
+	if err != nil {
+		return nil, fmt.Errorf("serve calls: %w", err)
+	}
+	calls := atHome(origins(o.Origins, a), o.machine)
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if strings.HasPrefix(q.URL.Path, apiPrefix) {
+			calls.ServeHTTP(w, q)
+			return
+		}
+		next.ServeHTTP(w, q)
+	}), nil
 }
 
 // path is what is served at one path, and the verb on the cluster that the caller asks for.

@@ -241,11 +241,17 @@ func (c *countedConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(
 // way to release what a client does not take.
 func Disconnect(ctx context.Context) {
 	if from, ok := peer.FromContext(ctx); ok {
-		if a, ok := from.Addr.(connAddr); ok {
+		switch a := from.Addr.(type) {
+		case connAddr:
 			_ = a.conn.Close()
+		case Disconnecter:
+			a.Disconnect()
 		}
 	}
 }
+
+// Disconnecter is the address of a client on another port, whose connection it closes.
+type Disconnecter interface{ Disconnect() }
 
 // reservedConn is one of the last connections. gRPC hands its remote address on to
 // the handlers, who know it by that.

@@ -29,6 +29,7 @@ type Server struct {
 
 	options     Options
 	streams     *lean.Server
+	local       *Local
 	answers     Flusher
 	health      *health.Server
 	serves      func() map[string]bool // methods, once all services are registered
@@ -87,6 +88,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{options: o, Appends: o.Appends, Inflating: o.Inflating, health: health.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.local = newLocal(s)
 	s.Server = grpc.NewServer(
 		grpc.ForceServerCodecV2(serverCodec),
 		experimental.BufferPool(receiveBuffers),
@@ -114,9 +116,14 @@ func New(o Options) *Server {
 // RegisterService implements grpc.ServiceRegistrar. The streams of the service are also
 // served on connections of their own.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
-	s.Server.RegisterService(s.admitting(desc), service)
+	admitting := s.admitting(desc)
+	s.Server.RegisterService(admitting, service)
 	s.streams.RegisterService(desc, service)
+	s.local.register(admitting, service)
 }
+
+// Local is a connection with the services from inside the process.
+func (s *Server) Local() *Local { return s.local }
 
 // Serve takes gRPC's connections until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
@@ -145,6 +152,7 @@ func (s *Server) Stop(ctx context.Context) {
 	cut := context.AfterFunc(ctx, s.Server.Stop)
 	var streams sync.WaitGroup
 	streams.Go(func() { s.streams.Stop(ctx) })
+	streams.Go(func() { s.local.stop(ctx) })
 	s.GracefulStop()
 	streams.Wait()
 	cut()

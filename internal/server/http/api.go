@@ -1,0 +1,183 @@
+package httpserver
+
+import (
+	"context"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	strandlinegw "strandline.dev/api/gateway/strandline/v1"
+	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/rpc"
+)
+
+// api serves strandline.v1 as JSON: POST /SERVICE/METHOD with a request, or with one on each line where the method
+// takes many. The answer is JSON, of a stream a line for each message. What translates is generated from the proto;
+// what is here admits callers before anything is decoded, as the gRPC port does, and bounds what is held as text.
+type api struct {
+	calls   *rpc.Local
+	callers Callers
+	// certified refuses callers without a certificate or a token where rights are not enforced.
+	certified bool
+	texts     *budget.Pool
+	gateway   *runtime.ServeMux
+}
+
+// services are all of strandline.v1: those of the registered files, see TestEveryCallNeedsTheRightOfItsVerb.
+var services = []func(*runtime.ServeMux, grpc.ClientConnInterface) error{
+	func(m *runtime.ServeMux, c grpc.ClientConnInterface) error {
+		return strandlinegw.RegisterLogServiceHandlerClient(context.Background(), m, strandlinev1.NewLogServiceClient(c))
+	},
+	func(m *runtime.ServeMux, c grpc.ClientConnInterface) error {
+		return strandlinegw.RegisterSessionServiceHandlerClient(context.Background(), m, strandlinev1.NewSessionServiceClient(c))
+	},
+	func(m *runtime.ServeMux, c grpc.ClientConnInterface) error {
+		return strandlinegw.RegisterCatalogServiceHandlerClient(context.Background(), m, strandlinev1.NewCatalogServiceClient(c))
+	},
+	func(m *runtime.ServeMux, c grpc.ClientConnInterface) error {
+		return strandlinegw.RegisterClusterServiceHandlerClient(context.Background(), m, strandlinev1.NewClusterServiceClient(c))
+	},
+	func(m *runtime.ServeMux, c grpc.ClientConnInterface) error {
+		return strandlinegw.RegisterAccessServiceHandlerClient(context.Background(), m, strandlinev1.NewAccessServiceClient(c))
+	},
+	func(m *runtime.ServeMux, c grpc.ClientConnInterface) error {
+		return strandlinegw.RegisterGroupServiceHandlerClient(context.Background(), m, strandlinev1.NewGroupServiceClient(c))
+	},
+}
+
+// apiPrefix is what the path of each method begins with.
+const apiPrefix = "/strandline.v1."
+
+func newAPI(o Options) (*api, error) {
+	a := &api{calls: o.Calls, callers: o.Callers, certified: o.Identified, texts: o.Texts}
+	a.gateway = runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &marshaler{runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
+		runtime.WithErrorHandler(failed),
+		runtime.WithForwardResponseOption(reserve),
+		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }), // see context
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithDisablePathLengthFallback(),
+	)
+	for _, register := range services {
+		if err := register(a.gateway, a.calls); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// unknownMethod stands for every path that is no method: a refusal is audited with it.
+const unknownMethod = "/unknown"
+
+func (a *api) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	method := q.URL.Path
+	many, served := a.calls.Sends(method)
+	if served = served && strings.HasPrefix(method, apiPrefix); !served {
+		method = unknownMethod
+	}
+	ctx, err := a.admit(a.context(q), method)
+	if err != nil {
+		w.Header().Set("Connection", "close") // see once
+		refuse(w, err)
+		return
+	}
+	if !a.proved(ctx) {
+		w.Header().Set("Connection", "close")
+	}
+	if wrong := misasked(q, served); wrong != nil {
+		w.Header().Set("Connection", "close")
+		refuse(w, wrong)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b := newBody(ctx, a, method, many, q)
+	defer b.release()
+	answer := newAnswer(w, a.texts, cancel, b)
+	defer answer.release()
+	if answer.stream = many || isStream(method); answer.stream {
+		answer.lasts()
+	}
+	q = q.WithContext(context.WithValue(ctx, answerKey{}, answer))
+	q.Body = b
+	a.gateway.ServeHTTP(answer, q)
+	answer.end()
+}
+
+// context is that of a request, with what gRPC would know of a call.
+func (a *api) context(q *http.Request) context.Context {
+	ctx := peer.NewContext(q.Context(), &peer.Peer{Addr: clientAddr{addressOf(q), connOf(q)}})
+	sent := metadata.MD{}
+	for _, name := range []string{"authorization", "traceparent", "tracestate"} {
+		if value := q.Header.Get(name); value != "" {
+			sent.Set(name, value)
+		}
+	}
+	return metadata.NewIncomingContext(ctx, sent)
+}
+
+// clientAddr is the address of a client whose connection can be closed.
+type clientAddr struct {
+	net.Addr
+	conn net.Conn
+}
+
+// Unwrap is the address as the connection knows it.
+func (a clientAddr) Unwrap() net.Addr { return a.Addr }
+
+// Disconnect implements rpc.Disconnecter.
+func (a clientAddr) Disconnect() {
+	if a.conn != nil {
+		_ = a.conn.Close()
+	}
+}
+
+// admit refuses a caller that may not call a method, before anything of its request is read.
+func (a *api) admit(ctx context.Context, method string) (context.Context, error) {
+	ctx, err := a.calls.Admit(ctx, method)
+	if err != nil || a.callers == nil || !a.certified || a.callers.Enforced() {
+		return ctx, err
+	}
+	if h, _ := guard.CallerOf(ctx).By.(*guard.Holder); h == nil || h.Principal == "" {
+		return ctx, rpc.StatusOf(ctx, record.Refuse(record.Unauthenticated, "this needs a client certificate"))
+	}
+	return ctx, nil
+}
+
+// proved reports whether the caller of a call has proved who it is, or need not.
+func (a *api) proved(ctx context.Context) bool {
+	if a.callers == nil || !a.callers.Enforced() {
+		return true
+	}
+	h, _ := guard.CallerOf(ctx).By.(*guard.Holder)
+	if h == nil {
+		return false
+	}
+	a.callers.Unproved(ctx, h) // those who may call what everybody may, see once
+	return h.Principal != ""
+}
+
+// misasked returns what is wrong with a request as one of HTTP. A page in a browser cannot send JSON to another site
+// without asking first, see Options.Origins.
+func misasked(q *http.Request, served bool) *httpError {
+	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
+	switch {
+	case !served:
+		return &httpError{http.StatusNotFound, record.Refuse(record.Unsupported, "there is no such method: the path is /SERVICE/METHOD, such as /strandline.v1.LogService/GetInfo")}
+	case q.Method != http.MethodPost:
+		return &httpError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "a call is a POST with a request as JSON")}
+	case kind != "application/json" && kind != "application/x-ndjson":
+		return &httpError{http.StatusUnsupportedMediaType, record.Refuse(record.Invalid, "the request is JSON: send the header Content-Type: application/json")}
+	}
+	return nil
+}

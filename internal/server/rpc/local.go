@@ -1,0 +1,295 @@
+package rpc
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"strandline.dev/internal/transport/wire"
+)
+
+// Local is a connection with the services of a server inside the process, for ports that translate another
+// protocol. Its calls go the way of those of gRPC from admission on, with messages encoded by the same codec.
+// Peer and metadata of a call are those that are in its context, as gRPC puts them into that of a handler.
+//
+// Nothing is kept of what is sent: SendMsg of a client's stream returns once the handler has decoded the message, and
+// that of a handler once the client asks for the next one or has left.
+type Local struct {
+	server *Server
+
+	unary   map[string]localCall
+	streams map[string]localStreams
+
+	mu      sync.Mutex // for calls to begin before Stop waits for them
+	calls   sync.WaitGroup
+	cut     context.Context // ends when calls that are under way must
+	cutOff  context.CancelFunc
+	stopped bool
+}
+
+type localCall struct {
+	service any
+	handle  grpc.MethodHandler
+}
+
+type localStreams struct {
+	service any
+	desc    *grpc.StreamDesc
+}
+
+func newLocal(s *Server) *Local {
+	l := &Local{server: s, unary: map[string]localCall{}, streams: map[string]localStreams{}}
+	l.cut, l.cutOff = context.WithCancel(context.Background())
+	return l
+}
+
+// register adds a service, whose calls admit their callers.
+func (l *Local) register(desc *grpc.ServiceDesc, service any) {
+	for i := range desc.Methods {
+		l.unary["/"+desc.ServiceName+"/"+desc.Methods[i].MethodName] = localCall{service, desc.Methods[i].Handler}
+	}
+	for i := range desc.Streams {
+		l.streams["/"+desc.ServiceName+"/"+desc.Streams[i].StreamName] = localStreams{service, &desc.Streams[i]}
+	}
+}
+
+// Sends reports whether there is a method, and whether its client sends more than one request.
+func (l *Local) Sends(method string) (many, served bool) {
+	if s, ok := l.streams[method]; ok {
+		return s.desc.ClientStreams, true
+	}
+	_, ok := l.unary[method]
+	return false, ok
+}
+
+// Admit finds out who calls, by the peer and the metadata of a context, and refuses a caller that may not call a
+// method, before anything of a request is read. The context of the call is the one that it returns.
+func (l *Local) Admit(ctx context.Context, method string) (context.Context, error) {
+	return l.server.admit(l.server.identify(ctx), method)
+}
+
+// AdmitLarge refuses a caller that lacks the right which a method needs, before a request of so many bytes is decoded.
+// See Callers. A request of up to smallCall bytes is none.
+func (l *Local) AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error {
+	if bytes <= smallCall || l.server.options.Callers == nil {
+		return nil
+	}
+	return StatusOf(ctx, l.server.options.Callers.AdmitLarge(ctx, method, bytes, named))
+}
+
+// begin returns the context of a call, which Stop waits for and may cut off. end has to be called after it.
+func (l *Local) begin(ctx context.Context) (_ context.Context, end func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return nil, nil, StatusOf(ctx, ErrStopping)
+	}
+	l.calls.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	release := context.AfterFunc(l.cut, cancel)
+	return ctx, func() { release(); cancel(); l.calls.Done() }, nil
+}
+
+// stop takes no new calls and returns when those under way have ended; they are cut off when ctx ends.
+func (l *Local) stop(ctx context.Context) {
+	l.mu.Lock()
+	l.stopped = true
+	l.mu.Unlock()
+	defer context.AfterFunc(ctx, l.cutOff)()
+	l.calls.Wait()
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (l *Local) Invoke(ctx context.Context, method string, q, answer any, _ ...grpc.CallOption) error {
+	call, ok := l.unary[method]
+	if !ok {
+		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
+	}
+	ctx, end, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	data, err := wire.Codec.Marshal(q)
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	defer data.Free()
+	from, err := call.handle(call.service, ctx, func(into any) error { return unmarshal(serverCodec, data, into) }, nil)
+	if err != nil {
+		return err
+	}
+	answered, err := serverCodec.Marshal(from)
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	defer answered.Free()
+	return unmarshal(wire.Codec, answered, answer)
+}
+
+func unmarshal(c interface {
+	Unmarshal(mem.BufferSlice, any) error
+}, data mem.BufferSlice, into any) error {
+	err := c.Unmarshal(data, into)
+	if _, is := status.FromError(err); err != nil && !is {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return err
+}
+
+// NewStream implements grpc.ClientConnInterface. The stream ends with ctx.
+func (l *Local) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, ok := l.streams[method]
+	if !ok {
+		return nil, status.Errorf(codes.Unimplemented, "unknown method %s", method)
+	}
+	ctx, end, err := l.begin(context.WithValue(ctx, localKey{}, true))
+	if err != nil {
+		return nil, err
+	}
+	s := &localStream{ctx: ctx, many: stream.desc.ClientStreams, up: make(chan mem.BufferSlice), down: make(chan mem.BufferSlice), decoded: make(chan struct{}), taken: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer end()
+		info := &grpc.StreamServerInfo{FullMethod: method, IsClientStream: stream.desc.ClientStreams, IsServerStream: stream.desc.ServerStreams}
+		s.err = l.server.admitStream(stream.service, localServer{s}, info, stream.desc.Handler)
+		close(s.ended)
+	}()
+	return localClient{s}, nil
+}
+
+// localKey is of the context of a stream of a Local.
+type localKey struct{}
+
+// IsLocal reports whether the context of a stream is that of one of a Local: its messages become larger, in another
+// protocol, and should be small.
+func IsLocal(ctx context.Context) bool {
+	local, _ := ctx.Value(localKey{}).(bool)
+	return local
+}
+
+// localStream is a stream between two goroutines.
+type localStream struct {
+	ctx      context.Context
+	many     bool // the client sends more than one message
+	up, down chan mem.BufferSlice
+	decoded  chan struct{} // the handler has decoded what it received
+	taken    chan struct{} // the client has done with what it received before
+	sent     sync.Once     // closes up
+	owes     bool          // of the client: it has received something, and not said that it is done with it
+	ended    chan struct{} // the handler has returned
+	err      error         // what it returned
+}
+
+// localClient is the client's end; at most one goroutine may send and one receive at a time.
+type localClient struct{ *localStream }
+
+func (c localClient) Context() context.Context     { return c.ctx }
+func (c localClient) Header() (metadata.MD, error) { return nil, nil }
+func (c localClient) Trailer() metadata.MD         { return nil }
+
+func (c localClient) CloseSend() error {
+	c.sent.Do(func() { close(c.up) })
+	return nil
+}
+
+func (c localClient) SendMsg(m any) error {
+	data, err := wire.Codec.Marshal(m)
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	select {
+	case c.up <- data:
+	case <-c.ended:
+		data.Free()
+		return c.unsent()
+	}
+	select {
+	case <-c.decoded:
+		return nil
+	case <-c.ended:
+		return c.unsent()
+	}
+}
+
+// unsent is what SendMsg returns where the handler takes no more: RecvMsg has the error.
+func (c localClient) unsent() error {
+	if c.many {
+		return io.EOF
+	}
+	return nil
+}
+
+func (c localClient) RecvMsg(m any) error {
+	if c.owes {
+		c.owes = false
+		select {
+		case c.taken <- struct{}{}:
+		case <-c.ended:
+		}
+	}
+	select {
+	case data := <-c.down:
+		c.owes = true
+		defer data.Free()
+		return unmarshal(wire.Codec, data, m)
+	case <-c.ended:
+		if c.err == nil {
+			return io.EOF
+		}
+		return c.err
+	}
+}
+
+// localServer is the handler's end.
+type localServer struct{ *localStream }
+
+func (s localServer) Context() context.Context     { return s.ctx }
+func (s localServer) SetHeader(metadata.MD) error  { return nil }
+func (s localServer) SendHeader(metadata.MD) error { return nil }
+func (s localServer) SetTrailer(metadata.MD)       {}
+
+func (s localServer) SendMsg(m any) error {
+	data, err := serverCodec.Marshal(m)
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	select {
+	case s.down <- data:
+	case <-s.ctx.Done():
+		data.Free()
+		return status.FromContextError(s.ctx.Err()).Err()
+	}
+	select {
+	case <-s.taken:
+		return nil
+	case <-s.ctx.Done():
+		return status.FromContextError(s.ctx.Err()).Err()
+	}
+}
+
+func (s localServer) RecvMsg(m any) error {
+	select {
+	case data, more := <-s.up:
+		if !more {
+			return io.EOF
+		}
+		defer data.Free()
+		if err := unmarshal(serverCodec, data, m); err != nil {
+			return err
+		}
+	case <-s.ctx.Done():
+		return status.FromContextError(s.ctx.Err()).Err()
+	}
+	select {
+	case s.decoded <- struct{}{}:
+		return nil
+	case <-s.ctx.Done():
+		return status.FromContextError(s.ctx.Err()).Err()
+	}
+}
