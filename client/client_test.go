@@ -132,7 +132,7 @@ func TestEveryReasonOfTheServerHasAName(t *testing.T) {
 		client.ErrCorrupt, client.ErrDataLost, client.ErrShuttingDown, client.ErrUnsupported,
 		client.ErrStale, client.ErrNoNode, client.ErrNotMember, client.ErrLogReplaced, client.ErrPrecondition,
 		client.ErrHeld, client.ErrHoldNotFound, client.ErrUnauthenticated, client.ErrPermissionDenied,
-		client.ErrFilterInvalid, client.ErrFilterFailed,
+		client.ErrFilterInvalid, client.ErrFilterFailed, client.ErrConflict, client.ErrCheckTooOld,
 	}
 	for i, reason := range record.Reasons() {
 		require.True(t, errors.Is(known[i], &client.Error{Reason: reason.String()}), reason.String())

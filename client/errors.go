@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -41,7 +42,7 @@ type Error struct {
 	Epoch     uint32
 	Sequence  uint64
 
-	Start            int64  // OFFSET_TRIMMED: the log's start
+	Start            int64  // OFFSET_TRIMMED: the log's start; CHECK_TOO_OLD: the least offset since which the log can check
 	End              int64  // OFFSET_BEYOND_END, END_MISMATCH: the log's end
 	ExpectedSequence uint64 // SEQUENCE_GAP: the sequence that the log expected
 	WriterTerm       uint64 // FENCED: the term that holds the log
@@ -51,9 +52,12 @@ type Error struct {
 	// Hold is, with HELD, the lowest hold of the log, which keeps the records to be trimmed. With
 	// OFFSET_TRIMMED it is the highest hold with a pointer, or nil: a reader that loads the state to
 	// which the pointer refers can continue at its offset.
-	Hold         *HoldInfo
-	Offset       int64 // FILTER_FAILED: of the record
-	Line, Column int   // FILTER_INVALID: the place in the expression, both from 1, in characters
+	Hold   *HoldInfo
+	Offset int64 // FILTER_FAILED, CONFLICT: of the record
+	// Key is, with CONFLICT, the key of the record at Offset, which matches the check; nil if it has
+	// none, or one of more than 1 KiB.
+	Key          []byte
+	Line, Column int // FILTER_INVALID: the place in the expression, both from 1, in characters
 
 	cause error
 	// lasting: a node cannot be reached for a reason that trying again does not change, so it is
@@ -130,6 +134,8 @@ var (
 	ErrPermissionDenied = reason(record.Denied)
 	ErrFilterInvalid    = reason(record.FilterInvalid)
 	ErrFilterFailed     = reason(record.FilterFailed)
+	ErrConflict         = reason(record.Conflict)
+	ErrCheckTooOld      = reason(record.CheckTooOld)
 )
 
 // Reasons of this package.
@@ -288,6 +294,11 @@ func fromFacts(reason, message string, facts map[string]string) *Error {
 	e.LogID, _ = strconv.ParseUint(facts["log_id"], 10, 64)
 	e.WriterTerm, _ = strconv.ParseUint(facts["writer_term"], 10, 64)
 	e.Offset, _ = strconv.ParseInt(facts["offset"], 10, 64)
+	if key, ok := facts["key"]; ok {
+		e.Key = []byte(key)
+	} else if key, ok := facts["key_base64"]; ok {
+		e.Key, _ = base64.StdEncoding.DecodeString(key)
+	}
 	e.Line, _ = strconv.Atoi(facts["line"])
 	e.Column, _ = strconv.Atoi(facts["column"])
 	epoch, _ := strconv.ParseUint(facts["epoch"], 10, 32)

@@ -141,6 +141,9 @@ func (p *Producer) AppendBatch(ctx context.Context, records []Record, opts ...Ap
 	if o.hasExpectedEnd && o.expectedEnd < 0 {
 		return 0, &Error{Reason: ErrInvalid.Reason, Message: "append with a negative expected end"}
 	}
+	if o.check != nil && o.check.Since < 0 {
+		return 0, &Error{Reason: ErrInvalid.Reason, Message: "check since a negative offset"}
+	}
 	q, err := p.acceptBatch(ctx, records, o)
 	if err != nil {
 		return 0, err

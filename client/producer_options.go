@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/metadata"
+
+	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
 // ProducerOption configures a Producer.
@@ -141,6 +143,7 @@ type appendOptions struct {
 	expectedEnd    int64
 	hasExpectedEnd bool
 	atomic         bool
+	check          *strandlinev1.CheckedAppend // nil: none
 }
 
 // WithExpectedEnd appends only if the log, including all records accepted before, ends exactly at
@@ -152,3 +155,30 @@ func WithExpectedEnd(offset int64) AppendOption {
 
 // WithAtomic makes all records durable together or not at all. Default off.
 func WithAtomic() AppendOption { return func(o *appendOptions) { o.atomic = true } }
+
+// Check is a condition on what is in the log: no record at offset Since or above, up to the records
+// that are appended, has one of the keys, a key that begins with one of the prefixes, or one of
+// the headers. At least one of them must be set, and at most 100 in total, of which 16 prefixes.
+type Check struct {
+	// Since is the offset up to which the caller has read: that of the last record that it has taken
+	// into account, plus one.
+	Since       int64
+	Keys        [][]byte
+	KeyPrefixes [][]byte
+	Headers     []Header
+}
+
+// WithCheck appends, all records or none, only if the check holds, including all records accepted
+// before. Otherwise the append fails with ErrConflict, and Error.Offset and Error.Key name a record
+// that matches: read from Since on, decide again, and append with a higher Since. It fails with
+// ErrCheckTooOld if the log no longer knows the keys from Since on, and Error.Start is the offset
+// from which on it does: read up to there. Both are certain: nothing was appended. An append that
+// was accepted and is sent again succeeds. The caller needs the right to read the log. Default
+// none.
+func WithCheck(c Check) AppendOption {
+	check := &strandlinev1.CheckedAppend{Since: c.Since, Keys: c.Keys, KeyPrefixes: c.KeyPrefixes}
+	for _, h := range c.Headers {
+		check.Headers = append(check.Headers, &strandlinev1.Header{Key: h.Key, Value: h.Value})
+	}
+	return func(o *appendOptions) { o.check = check }
+}

@@ -108,7 +108,7 @@ func (s *sender) address(r *request) bool {
 		Log: s.message.Log, SessionID: r.session, Epoch: r.epoch, FirstSequence: r.first,
 		LowWater: w.lowWater(), WriterTerm: s.options.writer,
 		ExpectedEnd: r.conditions.expectedEnd, HasExpectedEnd: r.conditions.hasExpectedEnd,
-		Atomic: r.conditions.atomic, Batches: r.batch, LogID: s.logID, Explain: s.options.stages,
+		Atomic: r.conditions.atomic, Batches: r.batch, Check: r.conditions.check, LogID: s.logID, Explain: s.options.stages,
 	}
 	return true
 }

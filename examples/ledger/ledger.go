@@ -42,8 +42,8 @@ func openLedger(ctx context.Context, c *client.Client, name, last string) (*ledg
 	return &ledger{client: c, log: name, last: lastFile(last), balances: map[string]int64{}}, nil
 }
 
-// transfer decides on the balances as of the end of the log, and appends only if that is
-// still the end: what another copy has moved meanwhile is read, and it decides again.
+// transfer decides on the balance of the account that pays, as of l.next, and appends unless a newer
+// record touches that account: what another copy has moved meanwhile is read, and it decides again.
 func (l *ledger) transfer(ctx context.Context, t transfer) (string, error) {
 	for {
 		if err := l.catchUp(ctx); err != nil {
@@ -53,13 +53,19 @@ func (l *ledger) transfer(ctx context.Context, t transfer) (string, error) {
 			return "refused: not enough money", nil
 		}
 		err := l.append(ctx, t)
-		if !errors.Is(err, client.ErrEndMismatch) {
+		if !outdated(err) {
 			return "done", err
 		}
 	}
 }
 
-// append appends t at l.next or nowhere. The position of t in its session is on disk
+// outdated reports whether an append was refused because of records that are not in the balances.
+func outdated(err error) bool {
+	return errors.Is(err, client.ErrConflict) || errors.Is(err, client.ErrCheckTooOld)
+}
+
+// append appends t on the condition that no record from l.next on touches the account that pays. The
+// record has a header for each account that it touches. The position of t in its session is on disk
 // before t is sent, so that settle can ask for it whatever happens.
 func (l *ledger) append(ctx context.Context, t transfer) error {
 	text, err := json.Marshal(t)
@@ -74,12 +80,20 @@ func (l *ledger) append(ctx context.Context, t transfer) error {
 	if err := l.last.save(sent{t, p.Position()}); err != nil {
 		return err
 	}
-	_, err = p.AppendBatch(ctx, []client.Record{{Value: text}}, client.WithExpectedEnd(l.next))
-	if err == nil || errors.Is(err, client.ErrEndMismatch) {
+	record := client.Record{Value: text, Headers: []client.Header{account(t.To)}}
+	var options []client.AppendOption
+	if t.From != "" {
+		record.Headers = append(record.Headers, account(t.From))
+		options = append(options, client.WithCheck(client.Check{Since: l.next, Headers: []client.Header{account(t.From)}}))
+	}
+	_, err = p.AppendBatch(ctx, []client.Record{record}, options...)
+	if err == nil || outdated(err) {
 		_ = p.Close(ctx) // else the session ends with its lease
 	}
 	return err
 }
+
+func account(name string) client.Header { return client.Header{Key: "account", Value: []byte(name)} }
 
 // settle returns the last command that this copy sent and its outcome. The log is asked, not
 // read: a request that is still on its way may arrive after any read. With final, Resolve

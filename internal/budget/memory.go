@@ -30,6 +30,8 @@ type Memory struct {
 	Sending, Received *Shares
 	// Sessions are what logs remember of their sessions.
 	Sessions *Shares
+	// Checks are the keys of the newest records of logs whose clients use checks.
+	Checks *Shares
 	// Owners count open sessions by whose they are.
 	Owners *Owners
 	// Reads are chunks on their way to clients, and those read ahead. Those that a client has not
@@ -64,7 +66,7 @@ func New(size int64) *Memory {
 		Owners: NewOwners(sessions),
 		size:   size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), StalledReads: NewStalled(size / 8), Fetches: NewPool(part(16)),
-		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewPool(part(16)), Sessions: sessions, Groups: NewShares(size / 32),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewPool(part(16)), Sessions: sessions, Groups: NewShares(size / 32), Checks: NewShares(size / 32),
 	}
 }
 
@@ -96,6 +98,7 @@ func (m *Memory) Use() []Use {
 		{"sending", m.Sending.Used(), m.Sending.Size()},
 		{"received", m.Received.Used(), m.Received.Size()},
 		{"sessions", m.Sessions.Used(), m.Sessions.Size()},
+		{"checks", m.Checks.Used(), m.Checks.Size()},
 		{"reads", m.Reads.Used(), m.Reads.Size()},
 		{"stalled reads", m.StalledReads.Used(), m.StalledReads.Size()},
 		{"kafka fetches", m.Fetches.Used(), m.Fetches.Size()},

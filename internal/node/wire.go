@@ -85,7 +85,7 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 
 	// The verbs.
 	finder := verbs.NewFinder(me, catalog, logs, self, router, peers)
-	appends := verbs.NewAppends(metrics, tracing.New(o.Tracing, tasks), finder, retention)
+	appends := verbs.NewAppends(metrics, memory, tracing.New(o.Tracing, tasks), finder, retention)
 	reads := verbs.NewReads(metrics, memory, finder)
 	sessions := verbs.NewSessions(catalog, self, finder)
 	holds := verbs.NewHolds(finder)

@@ -44,6 +44,8 @@ const (
 	Denied                             // the caller lacks the right
 	FilterInvalid                      // the expression of a filter is not valid; Line and Column say where
 	FilterFailed                       // the expression fails on a record; At is its offset
+	Conflict                           // checked append; At and Key are of a record that matches
+	CheckTooOld                        // checked append; Start is the least offset since which a check can be decided
 	reasonEnd
 )
 
@@ -88,6 +90,8 @@ var facts = [reasonEnd]struct {
 	Denied:           {"PERMISSION_DENIED", false, NotDone},
 	FilterInvalid:    {"FILTER_INVALID", false, NotDone},
 	FilterFailed:     {"FILTER_FAILED", false, NotDone},
+	Conflict:         {"CONFLICT", false, NotDone},
+	CheckTooOld:      {"CHECK_TOO_OLD", false, NotDone},
 }
 
 // Reasons lists every reason, for tables that must be complete.
@@ -123,7 +127,7 @@ func (r Reason) Outcome() Outcome {
 type Refusal struct {
 	Reason     Reason
 	Detail     string
-	Start      Offset   // OffsetTrimmed
+	Start      Offset   // OffsetTrimmed, CheckTooOld
 	End        Offset   // OffsetBeyondEnd, EndMismatch
 	Expected   Sequence // SequenceGap: the next sequence that the log accepts
 	Epoch      Epoch    // StaleEpoch: the session's epoch
@@ -131,12 +135,17 @@ type Refusal struct {
 	Leader     string // NotLeader: address of the leader's gRPC port, if known
 	Limit      int64  // TooLarge: the limit, in the unit of Detail
 	LogID      uint64 // LogReplaced: id of the log that has the name now
-	At         Offset // FilterFailed
+	At         Offset // FilterFailed, Conflict
+	Key        []byte `json:",omitempty"` // Conflict: of the record at At; nil: it has none
 	Line       int    // FilterInvalid: the place in the expression, both from 1, in characters
 	Column     int
 	OwnShare   bool  `json:",omitempty"` // Busy: the caller's own share is used up
 	Hold       *Hold // Held: the lowest hold; OffsetTrimmed: the highest hold with a pointer, if any
 }
+
+// MaxConflictKey bounds the key that a refusal carries, in bytes. Of a longer one it has the
+// beginning in its text.
+const MaxConflictKey = 1 << 10
 
 // Refuse returns a refusal with a formatted detail.
 func Refuse(r Reason, format string, args ...any) *Refusal {

@@ -23,6 +23,7 @@ type Append struct {
 	WriterTerm  record.WriterTerm // 0: not fenced
 	ExpectedEnd record.Offset     // the log must end here; NoExpectation: unconditional
 	Atomic      bool              // all batches become durable together or not at all
+	Check       *Check            // must hold; nil: none. With it the append must be Atomic
 	// Implicit marks a Kafka producer, whose first batch opens the session or
 	// raises its epoch.
 	Implicit bool
@@ -47,6 +48,8 @@ func malformed(a *Append) *record.Refusal {
 		r := record.Refuse(record.TooLarge, "%d records in one request, the limit is %d", a.Records, uint32(math.MaxUint32))
 		r.Limit = math.MaxUint32
 		return r
+	case a.Check != nil && !a.Atomic:
+		return record.Refuse(record.Invalid, "a checked append that is not atomic")
 	case a.Session == 0:
 		return nil
 	case a.Implicit && a.First >= kafkaSequences:

@@ -6,8 +6,8 @@ import "strandline.dev/internal/record"
 type appends struct{ *pipeline }
 
 // Append decides a request. The order of the checks is fixed: duplicates and the order within the
-// session first, then the writer term, then the expected end, then limits; only then are offsets
-// assigned. If leading batches of a request are in the log already, the rest is decided, and a
+// session first, then the writer term, then the expected end, then the check, then limits; only
+// then are offsets assigned. If leading batches of a request are in the log already, the rest is decided, and a
 // reason to refuse one batch of the rest refuses all of it.
 func (s appends) Append(a *Append) Answer {
 	s.memory.reclaim()
@@ -143,6 +143,11 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		r.End = s.log.end
 		return r
 	}
+	if a.Check != nil {
+		if r := s.decideCheck(a.Check); r != nil {
+			return r
+		}
+	}
 	if s.log.sealed {
 		return record.Refuse(record.Sealed, "the log is sealed")
 	}
@@ -194,6 +199,9 @@ func (s appends) accept(a *Append, p *placement, answer *Answer) {
 			s.advance(p.standing, &meta)
 		}
 		s.open.add(meta, b, s.leaderEpoch)
+		if s.recent.kept {
+			s.recent.add(b, s.log.end)
+		}
 		answer.RestsOn = s.open.number
 		answer.add(s.log.end, meta.Count)
 		s.log.end += record.Offset(meta.Count)

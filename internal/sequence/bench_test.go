@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,6 +89,39 @@ func BenchmarkProposalOf128Appends(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				w.step(b, sessions)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/128, "ns/append")
+		})
+	}
+}
+
+// BenchmarkCheckedAppend is BenchmarkProposalOf128Appends of records with keys: of a log whose
+// clients do not check, of one that keeps keys, and of checked appends.
+func BenchmarkCheckedAppend(b *testing.B) {
+	for _, name := range []string{"unused", "kept", "checked"} {
+		b.Run(name, func(b *testing.B) {
+			w := newWindow(b, 0)
+			if name != "unused" {
+				w.s.KeepKeys()
+			}
+			keys := make([][]byte, len(w.requests))
+			for i, a := range w.requests {
+				keys[i] = fmt.Appendf(nil, "account/%08d", i*7919)
+				var builder record.Builder
+				require.NoError(b, builder.Add(record.Record{Key: keys[i], Value: make([]byte, 2048)}))
+				batch, err := builder.Finish(record.None)
+				require.NoError(b, err)
+				a.Batches = []record.Batch{batch}
+				measured(a)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if name == "checked" {
+					for i, a := range w.requests {
+						a.Check, a.Atomic = &Check{Since: w.s.End(), keys: keys[i : i+1]}, true
+					}
+				}
+				w.step(b, 0)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/128, "ns/append")
 		})

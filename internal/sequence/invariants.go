@@ -70,8 +70,41 @@ func (s *Sequencer) CheckInvariants() error {
 	if changes != 0 {
 		return fmt.Errorf("%d changes of proposals are in no view", changes)
 	}
+	if err := s.recent.check(); err != nil {
+		return err
+	}
+	if s.recent.kept && (!s.leading || s.recent.start > s.log.end) {
+		return fmt.Errorf("recent keys are kept from %d on, and the log ends at %d", s.recent.start, s.log.end)
+	}
 	if s.leading && s.sealed == 0 && (s.chain != s.table.chain || s.time != s.table.time) {
 		return fmt.Errorf("nothing is sealed, and chain and time (%x, %d) are not those of the table (%x, %d)", s.chain, s.time, s.table.chain, s.table.time)
+	}
+	return nil
+}
+
+// check returns an error if the parts of recent keys do not agree.
+func (k *recentKeys) check() error {
+	bytes, newest := 0, make(map[*recentName]record.Offset, len(k.names))
+	last := k.start
+	for i := range k.entries.len() {
+		e := k.entries.at(i)
+		if e.offset < last {
+			return fmt.Errorf("a recent key at %d follows one at %d, they are kept from %d on", e.offset, last, k.start)
+		}
+		if k.names[e.name.text] != e.name {
+			return fmt.Errorf("recent key %q at %d cannot be found", e.name.text, e.offset)
+		}
+		last, newest[e.name] = e.offset, e.offset
+		bytes += bytesOfRecent
+	}
+	for _, n := range k.names {
+		if at, ok := newest[n]; !ok || at != n.newest {
+			return fmt.Errorf("recent key %q is at %d, its newest entry at %d", n.text, n.newest, at)
+		}
+		bytes += bytesOfName + len(n.text)
+	}
+	if bytes != k.bytes {
+		return fmt.Errorf("recent keys take %d bytes, and count %d", bytes, k.bytes)
 	}
 	return nil
 }

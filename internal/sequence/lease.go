@@ -79,6 +79,9 @@ func (s expiry) Tick(now int64) {
 		s.forgetMemory()
 	}
 	s.memory.used = false
+	if s.recent.kept && s.leases.elapsed-s.recent.used > keepKeysMs {
+		s.recent.forget()
+	}
 }
 
 // KeepSession records a sign of life of a session. An append is one, too, whether it is accepted

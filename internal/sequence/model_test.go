@@ -1,6 +1,8 @@
 package sequence
 
 import (
+	"strings"
+
 	"strandline.dev/internal/record"
 )
 
@@ -21,6 +23,7 @@ type event struct {
 	request   *Append         // of the batch
 	first     record.Sequence // of the batch
 	count     int
+	keys      []string // of the batch; "": the record has none
 }
 
 // world is what the events add up to.
@@ -31,6 +34,7 @@ type world struct {
 	fenced     bool
 	sessions   map[record.SessionID]*person
 	holds      map[string]record.Offset
+	keys       map[record.Offset]string // of records that have one
 }
 
 // held is where the lowest hold is.
@@ -66,7 +70,7 @@ type home struct {
 }
 
 func (m *model) world() world {
-	w := world{sessions: map[record.SessionID]*person{}, holds: map[string]record.Offset{}}
+	w := world{sessions: map[record.SessionID]*person{}, holds: map[string]record.Offset{}, keys: map[record.Offset]string{}}
 	for _, e := range m.events {
 		if e.command != nil {
 			w.obey(e)
@@ -141,7 +145,41 @@ func (w *world) take(e event) {
 		}
 		p.next[a.Epoch] = e.first + record.Sequence(e.count)
 	}
+	for i, key := range e.keys {
+		if key != "" {
+			w.keys[w.end+record.Offset(i)] = key
+		}
+	}
 	w.end += record.Offset(e.count)
+}
+
+// decideCheck decides a check by all records since ever. A sequencer knows their keys from an
+// offset on.
+func (w *world) decideCheck(c *Check, from record.Offset) record.Reason {
+	switch {
+	case c.Since > w.end:
+		return record.OffsetBeyondEnd
+	case c.Found != nil:
+		return record.Conflict
+	case c.Since < from:
+		return record.CheckTooOld
+	}
+	for o, key := range w.keys {
+		if o < c.Since {
+			continue
+		}
+		for _, k := range c.keys {
+			if key == string(k) {
+				return record.Conflict
+			}
+		}
+		for _, p := range c.prefixes {
+			if strings.HasPrefix(key, string(p)) {
+				return record.Conflict
+			}
+		}
+	}
+	return 0
 }
 
 func (m *model) newest() uint64 {
@@ -166,8 +204,9 @@ func (m *model) refuse(v verdict, r record.Reason) verdict {
 	return v
 }
 
-// append decides a request of batches that each hold `count` records.
-func (m *model) append(a *Append) verdict {
+// append decides a request of batches that each hold `count` records. The sequencer has kept keys
+// from an offset on; below 0: it has kept none.
+func (m *model) append(a *Append, from record.Offset) verdict {
 	w := m.world()
 	var v verdict
 	first, batches := a.First, a.Batches
@@ -223,6 +262,16 @@ func (m *model) append(a *Append) verdict {
 		return m.refuse(v, record.Fenced)
 	case a.ExpectedEnd != NoExpectation && a.ExpectedEnd+record.Offset(len(v.offsets)) != w.end:
 		return m.refuse(v, record.EndMismatch)
+	}
+	if a.Check != nil {
+		if from < 0 {
+			from = w.end
+		}
+		if r := w.decideCheck(a.Check, from); r != 0 {
+			return m.refuse(v, r)
+		}
+	}
+	switch {
 	case w.sealed:
 		return m.refuse(v, record.Sealed)
 	}
@@ -232,7 +281,7 @@ func (m *model) append(a *Append) verdict {
 	}
 	kept := *a
 	for _, b := range batches {
-		m.events = append(m.events, event{number: m.open, request: &kept, first: first, count: b.Count()})
+		m.events = append(m.events, event{number: m.open, request: &kept, first: first, count: b.Count(), keys: keysOf(b)})
 		first += record.Sequence(b.Count())
 		for range b.Count() {
 			v.offsets = append(v.offsets, w.end)
@@ -353,4 +402,12 @@ func (m *model) commit(number uint64) {
 			m.events[i].committed = true
 		}
 	}
+}
+
+// keysOf returns the keys of the records of a batch, "" for none.
+func keysOf(b record.Batch) (keys []string) {
+	for r := range b.Records {
+		keys = append(keys, string(r.Key))
+	}
+	return keys
 }

@@ -35,6 +35,7 @@ type pipeline struct {
 	numbered  uint64           // number of the newest proposal ever
 
 	leases leases
+	recent recentKeys
 
 	// Memory to be reused; forgetMemory releases it.
 	memory proposalMemory
@@ -144,6 +145,9 @@ func (s *pipeline) undo(d *proposal) {
 		s.release(c.view)
 	}
 	s.log = d.before
+	if s.recent.kept {
+		s.recent.undo(s.log.end)
+	}
 	s.detach(d)
 	if d.sealed {
 		s.chain, s.time = d.chain, d.time
@@ -177,6 +181,7 @@ func (s *pipeline) restart() {
 	s.log, s.chain, s.time = s.table.log, s.table.chain, s.table.time
 	s.covering = covering{folded: s.table, projected: &s.log, leads: s.leading}
 	s.owners.start(s.table)
+	s.recent.forget()
 }
 
 // Release releases the memory kept for later proposals.

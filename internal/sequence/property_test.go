@@ -69,7 +69,7 @@ func (r *run) step() {
 	switch dice := r.random.IntN(100); {
 	case dice < 55:
 		a := r.request()
-		r.compare(r.model.append(a), r.leader.sequencer.Append(a), fmt.Sprintf("append %+v", a))
+		r.compare(r.model.append(a, r.leader.sequencer.KeysFrom()), r.leader.sequencer.Append(a), fmt.Sprintf("append %+v", a))
 	case dice < 68:
 		c := r.command()
 		r.compare(r.model.command(c), r.leader.sequencer.Command(c), fmt.Sprintf("command %+v", c))
@@ -90,6 +90,8 @@ func (r *run) step() {
 		r.commit(r.random.IntN(len(r.leader.proposed) + 1))
 	case dice < 98:
 		r.drop()
+	case dice < 99:
+		r.leader.sequencer.BoundKeys(r.random.IntN(1 << (8 + r.random.IntN(5))))
 	default:
 		r.loseLeadership()
 	}
@@ -132,12 +134,43 @@ func (r *run) request() *Append {
 	}
 	size := 1 + r.random.IntN(3)
 	for range 1 + r.random.IntN(3) {
-		a.Batches = append(a.Batches, batchOf(r.t, size, 3))
+		a.Batches = append(a.Batches, keyedBatchOf(r.t, r.keys(size)...))
+	}
+	if r.random.IntN(3) == 0 {
+		a.Check, a.Atomic = r.check(w.end), true
 	}
 	if r.digests {
 		a.Digested = true
 	}
 	return measured(a)
+}
+
+// keys draws keys of records from few; "" is none.
+func (r *run) keys(count int) (keys []string) {
+	for range count {
+		keys = append(keys, []string{"", "a/1", "a/2", "b"}[r.random.IntN(4)])
+	}
+	return keys
+}
+
+func (r *run) check(end record.Offset) *Check {
+	var keys, prefixes [][]byte
+	for _, k := range r.keys(1 + r.random.IntN(2)) {
+		if r.random.IntN(4) == 0 {
+			k = k[:min(1, len(k))]
+		}
+		if r.random.IntN(2) == 0 && k != "" {
+			prefixes = append(prefixes, []byte(k))
+		} else {
+			keys = append(keys, []byte(k))
+		}
+	}
+	c, err := NewCheck(max(0, end-record.Offset(r.random.IntN(9)-1)), keys, prefixes, nil)
+	require.NoError(r.t, err)
+	if r.random.IntN(30) == 0 {
+		c.Found = &Match{Offset: c.Since, Key: []byte("a/1")}
+	}
+	return c
 }
 
 func (r *run) command() record.Command {

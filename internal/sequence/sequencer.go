@@ -18,7 +18,7 @@ type Sequencer struct {
 // calls, and only Committed changes it.
 func New(t *Table) *Sequencer {
 	p := &pipeline{overlay: overlay{table: t, views: make(map[record.SessionID]*view)}}
-	p.covering = covering{folded: t, projected: &p.log}
+	p.covering, p.recent.limit = covering{folded: t, projected: &p.log}, MaxRecentBytes
 	c := commands{p}
 	return &Sequencer{pipeline: p, appends: appends{p}, commands: c, expiry: expiry{c}}
 }
@@ -38,6 +38,7 @@ func (s *Sequencer) StartLeading(leaderEpoch int32, now int64) {
 // receives them like those of any other leader.
 func (s *Sequencer) StopLeading() {
 	s.leading = false
+	s.recent.forget()
 	for s.proposals.len() > 0 {
 		s.undo(s.proposals.popBack())
 	}

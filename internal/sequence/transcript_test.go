@@ -177,6 +177,21 @@ func batchOf(t testing.TB, count, size int) record.Batch {
 	return b
 }
 
+// keyedBatchOf returns a batch with a record for each key; "" is none.
+func keyedBatchOf(t testing.TB, keys ...string) record.Batch {
+	var builder record.Builder
+	for _, key := range keys {
+		r := record.Record{Value: []byte("abc")}
+		if key != "" {
+			r.Key = []byte(key)
+		}
+		require.NoError(t, builder.Add(r))
+	}
+	b, err := builder.Finish(record.None)
+	require.NoError(t, err)
+	return b
+}
+
 // many appends single records of session and other in turn, so that none of
 // them follows another of its session, and commits them.
 func (s *stage) many(args arguments, q *Sequencer) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -505,4 +506,38 @@ func TestHTTPShowsWhatItsCallersMayObserve(t *testing.T) {
 	for _, path := range []string{"/livez", "/readyz"} {
 		require.Equal(t, http.StatusOK, get(path, ""))
 	}
+}
+
+// A refused check says what is in the log, so it takes the right to read it.
+func TestACheckedAppendTakesTheRightToRead(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	o := alone(t, t.TempDir())
+	o.Node.Name, o.Credentials = "a", a.credentials("a")
+	n, err := Start(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	alice := a.dial(t, n.GRPC())
+	defer alice.Close()
+	_, err = alice.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	admin := enforced(t, alice, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append"}})
+	heard(t, n)
+	text, _, err := admin.Access().CreateAccessToken(t.Context(), "bob", time.Hour)
+	require.NoError(t, err)
+	p, err := a.withToken(t, text, n.GRPC()).Producer(t.Context(), "orders")
+	require.NoError(t, err)
+	defer func() { _ = p.Close(t.Context()) }()
+	record := []client.Record{{Key: []byte("a"), Value: []byte("one")}}
+	_, err = p.AppendBatch(t.Context(), record)
+	require.NoError(t, err)
+	check := client.WithCheck(client.Check{Keys: [][]byte{[]byte("a")}})
+	_, err = p.AppendBatch(t.Context(), record, check)
+	require.ErrorIs(t, err, client.ErrPermissionDenied)
+	require.ErrorContains(t, err, "read")
+	require.NoError(t, admin.Access().AddGrants(t.Context(), client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"read"}}))
+	require.Eventually(t, func() bool {
+		_, err = p.AppendBatch(t.Context(), record, check)
+		return errors.Is(err, client.ErrConflict)
+	}, time.Minute, 10*time.Millisecond)
 }

@@ -51,6 +51,10 @@ type Event struct {
 	Writer uint64 `json:"writer,omitempty"`
 	// ExpectedEnd makes an append conditional.
 	ExpectedEnd *int64 `json:"expected_end,omitempty"`
+	// Keys of the records that are appended, in order, if a Check may be for them.
+	Keys []string `json:"keys,omitempty"`
+	// Check makes an append conditional, too.
+	Check *Check `json:"check,omitempty"`
 	// From is where a read begins; absent: wherever the first frame does.
 	From        *int64      `json:"from,omitempty"`
 	Consistency Consistency `json:"consistency,omitempty"`
@@ -103,6 +107,14 @@ type Event struct {
 	Index    uint64 `json:"index,omitempty"`
 	RaftTerm uint64 `json:"term,omitempty"`
 	Commit   uint64 `json:"commit,omitempty"`
+}
+
+// Check is the condition that no record at Since or above has one of the keys, or a key that
+// begins with one of the prefixes.
+type Check struct {
+	Since    int64    `json:"since"`
+	Keys     []string `json:"keys,omitempty"`
+	Prefixes []string `json:"prefixes,omitempty"`
 }
 
 // Kind is what a line is about.

@@ -48,6 +48,12 @@ func (e *Event) validateInvoke() error {
 		if e.Sequence > math.MaxUint64-uint64(len(e.Hashes)) || e.Number > math.MaxUint64-uint64(len(e.Hashes)) {
 			return errors.New("sequences overflow")
 		}
+		if len(e.Keys) > 0 && len(e.Keys) != len(e.Hashes) {
+			return fmt.Errorf("%d keys of %d records", len(e.Keys), len(e.Hashes))
+		}
+		if e.Check != nil && e.Check.Since < 0 {
+			return fmt.Errorf("check since %d", e.Check.Since)
+		}
 		return missing(len(e.Hashes) == 0, "hashes")
 	case Read, Info:
 		switch e.Consistency {

@@ -75,6 +75,8 @@ var flawed = []struct {
 	{"recovery-keeps-writers", 4, []string{"fence", problem}, ""},
 	{"sent-is-recycled", 36, []string{problem}, ""},
 	{"unborn-founders-count-as-lost", 27, []string{problem}, ""},
+	{"check-misses-flight", 0, []string{"check"}, ""},
+	{"check-guesses", 1, []string{"check"}, ""},
 }
 
 // flawedOptions are those of runs that show a flaw, where it takes some.
@@ -84,6 +86,8 @@ var flawedOptions = map[string]Options{
 	"stale-break-counts":            {Holds: true},
 	"digest-not-in-snapshot":        {Digests: true},
 	"digest-misses-an-entry":        {Digests: true},
+	"check-misses-flight":           {Checks: true},
+	"check-guesses":                 {Checks: true},
 	"sent-is-recycled":              {Hard: true},
 	"recovery-keeps-writers":        {Hard: true},
 	"unborn-founders-count-as-lost": {Hard: true},

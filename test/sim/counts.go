@@ -25,6 +25,11 @@ type Counts struct {
 	Epochs   int `about:"clients"` // that were ended
 	Kept     int `about:"clients"` // sessions, by a sign of life without an append
 
+	Checked   int `about:"checks"` // appends with one that were accepted
+	Conflicts int `about:"checks"` // that were refused for a record that matches
+	TooOld    int `about:"checks"` // that could not be decided
+	Again     int `about:"checks"` // accepted ones that were sent again, and answered alike
+
 	HoldsSeen   int `about:"holds"` // looks at a node whether it has what is kept
 	HoldsBroken int `about:"holds"` // in vain, as they were moved meanwhile
 
@@ -114,7 +119,7 @@ func Again(seed uint64, o Options) string {
 	for _, of := range []struct {
 		set  bool
 		flag string
-	}{{o.Holds && !o.Hard, " -sim.holds"}, {o.Digests && !o.Hard, " -sim.digests"}, {o.Torn && !o.Hard, " -sim.torn"}, {o.Hard, " -sim.hard"}} {
+	}{{o.Holds && !o.Hard, " -sim.holds"}, {o.Digests && !o.Hard, " -sim.digests"}, {o.Checks, " -sim.checks"}, {o.Torn && !o.Hard, " -sim.torn"}, {o.Hard, " -sim.hard"}} {
 		if of.set {
 			again += of.flag
 		}

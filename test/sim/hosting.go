@@ -242,7 +242,7 @@ func (n *hosting) open(id uint64, fresh bool) error {
 		Damaged:     n.foundDamage,
 		HashEvery:   hashEvery,
 		TraceRaft:   n.world.raft,
-		Memory:      n.world.limits.memory(),
+		Memory:      n.world.processMemory(),
 		Limits:      n.world.limits.ofCore(),
 		Address: func(id uint64) string {
 			if node := n.nodeOf(id); node != 0 {

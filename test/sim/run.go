@@ -40,6 +40,10 @@ type Options struct {
 	// are others with it than without.
 	Digests bool
 
+	// Checks has clients append on the condition that the log has no newer record with some key,
+	// in sessions and without. The histories of seeds are others with it than without.
+	Checks bool
+
 	// Places puts the nodes into three datacenters, up to 300 ms of round trip from each other,
 	// over which a rule spreads the replicas of the log. The histories of seeds are others with it than without.
 	Places bool
@@ -219,6 +223,11 @@ func (w *world) startClients(o Options) {
 	if o.Holds {
 		startHolder(w)
 		startSoloist(w) // which trims
+	}
+	if o.Checks {
+		for range 2 + w.random.IntN(2) {
+			startChecker(w)
+		}
 	}
 	if o.Hard {
 		startWriter(w)

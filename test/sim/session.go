@@ -25,6 +25,7 @@ type producer struct {
 	next    uint64     // sequence
 	window  []*request // sent and not known to be in the log, in order
 	resend  bool       // soon
+	end     int64      // of the log, as far as it is taken into account by checks
 	settled []*request // known to be in the log, of this session; the newest
 }
 
@@ -34,7 +35,9 @@ type request struct {
 	first  uint64
 	values [][]byte
 	hashes history.Hashes
-	call   *history.Call // its attempt; nil: none is open
+	keys   []string       // of the values; none: they have no keys
+	check  *history.Check // nil: none
+	call   *history.Call  // its attempt; nil: none is open
 }
 
 // giveUp ends its attempt without an answer.
@@ -124,6 +127,9 @@ func (p *producer) send() {
 	count := 1 + p.world.random.IntN(3)
 	values, hashes := p.world.values(p.name, count)
 	q := &request{epoch: p.epoch, first: p.next, values: values, hashes: hashes}
+	if p.world.options.Checks && p.world.chance(2) {
+		q.keys, q.check = p.world.keys(count), p.world.check(p.end)
+	}
 	p.next += uint64(count)
 	p.window = append(p.window, q)
 	p.attempt(q)
@@ -143,6 +149,10 @@ func (p *producer) attempt(q *request) {
 				if q.call == c && p.session == session {
 					q.call = nil
 					c.Return(eventOf(a))
+					if a.Duplicate && q.check != nil {
+						w.counts.Again++
+					}
+					p.end = w.countCheck(q.check, a, p.end)
 					p.answered(q, a.Refusal)
 				}
 			})
@@ -166,14 +176,24 @@ func (p *producer) append(session, low uint64, q *request) (history.Event, func(
 	}
 	e := history.Event{
 		Client: p.name, Verb: history.Append, Log: logName, Hashes: q.hashes, Session: session, Epoch: q.epoch, Sequence: q.first,
-		LowWater: low, Implicit: implicit, Deadline: w.deadline(),
+		LowWater: low, Implicit: implicit, Deadline: w.deadline(), Keys: q.keys, Check: q.check,
 	}
 	return e, func() *sequence.Append {
-		a := w.batch(q.values)
+		a := w.encoded(q)
 		a.Session, a.Epoch, a.First, a.LowWater = record.SessionID(session), record.Epoch(q.epoch), record.Sequence(q.first), record.Sequence(low)
 		a.Implicit = implicit
 		return a
 	}
+}
+
+// encoded is the records of a request, with its check.
+func (w *world) encoded(q *request) *sequence.Append {
+	if q.keys == nil {
+		return w.batch(q.values)
+	}
+	a := w.keyedBatch(q.values, q.keys)
+	w.setCheck(a, q.check)
+	return a
 }
 
 func (p *producer) answered(q *request, r *record.Refusal) {
@@ -188,6 +208,8 @@ func (p *producer) answered(q *request, r *record.Refusal) {
 		}
 	case r.Reason == record.SessionExpired, r.Reason == record.SessionNotFound, r.Reason == record.StaleEpoch:
 		p.lose()
+	case q.check != nil && ofCheck(r):
+		p.nextEpoch() // what was sent behind it is refused as well
 	default:
 		p.guess.wrong(r)
 		p.again()

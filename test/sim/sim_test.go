@@ -16,6 +16,7 @@ import (
 var (
 	oneSeed  = flag.Int64("sim.seed", -1, "run just this seed and keep its history")
 	seeds    = flag.Uint64("sim.seeds", seedsUsually, "how many seeds TestNoSeedBreaksARule runs")
+	checks   = flag.Bool("sim.checks", false, "have clients append on the condition that no newer record has some key")
 	holds    = flag.Bool("sim.holds", false, "have holds set, moved and released as well")
 	digests  = flag.Bool("sim.digests", false, "have most requests hashed as well")
 	torn     = flag.Bool("sim.torn", false, "tear groups of frames, cut leaders off in moves, and end without appends as well")
@@ -39,7 +40,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 	var virtual time.Duration
 	acked, readBack := 0, 0
 	for seed := from; seed < from+count; seed++ {
-		options := Options{Holds: *holds, Digests: *digests, Torn: *torn, Hard: *hard}
+		options := Options{Holds: *holds, Checks: *checks, Digests: *digests, Torn: *torn, Hard: *hard}
 		if *oneSeed >= 0 {
 			options.Trace = os.Stderr
 		}
@@ -71,6 +72,22 @@ func TestNothingGoesThatAHoldKeeps(t *testing.T) {
 		all.Add(r.Counts)
 	}
 	require.NotZero(t, all.HoldsSeen, "holds have kept something")
+}
+
+// A checked append lands behind no record that its check does not allow, whoever leads; and one that was
+// accepted is answered so when it is sent again.
+func TestNoCheckedAppendLandsBehindAMatch(t *testing.T) {
+	var all Counts
+	for seed := uint64(0); seed < 24; seed += sparse {
+		o := Options{Checks: true, Torn: seed%4 == 0}
+		r := Run(seed, o)
+		require.NoError(t, r.Err(), "again: %s", Again(seed, o))
+		all.Add(r.Counts)
+	}
+	require.NotZero(t, all.Checked, "some were accepted")
+	require.NotZero(t, all.Conflicts, "some were refused")
+	require.NotZero(t, all.TooOld, "some could not be decided")
+	require.NotZero(t, all.Again, "some were sent again")
 }
 
 // Power goes between the frames of a group, rather around changes of the configuration, leaders

@@ -41,7 +41,7 @@ var rooms = map[string][]string{
 	"internal/replica/core":     {"internal/digest", "internal/replica/core/lagging", "internal/budget", "internal/replica/tail", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/replica/runtime":  {"internal/digest", "internal/budget", "internal/replica/core", "internal/replica/tail", "internal/sequence", "internal/segment", "internal/record"},
 	"internal/node/datadir":     {"internal/unknown", "internal/transport/peer", "internal/cluster", "internal/replica/core", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
-	"internal/node/reading":     {"internal/filter", "internal/budget", "internal/replica/runtime", "internal/replica/tail", "internal/segment", "internal/record"},
+	"internal/node/reading":     {"internal/filter", "internal/budget", "internal/replica/runtime", "internal/replica/tail", "internal/segment", "internal/sequence", "internal/record"},
 	"internal/node/background":  {},
 	"internal/node/settings":    {"internal/cluster", "internal/replica/runtime", "internal/vfs"},
 	"internal/node/metrics":     {"internal/sequence", "internal/record"},

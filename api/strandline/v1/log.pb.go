@@ -392,6 +392,8 @@ type AppendRequest struct {
 	Batches []byte `protobuf:"bytes,9,opt,name=batches,proto3" json:"batches,omitempty"`
 	// Plain records: simple from every language.
 	Records []*Record `protobuf:"bytes,10,rep,name=records,proto3" json:"records,omitempty"`
+	// Records on the condition of a check, in place of batches and records.
+	Checked *CheckedAppend `protobuf:"bytes,12,opt,name=checked,proto3" json:"checked,omitempty"`
 	// The id that the log is known by; 0: whichever log has the name. If the
 	// name belongs to another log by now, the request is refused with
 	// LOG_REPLACED.
@@ -502,6 +504,13 @@ func (x *AppendRequest) GetRecords() []*Record {
 	return nil
 }
 
+func (x *AppendRequest) GetChecked() *CheckedAppend {
+	if x != nil {
+		return x.Checked
+	}
+	return nil
+}
+
 func (x *AppendRequest) GetLogId() uint64 {
 	if x != nil {
 		return x.LogId
@@ -514,6 +523,99 @@ func (x *AppendRequest) GetExplain() bool {
 		return x.Explain
 	}
 	return false
+}
+
+// CheckedAppend is records that are appended, all or none, if no record of the
+// log has one of the keys, a key that begins with one of the prefixes, or one of
+// the headers, at since or above, counting what is in flight. Otherwise the append is
+// refused with CONFLICT, or with CHECK_TOO_OLD where the log cannot decide that from
+// since on. The caller needs the right to read the log. A server that does not know this
+// message finds a request without records, and refuses it.
+type CheckedAppend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The offset up to which the caller has read.
+	Since       int64    `protobuf:"varint,1,opt,name=since,proto3" json:"since,omitempty"`
+	Keys        [][]byte `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	KeyPrefixes [][]byte `protobuf:"bytes,3,rep,name=key_prefixes,json=keyPrefixes,proto3" json:"key_prefixes,omitempty"`
+	// A header of that name with that value.
+	Headers []*Header `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty"`
+	// Either batches or records, as in AppendRequest.
+	Batches       []byte    `protobuf:"bytes,5,opt,name=batches,proto3" json:"batches,omitempty"`
+	Records       []*Record `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckedAppend) Reset() {
+	*x = CheckedAppend{}
+	mi := &file_strandline_v1_log_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckedAppend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckedAppend) ProtoMessage() {}
+
+func (x *CheckedAppend) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckedAppend.ProtoReflect.Descriptor instead.
+func (*CheckedAppend) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CheckedAppend) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *CheckedAppend) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *CheckedAppend) GetKeyPrefixes() [][]byte {
+	if x != nil {
+		return x.KeyPrefixes
+	}
+	return nil
+}
+
+func (x *CheckedAppend) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *CheckedAppend) GetBatches() []byte {
+	if x != nil {
+		return x.Batches
+	}
+	return nil
+}
+
+func (x *CheckedAppend) GetRecords() []*Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
 }
 
 type AppendResponse struct {
@@ -531,7 +633,7 @@ type AppendResponse struct {
 
 func (x *AppendResponse) Reset() {
 	*x = AppendResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[3]
+	mi := &file_strandline_v1_log_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +645,7 @@ func (x *AppendResponse) String() string {
 func (*AppendResponse) ProtoMessage() {}
 
 func (x *AppendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[3]
+	mi := &file_strandline_v1_log_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +658,7 @@ func (x *AppendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendResponse.ProtoReflect.Descriptor instead.
 func (*AppendResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{3}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AppendResponse) GetResult() isAppendResponse_Result {
@@ -637,7 +739,7 @@ type AppendStages struct {
 
 func (x *AppendStages) Reset() {
 	*x = AppendStages{}
-	mi := &file_strandline_v1_log_proto_msgTypes[4]
+	mi := &file_strandline_v1_log_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +751,7 @@ func (x *AppendStages) String() string {
 func (*AppendStages) ProtoMessage() {}
 
 func (x *AppendStages) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[4]
+	mi := &file_strandline_v1_log_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +764,7 @@ func (x *AppendStages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendStages.ProtoReflect.Descriptor instead.
 func (*AppendStages) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{4}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AppendStages) GetReceive() *durationpb.Duration {
@@ -742,7 +844,7 @@ type ReplicaAcknowledgement struct {
 
 func (x *ReplicaAcknowledgement) Reset() {
 	*x = ReplicaAcknowledgement{}
-	mi := &file_strandline_v1_log_proto_msgTypes[5]
+	mi := &file_strandline_v1_log_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +856,7 @@ func (x *ReplicaAcknowledgement) String() string {
 func (*ReplicaAcknowledgement) ProtoMessage() {}
 
 func (x *ReplicaAcknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[5]
+	mi := &file_strandline_v1_log_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +869,7 @@ func (x *ReplicaAcknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAcknowledgement.ProtoReflect.Descriptor instead.
 func (*ReplicaAcknowledgement) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{5}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReplicaAcknowledgement) GetNode() string {
@@ -802,7 +904,7 @@ type Appended struct {
 
 func (x *Appended) Reset() {
 	*x = Appended{}
-	mi := &file_strandline_v1_log_proto_msgTypes[6]
+	mi := &file_strandline_v1_log_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +916,7 @@ func (x *Appended) String() string {
 func (*Appended) ProtoMessage() {}
 
 func (x *Appended) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[6]
+	mi := &file_strandline_v1_log_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +929,7 @@ func (x *Appended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Appended.ProtoReflect.Descriptor instead.
 func (*Appended) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{6}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Appended) GetFirstOffset() int64 {
@@ -876,7 +978,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_strandline_v1_log_proto_msgTypes[7]
+	mi := &file_strandline_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +990,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[7]
+	mi := &file_strandline_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1003,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Refusal) GetCode() int32 {
@@ -943,7 +1045,7 @@ type OffsetRange struct {
 
 func (x *OffsetRange) Reset() {
 	*x = OffsetRange{}
-	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	mi := &file_strandline_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1057,7 @@ func (x *OffsetRange) String() string {
 func (*OffsetRange) ProtoMessage() {}
 
 func (x *OffsetRange) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[8]
+	mi := &file_strandline_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1070,7 @@ func (x *OffsetRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OffsetRange.ProtoReflect.Descriptor instead.
 func (*OffsetRange) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *OffsetRange) GetFirst() int64 {
@@ -1042,7 +1144,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	mi := &file_strandline_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1156,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[9]
+	mi := &file_strandline_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1169,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadRequest) GetLog() string {
@@ -1293,7 +1395,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_strandline_v1_log_proto_msgTypes[10]
+	mi := &file_strandline_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1407,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[10]
+	mi := &file_strandline_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1420,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Filter) GetKeys() [][]byte {
@@ -1374,7 +1476,7 @@ type Projection struct {
 
 func (x *Projection) Reset() {
 	*x = Projection{}
-	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	mi := &file_strandline_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1488,7 @@ func (x *Projection) String() string {
 func (*Projection) ProtoMessage() {}
 
 func (x *Projection) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[11]
+	mi := &file_strandline_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1501,7 @@ func (x *Projection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Projection.ProtoReflect.Descriptor instead.
 func (*Projection) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Projection) GetDropKey() bool {
@@ -1475,7 +1577,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[12]
+	mi := &file_strandline_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1589,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[12]
+	mi := &file_strandline_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1602,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadResponse) GetFirstOffset() int64 {
@@ -1585,7 +1687,7 @@ type FailedRecord struct {
 
 func (x *FailedRecord) Reset() {
 	*x = FailedRecord{}
-	mi := &file_strandline_v1_log_proto_msgTypes[13]
+	mi := &file_strandline_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1699,7 @@ func (x *FailedRecord) String() string {
 func (*FailedRecord) ProtoMessage() {}
 
 func (x *FailedRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[13]
+	mi := &file_strandline_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1712,7 @@ func (x *FailedRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedRecord.ProtoReflect.Descriptor instead.
 func (*FailedRecord) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FailedRecord) GetOffset() int64 {
@@ -1643,7 +1745,7 @@ type TrimRequest struct {
 
 func (x *TrimRequest) Reset() {
 	*x = TrimRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[14]
+	mi := &file_strandline_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1757,7 @@ func (x *TrimRequest) String() string {
 func (*TrimRequest) ProtoMessage() {}
 
 func (x *TrimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[14]
+	mi := &file_strandline_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1770,7 @@ func (x *TrimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimRequest.ProtoReflect.Descriptor instead.
 func (*TrimRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TrimRequest) GetLog() string {
@@ -1709,7 +1811,7 @@ type TrimResponse struct {
 
 func (x *TrimResponse) Reset() {
 	*x = TrimResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[15]
+	mi := &file_strandline_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1823,7 @@ func (x *TrimResponse) String() string {
 func (*TrimResponse) ProtoMessage() {}
 
 func (x *TrimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[15]
+	mi := &file_strandline_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1836,7 @@ func (x *TrimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimResponse.ProtoReflect.Descriptor instead.
 func (*TrimResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TrimResponse) GetStartOffset() int64 {
@@ -1765,7 +1867,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[16]
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1879,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[16]
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1892,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetInfoRequest) GetLog() string {
@@ -1823,7 +1925,7 @@ type GetInfoResponse struct {
 
 func (x *GetInfoResponse) Reset() {
 	*x = GetInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +1937,7 @@ func (x *GetInfoResponse) String() string {
 func (*GetInfoResponse) ProtoMessage() {}
 
 func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +1950,7 @@ func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetInfoResponse) GetInfo() *LogInfo {
@@ -1872,7 +1974,7 @@ type WatchInfoRequest struct {
 
 func (x *WatchInfoRequest) Reset() {
 	*x = WatchInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1986,7 @@ func (x *WatchInfoRequest) String() string {
 func (*WatchInfoRequest) ProtoMessage() {}
 
 func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +1999,7 @@ func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoRequest.ProtoReflect.Descriptor instead.
 func (*WatchInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchInfoRequest) GetLog() string {
@@ -1930,7 +2032,7 @@ type WatchInfoResponse struct {
 
 func (x *WatchInfoResponse) Reset() {
 	*x = WatchInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2044,7 @@ func (x *WatchInfoResponse) String() string {
 func (*WatchInfoResponse) ProtoMessage() {}
 
 func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2057,7 @@ func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoResponse.ProtoReflect.Descriptor instead.
 func (*WatchInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchInfoResponse) GetInfo() *LogInfo {
@@ -1977,7 +2079,7 @@ type AcquireWriterRequest struct {
 
 func (x *AcquireWriterRequest) Reset() {
 	*x = AcquireWriterRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2091,7 @@ func (x *AcquireWriterRequest) String() string {
 func (*AcquireWriterRequest) ProtoMessage() {}
 
 func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2104,7 @@ func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterRequest.ProtoReflect.Descriptor instead.
 func (*AcquireWriterRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AcquireWriterRequest) GetLog() string {
@@ -2031,7 +2133,7 @@ type AcquireWriterResponse struct {
 
 func (x *AcquireWriterResponse) Reset() {
 	*x = AcquireWriterResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2145,7 @@ func (x *AcquireWriterResponse) String() string {
 func (*AcquireWriterResponse) ProtoMessage() {}
 
 func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2158,7 @@ func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterResponse.ProtoReflect.Descriptor instead.
 func (*AcquireWriterResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AcquireWriterResponse) GetWriterTerm() uint64 {
@@ -2107,7 +2209,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2221,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2234,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Hold) GetName() string {
@@ -2214,7 +2316,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2328,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2341,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SetHoldRequest) GetLog() string {
@@ -2284,7 +2386,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2398,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2411,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetHoldResponse) GetOffset() int64 {
@@ -2345,7 +2447,7 @@ type KeepHoldRequest struct {
 
 func (x *KeepHoldRequest) Reset() {
 	*x = KeepHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2459,7 @@ func (x *KeepHoldRequest) String() string {
 func (*KeepHoldRequest) ProtoMessage() {}
 
 func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2472,7 @@ func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldRequest.ProtoReflect.Descriptor instead.
 func (*KeepHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KeepHoldRequest) GetLog() string {
@@ -2402,7 +2504,7 @@ type KeepHoldResponse struct {
 
 func (x *KeepHoldResponse) Reset() {
 	*x = KeepHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2516,7 @@ func (x *KeepHoldResponse) String() string {
 func (*KeepHoldResponse) ProtoMessage() {}
 
 func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2529,7 @@ func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldResponse.ProtoReflect.Descriptor instead.
 func (*KeepHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
 }
 
 type ReleaseHoldRequest struct {
@@ -2442,7 +2544,7 @@ type ReleaseHoldRequest struct {
 
 func (x *ReleaseHoldRequest) Reset() {
 	*x = ReleaseHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2556,7 @@ func (x *ReleaseHoldRequest) String() string {
 func (*ReleaseHoldRequest) ProtoMessage() {}
 
 func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2569,7 @@ func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReleaseHoldRequest) GetLog() string {
@@ -2499,7 +2601,7 @@ type ReleaseHoldResponse struct {
 
 func (x *ReleaseHoldResponse) Reset() {
 	*x = ReleaseHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2613,7 @@ func (x *ReleaseHoldResponse) String() string {
 func (*ReleaseHoldResponse) ProtoMessage() {}
 
 func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2626,7 @@ func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
 }
 
 type DigestRequest struct {
@@ -2543,7 +2645,7 @@ type DigestRequest struct {
 
 func (x *DigestRequest) Reset() {
 	*x = DigestRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2555,7 +2657,7 @@ func (x *DigestRequest) String() string {
 func (*DigestRequest) ProtoMessage() {}
 
 func (x *DigestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2568,7 +2670,7 @@ func (x *DigestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestRequest.ProtoReflect.Descriptor instead.
 func (*DigestRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DigestRequest) GetLog() string {
@@ -2620,7 +2722,7 @@ type DigestResponse struct {
 
 func (x *DigestResponse) Reset() {
 	*x = DigestResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2734,7 @@ func (x *DigestResponse) String() string {
 func (*DigestResponse) ProtoMessage() {}
 
 func (x *DigestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2747,7 @@ func (x *DigestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestResponse.ProtoReflect.Descriptor instead.
 func (*DigestResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DigestResponse) GetLogId() uint64 {
@@ -2720,7 +2822,7 @@ type ProveRequest struct {
 
 func (x *ProveRequest) Reset() {
 	*x = ProveRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2834,7 @@ func (x *ProveRequest) String() string {
 func (*ProveRequest) ProtoMessage() {}
 
 func (x *ProveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2847,7 @@ func (x *ProveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveRequest.ProtoReflect.Descriptor instead.
 func (*ProveRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{31}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ProveRequest) GetLog() string {
@@ -2800,7 +2902,7 @@ type ProveResponse struct {
 
 func (x *ProveResponse) Reset() {
 	*x = ProveResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2914,7 @@ func (x *ProveResponse) String() string {
 func (*ProveResponse) ProtoMessage() {}
 
 func (x *ProveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2927,7 @@ func (x *ProveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveResponse.ProtoReflect.Descriptor instead.
 func (*ProveResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{32}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ProveResponse) GetDigest() *DigestResponse {
@@ -2892,7 +2994,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3006,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3019,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{33}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LogInfo) GetName() string {
@@ -3060,7 +3162,7 @@ type ReplicaAddress struct {
 
 func (x *ReplicaAddress) Reset() {
 	*x = ReplicaAddress{}
-	mi := &file_strandline_v1_log_proto_msgTypes[34]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3174,7 @@ func (x *ReplicaAddress) String() string {
 func (*ReplicaAddress) ProtoMessage() {}
 
 func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[34]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3187,7 @@ func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAddress.ProtoReflect.Descriptor instead.
 func (*ReplicaAddress) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{34}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplicaAddress) GetNode() string {
@@ -3159,7 +3261,7 @@ type LogConfig struct {
 
 func (x *LogConfig) Reset() {
 	*x = LogConfig{}
-	mi := &file_strandline_v1_log_proto_msgTypes[35]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3171,7 +3273,7 @@ func (x *LogConfig) String() string {
 func (*LogConfig) ProtoMessage() {}
 
 func (x *LogConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[35]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3184,7 +3286,7 @@ func (x *LogConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogConfig.ProtoReflect.Descriptor instead.
 func (*LogConfig) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{35}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LogConfig) GetDurability() Durability {
@@ -3258,7 +3360,7 @@ type PlacementRule struct {
 
 func (x *PlacementRule) Reset() {
 	*x = PlacementRule{}
-	mi := &file_strandline_v1_log_proto_msgTypes[36]
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3270,7 +3372,7 @@ func (x *PlacementRule) String() string {
 func (*PlacementRule) ProtoMessage() {}
 
 func (x *PlacementRule) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[36]
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3283,7 +3385,7 @@ func (x *PlacementRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRule.ProtoReflect.Descriptor instead.
 func (*PlacementRule) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{36}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PlacementRule) GetSpread() string {
@@ -3335,7 +3437,7 @@ type ReadReplicas struct {
 
 func (x *ReadReplicas) Reset() {
 	*x = ReadReplicas{}
-	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	mi := &file_strandline_v1_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3449,7 @@ func (x *ReadReplicas) String() string {
 func (*ReadReplicas) ProtoMessage() {}
 
 func (x *ReadReplicas) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	mi := &file_strandline_v1_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3462,7 @@ func (x *ReadReplicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadReplicas.ProtoReflect.Descriptor instead.
 func (*ReadReplicas) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{37}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadReplicas) GetLabel() string {
@@ -3393,7 +3495,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06Header\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\fH\x00R\x05value\x88\x01\x01B\b\n" +
-	"\x06_value\"\x8e\x03\n" +
+	"\x06_value\"\xc6\x03\n" +
 	"\rAppendRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1d\n" +
 	"\n" +
@@ -3407,10 +3509,18 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x06atomic\x18\b \x01(\bR\x06atomic\x12\x18\n" +
 	"\abatches\x18\t \x01(\fR\abatches\x12/\n" +
 	"\arecords\x18\n" +
-	" \x03(\v2\x15.strandline.v1.RecordR\arecords\x12\x15\n" +
+	" \x03(\v2\x15.strandline.v1.RecordR\arecords\x126\n" +
+	"\achecked\x18\f \x01(\v2\x1c.strandline.v1.CheckedAppendR\achecked\x12\x15\n" +
 	"\x06log_id\x18\v \x01(\x04R\x05logId\x12\x18\n" +
 	"\aexplain\x18\r \x01(\bR\aexplainB\x0f\n" +
-	"\r_expected_endJ\x04\b\x0e\x10\x14\"\xc0\x01\n" +
+	"\r_expected_endJ\x04\b\x0e\x10\x14\"\xde\x01\n" +
+	"\rCheckedAppend\x12\x14\n" +
+	"\x05since\x18\x01 \x01(\x03R\x05since\x12\x12\n" +
+	"\x04keys\x18\x02 \x03(\fR\x04keys\x12!\n" +
+	"\fkey_prefixes\x18\x03 \x03(\fR\vkeyPrefixes\x12/\n" +
+	"\aheaders\x18\x04 \x03(\v2\x15.strandline.v1.HeaderR\aheaders\x12\x18\n" +
+	"\abatches\x18\x05 \x01(\fR\abatches\x12/\n" +
+	"\arecords\x18\x06 \x03(\v2\x15.strandline.v1.RecordR\arecordsJ\x04\b\a\x10\x10\"\xc0\x01\n" +
 	"\x0eAppendResponse\x125\n" +
 	"\bappended\x18\x01 \x01(\v2\x17.strandline.v1.AppendedH\x00R\bappended\x122\n" +
 	"\arefused\x18\x02 \x01(\v2\x16.strandline.v1.RefusalH\x00R\arefused\x123\n" +
@@ -3699,7 +3809,7 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_strandline_v1_log_proto_goTypes = []any{
 	(ReadFormat)(0),                // 0: strandline.v1.ReadFormat
 	(ReadPosition)(0),              // 1: strandline.v1.ReadPosition
@@ -3708,120 +3818,124 @@ var file_strandline_v1_log_proto_goTypes = []any{
 	(*Record)(nil),                 // 4: strandline.v1.Record
 	(*Header)(nil),                 // 5: strandline.v1.Header
 	(*AppendRequest)(nil),          // 6: strandline.v1.AppendRequest
-	(*AppendResponse)(nil),         // 7: strandline.v1.AppendResponse
-	(*AppendStages)(nil),           // 8: strandline.v1.AppendStages
-	(*ReplicaAcknowledgement)(nil), // 9: strandline.v1.ReplicaAcknowledgement
-	(*Appended)(nil),               // 10: strandline.v1.Appended
-	(*Refusal)(nil),                // 11: strandline.v1.Refusal
-	(*OffsetRange)(nil),            // 12: strandline.v1.OffsetRange
-	(*ReadRequest)(nil),            // 13: strandline.v1.ReadRequest
-	(*Filter)(nil),                 // 14: strandline.v1.Filter
-	(*Projection)(nil),             // 15: strandline.v1.Projection
-	(*ReadResponse)(nil),           // 16: strandline.v1.ReadResponse
-	(*FailedRecord)(nil),           // 17: strandline.v1.FailedRecord
-	(*TrimRequest)(nil),            // 18: strandline.v1.TrimRequest
-	(*TrimResponse)(nil),           // 19: strandline.v1.TrimResponse
-	(*GetInfoRequest)(nil),         // 20: strandline.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 21: strandline.v1.GetInfoResponse
-	(*WatchInfoRequest)(nil),       // 22: strandline.v1.WatchInfoRequest
-	(*WatchInfoResponse)(nil),      // 23: strandline.v1.WatchInfoResponse
-	(*AcquireWriterRequest)(nil),   // 24: strandline.v1.AcquireWriterRequest
-	(*AcquireWriterResponse)(nil),  // 25: strandline.v1.AcquireWriterResponse
-	(*Hold)(nil),                   // 26: strandline.v1.Hold
-	(*SetHoldRequest)(nil),         // 27: strandline.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),        // 28: strandline.v1.SetHoldResponse
-	(*KeepHoldRequest)(nil),        // 29: strandline.v1.KeepHoldRequest
-	(*KeepHoldResponse)(nil),       // 30: strandline.v1.KeepHoldResponse
-	(*ReleaseHoldRequest)(nil),     // 31: strandline.v1.ReleaseHoldRequest
-	(*ReleaseHoldResponse)(nil),    // 32: strandline.v1.ReleaseHoldResponse
-	(*DigestRequest)(nil),          // 33: strandline.v1.DigestRequest
-	(*DigestResponse)(nil),         // 34: strandline.v1.DigestResponse
-	(*ProveRequest)(nil),           // 35: strandline.v1.ProveRequest
-	(*ProveResponse)(nil),          // 36: strandline.v1.ProveResponse
-	(*LogInfo)(nil),                // 37: strandline.v1.LogInfo
-	(*ReplicaAddress)(nil),         // 38: strandline.v1.ReplicaAddress
-	(*LogConfig)(nil),              // 39: strandline.v1.LogConfig
-	(*PlacementRule)(nil),          // 40: strandline.v1.PlacementRule
-	(*ReadReplicas)(nil),           // 41: strandline.v1.ReadReplicas
-	nil,                            // 42: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil),  // 43: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 44: google.protobuf.Duration
+	(*CheckedAppend)(nil),          // 7: strandline.v1.CheckedAppend
+	(*AppendResponse)(nil),         // 8: strandline.v1.AppendResponse
+	(*AppendStages)(nil),           // 9: strandline.v1.AppendStages
+	(*ReplicaAcknowledgement)(nil), // 10: strandline.v1.ReplicaAcknowledgement
+	(*Appended)(nil),               // 11: strandline.v1.Appended
+	(*Refusal)(nil),                // 12: strandline.v1.Refusal
+	(*OffsetRange)(nil),            // 13: strandline.v1.OffsetRange
+	(*ReadRequest)(nil),            // 14: strandline.v1.ReadRequest
+	(*Filter)(nil),                 // 15: strandline.v1.Filter
+	(*Projection)(nil),             // 16: strandline.v1.Projection
+	(*ReadResponse)(nil),           // 17: strandline.v1.ReadResponse
+	(*FailedRecord)(nil),           // 18: strandline.v1.FailedRecord
+	(*TrimRequest)(nil),            // 19: strandline.v1.TrimRequest
+	(*TrimResponse)(nil),           // 20: strandline.v1.TrimResponse
+	(*GetInfoRequest)(nil),         // 21: strandline.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 22: strandline.v1.GetInfoResponse
+	(*WatchInfoRequest)(nil),       // 23: strandline.v1.WatchInfoRequest
+	(*WatchInfoResponse)(nil),      // 24: strandline.v1.WatchInfoResponse
+	(*AcquireWriterRequest)(nil),   // 25: strandline.v1.AcquireWriterRequest
+	(*AcquireWriterResponse)(nil),  // 26: strandline.v1.AcquireWriterResponse
+	(*Hold)(nil),                   // 27: strandline.v1.Hold
+	(*SetHoldRequest)(nil),         // 28: strandline.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 29: strandline.v1.SetHoldResponse
+	(*KeepHoldRequest)(nil),        // 30: strandline.v1.KeepHoldRequest
+	(*KeepHoldResponse)(nil),       // 31: strandline.v1.KeepHoldResponse
+	(*ReleaseHoldRequest)(nil),     // 32: strandline.v1.ReleaseHoldRequest
+	(*ReleaseHoldResponse)(nil),    // 33: strandline.v1.ReleaseHoldResponse
+	(*DigestRequest)(nil),          // 34: strandline.v1.DigestRequest
+	(*DigestResponse)(nil),         // 35: strandline.v1.DigestResponse
+	(*ProveRequest)(nil),           // 36: strandline.v1.ProveRequest
+	(*ProveResponse)(nil),          // 37: strandline.v1.ProveResponse
+	(*LogInfo)(nil),                // 38: strandline.v1.LogInfo
+	(*ReplicaAddress)(nil),         // 39: strandline.v1.ReplicaAddress
+	(*LogConfig)(nil),              // 40: strandline.v1.LogConfig
+	(*PlacementRule)(nil),          // 41: strandline.v1.PlacementRule
+	(*ReadReplicas)(nil),           // 42: strandline.v1.ReadReplicas
+	nil,                            // 43: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 45: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	43, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	44, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
 	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
 	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
-	10, // 3: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
-	11, // 4: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
-	8,  // 5: strandline.v1.AppendResponse.stages:type_name -> strandline.v1.AppendStages
-	44, // 6: strandline.v1.AppendStages.receive:type_name -> google.protobuf.Duration
-	44, // 7: strandline.v1.AppendStages.queue:type_name -> google.protobuf.Duration
-	44, // 8: strandline.v1.AppendStages.batch:type_name -> google.protobuf.Duration
-	44, // 9: strandline.v1.AppendStages.write:type_name -> google.protobuf.Duration
-	44, // 10: strandline.v1.AppendStages.sync:type_name -> google.protobuf.Duration
-	44, // 11: strandline.v1.AppendStages.replicas:type_name -> google.protobuf.Duration
-	44, // 12: strandline.v1.AppendStages.answer:type_name -> google.protobuf.Duration
-	44, // 13: strandline.v1.AppendStages.proposed:type_name -> google.protobuf.Duration
-	9,  // 14: strandline.v1.AppendStages.acknowledgements:type_name -> strandline.v1.ReplicaAcknowledgement
-	44, // 15: strandline.v1.ReplicaAcknowledgement.after:type_name -> google.protobuf.Duration
-	12, // 16: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	42, // 17: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	43, // 18: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
-	1,  // 19: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	43, // 20: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
-	0,  // 21: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	44, // 22: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
-	2,  // 23: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
-	44, // 24: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
-	14, // 25: strandline.v1.ReadRequest.filter:type_name -> strandline.v1.Filter
-	15, // 26: strandline.v1.ReadRequest.projection:type_name -> strandline.v1.Projection
-	5,  // 27: strandline.v1.Filter.headers:type_name -> strandline.v1.Header
-	4,  // 28: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	44, // 29: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
-	17, // 30: strandline.v1.ReadResponse.failed:type_name -> strandline.v1.FailedRecord
-	37, // 31: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	44, // 32: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
-	37, // 33: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	44, // 34: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
-	44, // 35: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
-	26, // 36: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
-	1,  // 37: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
-	34, // 38: strandline.v1.ProveResponse.digest:type_name -> strandline.v1.DigestResponse
-	39, // 39: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	43, // 40: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
-	38, // 41: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
-	26, // 42: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
-	3,  // 43: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	44, // 44: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	40, // 45: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
-	41, // 46: strandline.v1.PlacementRule.read_replicas:type_name -> strandline.v1.ReadReplicas
-	6,  // 47: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
-	13, // 48: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
-	18, // 49: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	20, // 50: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	22, // 51: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	24, // 52: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	27, // 53: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
-	29, // 54: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
-	31, // 55: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
-	33, // 56: strandline.v1.LogService.Digest:input_type -> strandline.v1.DigestRequest
-	35, // 57: strandline.v1.LogService.Prove:input_type -> strandline.v1.ProveRequest
-	7,  // 58: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	16, // 59: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	19, // 60: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	21, // 61: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	23, // 62: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	25, // 63: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	28, // 64: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
-	30, // 65: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
-	32, // 66: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
-	34, // 67: strandline.v1.LogService.Digest:output_type -> strandline.v1.DigestResponse
-	36, // 68: strandline.v1.LogService.Prove:output_type -> strandline.v1.ProveResponse
-	58, // [58:69] is the sub-list for method output_type
-	47, // [47:58] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	7,  // 3: strandline.v1.AppendRequest.checked:type_name -> strandline.v1.CheckedAppend
+	5,  // 4: strandline.v1.CheckedAppend.headers:type_name -> strandline.v1.Header
+	4,  // 5: strandline.v1.CheckedAppend.records:type_name -> strandline.v1.Record
+	11, // 6: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
+	12, // 7: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
+	9,  // 8: strandline.v1.AppendResponse.stages:type_name -> strandline.v1.AppendStages
+	45, // 9: strandline.v1.AppendStages.receive:type_name -> google.protobuf.Duration
+	45, // 10: strandline.v1.AppendStages.queue:type_name -> google.protobuf.Duration
+	45, // 11: strandline.v1.AppendStages.batch:type_name -> google.protobuf.Duration
+	45, // 12: strandline.v1.AppendStages.write:type_name -> google.protobuf.Duration
+	45, // 13: strandline.v1.AppendStages.sync:type_name -> google.protobuf.Duration
+	45, // 14: strandline.v1.AppendStages.replicas:type_name -> google.protobuf.Duration
+	45, // 15: strandline.v1.AppendStages.answer:type_name -> google.protobuf.Duration
+	45, // 16: strandline.v1.AppendStages.proposed:type_name -> google.protobuf.Duration
+	10, // 17: strandline.v1.AppendStages.acknowledgements:type_name -> strandline.v1.ReplicaAcknowledgement
+	45, // 18: strandline.v1.ReplicaAcknowledgement.after:type_name -> google.protobuf.Duration
+	13, // 19: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
+	43, // 20: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	44, // 21: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	1,  // 22: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
+	44, // 23: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	0,  // 24: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
+	45, // 25: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	2,  // 26: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
+	45, // 27: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	15, // 28: strandline.v1.ReadRequest.filter:type_name -> strandline.v1.Filter
+	16, // 29: strandline.v1.ReadRequest.projection:type_name -> strandline.v1.Projection
+	5,  // 30: strandline.v1.Filter.headers:type_name -> strandline.v1.Header
+	4,  // 31: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
+	45, // 32: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	18, // 33: strandline.v1.ReadResponse.failed:type_name -> strandline.v1.FailedRecord
+	38, // 34: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
+	45, // 35: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	38, // 36: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
+	45, // 37: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
+	45, // 38: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
+	27, // 39: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
+	1,  // 40: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
+	35, // 41: strandline.v1.ProveResponse.digest:type_name -> strandline.v1.DigestResponse
+	40, // 42: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
+	44, // 43: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	39, // 44: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
+	27, // 45: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
+	3,  // 46: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
+	45, // 47: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	41, // 48: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
+	42, // 49: strandline.v1.PlacementRule.read_replicas:type_name -> strandline.v1.ReadReplicas
+	6,  // 50: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
+	14, // 51: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
+	19, // 52: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
+	21, // 53: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	23, // 54: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	25, // 55: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	28, // 56: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
+	30, // 57: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
+	32, // 58: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
+	34, // 59: strandline.v1.LogService.Digest:input_type -> strandline.v1.DigestRequest
+	36, // 60: strandline.v1.LogService.Prove:input_type -> strandline.v1.ProveRequest
+	8,  // 61: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	17, // 62: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	20, // 63: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	22, // 64: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	24, // 65: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	26, // 66: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	29, // 67: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
+	31, // 68: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
+	33, // 69: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
+	35, // 70: strandline.v1.LogService.Digest:output_type -> strandline.v1.DigestResponse
+	37, // 71: strandline.v1.LogService.Prove:output_type -> strandline.v1.ProveResponse
+	61, // [61:72] is the sub-list for method output_type
+	50, // [50:61] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_log_proto_init() }
@@ -3832,11 +3946,11 @@ func file_strandline_v1_log_proto_init() {
 	file_strandline_v1_log_proto_msgTypes[0].OneofWrappers = []any{}
 	file_strandline_v1_log_proto_msgTypes[1].OneofWrappers = []any{}
 	file_strandline_v1_log_proto_msgTypes[2].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[3].OneofWrappers = []any{
+	file_strandline_v1_log_proto_msgTypes[4].OneofWrappers = []any{
 		(*AppendResponse_Appended)(nil),
 		(*AppendResponse_Refused)(nil),
 	}
-	file_strandline_v1_log_proto_msgTypes[9].OneofWrappers = []any{
+	file_strandline_v1_log_proto_msgTypes[10].OneofWrappers = []any{
 		(*ReadRequest_Offset)(nil),
 		(*ReadRequest_Time)(nil),
 		(*ReadRequest_Position)(nil),
@@ -3844,18 +3958,18 @@ func file_strandline_v1_log_proto_init() {
 		(*ReadRequest_AtLeastOffset)(nil),
 		(*ReadRequest_MaxAge)(nil),
 	}
-	file_strandline_v1_log_proto_msgTypes[12].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[23].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[29].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[31].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[34].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[13].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[24].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[30].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[32].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,7 @@ func NewAppend(c *terminal.Terminal) *cobra.Command {
 		writerTerm uint64
 		keep       bool
 		explain    bool
+		condition  unless
 	)
 	command := c.OneLog(&cobra.Command{
 		Use:   "append LOG",
@@ -54,6 +55,11 @@ from, as a restore wants it: a log without records continues at the first of
 them, records that the log has are skipped, and a gap is an error. No other client may append
 meanwhile.
 
+With --unless-key, --unless-prefix or --unless-header all records of the input, of 16 MiB
+together, are appended at once or not at all: not if a record at offset --since or above
+has such a key or header. The refusal, CONFLICT, names one that has. It needs the right
+to read the log.
+
 With --explain the answers say where the time went, and a table of the stages is
 printed at the end: of requests, which hold all records that came while others were on
 their way. docs/tracing.md describes the stages.
@@ -63,7 +69,9 @@ If an append fails, nothing more is sent. The acknowledged offsets are still pri
   echo '{"key":"42","value":"paid"}' | strandline append orders -i json
   strandline append orders --columns key,value < lines.tsv
   strandline read orders --from-start -o raw | strandline append copy -i raw
-  strandline append orders -i raw --keep-offsets -f orders.raw`,
+  strandline append orders -i raw --keep-offsets -f orders.raw
+  echo alice | strandline append users --key a@b.example --unless-key a@b.example
+  strandline append ledger -i json --unless-header account=7 --since 4711 < transfer.json`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("key") && input != terminal.FormatText {
 				return terminal.Misused(command, "--key is for text: %s input has keys of its own", input)
@@ -76,6 +84,10 @@ If an append fails, nothing more is sent. The acknowledged offsets are still pri
 			}
 			if keep && input != terminal.FormatRaw {
 				return terminal.Misused(command, "%v", errKeepRaw)
+			}
+			check, err := condition.check(command)
+			if err != nil {
+				return err
 			}
 			in := c.In
 			if file != "" {
@@ -106,7 +118,13 @@ If an append fails, nothing more is sent. The acknowledged offsets are still pri
 			if explain {
 				options = append(options, client.WithStages())
 			}
-			result, err := appendAll(c, command.Context(), args[0], source, options...)
+			appending := func() (*appended, error) { return appendAll(c, command.Context(), args[0], source, options...) }
+			if check != nil {
+				appending = func() (*appended, error) {
+					return appendChecked(c, command.Context(), args[0], source, *check, !command.Flags().Changed("since"), options...)
+				}
+			}
+			result, err := appending()
 			p.Close()
 			return errors.Join(showAppended(c, args[0], result, err), terminal.Changing(err))
 		},
@@ -118,8 +136,12 @@ If an append fails, nothing more is sent. The acknowledged offsets are still pri
 	flags.BoolVar(&keep, "keep-offsets", false, "append raw records at their original offsets, and skip those that the log already has")
 	flags.BoolVar(&explain, "explain", false, "print where the time went, stage by stage")
 	flags.VarP(&input, "input", "i", "text, json or raw")
+	condition.register(flags)
 	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")
 	command.MarkFlagsMutuallyExclusive("key", "columns")
+	for _, flag := range []string{"unless-key", "unless-prefix", "unless-header"} {
+		command.MarkFlagsMutuallyExclusive("keep-offsets", flag)
+	}
 	terminal.CompleteWords(command, "columns", "key", "value", "header:")
 	terminal.CompleteWords(command, "input", "text", "json", "raw")
 	_ = command.MarkFlagFilename("file")

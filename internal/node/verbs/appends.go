@@ -3,7 +3,9 @@ package verbs
 import (
 	"context"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node/metrics"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/tracing"
@@ -19,11 +21,13 @@ type Appends struct {
 	tracer    *tracing.Tracer // nil: nothing is traced
 	finder    *Finder
 	retention *replicas.Retention
+	memory    *budget.Memory
 }
 
-// NewAppends returns the verbs that append and trim. Without a tracer nothing is traced.
-func NewAppends(metrics *metrics.Metrics, tracer *tracing.Tracer, finder *Finder, retention *replicas.Retention) *Appends {
-	return &Appends{metrics: metrics, tracer: tracer, finder: finder, retention: retention}
+// NewAppends returns the verbs that append and trim, within memory. Without a tracer nothing is
+// traced.
+func NewAppends(metrics *metrics.Metrics, memory *budget.Memory, tracer *tracing.Tracer, finder *Finder, retention *replicas.Retention) *Appends {
+	return &Appends{metrics: metrics, memory: memory, tracer: tracer, finder: finder, retention: retention}
 }
 
 // awaitStart waits until a trim shows on this node, so that whoever heard of
@@ -54,7 +58,8 @@ const maxOffset record.Offset = 1 << 62
 // Append adds the records of one request to a log. The batches must have been
 // checked (record.Batch.Check) and must not change until done, which is called
 // exactly once, when the records are as durable as the log promises or a
-// refusal is certain. Appends of one goroutine to one log keep their order.
+// refusal is certain. Appends of one goroutine to one log keep their order. One with a check may
+// wait for reads of the log, see reading.LookBack.
 //
 // written, unless it is nil, is called at most once and before done, when the leader has
 // written the records and before anything is durable or committed. They may yet be lost,
@@ -76,6 +81,9 @@ func (ap *Appends) Append(c Caller, log string, a *sequence.Append, written, don
 	}
 	if a.Stages != nil {
 		done = ap.finder.named(h, a.Stages, done)
+	}
+	if a.Check != nil {
+		reading.LookBack(h.Replica, a.Check, ap.memory.Reads)
 	}
 	a.Digested = h.Digests()
 	h.Replica.Append(&core.Request{Append: a, Written: written, Done: done})

@@ -65,6 +65,7 @@ func (a *activity) release() {
 	a.group.storage.tail.Evict(a.group.storage.applied+1, 0)
 	a.proposer.queue, a.proposer.decided, a.proposals.list = nil, nil, nil
 	a.proposer.sequencer.Release()
+	a.proposer.sequencer.ForgetKeys()
 }
 
 // sessionMemory counts the memory for the sessions of a log in that of the node. What has

@@ -34,6 +34,7 @@ type Core struct {
 	Activity   *activity   // cost of an idle log
 	Waiters    waiters     // callers that wait for a milestone
 	Hashing    hashing     // for the digest
+	Checks     checks      // memory of the keys by which checks are decided
 
 	proposer  *proposer // waiting requests, and how they become proposals
 	proposals *proposals
@@ -190,8 +191,10 @@ func (c *Core) Advance() *Output {
 	c.given.Clear()
 	if c.Group.failed == nil {
 		c.proposer.sequencer.SetMemoryLeft(c.sessions.left())
+		c.Checks.bound()
 		c.Lifecycle.guard(c.advance)
 		c.Hashing.ask()
+		c.Checks.count()
 		c.sessions.count(c.Group.storage.table.Bytes())
 		c.Lifecycle.failBroken(c.checkBounds())
 	}
@@ -278,4 +281,5 @@ func (c *Core) Release() {
 	c.Group.storage.feed.Release()
 	c.sessions.count(0)
 	c.proposer.sequencer.StopLeading() // so that its sessions no longer count for their owners
+	c.Checks.count()
 }

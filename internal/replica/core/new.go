@@ -127,6 +127,7 @@ func New(o Config) (*Core, error) {
 		storer:     storer{group: g, round: r, applier: a, lifecycle: e, proposer: p, proposals: ps, activity: act},
 		space:      room,
 		short:      sh,
+		Checks:     checks{proposer: p, reads: q, all: o.Memory.Checks},
 		sessions:   sessionMemory{all: o.Memory.Sessions},
 	}
 	g.protect = c.Lifecycle.guard

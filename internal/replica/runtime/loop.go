@@ -99,6 +99,7 @@ type loop struct {
 
 	status  atomic.Pointer[core.Status]
 	pace    atomic.Uint32  // core.Pace
+	keys    atomic.Int64   // Checks.KeysFrom
 	running sync.WaitGroup // all goroutines
 }
 
@@ -269,6 +270,7 @@ func (l *loop) publish(c *core.Core) {
 		changed(*before, now)
 	}
 	l.pace.Store(uint32(c.Activity.Pace()))
+	l.keys.Store(int64(c.Checks.KeysFrom()))
 	l.applied.publish(c)
 }
 

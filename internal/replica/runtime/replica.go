@@ -138,6 +138,25 @@ func (r *Replica) Append(q *core.Request) {
 	}
 }
 
+// KeysFrom returns the offset from which on recent keys are kept, or -1 if none are.
+func (r *Replica) KeysFrom() record.Offset { return record.Offset(r.keys.Load()) }
+
+// KeepKeys returns the offset from which on the recent keys are kept by which checks are decided,
+// and keeps them from now on if they are not. ok is false if this replica does not lead.
+func (r *Replica) KeepKeys(ctx context.Context) (from record.Offset, ok bool, err error) {
+	if from := r.KeysFrom(); from >= 0 {
+		return from, true, nil
+	}
+	from, err = ask(ctx, r, func(c *core.Core, answer func(record.Offset)) {
+		from, leads := c.Checks.KeepKeys()
+		if !leads {
+			from = -1
+		}
+		answer(from)
+	})
+	return from, from >= 0 && err == nil, err
+}
+
 // Tick records that TickMillis have passed. It must be called by one goroutine.
 func (r *Replica) Tick() {
 	r.ticks++

@@ -187,7 +187,7 @@ func (c *appendCall) release() {
 		batches = nil
 	}
 	w.append = sequence.Append{Batches: batches[:0]}
-	w.request.Records = nil
+	w.request.Records, w.request.Check = nil, nil
 	if cap(w.request.Batches) > keptBytes {
 		w.request.Batches = nil
 	}

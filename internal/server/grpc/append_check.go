@@ -66,10 +66,21 @@ func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 		return int64(size) + rpc.RequestCost, nil
 	}
 	const recordField, headerField = 10, 5
+	const checkedField, keyField, prefixField, conditionField, checkedRecordField = 12, 2, 3, 4, 6
 	records := rpc.CountFields(data, recordField)
 	headers := 0
 	if records > 0 {
 		headers = rpc.CountFields(data, recordField, headerField)
+	}
+	if rpc.CountFields(data, checkedField) > 0 {
+		conditions := rpc.CountFields(data, checkedField, keyField) + rpc.CountFields(data, checkedField, prefixField) + rpc.CountFields(data, checkedField, conditionField)
+		if conditions > sequence.MaxCheckConditions {
+			r := record.Refuse(record.TooLarge, "check for %d keys, prefixes and headers, the limit is %d", conditions, sequence.MaxCheckConditions)
+			r.Limit = sequence.MaxCheckConditions
+			return int64(size), r
+		}
+		records += rpc.CountFields(data, checkedField, checkedRecordField)
+		headers += rpc.CountFields(data, checkedField, checkedRecordField, headerField)
 	}
 	cost := int64(size) + rpc.RequestCost + int64(records)*recordCost + int64(headers)*headerCost
 	if cost > maxDecoded {
@@ -101,6 +112,8 @@ func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal
 		return record.Refuse(record.Invalid, "expected end %d is below 0", expected)
 	case len(q.Batches) > 0 && len(q.Records) > 0:
 		return record.Refuse(record.Invalid, "a request with both batches and records")
+	case q.Mixed:
+		return record.Refuse(record.Invalid, "a request with records both in checked and beside it")
 	}
 	w.append = sequence.Append{
 		Session:     record.SessionID(q.SessionID),
@@ -113,6 +126,12 @@ func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal
 		Batches:     w.append.Batches[:0],
 	}
 	var err error
+	if q.Check != nil {
+		if w.append.Check, err = checkOf(q.Check); err != nil {
+			return record.RefusalOf(err)
+		}
+		w.append.Atomic = true
+	}
 	if len(q.Records) > 0 {
 		err = s.encoder.encode(w, q.Records)
 		w.encoded()
@@ -120,6 +139,14 @@ func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal
 		err = s.split(ctx, w, q.Batches)
 	}
 	return record.RefusalOf(err)
+}
+
+func checkOf(c *strandlinev1.CheckedAppend) (*sequence.Check, error) {
+	var headers []record.Header
+	for _, h := range c.Headers {
+		headers = append(headers, record.Header{Key: h.GetKey(), Value: h.GetValue()})
+	}
+	return sequence.NewCheck(record.Offset(c.Since), c.Keys, c.KeyPrefixes, headers)
 }
 
 // split takes the batches of a request one by one.
@@ -164,6 +191,9 @@ func (s *appendStream) checkCompressed(ctx context.Context, b record.Batch) erro
 func (w *appendWork) encoded() {
 	w.request.Records = nil
 	more := int64(w.append.Bytes) + rpc.RequestCost - w.charged
+	if w.append.Check != nil {
+		more += int64(w.append.Check.Bytes())
+	}
 	if more > 0 && !w.server.Appends.TryAcquire(more) {
 		return
 	}

@@ -107,6 +107,59 @@ func TestARequestReachesTheLogAsItWasSent(t *testing.T) {
 	c.receive()
 }
 
+// A check comes with batches or with plain records, which are then one atomic append.
+func TestACheckReachesTheLogAndNotTheNextRequest(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode()
+	held := holding(n, 1)
+	c := serve(t, n, rpc.Options{}).append(t)
+	check := func() *strandlinev1.CheckedAppend {
+		return &strandlinev1.CheckedAppend{Since: 7, Keys: [][]byte{[]byte("a")}, KeyPrefixes: [][]byte{[]byte("b")}, Headers: []*strandlinev1.Header{{Key: "tag", Value: []byte("red")}}}
+	}
+	want, err := sequence.NewCheck(7, [][]byte{[]byte("a")}, [][]byte{[]byte("b")}, []record.Header{{Key: "tag", Value: []byte("red")}})
+	require.NoError(t, err)
+	one := batchOf(t, 0, "a", "b")
+	conflict := record.Refuse(record.Conflict, "it is there")
+	conflict.At, conflict.Key = 9, []byte("a")
+	for _, q := range []*wire.AppendRequest{{Log: "orders", Batches: one, Check: check()}, {Records: []*strandlinev1.Record{{Key: []byte("x")}}, Check: check()}} {
+		c.send(q)
+		p := <-held
+		require.Equal(t, want, p.Check)
+		require.True(t, p.Atomic)
+		require.Len(t, p.Batches, 1)
+		p.done(sequence.Answer{Refusal: conflict})
+		r := c.receive()
+		require.Equal(t, "CONFLICT", r.Refused.GetReason())
+		require.Equal(t, map[string]string{"offset": "9", "key": "a", "retryable": "false", "outcome": "not_done"}, r.Refused.GetMetadata())
+
+		c.send(&wire.AppendRequest{Batches: one})
+		p = <-held
+		require.Nil(t, p.Check)
+		require.False(t, p.Atomic)
+		p.done(at(0, 2))
+		c.receive()
+	}
+}
+
+func TestACheckForTooMuchIsRefusedBeforeItIsDecoded(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode()
+	n.append = func(*sequence.Append, func(sequence.Answer)) { t.Error("the log was asked") }
+	c := serve(t, n, rpc.Options{}).append(t)
+	for _, keys := range []int{sequence.MaxCheckConditions + 1, 1 << 20} { // the second has 2 MiB on the wire, and 24 once decoded
+		c.send(&wire.AppendRequest{Log: "orders", Batches: batchOf(t, 0, "value"), Check: &strandlinev1.CheckedAppend{Keys: make([][]byte, keys)}})
+		r := c.receive()
+		require.Equal(t, "TOO_LARGE", r.Refused.GetReason())
+		require.Equal(t, "100", r.Refused.GetMetadata()["limit"])
+	}
+	empty := make([]*strandlinev1.Record, 1<<20)
+	for i := range empty {
+		empty[i] = new(strandlinev1.Record)
+	}
+	c.send(&wire.AppendRequest{Records: empty, Check: &strandlinev1.CheckedAppend{Keys: [][]byte{{}}}})
+	require.Equal(t, "TOO_LARGE", c.receive().Refused.GetReason(), "records of a checked append count as others do")
+}
+
 func TestARefusedRequestDoesNotEndTheStream(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode()
@@ -145,6 +198,9 @@ func TestMalformedRequestsNeverReachTheLog(t *testing.T) {
 		"both forms":          {Log: "orders", Batches: good, Records: []*strandlinev1.Record{{}}},
 		"negative end":        {Log: "orders", Batches: good, ExpectedEnd: -1, HasExpectedEnd: true},
 		"no log":              {Batches: good},
+		"check since below 0": {Log: "orders", Batches: good, Check: &strandlinev1.CheckedAppend{Since: -1, Keys: [][]byte{good}}},
+		"check for nothing":   {Log: "orders", Batches: good, Check: &strandlinev1.CheckedAppend{}},
+		"check alone":         {Log: "orders", Check: &strandlinev1.CheckedAppend{Keys: [][]byte{good}}},
 		"impossible time": {Log: "orders", Records: []*strandlinev1.Record{
 			{Timestamp: &timestamppb.Timestamp{Nanos: -1}},
 		}},

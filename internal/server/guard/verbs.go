@@ -95,6 +95,12 @@ func (g *Guard) Append(c verbs.Caller, log string, a *sequence.Append, written, 
 		done(sequence.Answer{Refusal: refusal})
 		return
 	}
+	if a.Check != nil { // its refusal says what is in the log
+		if refusal := g.may(&c, Read, log); refusal != nil {
+			done(sequence.Answer{Refusal: refusal})
+			return
+		}
+	}
 	g.node.Append(c, log, a, written, done)
 }
 

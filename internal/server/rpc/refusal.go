@@ -2,9 +2,11 @@ package rpc
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -59,6 +61,8 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.Denied:           codes.PermissionDenied,
 	record.FilterInvalid:    codes.InvalidArgument,
 	record.FilterFailed:     codes.FailedPrecondition,
+	record.Conflict:         codes.FailedPrecondition,
+	record.CheckTooOld:      codes.FailedPrecondition,
 }
 
 // StatusOf turns the error of a verb called with ctx into the error of a handler,
@@ -130,7 +134,7 @@ func facts(r *record.Refusal) map[string]string {
 		"outcome":   r.Reason.Outcome().String(),
 	}
 	switch r.Reason {
-	case record.OffsetTrimmed, record.DataLost:
+	case record.OffsetTrimmed, record.DataLost, record.CheckTooOld:
 		m["start_offset"] = strconv.FormatInt(int64(r.Start), 10)
 	case record.Held:
 		if r.Hold != nil {
@@ -152,6 +156,15 @@ func facts(r *record.Refusal) map[string]string {
 		m["line"], m["column"] = strconv.Itoa(r.Line), strconv.Itoa(r.Column)
 	case record.FilterFailed:
 		m["offset"] = strconv.FormatInt(int64(r.At), 10)
+	case record.Conflict:
+		m["offset"] = strconv.FormatInt(int64(r.At), 10)
+		switch {
+		case r.Key == nil:
+		case utf8.Valid(r.Key):
+			m["key"] = string(r.Key)
+		default:
+			m["key_base64"] = base64.StdEncoding.EncodeToString(r.Key)
+		}
 	case record.NotLeader:
 		if r.Leader != "" {
 			m["leader"] = r.Leader

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -41,6 +42,33 @@ func TestARefusalHasTheHoldThatItIsAboutAmongItsDetails(t *testing.T) {
 		require.Equal(t, `name:"backup"  offset:7  owner:"ops"  lease:{seconds:2}  max_bytes:8  max_age:{seconds:3}  pointer:"\xff\x00"`, strings.ReplaceAll(strings.ReplaceAll(h.String(), "  ", " "), " ", "  "))
 	}
 	require.Equal(t, map[string]string{"retryable": "false", "outcome": "not_done", "hold": "backup", "hold_offset": "7"}, facts(held))
+}
+
+func TestARefusedCheckHasOffsetAndKeyAmongItsMetadata(t *testing.T) {
+	t.Parallel()
+	for _, key := range [][]byte{nil, {}, []byte("account/7"), {0xff, 0}, bytes.Repeat([]byte{0xff}, record.MaxConflictKey)} {
+		r := record.Refuse(record.Conflict, "it is there")
+		r.At, r.Key = 7, key
+		m := facts(r)
+		require.Equal(t, []string{"7", "false", "not_done"}, []string{m["offset"], m["retryable"], m["outcome"]})
+		text, isText := m["key"]
+		encoded, isEncoded := m["key_base64"]
+		switch {
+		case key == nil:
+			require.False(t, isText || isEncoded)
+		case isText:
+			require.Equal(t, string(key), text)
+		default:
+			decoded, err := base64.StdEncoding.DecodeString(encoded)
+			require.NoError(t, err)
+			require.Equal(t, key, decoded)
+		}
+		_, err := proto.Marshal(InStream(r, false))
+		require.NoError(t, err, "metadata are text")
+	}
+	old := record.Refuse(record.CheckTooOld, "it is too old")
+	old.Start = 9
+	require.Equal(t, map[string]string{"retryable": "false", "outcome": "not_done", "start_offset": "9"}, facts(old))
 }
 
 func infoOf(t *testing.T, err error) *errdetails.ErrorInfo {

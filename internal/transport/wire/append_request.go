@@ -28,6 +28,11 @@ type AppendRequest struct {
 	// a request may pass the same message again.
 	Batches []byte
 	Records []*strandlinev1.Record
+	// Check is the condition of a checked append, whose records are in Batches or Records as those
+	// of any other; nil: there is none.
+	Check *strandlinev1.CheckedAppend
+	// Mixed is set by RecvMsg if the message has records both with and without the check.
+	Mixed   bool
 	LogID   uint64
 	Explain bool
 }
@@ -50,6 +55,9 @@ func (m *AppendRequest) encode() (mem.BufferSlice, error) {
 	}
 	head = appendVarint(head, 8, protowire.EncodeBool(m.Atomic))
 	out := make(mem.BufferSlice, 0, 3)
+	if m.Check != nil {
+		return m.encodeChecked(head)
+	}
 	if len(m.Batches) > 0 {
 		head = protowire.AppendTag(head, 9, protowire.BytesType)
 		head = protowire.AppendVarint(head, uint64(len(m.Batches)))
@@ -71,8 +79,56 @@ func (m *AppendRequest) encode() (mem.BufferSlice, error) {
 	return out, nil
 }
 
+// encodeChecked adds what follows atomic. The batches are the last field of the check.
+func (m *AppendRequest) encodeChecked(head []byte) (mem.BufferSlice, error) {
+	head = appendVarint(head, 11, m.LogID)
+	c := m.Check
+	check, err := proto.Marshal(&strandlinev1.CheckedAppend{Since: c.Since, Keys: c.Keys, KeyPrefixes: c.KeyPrefixes, Headers: c.Headers, Records: m.Records})
+	if err != nil {
+		return nil, err
+	}
+	if len(m.Batches) > 0 { // not with records
+		check = protowire.AppendTag(check, 5, protowire.BytesType)
+		check = protowire.AppendVarint(check, uint64(len(m.Batches)))
+	}
+	head = protowire.AppendTag(head, 12, protowire.BytesType)
+	head = protowire.AppendVarint(head, uint64(len(check)+len(m.Batches)))
+	out := mem.BufferSlice{mem.SliceBuffer(append(head, check...))}
+	if len(m.Batches) > 0 {
+		out = append(out, mem.SliceBuffer(m.Batches))
+	}
+	if m.Explain {
+		out = append(out, mem.SliceBuffer(appendVarint(nil, 13, 1)))
+	}
+	return out, nil
+}
+
+// decodeChecked decodes a check with its records.
+func (m *AppendRequest) decodeChecked(c *cursor) error {
+	encoded, err := c.bytes(nil)
+	if err != nil {
+		return err
+	}
+	if m.Check == nil {
+		m.Check = new(strandlinev1.CheckedAppend)
+	}
+	if (proto.UnmarshalOptions{Merge: true}).Unmarshal(encoded, m.Check) != nil {
+		return errUnusual
+	}
+	return nil
+}
+
+// unpack takes the records out of a check.
+func (m *AppendRequest) unpack() {
+	if c := m.Check; c != nil {
+		m.Mixed = len(m.Batches) > 0 || len(m.Records) > 0
+		m.Batches, m.Records, c.Batches, c.Records = c.Batches, c.Records, nil, nil
+	}
+}
+
 func (m *AppendRequest) decode(c *cursor) error {
 	*m = AppendRequest{Batches: m.Batches[:0]}
+	defer m.unpack()
 	for c.left > 0 {
 		number, kind, err := c.field()
 		if err != nil {
@@ -89,6 +145,8 @@ func (m *AppendRequest) decode(c *cursor) error {
 			m.Batches, err = c.bytes(m.Batches)
 		case number == 10 && kind == protowire.BytesType:
 			err = m.decodeRecord(c)
+		case number == 12 && kind == protowire.BytesType:
+			err = m.decodeChecked(c)
 		case (number >= 2 && number <= 8 || number == 11 || number == 13) && kind == protowire.VarintType:
 			var v uint64
 			v, err = c.varint()
@@ -147,8 +205,9 @@ func (m *AppendRequest) take(from proto.Message) {
 		Log: g.Log, SessionID: g.SessionId, Epoch: g.Epoch,
 		FirstSequence: g.FirstSequence, LowWater: g.LowWater, WriterTerm: g.WriterTerm,
 		ExpectedEnd: g.GetExpectedEnd(), HasExpectedEnd: g.ExpectedEnd != nil, Atomic: g.Atomic,
-		Batches: append(m.Batches[:0], g.Batches...), Records: g.Records, LogID: g.LogId, Explain: g.Explain,
+		Batches: append(m.Batches[:0], g.Batches...), Records: g.Records, Check: g.Checked, LogID: g.LogId, Explain: g.Explain,
 	}
+	m.unpack()
 }
 
 // appendVarint appends a number as proto3 encodes it: nothing if it is 0.

@@ -61,6 +61,16 @@ func pairs() []pair {
 			&strandlinev1.AppendRequest{Records: records(), LogId: 9, Explain: true},
 		},
 		{
+			"a checked append",
+			&wire.AppendRequest{Log: "orders", Atomic: true, LogID: 9, Explain: true, Batches: long, Check: check()},
+			&strandlinev1.AppendRequest{Log: "orders", Atomic: true, LogId: 9, Explain: true, Checked: withRecords(long, nil)},
+		},
+		{
+			"a checked append of plain records",
+			&wire.AppendRequest{Records: records(), Check: check()},
+			&strandlinev1.AppendRequest{Checked: withRecords(nil, records())},
+		},
+		{
 			"an answer",
 			&wire.AppendResponse{FirstOffset: 1 << 40, EndOffset: 1<<40 + 128, Duplicate: true},
 			appended(&strandlinev1.Appended{FirstOffset: 1 << 40, EndOffset: 1<<40 + 128, Duplicate: true}),
@@ -246,6 +256,12 @@ func fuzz(f *testing.F, ours func() any, generated func() proto.Message) {
 		}
 		want.ProtoReflect().SetUnknown(nil)
 		switch w := want.(type) {
+		case *strandlinev1.AppendRequest:
+			mixed := w.Checked != nil && (len(w.Batches) > 0 || len(w.Records) > 0)
+			require.Equal(t, mixed, got.(*wire.AppendRequest).Mixed)
+			if mixed {
+				w.Batches, w.Records = nil, nil // refused, whatever they are
+			}
 		case *strandlinev1.ReadResponse:
 			w.Records = nil // left to the generated type: see ReadFrame
 			if w.Age != nil {
@@ -294,6 +310,10 @@ func toGenerated(ours any) proto.Message {
 		if m.HasExpectedEnd {
 			g.ExpectedEnd = &m.ExpectedEnd
 		}
+		if m.Check != nil {
+			g.Checked = proto.CloneOf(m.Check)
+			g.Checked.Batches, g.Checked.Records, g.Batches, g.Records = m.Batches, m.Records, nil, nil
+		}
 		return g
 	case *wire.AppendResponse:
 		if m.Refused != nil {
@@ -314,5 +334,44 @@ func toGenerated(ours any) proto.Message {
 			g.NextOffset = &m2.Next
 		}
 		return g
+	}
+}
+
+func check() *strandlinev1.CheckedAppend {
+	return &strandlinev1.CheckedAppend{
+		Since: 1 << 40, Keys: [][]byte{[]byte("a"), {}}, KeyPrefixes: [][]byte{{0xff}}, Headers: []*strandlinev1.Header{{Key: "tag", Value: []byte("red")}, {Key: "none"}},
+	}
+}
+
+func withRecords(batches []byte, records []*strandlinev1.Record) *strandlinev1.CheckedAppend {
+	c := check()
+	c.Batches, c.Records = batches, records
+	return c
+}
+
+// A node that does not know the field of checks finds no records, and refuses the request.
+func TestACheckedAppendHasNoRecordsForWhoDoesNotKnowChecks(t *testing.T) {
+	for _, q := range []*wire.AppendRequest{{Log: "orders", Batches: []byte("batch"), Check: check()}, {Records: records(), Check: check()}} {
+		data, err := wire.Codec.Marshal(q)
+		require.NoError(t, err)
+		var got strandlinev1.AppendRequest
+		require.NoError(t, proto.Unmarshal(data.Materialize(), &got))
+		require.NotNil(t, got.Checked)
+		require.Empty(t, got.Batches)
+		require.Empty(t, got.Records)
+	}
+}
+
+// A request with records both with a check and without says so, in whatever order its fields come.
+func TestARequestWithRecordsBesideItsCheckIsMixed(t *testing.T) {
+	one, err := proto.Marshal(&strandlinev1.AppendRequest{Batches: []byte("unchecked")})
+	require.NoError(t, err)
+	other, err := proto.Marshal(&strandlinev1.AppendRequest{Checked: withRecords([]byte("batch"), nil)})
+	require.NoError(t, err)
+	for _, data := range [][]byte{append(one, other...), append(other, one...)} {
+		var got wire.AppendRequest
+		require.NoError(t, wire.Codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &got))
+		require.True(t, got.Mixed)
+		require.Equal(t, "batch", string(got.Batches))
 	}
 }

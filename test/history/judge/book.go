@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"slices"
+
 	"strandline.dev/test/history"
 )
 
@@ -46,6 +48,10 @@ func (r *record) plain() bool { return r.call.session == 0 && r.call.lane == "" 
 
 func (r *record) sequence() uint64 { return r.call.sequence + uint64(r.index) }
 func (r *record) number() uint64   { return r.call.number + uint64(r.index) }
+
+func sameCheck(a, b *history.Check) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Since == b.Since && slices.Equal(a.Keys, b.Keys) && slices.Equal(a.Prefixes, b.Prefixes)
+}
 
 // slot is an offset of the log.
 type slot struct {
@@ -127,6 +133,6 @@ func (b *book) begin(c *call, hashes history.Hashes) {
 // same reports whether c begins to append r as the calls before did.
 func (r *record) same(c *call, index int) bool {
 	a := r.call
-	return a.session == c.session && a.epoch == c.epoch && a.lane == c.lane && a.writer == c.writer && a.expected == c.expected &&
+	return a.session == c.session && a.epoch == c.epoch && a.lane == c.lane && a.writer == c.writer && a.expected == c.expected && sameCheck(a.check, c.check) &&
 		r.sequence() == c.sequence+uint64(index) && r.number() == c.number+uint64(index)
 }

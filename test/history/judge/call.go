@@ -26,6 +26,8 @@ type call struct {
 	lane     string
 	writer   uint64
 	expected int64 // none: no condition
+	keys     []string
+	check    *history.Check // nil: none
 
 	from        int64 // of a read; none: not said
 	consistency history.Consistency
@@ -57,7 +59,7 @@ func newCall(e *history.Event, b *book, at history.Place) *call {
 		client: e.Client, id: e.Call, verb: e.Verb, book: b, invoked: at, began: e.Time, deadline: e.Deadline,
 		count: uint64(len(e.Hashes)), session: e.Session, epoch: e.Epoch, sequence: e.Sequence, implicit: e.Implicit, lowWater: e.LowWater,
 		lease: int64(e.Lease) * 1e6, lane: e.Lane, number: e.Number,
-		writer: e.Writer, expected: offset(e.ExpectedEnd),
+		writer: e.Writer, expected: offset(e.ExpectedEnd), keys: e.Keys, check: e.Check,
 		from: offset(e.From), next: offset(e.From), consistency: e.Consistency, least: e.Least,
 		before: e.Before, fastForward: e.FastForward, hold: e.Hold, group: e.Group, node: e.Node,
 		acked: b.acked, seen: b.seen, start: b.start, fence: b.fence,

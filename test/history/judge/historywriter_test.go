@@ -116,6 +116,10 @@ func under(writer, hash uint64) history.Event {
 	return history.Event{Hashes: history.Hashes{hash}, Writer: writer}
 }
 
+func keyed(hash uint64, key string, check *history.Check) history.Event {
+	return history.Event{Hashes: history.Hashes{hash}, Keys: []string{key}, Check: check}
+}
+
 func ok(first int64) history.Event { return history.Event{Outcome: history.OK, First: &first} }
 
 func refused(reason string) history.Event {

@@ -73,6 +73,7 @@ func Rules() []Rule {
 		{"written", "what a leader has written but not made durable is where it said, or nowhere", newWritten},
 		{"fence", "a writer that was fenced appends nothing more", newFence},
 		{"condition", "a conditional append lands exactly where it said", newCondition},
+		{"check", "a checked append lands behind no record that its check does not allow", newUnmatched},
 		{"in-flight", "no more appends are open than the client allows", newInFlight},
 		{"deadline", "every call ends by its deadline", newDeadline},
 		{"replicas", "all replicas have the same entries up to their commit index", newReplicas},

@@ -569,6 +569,24 @@ var stories = []story{
 		h.append(history.Event{Hashes: history.Hashes{3}, ExpectedEnd: new(int64(0))}).Return(refused("END_MISMATCH"))
 	}},
 
+	{"check", "a checked append lands behind a record with its key", true, func(h *historyWriter) {
+		h.acked(0, keyed(1, "a", nil))
+		h.acked(1, keyed(2, "b", nil))
+		h.acked(2, keyed(3, "c", &history.Check{Since: 1, Keys: []string{"b"}}))
+	}},
+	{"check", "a checked append is read behind one that had not been acknowledged, with its prefix", true, func(h *historyWriter) {
+		h.append(keyed(1, "acc/7", nil))
+		h.append(keyed(2, "acc/8", &history.Check{Since: 0, Prefixes: []string{"acc/"}}))
+		h.read(0, 2, 1, 2)
+	}},
+	{"check", "a checked append lands behind others, with its own key, and its later records with it, too", false, func(h *historyWriter) {
+		h.acked(0, keyed(1, "a", nil))
+		h.acked(1, keyed(2, "b", nil))
+		h.acked(2, history.Event{Hashes: history.Hashes{3, 4}, Keys: []string{"a", "a"}, Check: &history.Check{Since: 1, Keys: []string{"a"}, Prefixes: []string{"c"}}})
+		h.append(keyed(5, "a", &history.Check{Since: 2, Keys: []string{"a"}})).Return(refused("CONFLICT"))
+		h.acked(4, keyed(6, "a", &history.Check{Since: 4, Keys: []string{"a"}}))
+	}},
+
 	{"in-flight", "one append too many", true, func(h *historyWriter) {
 		h.Note(history.Event{Kind: history.Client, Client: "a", InFlight: 1})
 		h.append(one(1))

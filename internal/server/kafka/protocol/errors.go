@@ -49,6 +49,8 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.Unauthenticated:  kerr.SaslAuthenticationFailed,
 	record.FilterInvalid:    kerr.InvalidRequest, // reads of Kafka's consumers have no filter
 	record.FilterFailed:     kerr.InvalidRequest,
+	record.Conflict:         kerr.InvalidRequest, // appends of Kafka's producers have no check
+	record.CheckTooOld:      kerr.InvalidRequest,
 	record.Denied:           kerr.TopicAuthorizationFailed, // of a topic: see DeniedOn
 }
 

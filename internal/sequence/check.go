@@ -1,0 +1,139 @@
+package sequence
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"strandline.dev/internal/record"
+)
+
+// Check is a condition of an append: from Since to the end of the log, no record has one of the
+// keys, a key that begins with one of the prefixes, or one of the headers. NewCheck makes one.
+type Check struct {
+	// Since may be raised to an offset up to which the log was searched without a match.
+	Since record.Offset
+	// Found is a committed match from Since on, if a search has found one; nil: none is known.
+	Found *Match
+
+	keys, prefixes [][]byte
+	headers        []record.Header
+	bytes          int // of all of them
+}
+
+// Match is a record that a check does not allow.
+type Match struct {
+	Offset record.Offset
+	Key    []byte // nil: it has none
+}
+
+// Limits of a check. The leader compares each prefix with the key of each record since Since.
+const (
+	MaxCheckConditions = 100
+	MaxCheckPrefixes   = 16
+	MaxCheckBytes      = 64 << 10 // of all of them together
+)
+
+// NewCheck returns a check that keeps its arguments. The error is a *record.Refusal: Invalid or
+// TooLarge.
+func NewCheck(since record.Offset, keys, prefixes [][]byte, headers []record.Header) (*Check, error) {
+	switch n := len(keys) + len(prefixes) + len(headers); {
+	case since < 0:
+		return nil, record.Refuse(record.Invalid, "check since offset %d, which is below 0", since)
+	case n == 0:
+		return nil, record.Refuse(record.Invalid, "check without keys, prefixes and headers")
+	case n > MaxCheckConditions:
+		return nil, tooLarge(MaxCheckConditions, "check for %d keys, prefixes and headers, the limit is %d", n, MaxCheckConditions)
+	case len(prefixes) > MaxCheckPrefixes:
+		return nil, tooLarge(MaxCheckPrefixes, "check for %d prefixes, the limit is %d", len(prefixes), MaxCheckPrefixes)
+	}
+	c := &Check{Since: since, keys: keys, prefixes: prefixes, headers: headers}
+	for _, of := range [][][]byte{keys, prefixes} {
+		for _, text := range of {
+			c.bytes += len(text)
+		}
+	}
+	for i := range headers {
+		c.bytes += len(headers[i].Key) + len(headers[i].Value)
+	}
+	if c.bytes > MaxCheckBytes {
+		return nil, tooLarge(MaxCheckBytes, "check for keys, prefixes and headers of %d bytes, the limit is %d", c.bytes, MaxCheckBytes)
+	}
+	return c, nil
+}
+
+// Bytes returns the size of keys, prefixes and headers.
+func (c *Check) Bytes() int { return c.bytes }
+
+func tooLarge(limit int64, format string, args ...any) *record.Refusal {
+	r := record.Refuse(record.TooLarge, format, args...)
+	r.Limit = limit
+	return r
+}
+
+// Keys returns keys and prefixes such that a record matches only if its key is one of the keys or
+// begins with one of the prefixes. ok is false if a record with any other key may match, too.
+func (c *Check) Keys() (keys, prefixes [][]byte, ok bool) {
+	return c.keys, c.prefixes, len(c.headers) == 0
+}
+
+// Matches reports whether the current record of a walk matches. Its offset is not compared.
+func (c *Check) Matches(w *record.Walk) bool {
+	if key := w.Key(); key != nil {
+		if slices.ContainsFunc(c.keys, func(k []byte) bool { return bytes.Equal(k, key) }) || c.begins(key) {
+			return true
+		}
+	}
+	if len(c.headers) == 0 {
+		return false
+	}
+	for name, value := range w.Headers {
+		for i := range c.headers {
+			h := &c.headers[i]
+			if string(name) == h.Key && bytes.Equal(value, h.Value) && (value == nil) == (h.Value == nil) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// begins reports whether a key begins with one of the prefixes.
+func (c *Check) begins(key []byte) bool {
+	return slices.ContainsFunc(c.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })
+}
+
+// decideCheck refuses an append whose check does not hold, or cannot be decided.
+func (s appends) decideCheck(c *Check) *record.Refusal {
+	if c.Since > s.log.end {
+		r := record.Refuse(record.OffsetBeyondEnd, "check since offset %d, the log ends at %d", c.Since, s.log.end)
+		r.End = s.log.end
+		return r
+	}
+	from := s.KeepKeys()
+	match := c.Found
+	if match == nil && c.Since >= from {
+		match = s.recent.find(c)
+	}
+	switch {
+	case match != nil:
+		return conflict(c, match)
+	case c.Since < from:
+		r := record.Refuse(record.CheckTooOld, "check since offset %d, the log keeps keys from offset %d on: read up to there, and check since there", c.Since, from)
+		r.Start = from
+		return r
+	}
+	return nil
+}
+
+func conflict(c *Check, m *Match) *record.Refusal {
+	key := "without a key"
+	if m.Key != nil {
+		key = fmt.Sprintf("with key %.64q", m.Key)
+	}
+	r := record.Refuse(record.Conflict, "the record at offset %d, %s, matches the check since offset %d: read from there and decide again", m.Offset, key, c.Since)
+	if r.At = m.Offset; len(m.Key) <= record.MaxConflictKey {
+		r.Key = m.Key
+	}
+	return r
+}
