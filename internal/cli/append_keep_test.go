@@ -46,7 +46,7 @@ func TestABackupIsRestoredWithItsOffsets(t *testing.T) {
 	backUp("--from", "33")
 	o := to.run(nil, "append", "orders", "-i", "raw", "--keep-offsets", "-f", file)
 	require.NotZero(t, o.code)
-	require.Contains(t, o.err, "the input continues at offset 33 and the log ends at 32")
+	require.Contains(t, o.err, "the input continues at offset 33, but the log ends at 32")
 	o = to.run(strings.NewReader("a\n"), "append", "orders", "--keep-offsets")
 	require.Equal(t, 2, o.code)
 	require.Contains(t, o.err, "--input raw")

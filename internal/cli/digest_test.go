@@ -258,7 +258,7 @@ func TestALogIsComparedWithABackupOfItsRecords(t *testing.T) {
 
 	require.NoError(t, os.Truncate(part, 5000))
 	o = p.run(nil, "log", "diff", "orders", "orders@"+part)
-	require.Contains(t, o.err, "ends within the batch at byte 0")
+	require.Contains(t, o.err, "ends in the middle of the batch at byte 0")
 	flipByte(t, whole, 5000)
 	o = p.run(nil, "log", "diff", "orders", "orders@"+whole)
 	require.Equal(t, terminal.ExitFailed, o.code)
