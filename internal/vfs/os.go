@@ -180,7 +180,8 @@ func (osFS) Free(dir string) (free, total int64, err error) {
 	if err := unix.Statfs(dir, &stat); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(stat.Bavail) * stat.Bsize, int64(stat.Blocks) * stat.Bsize, nil
+	block := int64(stat.Bsize)
+	return int64(stat.Bavail) * block, int64(stat.Blocks) * block, nil
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
@@ -255,7 +256,7 @@ func dropFront(buffers [][]byte, n int) [][]byte {
 
 func (f osFile) Datasync() error {
 	for {
-		err := unix.Fdatasync(int(f.Fd()))
+		err := datasync(int(f.Fd()))
 		if err == unix.EINTR {
 			continue
 		}
@@ -275,6 +276,5 @@ func (f osFile) Size() (int64, error) {
 }
 
 func (f osFile) Prefetch(position, length int64) {
-	// Advice only: reading works without it, so its error has no reader.
-	_ = unix.Fadvise(int(f.Fd()), position, length, unix.FADV_WILLNEED)
+	willNeed(int(f.Fd()), position, length)
 }

@@ -25,7 +25,7 @@ type storedFile struct {
 const directAlignment = 4096
 
 func (osFS) OpenStored(name string) (File, error) {
-	f, err := open(name, os.O_RDONLY|unix.O_DIRECT)
+	f, err := open(name, os.O_RDONLY|direct)
 	if errors.Is(err, unix.EINVAL) {
 		f, err = open(name, os.O_RDONLY)
 		return &storedFile{osFile: osFile{f}}, err
@@ -33,7 +33,7 @@ func (osFS) OpenStored(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &storedFile{osFile: osFile{f}, direct: true}, nil
+	return &storedFile{osFile: osFile{f}, direct: direct != 0}, nil
 }
 
 func (f *storedFile) ReadAt(b []byte, position int64) (int, error) {
@@ -49,8 +49,7 @@ func (f *storedFile) ReadAt(b []byte, position int64) (int, error) {
 		}
 		f.direct = false
 	}
-	// Advice only: without it the bytes are those in memory.
-	_ = unix.Fadvise(int(f.Fd()), position, int64(len(b)), unix.FADV_DONTNEED)
+	dontNeed(int(f.Fd()), position, int64(len(b)))
 	return f.File.ReadAt(b, position)
 }
 

@@ -1,12 +1,8 @@
 package store
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
@@ -193,14 +189,6 @@ func (e *newest) sync() error {
 	}
 	e.noteDurable()
 	return nil
-}
-
-// delay waits like a slow disk: in the kernel, as an fdatasync does. time.Sleep would also round
-// up to the next millisecond on an idle machine.
-func delay(d time.Duration) {
-	rest := unix.NsecToTimespec(int64(d))
-	for errors.Is(unix.Nanosleep(&rest, &rest), unix.EINTR) {
-	}
 }
 
 // noteDurable records that everything written is durable. The watermark does not cover a sync
