@@ -410,7 +410,7 @@ func pathsServed() (all []string) {
 		}
 		all = append(all, strings.ReplaceAll(pattern, "{$}", ""))
 	}
-	return all
+	return append(all, "/streams/orders", "/streams/orders?offset=now&live=sse", "/streams/"+strings.Repeat("x", 200))
 }
 
 // overHTTP has those of every path.

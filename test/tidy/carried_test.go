@@ -58,6 +58,7 @@ var notCarried = map[string]string{
 	"peer.maxHello":               "carries names and addresses of one node",
 	"peer.maxReason":              "a text, of which more is cut",
 	"peer.maxNotice":              "a text in a log, of which more is cut",
+	"durablestreams.maxAnswer":    "records, of which the next ones come in another answer",
 	"cluster.maxPage":             "a page, of which more is cut",
 	"inspect.maxReadyAnswer":      "a page, of which more is cut",
 	"segment.MaxKeyFilterBytes":   "a summary that would be larger is not made",

@@ -99,19 +99,26 @@ func (a *api) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		refuse(w, wrong)
 		return
 	}
+	a.answer(ctx, w, q, method, many, func(answer *answer, q *http.Request) {
+		if answer.stream = many || isStream(method); answer.stream {
+			answer.lasts()
+		}
+		a.gateway.ServeHTTP(answer, q)
+		answer.end()
+	})
+}
+
+// answer has a call of a method answered whose caller is admitted.
+func (a *api) answer(ctx context.Context, w http.ResponseWriter, q *http.Request, method string, many bool, serve func(*answer, *http.Request)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := newBody(ctx, a, method, many, q)
 	defer b.release()
 	answer := newAnswer(w, a.texts, cancel, b)
 	defer answer.release()
-	if answer.stream = many || isStream(method); answer.stream {
-		answer.lasts()
-	}
 	q = q.WithContext(context.WithValue(ctx, answerKey{}, answer))
 	q.Body = b
-	a.gateway.ServeHTTP(answer, q)
-	answer.end()
+	serve(answer, q)
 }
 
 // context is that of a request, with what gRPC would know of a call.

@@ -232,7 +232,7 @@ func refuse(w http.ResponseWriter, err error) {
 	if s.Code() == codes.Unauthenticated {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	if number == http.StatusMethodNotAllowed {
+	if number == http.StatusMethodNotAllowed && h.Get("Allow") == "" {
 		h.Set("Allow", http.MethodPost)
 	}
 	text, _ := json.Marshal(failureOf(s)) // of strings

@@ -43,8 +43,8 @@ func origins(listed []string, next http.Handler) http.Handler {
 
 // Headers that pages of listed origins may send, and read.
 var (
-	sendable = []string{"Authorization", "Content-Type", "Grpc-Timeout", "Traceparent"}
-	readable = []string{"WWW-Authenticate"}
+	sendable = []string{"Authorization", "Content-Type", "Grpc-Timeout", "If-None-Match", "Traceparent"}
+	readable = []string{"ETag", "Stream-Cursor", "Stream-Next-Offset", "Stream-Up-To-Date", "WWW-Authenticate"}
 )
 
 // isOf reports whether an origin is that of a host, as requests name it.

@@ -123,12 +123,16 @@ func withCalls(next http.Handler, o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("serve calls: %w", err)
 	}
 	calls := atHome(origins(o.Origins, a), o.machine)
+	streams := atHome(origins(o.Origins, http.HandlerFunc(a.serveStream)), o.machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if strings.HasPrefix(q.URL.Path, apiPrefix) {
+		switch {
+		case strings.HasPrefix(q.URL.Path, apiPrefix):
 			calls.ServeHTTP(w, q)
-			return
+		case strings.HasPrefix(q.URL.Path, streamsPrefix):
+			streams.ServeHTTP(w, q)
+		default:
+			next.ServeHTTP(w, q)
 		}
-		next.ServeHTTP(w, q)
 	}), nil
 }
 

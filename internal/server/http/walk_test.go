@@ -12,11 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/rpc"
 )
 
 // needs are all paths, each with the right on the cluster that it needs.
@@ -85,6 +87,31 @@ func TestEveryPathNeedsTheRightThatIsWrittenHere(t *testing.T) {
 			}
 			require.Equal(t, want, w.Code, "%s by %q", p.pattern, caller)
 			require.NotContains(t, w.Body.String(), "strandline_", "%s by %q", p.pattern, caller)
+		}
+	}
+}
+
+// unenforced is where rights are not enforced.
+type unenforced struct{ holders }
+
+func (unenforced) Enforced() bool { return false }
+
+func TestWhereCertificatesAreAskedForNobodyCallsWithoutOne(t *testing.T) {
+	for asksFor, want := range map[bool]int{true: http.StatusUnauthorized, false: http.StatusNotFound} {
+		s, err := New(new(fakeNode), Options{Identified: asksFor, Callers: unenforced{}, Calls: rpc.New(rpc.Options{}).Local(), Texts: budget.NewPool(1 << 20)})
+		require.NoError(t, err)
+		for path, method := range map[string]string{"/strandline.v1.LogService/Nothing": http.MethodPost, "/strandline.v1.": http.MethodPost, "/streams/orders": http.MethodGet} {
+			q := httptest.NewRequest(method, path, strings.NewReader("{}"))
+			q.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			s.http.Handler.ServeHTTP(w, q)
+			if method == http.MethodGet && !asksFor {
+				want = http.StatusNotImplemented // there is no service
+			}
+			require.Equal(t, want, w.Code, "%s: %s", path, w.Body)
+			if method == http.MethodGet && !asksFor {
+				want = http.StatusNotFound
+			}
 		}
 	}
 }
