@@ -77,6 +77,7 @@ func TestACheckOfTheWholeLogIsDecidedByASearch(t *testing.T) {
 			checkedOf(t, 0, []string{"nobody"}, []string{key}),
 			checkedOf(t, 0, []string{key}, []string{"nobody"}),
 			checkedOf(t, 0, nil, nil, header(key)),
+			checkedOf(t, 0, []string{"nobody"}, nil, header(key)),
 		} {
 			r := appendTo(t, n, "orders", a).Refusal
 			require.NotNil(t, r, key)
@@ -102,8 +103,10 @@ func TestTheFirstCheckOfALogSeesWhatIsInFlight(t *testing.T) {
 	for i := range 20 {
 		log := fmt.Sprint("orders", i)
 		create(t, n, log, settings.Config{})
-		answers := make(chan sequence.Answer, 2)
-		n.Append(anyone, log, requestOf(t, record.None, record.Record{Timestamp: 1, Key: []byte("a")}), nil, func(a sequence.Answer) { answers <- a })
+		answers, written := make(chan sequence.Answer, 2), make(chan struct{})
+		n.Append(anyone, log, requestOf(t, record.None, record.Record{Timestamp: 1, Key: []byte("a")}),
+			func(sequence.Answer) { close(written) }, func(a sequence.Answer) { answers <- a })
+		<-written // and not synced yet, as a rule
 		n.Append(anyone, log, checkedOf(t, 0, []string{"a"}, nil), nil, func(a sequence.Answer) { answers <- a })
 		require.Nil(t, (<-answers).Refusal)
 		r := (<-answers).Refusal

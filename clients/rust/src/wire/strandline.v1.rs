@@ -41,10 +41,27 @@ pub struct AppendRequest {
     pub batches: ::prost::bytes::Bytes,
     #[prost(message, repeated, tag = "10")]
     pub records: ::prost::alloc::vec::Vec<Record>,
+    #[prost(message, optional, tag = "12")]
+    pub checked: ::core::option::Option<CheckedAppend>,
     #[prost(uint64, tag = "11")]
     pub log_id: u64,
     #[prost(bool, tag = "13")]
     pub explain: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CheckedAppend {
+    #[prost(int64, tag = "1")]
+    pub since: i64,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub key_prefixes: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "4")]
+    pub headers: ::prost::alloc::vec::Vec<Header>,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub batches: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "6")]
+    pub records: ::prost::alloc::vec::Vec<Record>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AppendResponse {

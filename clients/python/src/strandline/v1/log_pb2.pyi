@@ -70,7 +70,7 @@ class Header(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class AppendRequest(_message.Message):
-    __slots__ = ("log", "session_id", "epoch", "first_sequence", "low_water", "writer_term", "expected_end", "atomic", "batches", "records", "log_id", "explain")
+    __slots__ = ("log", "session_id", "epoch", "first_sequence", "low_water", "writer_term", "expected_end", "atomic", "batches", "records", "checked", "log_id", "explain")
     LOG_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,7 @@ class AppendRequest(_message.Message):
     ATOMIC_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_FIELD_NUMBER: _ClassVar[int]
     LOG_ID_FIELD_NUMBER: _ClassVar[int]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     log: str
@@ -93,9 +94,26 @@ class AppendRequest(_message.Message):
     atomic: bool
     batches: bytes
     records: _containers.RepeatedCompositeFieldContainer[Record]
+    checked: CheckedAppend
     log_id: int
     explain: bool
-    def __init__(self, log: _Optional[str] = ..., session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., first_sequence: _Optional[int] = ..., low_water: _Optional[int] = ..., writer_term: _Optional[int] = ..., expected_end: _Optional[int] = ..., atomic: _Optional[bool] = ..., batches: _Optional[bytes] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., log_id: _Optional[int] = ..., explain: _Optional[bool] = ...) -> None: ...
+    def __init__(self, log: _Optional[str] = ..., session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., first_sequence: _Optional[int] = ..., low_water: _Optional[int] = ..., writer_term: _Optional[int] = ..., expected_end: _Optional[int] = ..., atomic: _Optional[bool] = ..., batches: _Optional[bytes] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., checked: _Optional[_Union[CheckedAppend, _Mapping]] = ..., log_id: _Optional[int] = ..., explain: _Optional[bool] = ...) -> None: ...
+
+class CheckedAppend(_message.Message):
+    __slots__ = ("since", "keys", "key_prefixes", "headers", "batches", "records")
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    KEY_PREFIXES_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    since: int
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    key_prefixes: _containers.RepeatedScalarFieldContainer[bytes]
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    batches: bytes
+    records: _containers.RepeatedCompositeFieldContainer[Record]
+    def __init__(self, since: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ..., key_prefixes: _Optional[_Iterable[bytes]] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., batches: _Optional[bytes] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
     __slots__ = ("appended", "refused", "stages")
