@@ -24,6 +24,9 @@ const nobody = 65532
 // image writes strandline-VERSION-oci.tar: an image for each target in the layout of the Open Container Initiative, which tools of
 // registries and runtimes read without a daemon. It holds the program alone.
 func (r *release) image(targets []target) error {
+	if len(targets) == 0 {
+		return nil
+	}
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, t := range targets {
 		image, err := r.imageFor(t)
