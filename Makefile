@@ -67,7 +67,7 @@ flaws: ## check that servers which are broken on purpose are noticed
 	overlay=$$(mktemp -d) && trap 'rm -rf "$$overlay"' EXIT && go run ./test/flaws/overlay "$$overlay" && \
 	go test -tags broken -overlay "$$overlay/overlay.json" ./test/sim ./test/flaws -run 'Flaw|Broken'
 
-model-short: ## the runs of the model that take a minute together
+model-short: ## the runs of the model that CI does: a minute
 	test/model/check short
 
 model: ## check the TLA+ model of what Strandline adds to Raft; needs Java and pip

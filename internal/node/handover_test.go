@@ -40,6 +40,27 @@ func TestANodeWhoseCatalogHasEndedIsReplaced(t *testing.T) {
 	require.Equal(t, numbered(0, 10), texts)
 }
 
+// Raft's own texts name replicas by number, and changes as Raft encodes them: they help only to debug Raft.
+func TestAChangeOfMembersWritesNoTextOfRaftsToTheLog(t *testing.T) {
+	t.Parallel()
+	said := &lines{}
+	c := newClusterWith(t, func(o *settings.Options) { o.Logger = said.logger() }, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{})
+	require.NoError(t, err)
+	c.append("orders", numbered(0, 10)...)
+	c.start("d", []string{c.addresses["a"]})
+	c.eventually("d is a member", func() bool { return c.nodes["d"].catalog.Load() != nil })
+	require.NoError(t, c.nodes["a"].ReplaceNode(t.Context(), anyone, "c", "d"))
+	c.eventually("c is out", func() bool {
+		status, err := c.nodes["a"].ClusterStatus(t.Context(), anyone)
+		return err == nil && !slices.ContainsFunc(status.Nodes, func(n verbs.NodeStatus) bool { return n.Name == "c" })
+	})
+	c.eventually("lines are kept", func() bool { return said.count("this node leads a log") > 0 }) // it comes up to a second later
+	for _, text := range []string{"ConfChange", "type:", "changes:", "switched to configuration", "became leader"} {
+		require.Zero(t, said.count(text), text)
+	}
+}
+
 func TestANodeWhoseCatalogHasEndedYieldsAlsoWhenItIsElectedAgain(t *testing.T) {
 	t.Parallel()
 	c, said := threeWithoutCatalogOnC(t)

@@ -3,7 +3,6 @@ package verbs
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -144,19 +143,20 @@ func (a *LogAdmin) listLogs(ctx context.Context, internal bool, shown func(log s
 	}
 	if confirmed = c.Refresh(ctx); confirmed != nil {
 		a.logger.Debug("listing logs without the catalog's leader", "error", confirmed)
-	} else {
-		a.opener.Rehost()
 	}
-	state, hosted := c.Shown.Load(), a.logs.All()
+	state := c.Shown.Load()
 	if shown == nil {
 		shown = func(string) bool { return true }
+	}
+	names := namesOf(state.Logs, func(name string) bool { return (internal || !IsSystem(name)) && shown(name) })
+	if confirmed == nil && len(names) > 0 {
+		a.opener.Rehost()
 	}
 	if internal && shown(cluster.CatalogName) {
 		infos = append(infos, a.describer.Describe(c.Host()))
 	}
-	for _, name := range slices.Sorted(maps.Keys(state.Logs)) {
-		switch h := hosted[name]; {
-		case IsSystem(name) && !internal, !shown(name):
+	for _, name := range names {
+		switch h := a.logs.Named(name); {
 		case h != nil:
 			infos = append(infos, a.describer.Describe(h))
 		default:
@@ -164,6 +164,17 @@ func (a *LogAdmin) listLogs(ctx context.Context, internal bool, shown func(log s
 		}
 	}
 	return infos, confirmed, nil
+}
+
+// namesOf returns the sorted names of the logs that are wanted: a list of few costs little, however many there are.
+func namesOf[L any](logs map[string]L, wanted func(name string) bool) (names []string) {
+	for name := range logs {
+		if wanted(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // askForUnknown asks the other nodes about logs that this one does not hold.
