@@ -123,7 +123,7 @@ func (l *Local) Invoke(ctx context.Context, method string, q, answer any, _ ...g
 	defer data.Free()
 	from, err := call.handle(call.service, ctx, func(into any) error { return unmarshal(serverCodec, data, into) }, nil)
 	if err != nil {
-		return err
+		return StatusOf(ctx, err)
 	}
 	answered, err := serverCodec.Marshal(from)
 	if err != nil {
@@ -157,7 +157,7 @@ func (l *Local) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string
 	go func() {
 		defer end()
 		info := &grpc.StreamServerInfo{FullMethod: method, IsClientStream: stream.desc.ClientStreams, IsServerStream: stream.desc.ServerStreams}
-		s.err = l.server.admitStream(stream.service, localServer{s}, info, stream.desc.Handler)
+		s.err = StatusOf(ctx, l.server.admitStream(stream.service, localServer{s}, info, stream.desc.Handler))
 		close(s.ended)
 	}()
 	return localClient{s}, nil
