@@ -16,18 +16,28 @@ import (
 
 const secret = "a-password-for-all"
 
-// enforced is a node that refuses what is not granted: root may administer it, alice nothing.
-func enforced(t *testing.T) *cluster {
+// enforced is a node that refuses what is not granted: root may administer it, alice what is granted.
+func enforced(t *testing.T, toAlice ...[2]string) *cluster {
 	t.Helper()
 	c := start(t, 1)
-	file := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
+	c.enforce(toAlice...)
+	return c
+}
+
+// enforce adds root, who may do all, alice, who may do what is granted, and the log "orders". A grant is the
+// rights and what they are on.
+func (c *cluster) enforce(toAlice ...[2]string) {
+	c.Helper()
+	file := filepath.Join(c.TempDir(), "password")
+	require.NoError(c, os.WriteFile(file, []byte(secret), 0o600))
 	for _, user := range []string{"root", "alice"} {
 		c.strandline("", "user", "add", user, "--password-file", file)
 	}
 	c.strandline("", "log", "create", "orders")
+	for _, g := range toAlice {
+		c.strandline("", "grant", "add", "user/alice", g[0], g[1])
+	}
 	c.strandline("", "grant", "enforce", "--administrator", "user/root")
-	return c
 }
 
 func (c *cluster) loggedIn(user string) *kgo.Client {

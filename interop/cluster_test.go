@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,11 @@ type cluster struct {
 	grpc      string
 	nodes     int
 	processes []*exec.Cmd // by node
+
+	// Where ports are encrypted: the folder of certificates, and what our own program
+	// needs to connect.
+	certificates string
+	flags        []string
 }
 
 var program = sync.OnceValues(func() (string, error) {
@@ -65,19 +71,25 @@ func kafkaAddress(nodes, i int) string { return fmt.Sprintf("127.5.%d.%d:19092",
 // startWith starts nodes with more arguments for each, which are numbered from 1.
 func startWith(t *testing.T, nodes int, more func(i int) []string) *cluster {
 	t.Helper()
+	return startAt(t, fmt.Sprintf("127.5.%d.%%d", 100+nodes), nodes, more)
+}
+
+// startAt is startWith at other hosts, given as a format of a node's number.
+func startAt(t *testing.T, hosts string, nodes int, more func(i int) []string) *cluster {
+	t.Helper()
 	path, err := program()
 	require.NoError(t, err)
 	c := &cluster{T: t, nodes: nodes}
 	// A cluster has to know its addresses before it starts.
-	address := func(i, port int) string { return fmt.Sprintf("127.5.%d.%d:%d", 100+nodes, i, port) }
+	address := func(i, port int) string { return fmt.Sprintf(hosts+":%d", i, port) }
 	var peers, kafka []string
 	for i := 1; i <= nodes; i++ {
 		peers = append(peers, fmt.Sprintf("n%d=%s", i, address(i, 17171)))
-		kafka = append(kafka, kafkaAddress(nodes, i))
+		kafka = append(kafka, address(i, 19092))
 	}
 	c.bootstrap, c.grpc = strings.Join(kafka, ","), address(1, 17171)
 	for i := 1; i <= nodes; i++ {
-		args := []string{"serve", "--json", "--data", t.TempDir(), "--grpc", address(i, 17171), "--http", address(i, 17271), "--kafka", kafkaAddress(nodes, i)}
+		args := []string{"serve", "--json", "--data", t.TempDir(), "--grpc", address(i, 17171), "--http", address(i, 17271), "--kafka", address(i, 19092)}
 		args = append(args, more(i)...)
 		if nodes > 1 {
 			args = append(args, "--node-name", fmt.Sprintf("n%d", i), "--peers", strings.Join(peers, ","))
@@ -116,7 +128,7 @@ func (c *cluster) strandline(in string, args ...string) string {
 	c.Helper()
 	path, err := program()
 	require.NoError(c, err)
-	command := exec.Command(path, append(args, "--server", c.grpc)...)
+	command := exec.Command(path, slices.Concat(args, []string{"--server", c.grpc}, c.flags)...)
 	command.Stdin = strings.NewReader(in)
 	out, err := command.Output()
 	var exit *exec.ExitError

@@ -28,10 +28,11 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-func python(t *testing.T) string {
+// python installs the packages of a manifest, and returns the interpreter that finds them.
+func python(t *testing.T, manifest string) string {
 	t.Helper()
 	interpreter := tool(t, "python3")
-	dir := cached(t, "python/requirements.txt", func(dir string) {
+	dir := cached(t, manifest, func(dir string) {
 		must(t, installTime, dir, interpreter, "-m", "venv", "venv")
 		must(t, installTime, dir, filepath.Join(dir, "venv", "bin", "pip"), "install", "-q", "-r", "requirements.txt")
 	})
@@ -39,7 +40,7 @@ func python(t *testing.T) string {
 }
 
 func TestConfluentKafka(t *testing.T) {
-	interpreter := python(t)
+	interpreter := python(t, "python/requirements.txt")
 	onClusters(t, func(c *cluster) {
 		c.prepare("confluent")
 		must(c.T, scenarioTime, "", interpreter, absolute(c.T, "python/confluent.py"), c.bootstrap, "confluent", fmt.Sprint(c.nodes))
@@ -48,7 +49,7 @@ func TestConfluentKafka(t *testing.T) {
 }
 
 func TestKafkaPython(t *testing.T) {
-	interpreter := python(t)
+	interpreter := python(t, "python/requirements.txt")
 	onClusters(t, func(c *cluster) {
 		c.prepare("kafka-python")
 		must(c.T, scenarioTime, "", interpreter, absolute(c.T, "python/kafka_python.py"), c.bootstrap, "kafka-python", fmt.Sprint(c.nodes))
@@ -60,7 +61,7 @@ var moving = flag.Duration("moving", 20*time.Second, "how long kafka-python prod
 
 // Each record of an idempotent producer is in its log once, in order, and none waits for long.
 func TestKafkaPythonProducesWhileLeadersMove(t *testing.T) {
-	interpreter := python(t)
+	interpreter := python(t, "python/requirements.txt")
 	c := start(t, 3)
 	logs := []string{"moving-0", "moving-1", "moving-2"}
 	for _, log := range logs {
@@ -91,18 +92,25 @@ func TestKafkaPythonProducesWhileLeadersMove(t *testing.T) {
 	}
 }
 
-func TestKafkaJS(t *testing.T) {
+// javascript installs kafkajs, and copies a script to it: packages are looked for beside the script.
+func javascript(t *testing.T, script string) (node, installed string) {
+	t.Helper()
 	node, npm := tool(t, "node"), tool(t, "npm")
 	dir := cached(t, "js/package.json", func(dir string) {
 		must(t, installTime, dir, npm, "install", "--silent", "--no-audit", "--no-fund")
 	})
-	// Packages are looked for beside the script.
-	script, err := os.ReadFile("js/scenario.mjs")
+	text, err := os.ReadFile(filepath.Join("js", script))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "scenario.mjs"), script, 0o644))
+	installed = filepath.Join(dir, script)
+	require.NoError(t, os.WriteFile(installed, text, 0o644))
+	return node, installed
+}
+
+func TestKafkaJS(t *testing.T) {
+	node, script := javascript(t, "scenario.mjs")
 	onClusters(t, func(c *cluster) {
 		c.prepare("kafkajs")
-		must(c.T, scenarioTime, dir, node, "scenario.mjs", c.bootstrap, "kafkajs", fmt.Sprint(c.nodes))
+		must(c.T, scenarioTime, "", node, script, c.bootstrap, "kafkajs", fmt.Sprint(c.nodes))
 		c.checkWritten("kafkajs", codecs)
 	})
 }

@@ -49,11 +49,11 @@ func TestSarama(t *testing.T) {
 		defer client.Close()
 		consumer, err := sarama.NewConsumerFromClient(client)
 		require.NoError(c, err)
-		require.Equal(c, want, consumePartition(c, consumer, sarama.OffsetOldest, len(want)))
+		require.Equal(c, want, consumePartition(c, consumer, "sarama", sarama.OffsetOldest, len(want)))
 		found, err := client.GetOffset("sarama", 0, beforeLast)
 		require.NoError(c, err)
 		require.Equal(c, last, found)
-		require.Equal(c, want[last:], consumePartition(c, consumer, found, perCodec))
+		require.Equal(c, want[last:], consumePartition(c, consumer, "sarama", found, perCodec))
 
 		group, err := sarama.NewConsumerGroupFromClient("sarama", client)
 		require.NoError(c, err)
@@ -85,9 +85,9 @@ func TestSarama(t *testing.T) {
 }
 
 // consumePartition reads count messages by assignment.
-func consumePartition(c *cluster, consumer sarama.Consumer, from int64, count int) []record {
+func consumePartition(c *cluster, consumer sarama.Consumer, topic string, from int64, count int) []record {
 	c.Helper()
-	partition, err := consumer.ConsumePartition("sarama", 0, from)
+	partition, err := consumer.ConsumePartition(topic, 0, from)
 	require.NoError(c, err)
 	defer func() { require.NoError(c, partition.Close()) }()
 	var records []record

@@ -2,6 +2,8 @@
 
 CLIENT is confluent or kafka-python. The pairs are settings by librdkafka's names.
 """
+import io
+import logging
 import sys
 
 client, bootstrap, log, value, *pairs = sys.argv[1:]
@@ -33,7 +35,7 @@ def confluent():
 
 def kafka_python():
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-    from kafka.errors import AuthenticationFailedError
+    from kafka.errors import KafkaError
 
     names = {
         "security.protocol": "security_protocol", "sasl.mechanism": "sasl_mechanism",
@@ -41,11 +43,16 @@ def kafka_python():
         "ssl.ca.location": "ssl_cafile", "ssl.certificate.location": "ssl_certfile", "ssl.key.location": "ssl_keyfile",
     }
     common = {"bootstrap_servers": bootstrap, **{names[k]: v for k, v in settings.items()}}
+    # It logs in again and again, and tells its log alone why that fails.
+    said = io.StringIO()
+    logging.basicConfig(stream=said, level=logging.WARNING)
     try:
-        p = KafkaProducer(**common)
+        p = KafkaProducer(**common, max_block_ms=10000)
         offset = p.send(log, value=value.encode()).get(20).offset
-    except AuthenticationFailedError as e:
-        sys.exit(f"refused: {e}")
+    except KafkaError as e:
+        if "SaslAuthenticationFailedError" in said.getvalue():
+            sys.exit(f"refused: {e}")
+        raise
     p.close()
     c = KafkaConsumer(**common, consumer_timeout_ms=20000)
     c.assign([TopicPartition(log, 0)])
