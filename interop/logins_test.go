@@ -119,7 +119,9 @@ func enforcedByTLS(t *testing.T, toAlice ...[2]string) *cluster {
 	path, err := program()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	make := func(args ...string) { must(t, time.Minute, dir, path, append(append([]string{"certs"}, args...), "--dir", dir)...) }
+	make := func(args ...string) {
+		must(t, time.Minute, dir, path, append(append([]string{"certs"}, args...), "--dir", dir)...)
+	}
 	make("ca", "--cluster", "interop")
 	make("node", "n1", "--host", "127.5.103.1")
 	make("user", "root")

@@ -196,3 +196,49 @@ func (p *Placement) replace(list *[]Replica, at int, by Replica, lost bool) {
 	by.New, by.Reader = true, out.Reader
 	(*list)[at] = by
 }
+
+// The leader of a log adapts the log's Raft configuration to the replicas in the catalog, one
+// step at a time (core: Membership.Reshape). It checks every 200 ms, and whenever the placement
+// or the term has changed; makes sure that the state is the newest; and takes a step towards
+// Placement.Wanted (CatalogMembers for the catalog itself). When no step is left and the
+// configuration is durable, it records Settle, or Retire for the catalog.
+
+// Settle returns the change to record once Raft's configuration of a log is exactly the replicas
+// that it should have. It is empty if the log was deleted, or its placement is not the one on
+// which the caller acted: then the leader checks again.
+func Settle(s *State, acted *Log) (c Change) {
+	l, ok := s.Logs[acted.Name]
+	if !ok || l.ID != acted.ID || !l.Same(&acted.Placement) || l.Settled() {
+		return c
+	}
+	l.Settle()
+	c.Put = []Log{l}
+	return c
+}
+
+// Sender classifies the node that sent a message of a replica.
+type Sender int
+
+const (
+	// Forged means that the replica is on another node, or was removed. The message must be ignored:
+	// it could be a vote, or an acknowledgement.
+	Forged Sender = iota
+	// Placed means that the replica is on that node.
+	Placed
+	// Newer means that the catalog as known here does not contain the replica yet. For a node that
+	// was away, this sender may be the only source of news.
+	Newer
+)
+
+// SenderOf classifies the sender of a message of a replica, which came from the node from. next
+// is the first replica id that the catalog, as known here, has not assigned: lower ids that are
+// not placed were removed.
+func (p *Placement) SenderOf(replica, from, next uint64) Sender {
+	switch at := p.NodeOf(replica); {
+	case at != 0 && at == from:
+		return Placed
+	case at == 0 && replica >= next:
+		return Newer
+	}
+	return Forged
+}

@@ -125,3 +125,44 @@ func TestANodeHostsWhatIsPlacedOnIt(t *testing.T) {
 	}
 	require.Equal(t, map[string]Step{"events": Drop, "cache": Drop, "gone": Drop}, steps(hosted, true, true))
 }
+
+func TestALogSettlesOnlyAsItWasActedOn(t *testing.T) {
+	s := members(4)
+	s.placed("orders", 3, 1, 2, 3)
+	moved := s.Logs["orders"]
+	require.True(t, moved.Move(1, 4, s.NextReplica))
+	require.NoError(t, s.Fold(Change{Put: []Log{moved}}))
+	done := Settle(s, &moved)
+	require.Len(t, done.Put, 1)
+	require.True(t, done.Put[0].Settled())
+
+	again := moved
+	require.True(t, again.Move(2, 1, s.NextReplica))
+	require.NoError(t, s.Fold(Change{Put: []Log{again}}))
+	c := Settle(s, &moved)
+	require.True(t, c.Empty(), "it has changed meanwhile")
+	require.NoError(t, s.Fold(Change{Delete: []string{"orders"}}))
+	c = Settle(s, &again)
+	require.True(t, c.Empty(), "it was deleted meanwhile")
+}
+
+func TestANodeSpeaksForItsOwnReplicasOnly(t *testing.T) {
+	p := three()
+	require.True(t, p.Move(1, 4, 9))
+	for _, row := range []struct {
+		what          string
+		replica, from uint64
+		is            Sender
+	}{
+		{"its own", 2, 2, Placed},
+		{"one that is leaving", 1, 1, Placed},
+		{"one that has come", 9, 4, Placed},
+		{"that of another", 2, 3, Forged},
+		{"the new one in the old one's place", 9, 1, Forged},
+		{"one that was removed", 5, 2, Forged},
+		{"none", 0, 2, Forged},
+		{"one given since", 10, 5, Newer},
+	} {
+		require.Equal(t, row.is, p.SenderOf(row.replica, row.from, 10), row.what)
+	}
+}

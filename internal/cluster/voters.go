@@ -136,3 +136,17 @@ func retired(s *State) (nodes []uint64) {
 	}
 	return nodes
 }
+
+// Retire returns the change to record once Raft's configuration of the catalog is CatalogMembers:
+// leaving nodes that hold nothing are no longer members.
+func Retire(s *State) Change { return Change{Gone: retired(s)} }
+
+// Leaving reports whether a node is leaving.
+func (s *State) Leaving() bool {
+	for _, n := range s.Nodes {
+		if n.Leaving {
+			return true
+		}
+	}
+	return false
+}

@@ -122,3 +122,18 @@ func TestANodeRetiresWhenItHoldsNothing(t *testing.T) {
 	s.Logs["orders"] = Log{Name: "orders", Placement: three()}
 	require.Empty(t, retired(s), "it has a replica of a log")
 }
+
+func TestANodeOnItsWayOutIsRetiredWhenItHoldsNothing(t *testing.T) {
+	s := voting(3)
+	s.placed("orders", 1, 3)
+	n := s.Nodes[3]
+	n.Leaving, n.Votes = true, false
+	s.Nodes[3] = n
+	c := Retire(s)
+	require.True(t, c.Empty(), "it holds a replica")
+	require.True(t, s.Leaving())
+	delete(s.Logs, "orders")
+	require.NoError(t, s.Fold(Retire(s)))
+	require.Len(t, s.Nodes, 2)
+	require.False(t, s.Leaving())
+}

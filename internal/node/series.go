@@ -62,3 +62,104 @@ func (se *series) LogMetrics(patterns []string) (prometheus.Collector, error) {
 	}
 	return logCollector{se, hosts}, nil
 }
+
+type collector struct{ *series }
+
+var (
+	descLogs = prometheus.NewDesc("strandline_logs",
+		"Logs of which a replica is on this node, by state: leading, following, leaderless (no leader is known), failed, repairing.", []string{"state"}, nil)
+	descMemory = prometheus.NewDesc("strandline_memory_used_bytes",
+		"What each part of the node's memory holds; docs/limits.md names the parts.", []string{"part"}, nil)
+	descMemorySize = prometheus.NewDesc("strandline_memory_size_bytes", "What each part of the node's memory may hold.", []string{"part"}, nil)
+	descUnder      = nodeDesc("under_replicated_logs", "Logs led here that lack a replica which votes and keeps up.")
+	descLag        = nodeDesc("max_lag_records", "The most records that a replica of a log led here has less than the leader.")
+	descUsed       = nodeDesc("used_bytes", "What all logs occupy on this node.")
+	descSessions   = nodeDesc("open_sessions", "Append sessions that are open, of all logs here.")
+	descMembers    = nodeDesc("nodes", "Nodes of the cluster, as this one knows them.")
+	descDown       = nodeDesc("nodes_down", "Nodes of the cluster that this one has no connection to.")
+	descFree       = nodeDesc("disk_free_bytes", "What is left on the data directory's disk.")
+	descFull       = nodeDesc("disk_full", "1 while the disk takes no records: fewer bytes are free than --min-free.")
+	descFullLogs   = nodeDesc("full_logs", "Logs led here that refuse appends: the disks of a majority of their voters take no records.")
+	descStalled    = nodeDesc("disk_stalled_logs", "Logs here of which the disk has not finished a write for 10 s.")
+)
+
+func nodeDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("strandline_"+name, help, nil, nil)
+}
+
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descLogs, descUnder, descLag, descUsed, descSessions, descMembers, descDown, descFree, descFull, descFullLogs, descStalled, descMemory, descMemorySize} {
+		out <- d
+	}
+	for _, m := range c.metrics.All {
+		m.Describe(out)
+	}
+}
+
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	states := map[string]int{hosted.StateLeading: 0, hosted.StateFollowing: 0, hosted.StateLeaderless: 0, hosted.StateFailed: 0, hosted.StateRepairing: 0}
+	var used, lag int64
+	var sessions, under, stalled, fullLogs int
+	hosts := c.logs.All()
+	c.statuses.LookAtFollowers(hosts)
+	for _, h := range hosts {
+		state := h.State()
+		states[state]++
+		if h.Replica == nil {
+			continue
+		}
+		used += h.Store.Bytes()
+		if h.Replica.Stalled() > 0 {
+			stalled++
+		}
+		sessions += h.Replica.Status().OpenSessions
+		if state == hosted.StateLeading {
+			if h.OnDisk() && h.Replica.Full() {
+				fullLogs++
+			}
+			f := c.statuses.Followers(h)
+			lag = max(lag, f.Lag)
+			if f.Missing > 0 {
+				under++
+			}
+		}
+	}
+	for state, count := range states {
+		gauge(descLogs, float64(count), state)
+	}
+	gauge(descUnder, float64(under))
+	gauge(descLag, float64(lag))
+	gauge(descUsed, float64(used))
+	gauge(descSessions, float64(sessions))
+	members, _ := c.clusterAdmin.Members()
+	down := 0
+	for _, m := range members {
+		if !m.Up {
+			down++
+		}
+	}
+	gauge(descMembers, float64(len(members)))
+	gauge(descDown, float64(down))
+	free, _ := c.space.Known()
+	gauge(descFree, float64(free))
+	gauge(descFull, oneIf(c.space.Full()))
+	gauge(descFullLogs, float64(fullLogs))
+	gauge(descStalled, float64(stalled))
+	for _, part := range c.memory.Use() {
+		gauge(descMemory, float64(part.Used), part.Part)
+		gauge(descMemorySize, float64(part.Size), part.Part)
+	}
+	for _, m := range c.metrics.All {
+		m.Collect(out)
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,8 +1,15 @@
+// Package segment defines the log of one replica: entries (opaque bytes with an index, a term and
+// a first offset), the hard state, snapshots, and the errors. It knows nothing of Raft's rules,
+// the network or the disk.
+//
+// Package store keeps such a log in segment files, package memory in memory. Package format
+// encodes the files; package repair rebuilds damaged ones.
 package segment
 
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"strandline.dev/internal/record"
 )
@@ -232,3 +239,65 @@ var (
 	// to be committed yet, or if it is still written to. The next write begins another segment then.
 	ErrNotCommitted = errors.New("the segment has entries that are not known to be committed")
 )
+
+// StoredCursor is a Cursor of a log whose batches lie in files exactly as they were sent.
+type StoredCursor interface {
+	Cursor
+	// Verified reports whether the next entries have been read before and matched their checksums,
+	// so that NextStored can succeed.
+	Verified() bool
+	// NextStored is like Next for callers that let the kernel send batches from the file. It returns
+	// only batches that have been verified since the log was opened, in large runs. Otherwise, or if
+	// anything is unusual, it returns false and the cursor does not move.
+	NextStored(limit record.Offset, maxBytes int) (Stored, bool)
+}
+
+// Stored is a run of committed batches as they lie in a file.
+type Stored struct {
+	File    io.ReaderAt
+	Batches []StoredBatch
+	// Release ends the use of the file. The bytes of Batches are never overwritten, since a socket
+	// may refer to them long after that.
+	Release func()
+	// Distrust is called if the bytes could not be sent. Everything in the file is verified again
+	// when it is next read.
+	Distrust func()
+}
+
+// StoredBatch is the place of one batch.
+type StoredBatch struct {
+	Position int64
+	Size     int
+	End      record.Offset // behind its last record
+}
+
+// CorruptError reports stored bytes that do not match their checksum, or a file that is missing.
+// Such bytes are never served and never truncated; the file stays as it was found.
+type CorruptError struct {
+	File       string // path; the name of a missing file ends in * if its first index is not known
+	Position   int64  // byte in File at which the damage shows
+	FirstIndex uint64 // entries [FirstIndex, LastIndex] are damaged, or may be
+	LastIndex  uint64 // 0: no entries are
+	Detail     string
+	// Forged is set if the entry FirstIndex matches all checksums but is not what was appended.
+	Forged bool
+	// Renew is set if entries from other replicas cannot repair the log, see
+	// repair.ErrNotRepairable.
+	Renew bool
+}
+
+func (e *CorruptError) Error() string {
+	text := fmt.Sprintf("%s is corrupt at byte %d", e.File, e.Position)
+	switch {
+	case e.LastIndex == 0:
+	case e.FirstIndex == e.LastIndex:
+		text += fmt.Sprintf(", entry %d is damaged", e.FirstIndex)
+	default:
+		text += fmt.Sprintf(", entries %d to %d may be damaged", e.FirstIndex, e.LastIndex)
+	}
+	advice := "another replica can supply the lost entries; without one, restore the file from a copy"
+	if e.Renew {
+		advice = "this replica may have forgotten its vote and has to be replaced by a new one; without other replicas, restore the file from a copy"
+	}
+	return fmt.Sprintf("%s: %s (%s)", text, e.Detail, advice)
+}

@@ -1,3 +1,9 @@
+// Package server runs a whole node: it opens the node, serves gRPC, the nodes' own
+// traffic, Kafka and HTTP on the listeners it is given, and stops all of them in the
+// order that loses nothing. Below it is one folder for each protocol.
+//
+// It changes nothing of the process: the runtime's settings, signals and the default
+// logger belong to the program.
 package server
 
 import (
@@ -301,4 +307,49 @@ func advertisedKafka(listens, node string) (string, error) {
 		return "", nil // alone, and known to no other node
 	}
 	return net.JoinHostPort(nodeHost, port), nil
+}
+
+// Half of the files that the process may hold open are for connections; the rest
+// is for logs, of which each holds about five, and for readers. A storm of clients
+// must not take a log its files.
+const connectionsLeast = 16
+
+// grpcConnections and kafkaConnections are how many connections a port takes, of a
+// process that may hold so many files open; 0: not known.
+func grpcConnections(files uint64, withKafka bool) int {
+	return connectionShare(files, withKafka, rpc.DefaultMaxConnections)
+}
+
+func kafkaConnections(files uint64) int {
+	return connectionShare(files, true, kafkaserver.DefaultMaxConnections)
+}
+
+func connectionShare(files uint64, withKafka bool, most int) int {
+	if files == 0 {
+		return most
+	}
+	share := files / 2
+	if withKafka {
+		share = files / 4
+	}
+	return int(max(connectionsLeast, min(share, uint64(most))))
+}
+
+// close puts a gate before all listeners, and on the way to other nodes.
+// otherwise reports whether clients can prove who they are without a certificate.
+func (o *Options) close(logger *slog.Logger, otherwise func() bool) *secure.Gate {
+	gate := secure.NewGate(secure.GateOptions{
+		Credentials: o.Credentials, Plain: o.Insecure, Otherwise: otherwise, PerAddress: o.PerAddress, Logger: logger,
+	})
+	o.GRPC = gate.Listen(o.GRPC, secure.Port{Name: "grpc", Protocols: []string{"h2"}})
+	if o.Kafka != nil {
+		o.Kafka = gate.Listen(o.Kafka, secure.Port{Name: "kafka"})
+	}
+	if o.HTTP != nil {
+		// Probes of the system that runs the node have no certificate.
+		o.HTTP = gate.Listen(o.HTTP, secure.Port{Name: "http", Protocols: []string{"http/1.1"}, AnonymousToo: true,
+			Most: httpserver.MaxConnections, MostOfEach: httpserver.MaxConnectionsOfAddress, Yields: true})
+	}
+	o.Node.Dial, o.Node.Prove = gate.DialNode(o.Node.Dial), gate.Prove
+	return gate
 }

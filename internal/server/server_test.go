@@ -161,3 +161,43 @@ func TestAClusterThatIsNotWantedAnyMoreLeavesNothing(t *testing.T) {
 	_, err := StartCluster(ctx, trio(t, t.TempDir(), "a", "b", "c"))
 	require.Error(t, err)
 }
+
+func TestTheAdvertisedKafkaAddressLeadsOthers(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		listens, node, want string
+	}{
+		"on one machine":              {"127.0.0.1:9092", "127.0.0.1:7171", "127.0.0.1:9092"},
+		"on one machine by its name":  {"127.0.0.1:9092", "localhost:7171", "127.0.0.1:9092"},
+		"on all interfaces":           {"[::]:9092", "10.0.0.1:7171", "10.0.0.1:9092"},
+		"on all, of a node by a name": {"0.0.0.0:9092", "a.example:7171", "a.example:9092"},
+		"on one interface":            {"10.1.0.1:9092", "10.0.0.1:7171", "10.1.0.1:9092"},
+		"alone, on all interfaces":    {"[::]:9092", "[::]:7171", ""},
+	} {
+		got, err := advertisedKafka(row.listens, row.node)
+		require.NoError(t, err, name)
+		require.Equal(t, row.want, got, name)
+	}
+}
+
+func TestAKafkaPortOfOneMachineIsNotAdvertised(t *testing.T) {
+	t.Parallel()
+	for _, node := range []string{"10.0.0.1:7171", "a.example:7171", "[::]:7171", "[2001:db8::1]:7171"} {
+		for _, listens := range []string{"127.0.0.1:9092", "[::1]:9092"} {
+			got, err := advertisedKafka(listens, node)
+			require.ErrorContains(t, err, "--kafka-advertise", "%s of %s", listens, node)
+			require.Empty(t, got)
+		}
+	}
+}
+
+func TestConnectionsLeaveFilesToTheLogs(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 10_000, grpcConnections(1<<20, true))
+	require.Equal(t, 10_000, kafkaConnections(1<<20))
+	require.Equal(t, 10_000, grpcConnections(0, true), "the limit is not known")
+	require.Equal(t, 256, grpcConnections(1024, true))
+	require.Equal(t, 256, kafkaConnections(1024))
+	require.Equal(t, 512, grpcConnections(1024, false))
+	require.Equal(t, 16, grpcConnections(20, true))
+}

@@ -2,9 +2,13 @@ package records
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -174,4 +178,169 @@ func sessionID(command *cobra.Command, text string) (uint64, error) {
 		return 0, terminal.Misused(command, "session %q: a session is a number above 0, as \"session open\" prints it", text)
 	}
 	return id, nil
+}
+
+// openSessionJSON is an open session as --json shows it.
+type openSessionJSON struct {
+	Log          string  `json:"log"`
+	SessionID    uint64  `json:"session_id"`
+	Principal    string  `json:"principal"` // empty: nobody that is known
+	Producer     bool    `json:"kafka_producer"`
+	Epoch        uint32  `json:"epoch"`
+	NextSequence uint64  `json:"next_sequence"`
+	LeaseS       float64 `json:"lease_s"`
+	SilentS      float64 `json:"silent_s"`
+	MemoryBytes  uint64  `json:"memory_bytes"`
+}
+
+func newSessionList(c *terminal.Terminal) *cobra.Command {
+	return c.OneLog(&cobra.Command{
+		Use:   "list LOG",
+		Short: "List the open sessions of a log and their owners",
+		Long: `List the open sessions of a log by number: who opened each, how long it lives
+without a sign of life, how long ago the newest was, and what memory of the node it
+takes with what it remembers of its appends. It needs the right to administer the
+cluster; who has it may close any of them.
+
+Where rights are enforced, a principal opens no more sessions of a log than there
+is room for besides, and none while its sessions, with those that have ended and are
+not forgotten, take a third of the node's memory for sessions. Those that are open
+may still remember 64 separate runs of records and 7 ended epochs each.`,
+		Example: `  strandline session list orders
+  strandline session list orders --json | jq -r .principal | sort | uniq -c`,
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.WithAdmin(func(admin *client.Admin) error {
+				sessions, err := admin.ListSessions(command.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return showSessions(c, args[0], sessions)
+			})
+		},
+	})
+}
+
+func showSessions(c *terminal.Terminal, log string, sessions []client.SessionInfo) error {
+	if c.JSON {
+		encoder := json.NewEncoder(c.Out)
+		for _, s := range sessions {
+			if err := encoder.Encode(openSessionJSON{log, s.ID, s.Principal, s.Producer, s.Epoch, s.Next, s.Lease.Seconds(), s.Silent.Seconds(), s.Memory}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	columns := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "SESSION\tPRINCIPAL\tOPENED BY\tEPOCH\tNEXT\tLEASE\tSILENT\tMEMORY")
+	for _, s := range sessions {
+		by := "a client"
+		if s.Producer {
+			by = "a Kafka producer"
+		}
+		fmt.Fprintf(columns, "%d\t%s\t%s\t%d\t%d\t%v\t%v\t%v\n", s.ID, terminal.OrUnknown(s.Principal), by, s.Epoch, s.Next, terminal.Duration(s.Lease), terminal.Duration(s.Silent), terminal.Size(int64(s.Memory)))
+	}
+	return columns.Flush()
+}
+
+// closingAtOnce is how many sessions are closed side by side: each is an entry of the log, and
+// those that wait share a write.
+const closingAtOnce = 64
+
+func newSessionClose(c *terminal.Terminal) *cobra.Command {
+	var principal string
+	command := &cobra.Command{
+		Use:   "close LOG [SESSION]",
+		Short: "End a session: its appends are refused from then on",
+		Long: `End a session, or all open sessions of a principal in a log: their appends are refused
+from then on. For sessions of others it needs the right to administer the cluster. Sessions
+that a principal opens meanwhile stay open: take its rights away first.`,
+		Example:           "  strandline session close orders 17\n  strandline session close orders --principal user/bob",
+		ValidArgsFunction: c.CompleteLog,
+		RunE: func(command *cobra.Command, args []string) error {
+			if principal != "" {
+				return c.WithChange(func(admin *client.Admin) error { return closeOf(command.Context(), c, admin, args[0], principal) })
+			}
+			return changeSession(c, command, args, "closed", (*client.Admin).CloseSession)
+		},
+	}
+	command.Args = func(command *cobra.Command, args []string) error {
+		if principal != "" {
+			return terminal.Named("LOG")(command, args)
+		}
+		return terminal.Named("LOG", "SESSION")(command, args)
+	}
+	command.Flags().StringVar(&principal, "principal", "", "all sessions of this `principal`, such as user/bob")
+	return command
+}
+
+// sessions is what it takes to close those of a principal.
+type sessions interface {
+	ListSessions(ctx context.Context, log string) ([]client.SessionInfo, error)
+	CloseSession(ctx context.Context, log string, s client.Session) error
+}
+
+// closeOf closes the sessions of a principal that are open when it begins.
+func closeOf(ctx context.Context, c *terminal.Terminal, admin sessions, log, principal string) error {
+	all, err := admin.ListSessions(ctx, log)
+	if err != nil {
+		return err
+	}
+	var ids []uint64
+	for _, s := range all {
+		if s.Principal == principal {
+			ids = append(ids, s.ID)
+		}
+	}
+	bar := c.NewProgress(true, "close", int64(len(ids)), terminal.UnitCount)
+	closed, err := closeAll(ctx, admin, log, ids, bar)
+	bar.Close()
+	if err != nil {
+		return terminal.Changing(fmt.Errorf("%d of %s of %s are closed, and then: %w", closed, terminal.Counted(int64(len(ids)), "session"), principal, err))
+	}
+	object := struct {
+		Log       string `json:"log"`
+		Principal string `json:"principal"`
+		Closed    int    `json:"closed"`
+	}{log, principal, closed}
+	return c.Show(object, func(out io.Writer) {
+		fmt.Fprintf(out, "closed %s of %s in log %s\n", terminal.Counted(int64(closed), "session"), principal, log)
+	})
+}
+
+// closeAll closes sessions until one fails, and returns how many it has closed. Those that have
+// ended by themselves need not be.
+func closeAll(ctx context.Context, admin sessions, log string, ids []uint64, bar *terminal.Progress) (closed int, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	next := make(chan uint64)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range min(closingAtOnce, len(ids)) {
+		all.Go(func() {
+			for id := range next {
+				err := admin.CloseSession(ctx, log, client.Session{ID: id})
+				switch {
+				case err == nil:
+					mu.Lock()
+					closed++
+					mu.Unlock()
+				case !errors.Is(err, client.ErrSessionExpired):
+					stop(fmt.Errorf("session %d: %w", id, err))
+					return
+				}
+				bar.Add(1)
+			}
+		})
+	}
+	for _, id := range ids {
+		select {
+		case next <- id:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(next)
+	all.Wait()
+	return closed, context.Cause(ctx)
 }

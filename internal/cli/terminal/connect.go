@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,36 +100,6 @@ func (c *Terminal) explainDial(err error) error {
 
 const BeyondHint = "with certificates, of \"strandline certs\" or others: --tls-ca FILE --tls-cert FILE --tls-key FILE\nin a laboratory, where all may be read and changed on the way: --insecure"
 
-// Suggest is a command to type next, with what it needs to find the same
-// servers.
-func (c *Terminal) Suggest(command string) string {
-	return Invocation() + " " + command + serverFlagOf(c) + c.securityFlags()
-}
-
-// serverFlagOf is what a suggested command needs to find the same servers; nothing where the
-// environment names them.
-func serverFlagOf(c *Terminal) string {
-	if len(c.Servers) == 0 || slices.Contains(c.inEnvironment, "server") {
-		return ""
-	}
-	return ServerFlag(c.Servers...)
-}
-
-// securityFlags are what a suggested command needs to connect in the same way.
-func (c *Terminal) securityFlags() (flags string) {
-	for _, f := range []struct{ name, value string }{
-		{"--tls-ca", c.Files.Authority}, {"--tls-cert", c.Files.Certificate}, {"--tls-key", c.Files.Key}, {"--token-file", c.TokenFile},
-	} {
-		if f.value != "" && !slices.Contains(c.inEnvironment, strings.TrimPrefix(f.name, "--")) {
-			flags += " " + f.name + " " + f.value
-		}
-	}
-	if c.Insecure && !slices.Contains(c.inEnvironment, "insecure") {
-		flags += " --insecure"
-	}
-	return flags
-}
-
 // WithAdmin calls do with the verbs of a connected client.
 func (c *Terminal) WithAdmin(do func(*client.Admin) error) error {
 	connection, err := c.Connect()
@@ -214,12 +183,4 @@ func CompleteFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 		}
 		return complete(command, args, word)
 	}
-}
-
-// ServerFlag is what a suggested command needs to find a server.
-func ServerFlag(addresses ...string) string {
-	if len(addresses) == 1 && addresses[0] == DefaultGRPCAddress {
-		return ""
-	}
-	return " --server " + strings.Join(addresses, ",")
 }

@@ -109,15 +109,3 @@ func (id Identity) Save(disk vfs.FS, dir string) error {
 	id.Sum = sumOf(id)
 	return SaveJSON(disk, filepath.Join(dir, "node.json"), id)
 }
-
-// SaveJSON writes a file that is there completely or not at all.
-func SaveJSON(disk vfs.FS, path string, what any) error {
-	data, err := json.MarshalIndent(what, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
-	}
-	if err := vfs.WriteFileDurably(disk, path, append(data, '\n')); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	return nil
-}

@@ -1,3 +1,5 @@
+// Package hosted is one log as a node hosts it: its replica and settings, calls that wait
+// for it, repairs of its segments while it runs; and the list of all of them.
 package hosted
 
 import (
@@ -71,7 +73,7 @@ type Log struct {
 	Appended atomic.Int64
 	Intake   reading.Intake // of entries
 
-	// Peers is what its replicas were at the last look at them, see followers.go.
+	// Peers is what its replicas were at the last look at them, see verbs.Statuses.
 	Peers  atomic.Pointer[[]core.Peer]
 	Logged LeaderNow // LeaderNews.Log's own
 
@@ -351,4 +353,45 @@ func New(l cluster.Log, id uint64) *Log {
 	h.Config.Store(&config)
 	h.Reserved.Store(&l.Reserved)
 	return h
+}
+
+// NewReplicas are replicas of one log that are newer than the catalog as known
+// here, with the node that the first message of each came from. Until the
+// catalog is known they are that node's.
+type NewReplicas struct {
+	mu     sync.Mutex
+	nodeOf map[uint64]uint64
+}
+
+// MaxNewReplicas bounds what others can make this node remember of a log.
+const MaxNewReplicas = 64
+
+// Learn reports whether a replica is on a node, which it is if it was heard of
+// first from there. Those below known are in the catalog by now.
+func (r *NewReplicas) Learn(replica, node, known uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, heard := r.nodeOf[replica]; heard {
+		return at == node
+	}
+	for id := range r.nodeOf {
+		if id < known {
+			delete(r.nodeOf, id)
+		}
+	}
+	if len(r.nodeOf) >= MaxNewReplicas {
+		return false
+	}
+	if r.nodeOf == nil {
+		r.nodeOf = map[uint64]uint64{}
+	}
+	r.nodeOf[replica] = node
+	return true
+}
+
+// Node is that of a replica, or 0.
+func (r *NewReplicas) Node(replica uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nodeOf[replica]
 }

@@ -1,3 +1,4 @@
+// Package metrics counts what happens on a node.
 package metrics
 
 import (

@@ -1,9 +1,12 @@
 package peers
 
 import (
+	"net"
+
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/hosted"
+	"strandline.dev/internal/transport/peer"
 )
 
 // Router knows on which node each replica is, as far as this node's catalog says.
@@ -100,3 +103,18 @@ func (rt *Router) AddressOf(h *hosted.Log, replica uint64) string {
 
 // FeatureLevel is the feature level of the cluster as known here.
 func (rt *Router) FeatureLevel() int { return rt.catalog.Load().Shown.Load().FeatureLevel() }
+
+// Sender sends messages from replica to replica.
+type Sender struct {
+	mesh   *peer.Mesh
+	router *Router
+}
+
+// NewSender returns a Sender that finds nodes with router and sends over mesh.
+func NewSender(mesh *peer.Mesh, router *Router) *Sender { return &Sender{mesh: mesh, router: router} }
+
+// Send hands a message of a replica to the node of another one.
+func (s *Sender) Send(h *hosted.Log, to uint64, urgent bool, message net.Buffers) bool {
+	node := s.router.NodeOf(h, to)
+	return node != 0 && s.mesh.Send(node, h.ID, to, urgent, message)
+}

@@ -3,15 +3,22 @@ package replicas
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/background"
 	"strandline.dev/internal/node/catalog"
 	"strandline.dev/internal/node/datadir"
 	"strandline.dev/internal/node/hosted"
 	"strandline.dev/internal/node/peers"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/segment"
+	"strandline.dev/internal/segment/repair"
 	"strandline.dev/internal/vfs"
 )
 
@@ -85,4 +92,241 @@ func shut(logger *slog.Logger, h *hosted.Log) bool {
 		logger.Warn("a log with damaged files did not close cleanly", "log", h.Name, "error", err)
 	}
 	return !errors.Is(err, runtime.ErrStalled)
+}
+
+// A replica whose files are damaged does not run: it neither votes nor leads
+// nor acknowledges until they are whole. Meanwhile this node asks the others for
+// the entries that cannot be read here. Any replica that has one can give it,
+// also one that does not lead, or is itself damaged elsewhere. What is believed
+// of the answers is decided by repair.Repairer.
+
+// replicaRepair is a log under repair: one goroutine, which owns the files until done
+// is closed.
+type replicaRepair struct {
+	fetcher
+	// after is when the files are looked at first.
+	after time.Time
+	// begin opens the files.
+	begin func(context.Context) (*repair.Repairer, error)
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// repairRunning returns when the segment is whole. An error other than ErrTrimmed
+// means that it cannot be repaired while the log runs, or that ctx has ended.
+func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
+	patience := time.Now().Add(hosted.UncommittedTime)
+	var gone trimmedElsewhere
+	trimmed := uint64(0) // Trim was done up to there
+	for wait := repairPause; ; wait = min(max(2*wait, repairPause), repairPauseTo) {
+		report, err = m.try(ctx)
+		switch {
+		case err == nil, errors.Is(err, segment.ErrTrimmed), ctx.Err() != nil:
+			return report, err
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNotSealed), m.host.Ended() != nil:
+			return report, err
+		case errors.Is(err, segment.ErrNotCommitted):
+			if time.Now().After(patience) {
+				return report, err
+			}
+			wait = repairPause
+		case errors.As(err, &gone):
+			remedy, start := m.trimRemedy(ctx, gone, trimmed)
+			switch remedy {
+			case cluster.TakeOut:
+				return report, err
+			case cluster.Trim:
+				trimmed, wait = start, 0
+			}
+			m.close() // the next try sees whether the segment has left
+		case errors.Is(err, errMissing):
+		default:
+			m.report("%v; trying again. First seen: %v", err, m.cause)
+			m.repairs.logger.Warn("a segment cannot be repaired at the moment", "log", m.host.Name, "error", err)
+			m.close()
+		}
+		background.Pause(ctx, wait)
+	}
+}
+
+// trimRemedy is what to do about entries that are trimmed elsewhere, where Trim was done up to
+// trimmed. If it is to trim, what lies below start is trimmed.
+func (m *replicaRepair) trimRemedy(ctx context.Context, gone trimmedElsewhere, trimmed uint64) (remedy cluster.Remedy, start uint64) {
+	applied, err := m.host.Replica.Final(ctx)
+	if err != nil {
+		return cluster.KeepServing, 0 // the replica has ended
+	}
+	start, err = m.host.Replica.StartIndex()
+	if err != nil {
+		start = m.startElsewhere(ctx, gone.begins)
+	}
+	remedy = cluster.TrimmedElsewhere{Last: gone.last, Applied: applied, Start: start, Trimmed: start <= trimmed}.Remedy()
+	for more := remedy == cluster.Trim; more; {
+		if more, err = m.host.Store.Trim(start); err != nil {
+			m.repairs.logger.Warn("what was trimmed could not be removed", "log", m.host.Name, "error", err)
+		}
+	}
+	return remedy, start
+}
+
+// startElsewhere is begins, if this replica's own trims have come so far that only entries
+// from there on are left; else 0. It is for where the start of the log lies in what cannot be
+// read here: another node, whose log begins with the entry begins, says what its offset is.
+func (m *replicaRepair) startElsewhere(ctx context.Context, begins uint64) uint64 {
+	start, err := m.host.Replica.Disposable()
+	if err != nil {
+		return 0 // the replica has ended
+	}
+	for _, other := range m.others(&answered{}) {
+		a, err := m.askFor(ctx, other, begins, begins)
+		if err != nil {
+			continue // the next try asks again
+		}
+		if frames := a.Valid(); len(frames) > 0 && frames[0].Index == begins && begins <= a.Settled && frames[0].First <= start {
+			return begins
+		}
+	}
+	return 0
+}
+
+// Stop ends the repair and returns when the files are released.
+func (m *replicaRepair) Stop() {
+	m.cancel()
+	<-m.done
+}
+
+func (m *replicaRepair) sayUnavailable(text string) {
+	m.host.Unavailable.Store(record.Refuse(record.NotLeader, "log %q is being repaired on this node: %s", m.host.Name, text))
+}
+
+// repair returns when the files are whole. An error means that they can never
+// be, or that ctx has ended.
+func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
+	defer m.close()
+	background.Pause(ctx, time.Until(m.after))
+	for wait := repairPause; ; {
+		report, err := m.try(ctx)
+		switch {
+		case err == nil:
+			return report, nil
+		case ctx.Err() != nil:
+			return report, ctx.Err()
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNoLog), errors.Is(err, errLost):
+			return report, err
+		case errors.Is(err, errMissing):
+		default:
+			m.report("%v; trying again. First seen: %v", err, m.cause)
+			m.repairs.logger.Warn("a log cannot be repaired at the moment", "log", m.host.Name, "error", err)
+			m.close()
+		}
+		background.Pause(ctx, wait)
+		wait = min(2*wait, repairPauseTo)
+	}
+}
+
+// try asks for what is missing as long as some of it comes.
+func (m *replicaRepair) try(ctx context.Context) (report repair.Outcome, err error) {
+	select {
+	case m.repairs.running <- struct{}{}:
+		defer func() { <-m.repairs.running }()
+	case <-ctx.Done():
+		return report, ctx.Err()
+	}
+	if m.rebuild == nil {
+		if err := m.open(ctx); err != nil {
+			return report, err
+		}
+	}
+	for {
+		wants := m.rebuild.Wants(repairWants)
+		if len(wants) == 0 {
+			return m.finish()
+		}
+		progress, err := m.round(ctx, wants)
+		if err == nil && !progress {
+			err = errMissing
+		}
+		if err != nil {
+			return report, err
+		}
+	}
+}
+
+func (m *replicaRepair) open(ctx context.Context) error {
+	rebuild, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.rebuild = rebuild
+	m.mu.Unlock()
+	if m.unseen() && len(rebuild.Wants(1)) == 0 {
+		return fmt.Errorf("%w: %w", errLost, m.cause) // the files do not show what is wrong with them
+	}
+	return nil
+}
+
+// openFiles opens the files of a replica that does not run. Where the damaged
+// segment is known, the others are not read.
+func (m *replicaRepair) openFiles(ctx context.Context) (*repair.Repairer, error) {
+	dir := m.repairs.files.ReplicaDir(m.host.ID, m.host.ReplicaID)
+	o := m.repairs.files.SegmentOptions(m.repairs.files.Owner(m.host.ID, m.host.ReplicaID), m.repairs.logger.With("log", m.host.Name))
+	var corrupt *segment.CorruptError
+	if errors.As(m.cause, &corrupt) && strings.HasSuffix(corrupt.File, ".seg") && !m.unseen() {
+		rebuild, err := repair.BeginAt(ctx, m.repairs.disk, dir, o, corrupt.File, forgedEntry(m.cause))
+		if err != nil || !rebuild.Report().Whole() {
+			return rebuild, err
+		}
+		if err := rebuild.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return repair.Begin(ctx, m.repairs.disk, dir, o)
+}
+
+// forgedEntry is the index of the entry that is not what was appended, though all checksums match; 0: there is none.
+func forgedEntry(cause error) uint64 {
+	var corrupt *segment.CorruptError
+	if errors.As(cause, &corrupt) && corrupt.Forged {
+		return corrupt.FirstIndex
+	}
+	return 0
+}
+
+// unseen: what is wrong with the files need not show in any one of them.
+func (m *replicaRepair) unseen() bool {
+	return errors.Is(m.cause, core.ErrStartMissing) || errors.Is(m.cause, core.ErrSpliced)
+}
+
+// Times of repair.
+const (
+	repairPause   = 50 * time.Millisecond // after a first round in vain; doubles
+	repairPauseTo = 5 * time.Second
+	// repairAgain is the least time between two repairs of one log, so that
+	// damage which comes back at once does not keep a node busy.
+	repairAgain = 5 * time.Second
+	// entriesTime is how long another node may take to look for entries.
+	entriesTime = 10 * time.Second
+)
+
+// repairAtOnce bounds the logs of a node that are read and fetched at the same
+// time, and so the memory and the disk that repair takes. Those that wait for a
+// node to come back do not count.
+const repairAtOnce = 8
+
+// repairWants is how many ranges are asked for before it is looked anew what is
+// still missing.
+const repairWants = 32
+
+// errMissing: no node that answers has what is missing.
+var errMissing = errors.New("something is missing")
+
+// trimmedElsewhere: what is missing, and ends with the entry last, is trimmed on another
+// node, whose log begins with the entry begins, and nobody has it. A replica that does not
+// run skips it.
+type trimmedElsewhere struct{ last, begins uint64 }
+
+func (trimmedElsewhere) Error() string {
+	return "what is missing is trimmed on other nodes, and none has it"
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/tail"
@@ -283,3 +285,63 @@ func (l *loop) Stalled() time.Duration { return l.disk.stall.stalled() }
 
 // Tail returns the tail, which has the readable range.
 func (l *loop) Tail() *tail.Tail { return l.tail }
+
+// damagedBy is like damaged for the output of a round of the core.
+func (l *loop) damagedBy(c *core.Core, err error) {
+	if err != nil && c.Lifecycle.Failed() != nil {
+		err = fmt.Errorf("%w: %w", core.ErrEnded, err)
+	}
+	l.damaged(err)
+}
+
+// damaged reports damage of the stored log through Options.Damaged.
+func (l *loop) damaged(err error) {
+	if err == nil {
+		return
+	}
+	var corrupt *segment.CorruptError
+	// A missing file of the log is damage, too: files that the log removed are not opened.
+	known := errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, core.ErrEndMissing) || errors.Is(err, core.ErrStartMissing) || errors.Is(err, core.ErrSpliced)
+	if known && l.options.Damaged != nil {
+		l.options.Damaged(err)
+	}
+}
+
+// arrivals counts the bytes of entries that other nodes have sent and the loop has not processed.
+type arrivals struct {
+	all   *budget.Shares // of the node
+	bytes atomic.Int64
+}
+
+// mostArrivals is the maximum that a leader has in flight to one follower.
+const mostArrivals = 64 << 20
+
+// admit counts the entries of a message. It returns false if they exceed the log's share. One
+// message is always admitted, so that each log makes progress.
+func (a *arrivals) admit(m *raftpb.Message) bool {
+	bytes := entryBytes(m)
+	if bytes == 0 {
+		return true
+	}
+	if before := a.bytes.Load(); before > 0 && before+bytes > a.all.Share(mostArrivals) {
+		return false
+	}
+	after := a.bytes.Add(bytes)
+	a.all.Changed(after-bytes, after)
+	return true
+}
+
+// taken undoes the count of admit.
+func (a *arrivals) taken(m *raftpb.Message) {
+	if bytes := entryBytes(m); bytes > 0 {
+		after := a.bytes.Add(-bytes)
+		a.all.Changed(after+bytes, after)
+	}
+}
+
+func entryBytes(m *raftpb.Message) (bytes int64) {
+	for _, e := range m.Entries {
+		bytes += int64(len(e.Data))
+	}
+	return bytes
+}

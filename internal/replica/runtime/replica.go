@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/tail"
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/sequence"
 )
@@ -326,3 +328,67 @@ const closeGrace = 3 * time.Second
 
 // ErrStalled is returned by Close if the disk hangs.
 var ErrStalled = errors.New("the disk does not respond; operations in progress may still complete")
+
+// RenewSnapshot saves a snapshot soon, see core.
+func (r *Replica) RenewSnapshot() {
+	r.post(input{do: func(c *core.Core) { c.Applier.RenewSnapshot() }})
+}
+
+// SetRoom sets what this replica's disk, and the disks of a majority of the replicas, have room
+// for, and which other voters have the room of a majority.
+func (r *Replica) SetRoom(own, majority sequence.Room, heirs ...uint64) {
+	now := room{own, majority, heirs}
+	if before := r.room.Swap(&now); before == nil || before.own != own || before.majority != majority || !slices.Equal(before.heirs, heirs) {
+		// The last call counts, in whatever order the inputs are posted.
+		r.post(input{do: func(c *core.Core) {
+			now := r.room.Load()
+			c.SetRoom(now.own, now.majority, now.heirs...)
+		}})
+	}
+}
+
+// room is the arguments of the last SetRoom.
+type room struct {
+	own, majority sequence.Room
+	heirs         []uint64
+}
+
+// Full reports whether records are refused because a majority lacks room.
+func (r *Replica) Full() bool {
+	now := r.room.Load()
+	return now != nil && now.majority != sequence.RoomForRecords
+}
+
+// Peers calls done once, from any goroutine, with all replicas as their leader knows them, or
+// with none if this replica does not lead. done must not block.
+func (r *Replica) Peers(done func([]core.Peer)) *record.Refusal {
+	return r.Do(func(c *core.Core) {
+		peers := c.Group.Peers()
+		if !slices.ContainsFunc(peers, func(p core.Peer) bool { return !p.Known }) {
+			done(peers)
+			return
+		}
+		// A lagging follower is behind the entries in memory, and the loop must not wait for the disk.
+		r.running.Go(func() {
+			for i := range peers {
+				if p := &peers[i]; !p.Known {
+					p.End = r.endOf(p.Match)
+				}
+			}
+			done(peers)
+		})
+	})
+}
+
+// endOf reads the end of the log as of an entry. It returns 0 if that cannot be read.
+func (l *loop) endOf(index uint64) record.Offset {
+	frames, err := l.log.Entries(index, index+1, 0)
+	if err != nil || len(frames) == 0 {
+		return 0
+	}
+	e, err := tail.Describe(tail.EntriesOf(frames[:1])[0], frames[0].CRC, frames[0].First, frames[0].Time)
+	if err != nil {
+		return 0
+	}
+	return e.End
+}

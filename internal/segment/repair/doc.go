@@ -3,5 +3,5 @@
 //
 // Open opens a log. If it is damaged, the error says which entries are lost. A survey runs
 // through survey.go, layout.go, walk.go, visit.go, inventory.go and judge.go; a repair through
-// repairer.go, give.go, proof.go, stock.go, finish.go and rebuild.go.
+// repairer.go, proof.go, stock.go and rebuild.go.
 package repair

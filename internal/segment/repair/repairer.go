@@ -231,3 +231,148 @@ func (m *Repairer) Close() error {
 	}
 	return m.stock.close()
 }
+
+// Give takes those of frames that are wanted and proven to belong to this log, and returns how
+// many. The frames are consecutive entries of another replica's log (the giver), which knows that
+// the entries up to committed are committed.
+//
+// The log of another replica may differ from this one in uncommitted entries: its entry at an
+// index need not be the entry that was here. Two histories must not be mixed, because Raft
+// assumes that an entry here implies all entries before it. The proofs rely on two properties of
+// Raft. Log matching: (index, term) identifies an entry and all before it. Leader completeness: a
+// committed entry precedes every later entry that takes effect.
+//
+// Each of these proves that an entry is the one that was here:
+//
+//   - It is committed there, and the entry that was here was committed, too. An
+//     entry that is here, which the giver also has and knows to be committed, is
+//     committed together with all before it.
+//   - Its frame's header is here, and has the same term and CRC.
+//   - The entry that follows the gap has its term: the leader of a term makes one
+//     entry for an index, and never withdraws it.
+//   - It is followed, within frames, by an entry that is here or has been proven.
+//     Therefore one more entry than wanted is requested.
+//
+// That an entry is committed there proves nothing if nothing is known of the entry that was here:
+// that one may have been a different one. There is one exception. If nothing is known of the
+// entries from that index to the end of the log, and all entries before it are known to be
+// committed, the given entry is taken: an entry here that differed can never take effect, whoever
+// was told of it. Nothing before it prevents this, since the lost entries may have truncated all
+// that was not committed.
+//
+// ErrNotRepairable means that the entries committed by other replicas are not those that are
+// here. The entries behind them never took effect, so no other replica needs to have the missing
+// ones. Any other error is an error of the disk.
+func (m *Repairer) Give(frames []segment.Entry, committed uint64) (taken int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done != nil {
+		return 0, m.done
+	}
+	proven, lost := m.proof.prove(frames, committed)
+	for from := 0; from < len(frames); {
+		to := from
+		for to < len(frames) && proven[to] && (to == from || frames[to].Index == frames[to-1].Index+1) {
+			to++
+		}
+		if to == from {
+			from++
+			continue
+		}
+		n, err := m.stock.take(frames[from:to])
+		taken += n
+		if err != nil {
+			return taken, fmt.Errorf("repair log in %s: %w", m.dir.Path, err)
+		}
+		from = to
+	}
+	if err := m.forsaken(lost); err != nil {
+		return taken, fmt.Errorf("repair log in %s: %w", m.dir.Path, err)
+	}
+	return taken, nil
+}
+
+// Finish writes new segments from the entries that are here and those that were given, and
+// replaces the damaged segments with them. The damaged files are kept aside. Then the Repairer is
+// closed, and Open opens the log. Finish returns an error while entries are missing.
+//
+// After a crash the log is as it was before, or the next Open or Begin completes the replacement.
+// After an error, open the log again, for repair or for use.
+func (m *Repairer) Finish() (Outcome, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done != nil {
+		return Outcome{}, m.done
+	}
+	if wants := m.log.inventory.wants(1); len(wants) > 0 {
+		return Outcome{}, fmt.Errorf("finish the repair: entries %d to %d are still missing", wants[0].First, wants[0].Last)
+	}
+	n := &rebuild{Repairer: m}
+	r, err := m.finish(n)
+	m.done = segment.ErrClosed
+	err = errors.Join(err, m.stock.close())
+	if err != nil {
+		err = errors.Join(err, n.removeUnfinished(m.given.source.path))
+		return r, fmt.Errorf("finish the repair of the log in %s: %w", m.dir.Path, err)
+	}
+	return r, nil
+}
+
+func (m *Repairer) finish(n *rebuild) (Outcome, error) {
+	r := Outcome{Entries: m.given.entries, Bytes: m.given.bytes}
+	names, err := n.remake()
+	if err != nil {
+		return r, err
+	}
+	r.Segments = len(names)
+	if m.live != nil {
+		return r, m.live.Exchange(n.made)
+	}
+	d := m.dir
+	before, err := d.List()
+	if err != nil {
+		return r, err
+	}
+	for _, name := range names {
+		if err := d.FS.Rename(name+vfs.TemporarySuffix, name); err != nil {
+			return r, err
+		}
+	}
+	found, err := d.List()
+	if err != nil {
+		return r, err
+	}
+	if len(names) > 0 {
+		if err := found.SwapRepairs(); err != nil {
+			return r, err
+		}
+	}
+	for _, index := range m.log.spoiled {
+		if err := d.SetAside(d.SnapshotPath(index)); err != nil {
+			return r, err
+		}
+	}
+	if err := d.SetForeignAside(m.log.foreign); err != nil {
+		return r, err
+	}
+	if m.skips != nil {
+		if err := d.Begin.Move(m.log.parts[0].ordinal, m.log.inventory.first); err != nil {
+			return r, err
+		}
+	}
+	if err := d.SyncDir(); err != nil {
+		return r, err
+	}
+	if n.end != nil {
+		mark := m.log.watermark
+		if err := errors.Join(mark.Write(*n.end), mark.Close()); err != nil {
+			return r, err
+		}
+	}
+	after, err := d.List()
+	if err != nil {
+		return r, err
+	}
+	r.Aside = after.Aside[len(before.Aside):]
+	return r, nil
+}

@@ -1,3 +1,11 @@
+// Package store keeps one log in segment files. A Store consists of parts, each in a file of its
+// name: list (the segments), loader (their open files, headers and indexes), reader, writer and
+// newest (the end of the newest segment), snapshots, spares and filler (the files that become
+// segments), WatermarkFile, Dir and Files (names).
+//
+// An append runs through write.go, roll.go and sync.go; a read through cursor.go, load.go and
+// lookup.go; a restart through recover.go and scan.go. What a restart cannot detect by itself is
+// in watermark.go.
 package store
 
 import (
@@ -8,7 +16,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/segment"
@@ -205,29 +212,4 @@ func (s *Store) Close() error {
 	}
 	s.failure.close()
 	return errors.Join(err, s.spares.close(), s.release(s.active), s.closeHandles())
-}
-
-// failure is the first failed write or sync of a log, after which every call fails.
-type failure struct {
-	path   string // of the log
-	reason atomic.Pointer[error]
-}
-
-// fail records the reason, unless there is one, and returns the recorded one.
-func (f *failure) fail(err error) error {
-	err = fmt.Errorf("log in %s stopped: %w", f.path, err)
-	f.reason.CompareAndSwap(nil, &err)
-	return f.failed()
-}
-
-func (f *failure) failed() error {
-	if reason := f.reason.Load(); reason != nil {
-		return *reason
-	}
-	return nil
-}
-
-func (f *failure) close() {
-	err := segment.ErrClosed
-	f.reason.CompareAndSwap(nil, &err)
 }

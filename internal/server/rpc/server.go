@@ -1,3 +1,11 @@
+// Package rpc is the gRPC server that strandline.v1 and logspec share, on one
+// port: its options and limits, and what both services need of a stream. It
+// knows statuses, messages and bytes, and nothing of how a log behaves.
+//
+// Start with Server (server.go). A message of an append stream is admitted
+// under a Budget while gRPC still holds its bytes (codec.go), its answer waits
+// for its turn in a Line (line.go), and a refusal becomes a status in
+// refusal.go and nowhere else.
 package rpc
 
 import (
@@ -7,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
@@ -198,3 +207,32 @@ func (s *Server) UntilStop(ctx context.Context) (context.Context, context.Cancel
 
 // Warn logs what is wrong with a client.
 func (s *Server) Warn(message string, args ...any) { s.options.Logger.Warn(message, args...) }
+
+// SentToReader counts bytes of batches that were sent to a reader.
+func (s *Server) SentToReader(bytes int) { s.readBytes.Add(int64(bytes)) }
+
+// SentFromFile counts those of them that the system sent from a file.
+func (s *Server) SentFromFile(bytes int) { s.fileBytes.Add(int64(bytes)) }
+
+// Metrics of the gRPC port, for a Prometheus registry.
+func (s *Server) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "strandline_grpc_append_in_flight_bytes",
+			Help: "What append requests that are not answered take of the budget.",
+		}, func() float64 { return float64(s.Appends.Used()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "strandline_grpc_append_in_flight_limit_bytes",
+			Help: "The budget of append requests that are not answered.",
+		}, func() float64 { return float64(s.Appends.Size()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "strandline_grpc_read_bytes_total", Help: "Bytes of batches sent to readers.",
+		}, func() float64 { return float64(s.readBytes.Load()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "strandline_grpc_read_from_files_bytes_total", Help: "Those of them that were sent from files, without being read into memory.",
+		}, func() float64 { return float64(s.fileBytes.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "strandline_grpc_connections", Help: "Connections that are open.",
+		}, func() float64 { return float64(s.connections.Load()) }),
+	}
+}

@@ -1,3 +1,10 @@
+// Package secure implements the layer between a socket and a protocol: TLS 1.3 with certificates
+// from files that may change at any time, the identity of the other side, and the limits on the
+// cost of a connection before that identity is known.
+//
+// Begin with Credentials, which holds the contents of the files, and Gate, which makes the
+// listeners of a node. A node authenticates to another node by its certificate; see Gate.Prove.
+// The rights of principals are not part of this package.
 package secure
 
 import (
@@ -205,4 +212,56 @@ func (l *loaded) who(shown []*x509.Certificate, usage x509.ExtKeyUsage) (identit
 		return identity.Principal{}, err
 	}
 	return p, nil
+}
+
+// Client returns the configuration of one connection to a server at host. The certificate of the
+// server must be valid for host.
+func (c *Credentials) Client(host string) *tls.Config {
+	l := c.latest()
+	return &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host, RootCAs: l.nodes, GetClientCertificate: l.show}
+}
+
+// show returns the certificate for a server that requests one. It returns the certificate even if
+// the server does not accept its authority: the refusal of the server is more informative.
+func (l *loaded) show(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if l.certificate == nil {
+		return &tls.Certificate{}, nil
+	}
+	return l.certificate, nil
+}
+
+// server returns the configuration of one connection. begin is called after the first message of
+// the client has arrived, and before any expensive operation. Sessions are not resumed: a ticket
+// would admit a client that is no longer accepted.
+func (c *Credentials) server(port Port, otherwise func() bool, begin func() error) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			from, ok := hello.Conn.(*conn)
+			if !ok {
+				return nil, errors.New("the connection does not come by a gate")
+			}
+			if err := begin(); err != nil {
+				return nil, err
+			}
+			l := c.latest()
+			config := &tls.Config{
+				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*l.certificate}, NextProtos: port.Protocols,
+				ClientAuth: tls.RequestClientCert, ClientCAs: l.asked, SessionTicketsDisabled: true,
+			}
+			asks := c.AsksClients() && !port.AnonymousToo
+			if asks && (otherwise == nil || !otherwise()) {
+				config.ClientAuth = tls.RequireAnyClientCert // which VerifyConnection verifies
+			}
+			config.VerifyConnection = func(s tls.ConnectionState) (err error) {
+				if len(s.PeerCertificates) > 0 {
+					from.principal, err = l.who(s.PeerCertificates, x509.ExtKeyUsageClientAuth)
+				} else if asks {
+					from.await()
+				}
+				return err
+			}
+			return config, nil
+		},
+	}
 }

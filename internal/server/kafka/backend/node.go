@@ -4,6 +4,8 @@ package backend
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"regexp"
 	"strings"
@@ -85,3 +87,42 @@ func LogOf(topic string, partition int32) (log string, ok bool) {
 
 // TopicName is what a topic may be called.
 var TopicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+// Fold passes the chunks of [from, until) of a log to fold, which releases each.
+func Fold(ctx context.Context, n Node, log string, from, until record.Offset, fold func(*reading.Chunk) error) error {
+	r, err := n.Read(ctx, System, log, reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: from}, Until: until})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		c, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := fold(&c); err != nil {
+			return err
+		}
+	}
+}
+
+// OffsetsLog keeps what consumer groups have committed. Who leads it
+// coordinates all groups.
+const OffsetsLog = "_offsets"
+
+// OffsetsTopic is what Kafka's tools call the log of committed offsets. It is
+// shown as an internal topic with one partition, as tools expect, and to them it is
+// empty: what the log holds is not what they could read.
+const OffsetsTopic = "__consumer_offsets"
+
+// IsOffsetsTopic reports whether a partition is the one of the internal topic.
+func IsOffsetsTopic(n Node, topic string, partition int32) bool {
+	if topic != OffsetsTopic || partition != 0 {
+		return false
+	}
+	_, err := n.KnownInfo(System, OffsetsLog)
+	return err == nil
+}

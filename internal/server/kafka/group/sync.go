@@ -72,29 +72,3 @@ func (g *Group) Receives(s *Sync) int {
 func (g *Group) share(m *member) Synced {
 	return Synced{ProtocolType: g.protocolType, Protocol: g.protocol, Share: m.assignment}
 }
-
-// Description is a group as tools show it.
-type Description struct {
-	State                  State
-	ProtocolType, Protocol string
-	Members                []MemberDescription
-}
-
-// MemberDescription is one member of a Description.
-type MemberDescription struct {
-	ID, Instance, ClientID, Host string
-	Principal                    string // whose client it is; empty: not known
-	Metadata, Share              []byte
-}
-
-// Describe the group as it is now.
-func (g *Group) Describe() Description {
-	d := Description{State: g.state, ProtocolType: g.protocolType}
-	if g.state == Stable || g.state == Syncing {
-		d.Protocol = g.protocol
-	}
-	for _, m := range g.members {
-		d.Members = append(d.Members, m.description(d.Protocol, g.state == Stable))
-	}
-	return d
-}

@@ -38,3 +38,40 @@ func InitProducerID(q *backend.Call, m *kmsg.InitProducerIDRequest) *kmsg.InitPr
 	r.ProducerID, r.ProducerEpoch = int64(id), 0
 	return r
 }
+
+// DescribeProducers describes the idempotent producers that a partition knows. Any replica
+// answers, with what it has applied, as tools that name a broker expect.
+func DescribeProducers(q *backend.Call, m *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
+	r := kmsg.NewPtrDescribeProducersResponse()
+	for i := range m.Topics {
+		out := kmsg.NewDescribeProducersResponseTopic()
+		out.Topic = m.Topics[i].Topic
+		for _, number := range m.Topics[i].Partitions {
+			one := kmsg.NewDescribeProducersResponseTopicPartition()
+			one.Partition = number
+			err := describePartitionProducers(q, out.Topic, number, &one)
+			one.ErrorCode, one.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
+			out.Partitions = append(out.Partitions, one)
+		}
+		r.Topics = append(r.Topics, out)
+	}
+	return r
+}
+
+func describePartitionProducers(q *backend.Call, topic string, number int32, out *kmsg.DescribeProducersResponseTopicPartition) error {
+	if backend.IsOffsetsTopic(q.Node, topic, number) {
+		return nil // its records are the coordinator's
+	}
+	log, ok := backend.LogOf(topic, number)
+	if !ok {
+		return kerr.UnknownTopicOrPartition
+	}
+	producers, err := q.Node.Producers(q.Ctx, q.Caller, log)
+	for _, p := range producers {
+		one := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+		one.ProducerID, one.ProducerEpoch, one.LastSequence = int64(p.ID), int32(p.Epoch), lastSequence(p.Next)
+		one.LastTimestamp, one.CoordinatorEpoch, one.CurrentTxnStartOffset = -1, -1, -1
+		out.ActiveProducers = append(out.ActiveProducers, one)
+	}
+	return err
+}

@@ -1,2 +1,0 @@
-// Package metrics counts what happens on a node.
-package metrics
