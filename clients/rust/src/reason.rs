@@ -61,6 +61,10 @@ reasons! {
     Fenced = "FENCED",
     /// The log does not end where the append expected.
     EndMismatch = "END_MISMATCH",
+    /// A record that the check of the append does not allow is in the log.
+    Conflict = "CONFLICT",
+    /// The log can check from [`Error::start_offset`](crate::Error::start_offset) on, and not from before.
+    CheckTooOld = "CHECK_TOO_OLD",
     /// Another node leads the log.
     NotLeader = "NOT_LEADER",
     /// The disk is nearly full.

@@ -42,6 +42,10 @@ export type Reason =
   | "OUTCOME_FORGOTTEN"
   | "FENCED"
   | "END_MISMATCH"
+  /** A record that the check of the append does not allow is in the log. */
+  | "CONFLICT"
+  /** The log can check from startOffset on, and not from before. */
+  | "CHECK_TOO_OLD"
   | "FULL"
   | "BUSY"
   | "SEALED"

@@ -257,6 +257,18 @@ class EndMismatch(Error):
     REASON = "END_MISMATCH"
 
 
+class Conflict(Error):
+    """A record that the check of the append does not allow is in the log."""
+
+    REASON = "CONFLICT"
+
+
+class CheckTooOld(Error):
+    """The log can check from start_offset on, and not from before."""
+
+    REASON = "CHECK_TOO_OLD"
+
+
 class Full(Error):
     """The disk is nearly full."""
 

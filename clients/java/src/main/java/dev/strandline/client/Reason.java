@@ -30,6 +30,10 @@ public enum Reason {
   FENCED,
   /** The log ends at {@link StrandlineException#endOffset}, and not where the append expected. */
   END_MISMATCH,
+  /** A record that the check of the append does not allow is in the log. */
+  CONFLICT,
+  /** The log can check from {@link StrandlineException#startOffset} on, and not from before. */
+  CHECK_TOO_OLD,
   /** Another node leads the log. */
   NOT_LEADER,
   /** A disk is nearly full: trim, delete, or make room. */
