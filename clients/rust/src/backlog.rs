@@ -39,7 +39,7 @@ pub(crate) struct Placed {
 
 /// What can be sent next.
 pub(crate) enum Sendable {
-    Now(Outgoing),
+    Now(Box<Outgoing>),
     /// When what lingers is to be sent.
     At(Instant),
     Nothing,
@@ -179,7 +179,7 @@ impl Backlog {
         message.head.low_water = if request.place.session == 0 { 0 } else { low_water };
         message.head.log_id = self.log_id;
         message.head.writer_term = self.options.writer_term;
-        Sendable::Now(message)
+        Sendable::Now(Box::new(message))
     }
 
     /// What has been done and is under way.

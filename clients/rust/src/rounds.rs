@@ -161,7 +161,7 @@ impl Rounds {
         let mut backlog = self.shared.backlog();
         loop {
             match backlog.send_next() {
-                Sendable::Now(request) => stream.send(request, &self.log),
+                Sendable::Now(request) => stream.send(*request, &self.log),
                 Sendable::At(due) => return Some(due),
                 Sendable::Nothing => return None,
             }
