@@ -130,6 +130,7 @@ func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal
 		if w.append.Check, err = checkOf(q.Check); err != nil {
 			return record.RefusalOf(err)
 		}
+		q.Check = nil // it may hold more than the append does, which is what is paid for from here on
 		w.append.Atomic = true
 	}
 	if len(q.Records) > 0 {

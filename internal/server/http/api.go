@@ -113,7 +113,7 @@ func (a *api) answer(ctx context.Context, w http.ResponseWriter, q *http.Request
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := newBody(ctx, a, method, many, q)
-	defer b.release()
+	defer b.end()
 	answer := newAnswer(w, a.texts, cancel, b)
 	defer answer.release()
 	q = q.WithContext(context.WithValue(ctx, answerKey{}, answer))

@@ -86,13 +86,16 @@ func (a *answer) lasts() {
 // reserve pays for the text of a message. It is a runtime.WithForwardResponseOption: the message before has been sent.
 func reserve(ctx context.Context, _ http.ResponseWriter, m proto.Message) error {
 	a, _ := ctx.Value(answerKey{}).(*answer)
-	if a == nil || m == nil {
+	if a == nil {
+		return nil
+	}
+	if !a.body.many {
+		a.body.release() // its one request has been decoded, and the answer begins
+	}
+	if m == nil {
 		return nil
 	}
 	a.release()
-	if !a.stream {
-		a.body.release() // its request has been answered
-	}
 	bytes := int64(proto.Size(m)) * textCost
 	if err := a.texts.Acquire(ctx, bytes); err != nil {
 		return rpc.StatusOf(ctx, err)

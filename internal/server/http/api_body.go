@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -47,7 +48,10 @@ type body struct {
 	begin    []byte // the first bytes that were pulled, up to nameWithin
 	pulled   int64
 	admitted bool
-	held     int64 // of api.texts
+
+	mu    sync.Mutex // a stream's requests are decoded beside its handler, and for a moment after it
+	held  int64      // of api.texts
+	ended bool       // nothing may be held any more
 	// refusal is why the requests ended before their end.
 	refusal error
 }
@@ -242,7 +246,10 @@ func firstField(path string) protoreflect.FieldDescriptor {
 
 // pay holds so many bytes of memory. The first are waited for; then something is held, and others may wait for it.
 func (b *body) pay(bytes int64) error {
-	more := bytes - b.held
+	b.mu.Lock()
+	held := b.held
+	b.mu.Unlock()
+	more := bytes - held
 	switch {
 	case more <= 0:
 		return nil
@@ -250,19 +257,40 @@ func (b *body) pay(bytes int64) error {
 		r := record.Refuse(record.TooLarge, "a request that takes %d bytes to decode, of which this node has %d for all of them", bytes, b.api.texts.Size())
 		r.Limit = b.api.texts.Size() / 2
 		return r
-	case b.held == 0:
+	case held == 0:
 		if err := b.api.texts.Acquire(b.ctx, more); err != nil {
 			return err
 		}
 	case !b.api.texts.TryAcquire(more):
 		return record.Refuse(record.Busy, "this node has no memory for a request of this size now")
 	}
+	return b.hold(more)
+}
+
+// hold notes what was acquired, or gives it back if the call has ended meanwhile.
+func (b *body) hold(more int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		b.api.texts.Release(more)
+		return http.ErrBodyReadAfterClose
+	}
 	b.held += more
 	return nil
 }
 
+// end gives back what is held, and lets nothing be held from here on.
+func (b *body) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.api.texts.Release(b.held)
+	b.held, b.ended = 0, true
+}
+
 // release gives back what is held.
 func (b *body) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.api.texts.Release(b.held)
 	b.held = 0
 }

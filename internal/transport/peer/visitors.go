@@ -17,7 +17,9 @@ import (
 type visitors struct {
 	mu  sync.Mutex
 	all int
-	of  map[string]*sameVisitors
+	// waiting are those that wait for a turn, maxVisitors at most: beyond, they are closed at once.
+	waiting int
+	of      map[string]*sameVisitors
 }
 
 // sameVisitors are those with one node or address at the other side.
@@ -39,11 +41,16 @@ type visitor struct {
 // turn if that is one of its own kind: turnsOfVisitors in a second. It returns nil if its turn does not come
 // within a time, or when ctx ends.
 func (v *visitors) enter(ctx context.Context, conn net.Conn, from string, within time.Duration) *visitor {
-	if turn, ok := v.turn(from, within); !wait(ctx, turn) || !ok {
-		return nil
-	}
+	turn, ok := v.turn(from, within)
+	came := wait(ctx, turn)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if turn > 0 {
+		v.waiting--
+	}
+	if !came || !ok {
+		return nil
+	}
 	if v.all >= maxVisitors {
 		v.evict()
 	}
@@ -65,11 +72,19 @@ func (v *visitors) turn(from string, within time.Duration) (turn time.Duration, 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if own := v.of[from]; v.all >= maxVisitors && own != nil && own == v.most() {
-		reserved := own.pace.Reserve()
-		if turn = reserved.Delay(); turn > within {
-			reserved.Cancel()
-			return within, false
+		if v.waiting >= maxVisitors {
+			return 0, false
 		}
+		reserved := own.pace.Reserve()
+		turn, ok = reserved.Delay(), true
+		if turn > within {
+			reserved.Cancel()
+			turn, ok = within, false
+		}
+		if turn > 0 {
+			v.waiting++
+		}
+		return turn, ok
 	}
 	return turn, true
 }

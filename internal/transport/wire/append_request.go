@@ -112,7 +112,7 @@ func (m *AppendRequest) decodeChecked(c *cursor) error {
 	if m.Check == nil {
 		m.Check = new(strandlinev1.CheckedAppend)
 	}
-	if (proto.UnmarshalOptions{Merge: true}).Unmarshal(encoded, m.Check) != nil {
+	if (proto.UnmarshalOptions{Merge: true, DiscardUnknown: true}).Unmarshal(encoded, m.Check) != nil {
 		return errUnusual
 	}
 	return nil
