@@ -138,20 +138,32 @@ func (c *Cluster) missing(ctx context.Context) error {
 // Failed receives the first failure of each node's ports.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
-// Close closes all nodes, as Server.Close does one.
+// Close closes all nodes, as Server.Close does one. None hands over what it leads, since the others end too: all
+// answer what is in flight before the first of them ends, so that it still has its majority.
 func (c *Cluster) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), CloseTime)
+	defer cancel()
+	c.each(func(_ int, n *Server) {
+		n.logger.Info("stopping")
+		n.stopPorts(ctx)
+	})
 	failures := make([]error, len(c.Nodes))
-	var closing sync.WaitGroup
-	for i, n := range c.Nodes {
-		if n != nil {
-			closing.Go(func() { failures[i] = n.Close() })
-		}
-	}
-	closing.Wait()
+	c.each(func(i int, n *Server) { failures[i] = n.end(ctx) })
 	c.forwarding.Wait()
 	close(c.failed)
 	for failure := range c.failed {
 		failures = append(failures, failure)
 	}
 	return errors.Join(failures...)
+}
+
+// each calls f for all nodes that were started, at once, and waits.
+func (c *Cluster) each(f func(i int, n *Server)) {
+	var all sync.WaitGroup
+	for i, n := range c.Nodes {
+		if n != nil {
+			all.Go(func() { f(i, n) })
+		}
+	}
+	all.Wait()
 }

@@ -265,6 +265,12 @@ func (s *Server) Close() error {
 	handover, cancelHandover := context.WithTimeout(ctx, handoverTime)
 	s.node.HandOver(handover)
 	cancelHandover()
+	s.stopPorts(ctx)
+	return s.end(ctx)
+}
+
+// stopPorts answers what is in flight until ctx ends, and closes the ports for clients.
+func (s *Server) stopPorts(ctx context.Context) {
 	// Who creates or deletes a log, or opens a session, while the catalog has no
 	// majority would wait for one longer than that.
 	defer time.AfterFunc(decidingTime, s.node.StopDeciding).Stop()
@@ -272,6 +278,10 @@ func (s *Server) Close() error {
 		stop(ctx)
 	}
 	s.endGuard()
+}
+
+// end closes the node, whose ports are stopped.
+func (s *Server) end(ctx context.Context) error {
 	err := s.node.Close(ctx)
 	_ = s.peers.Close()
 	s.serving.Wait()
