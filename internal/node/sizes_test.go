@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
@@ -14,6 +17,7 @@ import (
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/replicas"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/segment"
@@ -123,4 +127,80 @@ func throughRepair(t *testing.T, e segment.Entry) []byte {
 	var a replicas.EntriesAnswer
 	require.NoError(t, peers.Unwrap(answered, &a))
 	return a.Entries[0].Payload
+}
+
+// A log whose state is larger than a usual message moves: replicas on other nodes get it as one snapshot, in parts,
+// and have all of it, which shows once one of them leads. The state is that of 32 sessions that never raise their
+// low-water marks. Their batches alternate, so each is a span of its own.
+func TestALogWithASnapshotAboveTheLargestMessageMovesToOtherNodes(t *testing.T) {
+	t.Parallel()
+	c := newClusterWith(t, func(o *settings.Options) { o.SegmentBytes, o.Memory = 32<<20, 4<<30 }, "a", "b", "c")
+	_, err := c.createLog("a", "orders", settings.Config{Replicas: 1})
+	require.NoError(t, err)
+	first := c.leader("orders")
+	leader := c.nodes[first]
+	store := leader.logs.Named("orders").Store
+	sessions := make([]record.SessionID, 32)
+	for i := range sessions {
+		require.NoError(t, c.asked("orders", func(leader *Node) error {
+			s, err := leader.OpenSession(t.Context(), anyone, "orders", time.Hour)
+			sessions[i] = s.ID
+			return err
+		}))
+	}
+
+	one, appended := request(t, ""), 60_000
+	for number := 0; number < appended; {
+		var answered sync.WaitGroup
+		var refusal atomic.Pointer[record.Refusal]
+		for until := number + 1000; number < until; number++ {
+			answered.Add(len(sessions))
+			for _, s := range sessions {
+				a := *one
+				a.Session, a.First = s, record.Sequence(number)
+				leader.Append(anyone, "orders", &a, nil, func(a sequence.Answer) {
+					if a.Refusal != nil {
+						refusal.Store(a.Refusal)
+					}
+					answered.Done()
+				})
+			}
+		}
+		answered.Wait()
+		require.Nil(t, refusal.Load())
+	}
+	remembered := store.LastIndex()
+	for range 3 { // after them another segment begins, and a snapshot with it
+		c.append("orders", string(make([]byte, 15<<20)))
+	}
+	require.NoError(t, c.trim("orders", record.Offset(appended*len(sessions)+3)))
+	c.eventually("what the sessions have appended is trimmed", func() bool { return store.FirstIndex() > remembered })
+	_, _, state, err := store.LoadBase()
+	require.NoError(t, err)
+	require.Greater(t, len(state), peer.MaxMessage)
+
+	require.NoError(t, c.retried("it is configured", func() error {
+		_, err := leader.ConfigureLog(t.Context(), anyone, "orders", settings.Config{Replicas: 3})
+		return err
+	}))
+	c.eventually("three nodes have it", func() bool { return c.holders("orders") == 3 })
+	c.healthy()
+	for name, n := range c.nodes {
+		require.Greater(t, n.logs.Named("orders").Store.FirstIndex(), remembered, "%s has no snapshot installed", name)
+	}
+	next := map[string]string{"a": "b", "b": "c", "c": "a"}[first]
+	c.transfer("orders", next)
+	for i, s := range sessions {
+		for _, number := range []int{0, appended / 2, appended - 1} {
+			var found sequence.Outcome
+			require.NoError(t, c.asked("orders", func(leader *Node) (err error) {
+				found, _, err = leader.Resolve(t.Context(), anyone, "orders", s, 0, record.Sequence(number), false)
+				return err
+			}))
+			require.Equal(t, sequence.Committed, found.State)
+			require.Equal(t, record.Offset(number*len(sessions)+i), found.Offset)
+		}
+	}
+	c.append("orders", "moved")
+	c.sameOn("orders", []string{"moved"})
 }
