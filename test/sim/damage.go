@@ -17,8 +17,9 @@ import (
 
 // harm is what befell the files of the replica on a node.
 type harm struct {
-	kind string // empty: nothing
-	file string
+	kind    string // empty: nothing
+	file    string
+	replica uint64
 }
 
 // copied is a file as it once was.
@@ -34,6 +35,9 @@ type media struct {
 	harm   harm
 	blind  bool // damage befell the durable watermark of the replica here
 	copies []copied
+	// earlier are replicas that were made here, not dropped, and harmed before the one of harm: a node may open
+	// them again that has forgotten what it knew of the catalog.
+	earlier map[uint64]bool
 	// promised is what this replica must not forget, as it was reported to others.
 	promised promise
 }
@@ -191,7 +195,7 @@ func (w *faults) spare() bool {
 }
 
 func (n *media) hurt(kind, file string) {
-	n.harm = harm{kind, file}
+	n.harm = harm{kind, file, n.replicaID}
 	if path.Ext(file) == ".snap" { // if it was the oldest one, what it stood for is with other replicas
 		n.baseless = n.replicaID
 	}
@@ -203,6 +207,9 @@ func (n *media) hurt(kind, file string) {
 // its files, unless it is a read that has yet to fail.
 func (n *media) unharmed() {
 	left := n.harm
+	if left.kind != "" {
+		n.earlier[left.replica] = true
+	}
 	n.harm, n.blind, n.copies, n.promised = harm{}, false, nil, promise{}
 	if left.kind == failedRead && n.disk.Armed() {
 		n.hurt(left.kind, left.file)

@@ -170,7 +170,7 @@ func (n *hosting) judge(why error) {
 		n.die(n.disk.Stopped())
 		return
 	}
-	if n.harm.kind == "" && !strings.Contains(why.Error(), syscall.EIO.Error()) { // a read that failed once is repaired like damage
+	if n.harm.kind == "" && !n.earlier[n.replicaID] && !strings.Contains(why.Error(), syscall.EIO.Error()) { // a read that failed once is repaired like damage
 		n.world.fail("node %d: replica %d cannot be trusted, and no fault has touched its files: %v", n.id, n.replicaID, why)
 	}
 	switch remedy {
@@ -195,6 +195,7 @@ func (n *hosting) drop() {
 		return
 	}
 	delete(n.made, id)
+	delete(n.earlier, id)
 	life := n.life
 	n.world.after(core.TickMillis*millisecond, func() { n.tick(life) })
 }

@@ -52,7 +52,7 @@ func newNode(w *world, id uint64) *node {
 		key[i] = byte(w.random.Uint32())
 	}
 	n := &node{world: w, id: id, disk: faultdisk.New(w.random.Uint64()), salts: rand.NewChaCha8(key), made: map[uint64]bool{}}
-	n.media, n.hosting, n.member, n.writer = &media{node: n}, &hosting{node: n}, &member{node: n}, &writer{node: n}
+	n.media, n.hosting, n.member, n.writer = &media{node: n, earlier: map[uint64]bool{}}, &hosting{node: n}, &member{node: n}, &writer{node: n}
 	return n
 }
 

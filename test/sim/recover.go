@@ -203,6 +203,7 @@ func (w *faults) carryOut(plan *cluster.RecoveryPlan, l *cluster.LogRecovery) er
 			}
 			delete(n.made, u.ID)
 			n.unharmed()
+			delete(n.earlier, u.ID)
 		}
 	}
 	if l.Term == 0 {
