@@ -18,7 +18,7 @@ type sentRecords struct {
 }
 
 // note keeps what the client was answered about its records, and makes lists of it that steps
-// can compare.
+// can compare; of a read the sizes of the values, which are compared without their padding.
 func (s *sentRecords) note(b begun, a answer) {
 	values, _ := b.with["values"].([]string)
 	switch b.step.Do {
@@ -47,6 +47,15 @@ func (s *sentRecords) note(b begun, a answer) {
 				first, _ := records[0].(map[string]any)
 				a.Value["error"] = first["error"]
 			}
+		}
+	case "read":
+		values, _ := a.Value["values"].([]any)
+		var sizes []any
+		for _, v := range values {
+			sizes = append(sizes, len(plain(v)))
+		}
+		if a.Value != nil {
+			a.Value["sizes"] = sizes
 		}
 	case "batch":
 		for i, v := range values {
