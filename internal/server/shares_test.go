@@ -4,6 +4,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 
 	"strandline.dev/client"
 	"strandline.dev/internal/sequence"
+	httpserver "strandline.dev/internal/server/http"
 	"strandline.dev/internal/transport/secure"
 )
 
@@ -142,4 +146,71 @@ func TestOneUserLeavesHoldsOfALogToOthers(t *testing.T) {
 	require.Len(t, info.Holds, held+1, "she sees them")
 	require.NoError(t, carol.ReleaseHold(t.Context(), "orders", "bob-0"), "and may release them")
 	require.NoError(t, set(bob, "orders", "bob-0"))
+}
+
+// An address takes what it gets of the HTTP port and no more. Where addresses have taken all of it, the oldest
+// connection of the greediest is closed for one of an address with fewer: whoever asks whether the node is alive is
+// answered. Addresses 127.1.x.y stand for 10.1.x.y, since those of this machine are not bounded.
+func TestOneAddressLeavesConnectionsOfTheHTTPPortToOthers(t *testing.T) {
+	t.Parallel()
+	o := alone(t, t.TempDir())
+	o.whence = func(c net.Conn) net.Addr {
+		at := *c.RemoteAddr().(*net.TCPAddr)
+		if ip := at.IP.To4(); ip[1] != 0 {
+			at.IP = net.IPv4(10, ip[1], ip[2], ip[3])
+		}
+		return &at
+	}
+	node, err := Start(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Close()) })
+	const machine = 0
+	dialer := func(number int) *net.Dialer {
+		from := net.IPv4(127, 1, 0, byte(number))
+		if number == machine {
+			from = net.IPv4(127, 0, 0, 1)
+		}
+		return &net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}
+	}
+	connect := func(number int) net.Conn {
+		c, err := dialer(number).Dial("tcp", node.HTTP())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	const atOnce = 5 * time.Second // a silent client has 10 s
+	requireClosed := func(why string, some ...net.Conn) {
+		ends := make(chan error, len(some))
+		for _, c := range some {
+			require.NoError(t, c.SetReadDeadline(time.Now().Add(atOnce)))
+			go func() {
+				_, err := c.Read(make([]byte, 1))
+				ends <- err
+			}()
+		}
+		require.NotErrorIs(t, <-ends, os.ErrDeadlineExceeded, why)
+	}
+	alive := func(number int) {
+		client := http.Client{Transport: &http.Transport{DialContext: dialer(number).DialContext, DisableKeepAlives: true}, Timeout: atOnce}
+		answer, err := client.Get("http://" + node.HTTP() + "/livez")
+		require.NoError(t, err, "address %d asks whether the node is alive", number)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+	}
+
+	const greedy = httpserver.MaxConnections / httpserver.MaxConnectionsOfAddress
+	var oldest []net.Conn
+	for number := 1; number <= greedy; number++ {
+		oldest = append(oldest, connect(number))
+		for range httpserver.MaxConnectionsOfAddress - 1 {
+			connect(number)
+		}
+		requireClosed("an address has its share", connect(number))
+		if number < greedy {
+			alive(greedy + 1)
+		}
+	}
+	alive(greedy + 1)
+	requireClosed("the oldest of an address with the most makes room", oldest...)
+	alive(machine)
 }

@@ -34,7 +34,9 @@ type GateOptions struct {
 	// PerAddress is the limit on the connections of one address to a port. It does not apply to
 	// this machine. 0 means no limit.
 	PerAddress int
-	Logger     *slog.Logger
+	// Whence returns the address that a connection counts for. If it is nil, that is its remote address.
+	Whence func(net.Conn) net.Addr
+	Logger *slog.Logger
 }
 
 // A Port describes one port to a gate.
@@ -56,6 +58,9 @@ type Port struct {
 
 // NewGate returns a gate.
 func NewGate(o GateOptions) *Gate {
+	if o.Whence == nil {
+		o.Whence = net.Conn.RemoteAddr
+	}
 	perSecond := handshakesPerCore * runtime.GOMAXPROCS(0)
 	return &Gate{
 		failing: failing{token: failingToken, full: map[netip.Prefix]time.Time{}},
@@ -99,7 +104,7 @@ func (l *countingListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		tcp, ok := socket.(*net.TCPConn)
-		from := prefixOf(socket.RemoteAddr())
+		from := prefixOf(l.gate.o.Whence(socket))
 		if !ok || l.port.Most == 0 && !from.IsValid() {
 			return socket, nil
 		}
