@@ -17,6 +17,7 @@ import (
 	"strandline.dev/internal/cli/certs"
 	"strandline.dev/internal/cli/cluster"
 	"strandline.dev/internal/cli/contexts"
+	"strandline.dev/internal/cli/desired"
 	"strandline.dev/internal/cli/groups"
 	"strandline.dev/internal/cli/inspect"
 	"strandline.dev/internal/cli/log"
@@ -112,6 +113,8 @@ func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command
 		access.NewUser(c),
 		access.NewToken(c),
 		access.NewGrant(c),
+		desired.NewApply(c),
+		desired.NewDiff(c),
 		certs.New(c),
 		contexts.New(c),
 		inspect.NewDoctor(c),
