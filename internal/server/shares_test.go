@@ -148,19 +148,36 @@ func TestOneUserLeavesHoldsOfALogToOthers(t *testing.T) {
 	require.NoError(t, set(bob, "orders", "bob-0"))
 }
 
+// elsewhere has connections from 127.1.x.y count for 10.1.x.y: those of this machine are not bounded.
+func elsewhere(c net.Conn) net.Addr {
+	at := *c.RemoteAddr().(*net.TCPAddr)
+	if ip := at.IP.To4(); ip[1] != 0 {
+		at.IP = net.IPv4(10, ip[1], ip[2], ip[3])
+	}
+	return &at
+}
+
+// requireOneCloses fails unless the node closes one of some connections in time.
+func requireOneCloses(t *testing.T, by time.Time, why string, some ...net.Conn) {
+	t.Helper()
+	ends := make(chan error, len(some))
+	for _, c := range some {
+		require.NoError(t, c.SetReadDeadline(by))
+		go func() {
+			_, err := io.Copy(io.Discard, c)
+			ends <- err
+		}()
+	}
+	require.NotErrorIs(t, <-ends, os.ErrDeadlineExceeded, why)
+}
+
 // An address takes what it gets of the HTTP port and no more. Where addresses have taken all of it, the oldest
 // connection of the greediest is closed for one of an address with fewer: whoever asks whether the node is alive is
-// answered. Addresses 127.1.x.y stand for 10.1.x.y, since those of this machine are not bounded.
+// answered.
 func TestOneAddressLeavesConnectionsOfTheHTTPPortToOthers(t *testing.T) {
 	t.Parallel()
 	o := alone(t, t.TempDir())
-	o.whence = func(c net.Conn) net.Addr {
-		at := *c.RemoteAddr().(*net.TCPAddr)
-		if ip := at.IP.To4(); ip[1] != 0 {
-			at.IP = net.IPv4(10, ip[1], ip[2], ip[3])
-		}
-		return &at
-	}
+	o.whence = elsewhere
 	node, err := Start(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Close()) })
@@ -179,17 +196,7 @@ func TestOneAddressLeavesConnectionsOfTheHTTPPortToOthers(t *testing.T) {
 		return c
 	}
 	const atOnce = 5 * time.Second // a silent client has 10 s
-	requireClosed := func(why string, some ...net.Conn) {
-		ends := make(chan error, len(some))
-		for _, c := range some {
-			require.NoError(t, c.SetReadDeadline(time.Now().Add(atOnce)))
-			go func() {
-				_, err := c.Read(make([]byte, 1))
-				ends <- err
-			}()
-		}
-		require.NotErrorIs(t, <-ends, os.ErrDeadlineExceeded, why)
-	}
+	requireClosed := func(why string, some ...net.Conn) { requireOneCloses(t, time.Now().Add(atOnce), why, some...) }
 	alive := func(number int) {
 		client := http.Client{Transport: &http.Transport{DialContext: dialer(number).DialContext, DisableKeepAlives: true}, Timeout: atOnce}
 		answer, err := client.Get("http://" + node.HTTP() + "/livez")
