@@ -28,40 +28,40 @@ var logSeries = []struct {
 
 	logGauge("start_offset", "The oldest offset that can be read.", func(v *logView) float64 { return float64(v.info.Start) }),
 	logGauge("end_offset", "The offset after the newest committed record.", func(v *logView) float64 { return float64(v.info.End) }),
-	logGauge("used_bytes", "What the log occupies on this node.", func(v *logView) float64 { return float64(v.info.BytesUsed) }),
+	logGauge("used_bytes", "Bytes that the log occupies on this node.", func(v *logView) float64 { return float64(v.info.BytesUsed) }),
 	logGauge("digest_trails_bytes", "Bytes of the newest batches that the digest does not cover yet.", func(v *logView) float64 { return float64(v.uncovered) }),
-	logGauge("open_sessions", "Append sessions that are open.", func(v *logView) float64 { return float64(v.info.OpenSessions) }),
-	logGauge("term", "Raft's term; one that keeps rising means that leaders do not last.", func(v *logView) float64 { return float64(v.info.LeaderTerm) }),
-	logGauge("leading", "1 where this node takes the log's appends.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeading) }),
-	logGauge("leaderless", "1 where no leader is known.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeaderless) }),
-	logGauge("failed", "1 where the log cannot be served on this node.", func(v *logView) float64 { return oneIf(v.state == hosted.StateFailed) }),
-	logGauge("repairing", "1 where the log's files are damaged and are being repaired.", func(v *logView) float64 { return oneIf(v.state == hosted.StateRepairing || v.repairing) }),
+	logGauge("open_sessions", "Open append sessions.", func(v *logView) float64 { return float64(v.info.OpenSessions) }),
+	logGauge("term", "Raft's term; it rises with each election.", func(v *logView) float64 { return float64(v.info.LeaderTerm) }),
+	logGauge("leading", "1 if this node leads the log.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeading) }),
+	logGauge("leaderless", "1 if no leader is known.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeaderless) }),
+	logGauge("failed", "1 if this node cannot serve the log.", func(v *logView) float64 { return oneIf(v.state == hosted.StateFailed) }),
+	logGauge("repairing", "1 while the log's damaged files are being repaired.", func(v *logView) float64 { return oneIf(v.state == hosted.StateRepairing || v.repairing) }),
 	logGauge("missing_replicas", "On the leader: replicas that do not vote or do not keep up.", func(v *logView) float64 { return float64(v.followers.Missing) }),
-	logCounter("elections_total", "How often the replica here has become the leader.", func(v *logView) float64 { return float64(v.counts.Elections.Load()) }),
+	logCounter("elections_total", "Number of times that the replica on this node became the leader.", func(v *logView) float64 { return float64(v.counts.Elections.Load()) }),
 	logCounter("appended_records_total", "Records acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.Records.Load()) }),
 	logCounter("appended_bytes_total", "Bytes of batches acknowledged by this node.", func(v *logView) float64 { return float64(v.counts.Bytes.Load()) }),
 	logCounter("writes_total", "Group writes to this node's disk.", func(v *logView) float64 { return float64(v.counts.Writes.Load()) }),
-	logCounter("write_seconds_total", "Time that those took, with their syncs.", func(v *logView) float64 { return float64(v.counts.WriteNanos.Load()) / 1e9 }),
-	logCounter("written_entries_total", "Entries written here.", func(v *logView) float64 { return float64(v.counts.WrittenEntries.Load()) }),
-	logCounter("written_bytes_total", "Payload bytes written here.", func(v *logView) float64 { return float64(v.counts.WrittenBytes.Load()) }),
-	logCounter("damaged_total", "How often files of the log were found damaged here, and repair began.", func(v *logView) float64 { return float64(v.counts.Damaged.Load()) }),
-	logCounter("repaired_entries_total", "Entries that came from other nodes in the place of damaged ones.", func(v *logView) float64 { return float64(v.counts.RepairedEntries.Load()) }),
-	logCounter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.", func(v *logView) float64 { return float64(v.counts.Replaced.Load()) }),
-	logCounter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.", func(v *logView) float64 { return float64(v.counts.Unreadable.Load()) }),
+	logCounter("write_seconds_total", "Time of all group writes to this node's disk, with their syncs.", func(v *logView) float64 { return float64(v.counts.WriteNanos.Load()) / 1e9 }),
+	logCounter("written_entries_total", "Entries written by this node.", func(v *logView) float64 { return float64(v.counts.WrittenEntries.Load()) }),
+	logCounter("written_bytes_total", "Payload bytes written by this node.", func(v *logView) float64 { return float64(v.counts.WrittenBytes.Load()) }),
+	logCounter("damaged_total", "Number of times that this node found files of the log damaged and began a repair.", func(v *logView) float64 { return float64(v.counts.Damaged.Load()) }),
+	logCounter("repaired_entries_total", "Entries fetched from other nodes to replace damaged ones.", func(v *logView) float64 { return float64(v.counts.RepairedEntries.Load()) }),
+	logCounter("lost_replicas_total", "Replicas on this node that had lost entries or votes.", func(v *logView) float64 { return float64(v.counts.Replaced.Load()) }),
+	logCounter("unreadable_total", "Number of scrubs that ended early because the disk returned a read error, or records did not match their digest.", func(v *logView) float64 { return float64(v.counts.Unreadable.Load()) }),
 }
 
 var descFollower = prometheus.NewDesc("strandline_log_follower_lag_records",
 
-	"On the leader: records that the replica on a node has less.", []string{"log", "node"}, nil)
+	"On the leader: lag of the replica on a node, in records.", []string{"log", "node"}, nil)
 
 var descReader = prometheus.NewDesc("strandline_log_read_replica_lag_records",
-	"On the leader: records that the read replica on a node has less.", []string{"log", "node"}, nil)
+	"On the leader: lag of the read replica on a node, in records.", []string{"log", "node"}, nil)
 
 var (
 	descHold = prometheus.NewDesc("strandline_log_hold_offset",
 		"On the leader: the oldest offset that a hold keeps.", []string{"log", "hold"}, nil)
 	descKept = prometheus.NewDesc("strandline_log_hold_kept_bytes",
-		"On the leader: bytes of the records from the offset of a hold on.", []string{"log", "hold"}, nil)
+		"On the leader: bytes of the records at and after the offset of a hold.", []string{"log", "hold"}, nil)
 )
 
 // logView is what is known of one log at the time of a scrape.

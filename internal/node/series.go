@@ -67,20 +67,20 @@ type collector struct{ *series }
 
 var (
 	descLogs = prometheus.NewDesc("strandline_logs",
-		"Logs of which a replica is on this node, by state: leading, following, leaderless (no leader is known), failed, repairing.", []string{"state"}, nil)
+		"Logs with a replica on this node, by state: leading, following, leaderless (no leader is known), failed, repairing.", []string{"state"}, nil)
 	descMemory = prometheus.NewDesc("strandline_memory_used_bytes",
-		"What each part of the node's memory holds; docs/limits.md names the parts.", []string{"part"}, nil)
-	descMemorySize = prometheus.NewDesc("strandline_memory_size_bytes", "What each part of the node's memory may hold.", []string{"part"}, nil)
-	descUnder      = nodeDesc("under_replicated_logs", "Logs led here that lack a replica which votes and keeps up.")
-	descLag        = nodeDesc("max_lag_records", "The most records that a replica of a log led here has less than the leader.")
-	descUsed       = nodeDesc("used_bytes", "What all logs occupy on this node.")
-	descSessions   = nodeDesc("open_sessions", "Append sessions that are open, of all logs here.")
-	descMembers    = nodeDesc("nodes", "Nodes of the cluster, as this one knows them.")
-	descDown       = nodeDesc("nodes_down", "Nodes of the cluster that this one has no connection to.")
-	descFree       = nodeDesc("disk_free_bytes", "What is left on the data directory's disk.")
-	descFull       = nodeDesc("disk_full", "1 while the disk takes no records: fewer bytes are free than --min-free.")
-	descFullLogs   = nodeDesc("full_logs", "Logs led here that refuse appends: the disks of a majority of their voters take no records.")
-	descStalled    = nodeDesc("disk_stalled_logs", "Logs here of which the disk has not finished a write for 10 s.")
+		"Bytes in use by each part of the node's memory; docs/limits.md lists the parts.", []string{"part"}, nil)
+	descMemorySize = prometheus.NewDesc("strandline_memory_size_bytes", "Limit of each part of the node's memory.", []string{"part"}, nil)
+	descUnder      = nodeDesc("under_replicated_logs", "Logs led by this node with a replica that does not vote or does not keep up.")
+	descLag        = nodeDesc("max_lag_records", "The largest lag, in records, of any replica of a log led by this node.")
+	descUsed       = nodeDesc("used_bytes", "Bytes that all logs occupy on this node.")
+	descSessions   = nodeDesc("open_sessions", "Open append sessions of all logs on this node.")
+	descMembers    = nodeDesc("nodes", "Nodes of the cluster, according to this node.")
+	descDown       = nodeDesc("nodes_down", "Nodes of the cluster to which this node has no connection.")
+	descFree       = nodeDesc("disk_free_bytes", "Free bytes on the data directory's disk.")
+	descFull       = nodeDesc("disk_full", "1 while the disk accepts no records because fewer bytes are free than --min-free.")
+	descFullLogs   = nodeDesc("full_logs", "Logs led by this node that refuse appends because the disks of a majority of their voters are full.")
+	descStalled    = nodeDesc("disk_stalled_logs", "Logs on this node with a disk write that has taken more than 10 s.")
 )
 
 func nodeDesc(name, help string) *prometheus.Desc {

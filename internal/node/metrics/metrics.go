@@ -82,14 +82,14 @@ func New(version string) *Metrics {
 	})
 	stages := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "strandline_append_stage_seconds", Buckets: stageBuckets,
-		Help: "Time of the oldest append of an entry in a stage: queue, until the log's loop takes it; batch, until the group write with its entry begins; write, until that is in the leader's file; sync, until it is synced; replicas, until a majority has it. They add up. Where a majority has it before the leader's disk, write and sync are 0.",
+		Help: "Time that the oldest append of an entry spends in a stage: queue ends when the log's loop takes the append; batch, when the group write of its entry begins; write, when the entry is in the leader's file; sync, when the file is synced; replicas, when a majority has the entry. The stages add up. If a majority has the entry before the leader's disk, write and sync are 0.",
 	}, []string{"stage"})
 	for i, stage := range [...]string{"queue", "batch", "write", "sync", "replicas"} {
 		m.stages[i] = stages.WithLabelValues(stage)
 	}
 	m.acks = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "strandline_append_replica_seconds", Buckets: appendBuckets,
-		Help: "Time from the proposal of an entry on this node until the replica on another one has acknowledged it. Of each replica one entry is followed at a time.",
+		Help: "Time from the proposal of an entry on this node to its acknowledgement by the replica on another node. One entry at a time is measured for each replica.",
 	}, []string{"node"})
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "strandline_refusals_total", Help: "Appends and reads that this node refused, by verb and reason.",
@@ -101,28 +101,28 @@ func New(version string) *Metrics {
 
 	m.records = counter("appended_records_total", "Records acknowledged by this node.")
 	m.bytes = counter("appended_bytes_total", "Bytes of batches acknowledged by this node.")
-	m.writtenEntries = counter("written_entries_total", "Entries written here; each holds all appends that waited.")
-	m.writtenBytes = counter("written_bytes_total", "Payload bytes written here, as a leader or a follower.")
-	m.elections = counter("elections_total", "How often a replica on this node has become the leader of its log.")
-	m.losses = counter("leader_losses_total", "How often a replica on this node has stopped leading its log, by handovers too.")
-	m.damaged = counter("damaged_total", "How often files of a log were found damaged here, and repair began.")
-	m.repairedEntries = counter("repaired_entries_total", "Entries that came from other nodes in the place of damaged ones.")
-	m.replaced = counter("lost_replicas_total", "Replicas here that had lost what they stored or voted for.")
-	m.unread = counter("unreadable_total", "How often a scrub ended where the disk does not give back what was stored.")
-	m.Scrubbed = counter("scrubbed_bytes_total", "Stored bytes that were read to find damage.")
-	m.Scrubs = counter("scrubs_total", "How often all that is stored here was read to find damage.")
-	m.Forged = counter("forged_messages_total", "Messages between replicas that were dropped: their sender is not a replica of the node that they came from.")
-	m.TooLarge = counter("peer_too_large_total", "Messages, questions and answers for other nodes that were not sent, as they are larger than the protocol between nodes allows; the log says which.")
-	m.BrokenHolds = counter("broken_holds_total", "Holds that this node, as the leader of their logs, ended because they kept more than they may.")
-	m.skipped = counter("skipped_segments_total", "Segments that reads by key did not read, as their key summaries say that none of the keys is there.")
-	m.CaughtUp = counter("catch_up_bytes_total", "Payload bytes read from files for followers that lag, of logs led here.")
+	m.writtenEntries = counter("written_entries_total", "Entries written by this node; each entry holds all appends that were waiting.")
+	m.writtenBytes = counter("written_bytes_total", "Payload bytes written by this node as a leader or a follower.")
+	m.elections = counter("elections_total", "Number of times that a replica on this node became the leader of its log.")
+	m.losses = counter("leader_losses_total", "Number of times that a replica on this node stopped leading its log, including handovers.")
+	m.damaged = counter("damaged_total", "Number of times that this node found files of a log damaged and began a repair.")
+	m.repairedEntries = counter("repaired_entries_total", "Entries fetched from other nodes to replace damaged ones.")
+	m.replaced = counter("lost_replicas_total", "Replicas on this node that had lost entries or votes.")
+	m.unread = counter("unreadable_total", "Number of scrubs that ended early because the disk returned a read error, or records did not match their digest.")
+	m.Scrubbed = counter("scrubbed_bytes_total", "Stored bytes that scrubs read to find damage.")
+	m.Scrubs = counter("scrubs_total", "Number of complete scrubs of the data stored on this node.")
+	m.Forged = counter("forged_messages_total", "Messages between replicas that were dropped because their sender is not a replica of the node that sent them.")
+	m.TooLarge = counter("peer_too_large_total", "Messages, calls and answers to other nodes that were not sent because they exceed the size limit of the protocol between nodes. The node's log output names each.")
+	m.BrokenHolds = counter("broken_holds_total", "Holds that this node, as the leader of their logs, broke because they kept more than their limits.")
+	m.skipped = counter("skipped_segments_total", "Segments that reads by key skipped because their key summaries contain none of the keys.")
+	m.CaughtUp = counter("catch_up_bytes_total", "Payload bytes read from files for lagging followers of logs that this node leads.")
 	m.CatchUpRate = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "strandline_catch_up_rate_bytes", Help: "Bytes per second that may be read for followers that lag, besides what their logs take; of the last time that one lagged.",
+		Name: "strandline_catch_up_rate_bytes", Help: "Limit in bytes per second on reads for lagging followers, in addition to the appends of their logs. The value is from the last time that a follower lagged.",
 	})
 	m.All = append(m.All, m.CatchUpRate)
 
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "strandline_build_info", Help: "1; the labels name the version and the Go release it was built with.",
+		Name: "strandline_build_info", Help: "Always 1; the labels name the version and the Go release of the build.",
 		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
 	})
 	build.Set(1)

@@ -95,8 +95,8 @@ type caller struct{ principal, from string }
 func Open(path string, logger *slog.Logger) (*Log, error) {
 	l := &Log{
 		path: path, logger: logger, entries: make(chan Entry, queued), reopen: make(chan chan error), stop: make(chan struct{}), same: map[Entry]int{}, callers: map[caller]int{},
-		lines:   prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_audit_entries_total", Help: "Entries that were written to the audit log."}),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_audit_entries_lost_total", Help: "Entries that are not in the audit log: its disk was too slow, or failed."}),
+		lines:   prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_audit_entries_total", Help: "Entries written to the audit log."}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "strandline_audit_entries_lost_total", Help: "Entries missing from the audit log because its disk was too slow or failed."}),
 	}
 	if err := l.open(); err != nil {
 		return nil, err

@@ -24,35 +24,35 @@ func newMetrics(s *Server) *metrics {
 			Name: "strandline_kafka_requests_total", Help: "Requests received, by kind.",
 		}, []string{"api"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strandline_kafka_produce_refusals_total", Help: "Batches that were refused, by Kafka's error.",
+			Name: "strandline_kafka_produce_refusals_total", Help: "Refused batches, by Kafka's error.",
 		}, []string{"error"}),
 		produced: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "strandline_kafka_produced_bytes_total", Help: "Bytes of batches handed to logs.",
+			Name: "strandline_kafka_produced_bytes_total", Help: "Bytes of batches passed to logs.",
 		}),
 		fetched: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_kafka_fetched_bytes_total", Help: "Bytes of batches sent to consumers.",
 		}),
 		fromFiles: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "strandline_kafka_file_bytes_total", Help: "Of those bytes, what was sent from files without being read by the server.",
+			Name: "strandline_kafka_file_bytes_total", Help: "Bytes of batches sent to consumers directly from files, without reading them into memory.",
 		}),
 		misbehaved: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_kafka_misbehaved_connections_total",
-			Help: "Connections that were closed for what their client sent: not Kafka's protocol, a version that is not served, too large.",
+			Help: "Connections closed because the client sent an invalid request, an unsupported version or a request that is too large.",
 		}),
 	}
 	m.all = []prometheus.Collector{
 		m.requests, m.refusals, m.produced, m.fetched, m.fromFiles, m.misbehaved,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "strandline_kafka_connections", Help: "Connections that are open.",
+			Name: "strandline_kafka_connections", Help: "Open connections.",
 		}, func() float64 { return float64(s.open()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "strandline_kafka_produce_in_flight_bytes", Help: "What Produce requests that are not answered take of their budget.",
+			Name: "strandline_kafka_produce_in_flight_bytes", Help: "Bytes of their budget in use by unanswered Produce requests.",
 		}, func() float64 { return float64(s.requests.Used()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "strandline_kafka_call_bytes", Help: "What all other requests take of theirs.",
+			Name: "strandline_kafka_call_bytes", Help: "Bytes of their budget in use by all requests other than Produce and Fetch.",
 		}, func() float64 { return float64(s.calls.Used()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "strandline_kafka_fetch_bytes", Help: "What answers to Fetch take of their budget.",
+			Name: "strandline_kafka_fetch_bytes", Help: "Bytes of their budget in use by answers to Fetch.",
 		}, func() float64 { return float64(s.fetches.Used()) }),
 	}
 	for _, a := range apis {

@@ -219,20 +219,20 @@ func (s *Server) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "strandline_grpc_append_in_flight_bytes",
-			Help: "What append requests that are not answered take of the budget.",
+			Help: "Bytes of the budget in use by unanswered append requests.",
 		}, func() float64 { return float64(s.Appends.Used()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "strandline_grpc_append_in_flight_limit_bytes",
-			Help: "The budget of append requests that are not answered.",
+			Help: "The budget in bytes for unanswered append requests.",
 		}, func() float64 { return float64(s.Appends.Size()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "strandline_grpc_read_bytes_total", Help: "Bytes of batches sent to readers.",
 		}, func() float64 { return float64(s.readBytes.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "strandline_grpc_read_from_files_bytes_total", Help: "Those of them that were sent from files, without being read into memory.",
+			Name: "strandline_grpc_read_from_files_bytes_total", Help: "Bytes of batches sent to readers directly from files, without reading them into memory.",
 		}, func() float64 { return float64(s.fileBytes.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "strandline_grpc_connections", Help: "Connections that are open.",
+			Name: "strandline_grpc_connections", Help: "Open connections.",
 		}, func() float64 { return float64(s.connections.Load()) }),
 	}
 }

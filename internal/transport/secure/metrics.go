@@ -19,15 +19,15 @@ func newMetrics(c *Credentials) *metrics {
 	m := &metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "strandline_handshakes_total",
-			Help: "Connections that were let in by a node with certificates, and whether they are encrypted.",
+			Help: "Connections admitted by a node with certificates, by whether they are encrypted.",
 		}, []string{"port", "encrypted"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "strandline_connections_refused_total",
-			Help: "Connections that were closed before they reached their protocol: the address holds too many, too many handshakes are under way, or the handshake failed.",
+			Help: "Connections closed before their protocol started, because the address has too many connections, too many handshakes are in progress, or the handshake failed.",
 		}, []string{"port", "reason"}),
 		unproved: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "strandline_peer_identity_refused_total",
-			Help: "Connections between nodes that were refused because the certificate is not that of the node.",
+			Help: "Connections between nodes that were refused because the certificate did not prove the name of the node.",
 		}),
 	}
 	expires, failures := func() float64 { return 0 }, func() float64 { return 0 }
@@ -37,10 +37,10 @@ func newMetrics(c *Credentials) *metrics {
 	}
 	m.ofCertificates = []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "strandline_certificate_expiry_timestamp_seconds", Help: "When the certificate of the node expires; 0: it has none.",
+			Name: "strandline_certificate_expiry_timestamp_seconds", Help: "Expiry time of the node's certificate; 0 if it has none.",
 		}, expires),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "strandline_certificate_reload_failures_total", Help: "Changes of the files of certificates that could not be read.",
+			Name: "strandline_certificate_reload_failures_total", Help: "Failed reloads of changed certificate files.",
 		}, failures),
 	}
 	return m
