@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -108,4 +110,35 @@ func write(t *testing.T, out io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(out, text)
 	require.NoError(t, err)
+}
+
+// Commands that wait for nodes to do something say what is left, not that the cluster does not answer.
+func TestADrainAndARebalanceSayWhatTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	nodes := threeNodes(t)
+	first := nodes[0]
+	first.must("", "log", "create", "alone", "--replicas", "1")
+	on := regexp.MustCompile(`(?m)^alone .* ([abc]) +voter`).FindStringSubmatch(first.must("", "cluster", "status"))
+	require.NotNil(t, on)
+
+	o := first.run(nil, "cluster", "drain", on[1], "--timeout", "5s")
+	require.Equal(t, terminal.ExitFailed, o.code, o.out)
+	require.Contains(t, o.err, "strandline: node "+on[1]+" is drained; waiting until it may be stopped (Ctrl-C ends only the waiting): ")
+	require.Regexp(t, "node "+on[1]+" is drained, but must not be stopped yet after 5s: .*log alone is on this node alone", o.err)
+	require.NotContains(t, o.err, terminal.ErrNoAnswer.Error())
+	require.Contains(t, first.must("", "cluster", "undrain", on[1]), "node "+on[1]+" may lead logs again, and gets its share of them within seconds\nto see the leaders: ")
+	o = first.run(nil, "cluster", "drain", "x")
+	require.Contains(t, o.err, `there is no node "x"; there are: a, b, c`)
+
+	// The logs of one node go, so that others have more.
+	for i := range 6 {
+		first.must("", "log", "create", fmt.Sprint("one", i), "--replicas", "1")
+	}
+	for _, found := range regexp.MustCompile(`(?m)^(alone|one\d) .* a +voter`).FindAllStringSubmatch(first.must("", "cluster", "status"), -1) {
+		first.must("", "log", "delete", found[1])
+	}
+	require.Regexp(t, `^the cluster moves replicas, some at a time: \d left\nto wait until all are moved: .* cluster rebalance --wait`, first.must("", "cluster", "rebalance"))
+	o = first.run(nil, "cluster", "rebalance", "--wait")
+	require.Equal(t, "replicas are spread evenly over the nodes that can be reached\n", o.out)
+	require.NotContains(t, o.err, terminal.ErrNoAnswer.Error())
 }

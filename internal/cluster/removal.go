@@ -42,8 +42,11 @@ func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Cha
 		return Change{}, s.NoNode(name)
 	}
 	to, ok := s.Named(with)
-	if !ok || to.Leaving || to.ID == from.ID {
+	if !ok {
 		return Change{}, s.NoNode(with)
+	}
+	if to.Leaving || to.ID == from.ID {
+		return Change{}, record.Refuse(record.NoNode, "no replicas can be moved from node %q to %q, which is removed itself; there are: %s", name, with, s.names())
 	}
 	again := from.Leaving
 	from.Leaving = true
@@ -112,13 +115,18 @@ func (s *State) staying(without uint64) (nodes int) {
 	return nodes
 }
 
-// NoNode returns the refusal for a name of no node, or of one that cannot be used.
+// NoNode returns the refusal for a name of no node.
 func (s *State) NoNode(name string) *record.Refusal {
+	return record.Refuse(record.NoNode, "there is no node %q; there are: %s", name, s.names())
+}
+
+// names returns the names of the nodes that are not leaving, for an error.
+func (s *State) names() string {
 	var names []string
 	for _, n := range s.Members() {
 		if !n.Leaving {
 			names = append(names, n.Name)
 		}
 	}
-	return record.Refuse(record.NoNode, "there is no other node %q that can be used; there are: %s", name, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }

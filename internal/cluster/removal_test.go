@@ -68,5 +68,5 @@ func TestANodeIsNotReplacedByTwo(t *testing.T) {
 	_, refusal = ReplaceNode(s, "node3", "node4", all)
 	require.Nil(t, refusal, "the same once more")
 	_, refusal = ReplaceNode(s, "node4", "node3", all)
-	require.ErrorContains(t, refusal, `no other node "node3"`)
+	require.ErrorContains(t, refusal, `from node "node4" to "node3", which is removed itself; there are: node1, node2, node4, node5`)
 }

@@ -33,11 +33,11 @@ stays drained, and the command may be run again.`,
 		Example: `  strandline cluster drain b
   strandline cluster undrain b`,
 		RunE: func(command *cobra.Command, args []string) error {
-			return c.WithChange(func(admin *client.Admin) error {
-				if err := admin.DrainNode(command.Context(), args[0]); err != nil {
+			return c.WithAdmin(func(admin *client.Admin) error {
+				if err := c.Answered(func() error { return admin.DrainNode(command.Context(), args[0]) }); err != nil {
 					return terminal.Changing(err)
 				}
-				if err := awaitDrained(command.Context(), admin, args[0], time.Duration(timeout)); err != nil {
+				if err := awaitDrained(command.Context(), c.NewWorkNotice(), admin, args[0], time.Duration(timeout)); err != nil {
 					return err
 				}
 				return showChange(c, drainJSON{args[0], true}, "node %s leads nothing and may be stopped\nto let it lead again: %s", args[0], c.Suggest("cluster undrain "+args[0]))
@@ -51,16 +51,17 @@ stays drained, and the command may be run again.`,
 
 func newClusterUndrain(c *terminal.Terminal) *cobra.Command {
 	command := nodeArguments(&cobra.Command{
-		Use:     "undrain NODE",
-		Short:   "Let a node lead logs again after \"cluster drain\"",
-		Long:    `Let a node lead logs again after "cluster drain". It is given its share within seconds.`,
+		Use:   "undrain NODE",
+		Short: "Let a node lead logs again after \"cluster drain\"",
+		Long: `Let a node lead logs again after "cluster drain". It gets its share of them within seconds,
+unless the nodes run with --spread-leaders=false. Without a drain before, nothing changes.`,
 		Example: "  strandline cluster undrain b",
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithChange(func(admin *client.Admin) error {
 				if err := admin.UndrainNode(command.Context(), args[0]); err != nil {
 					return terminal.Changing(err)
 				}
-				return showChange(c, drainJSON{args[0], false}, "node %s may lead again: it is given its share within seconds", args[0])
+				return showChange(c, drainJSON{args[0], false}, "node %s may lead logs again, and gets its share of them within seconds\nto see the leaders: %s", args[0], c.Suggest("cluster status"))
 			})
 		},
 	}, "NODE")
@@ -69,7 +70,7 @@ func newClusterUndrain(c *terminal.Terminal) *cobra.Command {
 }
 
 // awaitDrained looks until a node may be stopped.
-func awaitDrained(ctx context.Context, admin *client.Admin, name string, timeout time.Duration) error {
+func awaitDrained(ctx context.Context, work *terminal.WorkNotice, admin *client.Admin, name string, timeout time.Duration) error {
 	late, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	why := "no node has said how it is"
@@ -86,6 +87,7 @@ func awaitDrained(ctx context.Context, admin *client.Admin, name string, timeout
 		if errors.As(err, &answered) && !answered.Retryable && late.Err() == nil {
 			return err
 		}
+		work.Waits(fmt.Sprintf("node %s is drained; waiting until it may be stopped (Ctrl-C ends only the waiting): %s", name, why))
 		if pause(late) {
 			continue
 		}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -23,12 +24,8 @@ with --wait when they are done. Run again, it prints how many replicas are left.
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			with := c.WithChange
-			if wait {
-				with = c.WithAdmin // that it waits is no news
-			}
-			return with(func(admin *client.Admin) error {
-				left, err := rebalance(command.Context(), admin, wait)
+			return c.WithAdmin(func(admin *client.Admin) error {
+				left, err := rebalance(command.Context(), c, admin, wait)
 				if err != nil {
 					return terminal.Changing(err)
 				}
@@ -36,9 +33,9 @@ with --wait when they are done. Run again, it prints how many replicas are left.
 					Left int `json:"left"`
 				}{left}
 				if left == 0 {
-					return showChange(c, object, "replicas are spread evenly")
+					return showChange(c, object, "replicas are spread evenly over the nodes that can be reached")
 				}
-				return showChange(c, object, "%s to move\nto wait for them: %s", terminal.Counted(int64(left), "replica"), c.Suggest("cluster rebalance --wait"))
+				return showChange(c, object, "the cluster moves replicas, some at a time: %d left\nto wait until all are moved: %s", left, c.Suggest("cluster rebalance --wait"))
 			})
 		},
 	}
@@ -47,12 +44,16 @@ with --wait when they are done. Run again, it prints how many replicas are left.
 }
 
 // rebalance returns how many replicas are left to move.
-func rebalance(ctx context.Context, admin *client.Admin, wait bool) (left int, err error) {
-	for {
-		left, err = admin.Rebalance(ctx)
+func rebalance(ctx context.Context, c *terminal.Terminal, admin *client.Admin, wait bool) (left int, err error) {
+	for work := c.NewWorkNotice(); ; {
+		err = c.Answered(func() error {
+			left, err = admin.Rebalance(ctx)
+			return err
+		})
 		if err != nil || left == 0 || !wait {
 			return left, err
 		}
+		work.Waits(fmt.Sprintf("the cluster moves replicas: %d left (Ctrl-C ends only the waiting)", left))
 		if !pause(ctx) {
 			return left, ctx.Err()
 		}

@@ -113,10 +113,15 @@ func (c *Terminal) WithAdmin(do func(*client.Admin) error) error {
 // WithChange is withAdmin for a command that changes something: the catalog may
 // wait for its majority, and the command then says that it waits.
 func (c *Terminal) WithChange(do func(*client.Admin) error) error {
+	return c.Answered(func() error { return c.WithAdmin(do) })
+}
+
+// Answered calls do, which asks the cluster something, and says that the command waits if that takes long.
+func (c *Terminal) Answered(do func() error) error {
 	waiting := c.NewWaitNotice()
 	defer waiting.Stop()
 	waiting.Trouble("", ErrNoAnswer)
-	return c.WithAdmin(do)
+	return do()
 }
 
 // CompleteLog lists the logs of the server for the shell. It is silent when

@@ -74,16 +74,19 @@ func (w *waitNotice) whom() string {
 	return "log " + w.log
 }
 
-func (w *waitNotice) print(waiting bool, message string) {
-	if w.cli.JSON {
+func (w *waitNotice) print(waiting bool, message string) { w.cli.notice(waiting, w.log, message) }
+
+// notice writes one line about waiting to the error stream. log is empty if it is not about one log.
+func (c *Terminal) notice(waiting bool, log, message string) {
+	if c.JSON {
 		notice := map[string]any{"waiting": waiting, "message": message}
-		if w.log != "" {
-			notice["log"] = w.log
+		if log != "" {
+			notice["log"] = log
 		}
-		_ = json.NewEncoder(w.cli.Err).Encode(map[string]any{"notice": notice})
+		_ = json.NewEncoder(c.Err).Encode(map[string]any{"notice": notice})
 		return
 	}
-	fmt.Fprintf(w.cli.Err, "strandline: %s\n", message)
+	fmt.Fprintf(c.Err, "strandline: %s\n", message)
 }
 
 // Stop ends the notices.
@@ -94,4 +97,30 @@ func (w *waitNotice) Stop() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
+}
+
+// workPause is the least time between two lines of a WorkNotice.
+const workPause = 5 * time.Second
+
+// WorkNotice says on the error stream what a command waits for that the cluster still has to do: when it has waited for
+// a second, and later when that has changed.
+type WorkNotice struct {
+	cli  *Terminal
+	next time.Time
+	said string
+}
+
+// NewWorkNotice returns one for a command that begins to wait now.
+func (c *Terminal) NewWorkNotice() *WorkNotice {
+	return &WorkNotice{cli: c, next: time.Now().Add(silentTime)}
+}
+
+// Waits says what is still to be done, unless that was said last or something was said a moment ago.
+func (w *WorkNotice) Waits(message string) {
+	now := time.Now()
+	if message == w.said || now.Before(w.next) {
+		return
+	}
+	w.said, w.next = message, now.Add(workPause)
+	w.cli.notice(true, "", message)
 }
