@@ -85,8 +85,8 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 
 	// The verbs.
 	finder := verbs.NewFinder(me, catalog, logs, self, router, peers)
-	appends := verbs.NewAppends(metrics, memory, tracing.New(o.Tracing, tasks), finder, retention)
 	reads := verbs.NewReads(metrics, memory, finder)
+	appends := verbs.NewAppends(metrics, tracing.New(o.Tracing, tasks), finder, reads, retention)
 	sessions := verbs.NewSessions(catalog, self, finder)
 	holds := verbs.NewHolds(finder)
 	describer := verbs.NewDescriber(options, me, catalog, logs, self, router, space, finder, holds)

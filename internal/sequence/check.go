@@ -11,15 +11,34 @@ import (
 // Check is a condition of an append: from Since to the end of the log, no record has one of the
 // keys, a key that begins with one of the prefixes, or one of the headers. NewCheck makes one.
 type Check struct {
-	// Since may be raised to an offset up to which the log was searched without a match.
+	// Since is as the client sent it, which refusals name.
 	Since record.Offset
-	// Found is a committed match from Since on, if a search has found one; nil: none is known.
-	Found *Match
+	// Search is what a search of the committed records has found; the zero value: there was none.
+	Search Search
 
 	keys, prefixes [][]byte
 	headers        []record.Header
 	bytes          int // of all of them
 }
+
+// Search is the outcome of a search of the committed records for a match, from Check.Since on.
+type Search struct {
+	// To is where it ended: the records from Since up to it do not match. At most Since: none were searched.
+	To record.Offset
+	// Found is a match; nil: none is known.
+	Found *Match
+	// Lacked is what it ended for want of, while another search may get further; empty: another would
+	// not, since this one has reached the end, has read all that it may, or cannot read on.
+	Lacked Lack
+}
+
+// Lack is what there was too little of.
+type Lack string
+
+const (
+	LackedMemory Lack = "memory"
+	LackedTime   Lack = "time"
+)
 
 // Match is a record that a check does not allow.
 type Match struct {
@@ -61,6 +80,9 @@ func NewCheck(since record.Offset, keys, prefixes [][]byte, headers []record.Hea
 	}
 	return c, nil
 }
+
+// from returns the offset from which on the check is to be decided: the records below do not match.
+func (c *Check) from() record.Offset { return max(c.Since, c.Search.To) }
 
 // Bytes returns the size of keys, prefixes and headers.
 func (c *Check) Bytes() int { return c.bytes }
@@ -110,20 +132,23 @@ func (s appends) decideCheck(c *Check) *record.Refusal {
 		r.End = s.log.end
 		return r
 	}
-	from := s.KeepKeys()
-	match := c.Found
-	if match == nil && c.Since >= from {
+	kept, from := s.KeepKeys(), c.from()
+	match := c.Search.Found
+	if match == nil && from >= kept {
 		match = s.recent.find(c)
 	}
 	switch {
 	case match != nil:
 		return conflict(c, match)
-	case c.Since < from:
-		r := record.Refuse(record.CheckTooOld, "check since offset %d, the log keeps keys from offset %d on: read up to there, and check since there", c.Since, from)
-		r.Start = from
-		return r
+	case from >= kept:
+		return nil
+	case c.Search.Lacked != "":
+		return record.Refuse(record.Busy, "check since offset %d, the log keeps keys from offset %d on, and the search of those below ended at offset %d for want of %s: "+
+			"send the append again, or read up to offset %d and check since there", c.Since, kept, from, c.Search.Lacked, kept)
 	}
-	return nil
+	r := record.Refuse(record.CheckTooOld, "check since offset %d, the log keeps keys from offset %d on: read up to there, and check since there", c.Since, kept)
+	r.Start = kept
+	return r
 }
 
 func conflict(c *Check, m *Match) *record.Refusal {

@@ -161,7 +161,7 @@ func TestACheckedAppendThatIsSentAgainIsADuplicateAndNoConflict(t *testing.T) {
 		require.True(t, again.Duplicate)
 		require.Equal(t, Run{First: 0, Count: 1}, again.First)
 		found := forKeys(0, "a")
-		found.Found = &Match{Offset: 0, Key: []byte("a")}
+		found.Search.Found = &Match{Offset: 0, Key: []byte("a")}
 		require.Nil(t, send(0, found).Refusal, "not even if a search of the log has found it")
 		c.commit()
 	}
@@ -191,6 +191,67 @@ func TestACheckBelowTheKeysThatAreKeptIsRefusedAndNotGuessed(t *testing.T) {
 	beyond := c.checked("x", forKeys(102, "x")).Refusal
 	require.Equal(t, record.OffsetBeyondEnd, beyond.Reason)
 	require.Equal(t, record.Offset(101), beyond.End)
+}
+
+// A check below the keys that are kept could be decided by a search that gets further: it is worth sending
+// again where the search had too little of something, and not where it has done what it may.
+func TestACheckIsWorthSendingAgainWhereItsSearchLackedSomething(t *testing.T) {
+	newest := func() checking {
+		c := newChecking(t)
+		c.keys("a", "b", "c", "d")
+		c.commit()
+		c.ForgetKeys()
+		c.KeepKeys()
+		return c
+	}
+	for _, test := range []struct {
+		search Search
+		reason record.Reason
+	}{
+		{Search{}, record.CheckTooOld},
+		{Search{To: 3}, record.CheckTooOld},
+		{Search{To: 1, Lacked: LackedMemory}, record.Busy},
+		{Search{To: 3, Lacked: LackedTime}, record.Busy},
+		{Search{To: 3, Lacked: LackedTime, Found: &Match{Offset: 3, Key: []byte("d")}}, record.Conflict},
+		{Search{To: 4, Lacked: LackedTime}, 0},
+		{Search{To: 4}, 0},
+	} {
+		check := forKeys(1, "d")
+		check.Search = test.search
+		r := newest().checked("x", check).Refusal
+		if test.reason == 0 {
+			require.Nil(t, r)
+			continue
+		}
+		require.NotNil(t, r, "%v", test.search)
+		require.Equal(t, test.reason, r.Reason, "%v", r)
+		require.Equal(t, record.NotDone, r.Reason.Outcome())
+		require.Equal(t, test.reason == record.Busy, r.Reason.Retryable())
+		if test.search.Lacked != "" && test.search.Found == nil {
+			require.Contains(t, r.Detail, string(test.search.Lacked))
+			require.Contains(t, r.Detail, "offset 4", "reading up to there helps as well")
+		}
+	}
+}
+
+// The client knows the offset that it has sent, and not where a search has ended.
+func TestARefusalNamesTheOffsetThatTheClientHasSent(t *testing.T) {
+	c := newChecking(t)
+	c.keys("a", "b", "c", "d")
+	c.commit()
+	searched := func(keys ...string) *Check {
+		check := forKeys(1, keys...)
+		check.Search.To = 3
+		return check
+	}
+	require.Contains(t, c.checked("x", searched("d")).Refusal.Detail, "since offset 1:")
+	require.Nil(t, c.checked("e", searched("b")).Refusal, "what was searched is not looked at again")
+	c.commit()
+	c.ForgetKeys()
+	c.KeepKeys()
+	r := c.checked("x", searched("z")).Refusal
+	require.Equal(t, record.CheckTooOld, r.Reason)
+	require.Contains(t, r.Detail, "since offset 1,")
 }
 
 func TestAKeyLargerThanTheMemoryForKeysIsForgottenWithItsRecord(t *testing.T) {

@@ -159,13 +159,15 @@ func (w *world) decideCheck(c *Check, from record.Offset) record.Reason {
 	switch {
 	case c.Since > w.end:
 		return record.OffsetBeyondEnd
-	case c.Found != nil:
+	case c.Search.Found != nil:
 		return record.Conflict
-	case c.Since < from:
+	case max(c.Since, c.Search.To) < from && c.Search.Lacked != "":
+		return record.Busy
+	case max(c.Since, c.Search.To) < from:
 		return record.CheckTooOld
 	}
 	for o, key := range w.keys {
-		if o < c.Since {
+		if o < max(c.Since, c.Search.To) {
 			continue
 		}
 		for _, k := range c.keys {

@@ -167,8 +167,13 @@ func (r *run) check(end record.Offset) *Check {
 	}
 	c, err := NewCheck(max(0, end-record.Offset(r.random.IntN(9)-1)), keys, prefixes, nil)
 	require.NoError(r.t, err)
-	if r.random.IntN(30) == 0 {
-		c.Found = &Match{Offset: c.Since, Key: []byte("a/1")}
+	switch r.random.IntN(30) {
+	case 0:
+		c.Search.Found = &Match{Offset: c.Since, Key: []byte("a/1")}
+	case 1, 2:
+		c.Search.To = c.Since + record.Offset(r.random.IntN(3))
+	case 3, 4:
+		c.Search = Search{To: c.Since + record.Offset(r.random.IntN(3)), Lacked: LackedTime}
 	}
 	return c
 }

@@ -167,11 +167,12 @@ func (k *recentKeys) undo(end record.Offset) {
 	k.start = min(k.start, end)
 }
 
-// find returns the newest record that matches a check, or nil. The check is since start or later.
+// find returns the newest record that matches a check, or nil. The check is to be decided
+// from start or later.
 func (k *recentKeys) find(c *Check) *Match {
-	newest := record.Offset(-1)
+	from, newest := c.from(), record.Offset(-1)
 	look := func() {
-		if n := k.names[string(k.text)]; n != nil && n.newest >= c.Since {
+		if n := k.names[string(k.text)]; n != nil && n.newest >= from {
 			newest = max(newest, n.newest)
 		}
 	}
@@ -183,7 +184,7 @@ func (k *recentKeys) find(c *Check) *Match {
 		k.text = appendHeader(k.text[:0], []byte(c.headers[i].Key), c.headers[i].Value)
 		look()
 	}
-	if at := k.findPrefix(c, max(c.Since, newest+1)); at >= 0 {
+	if at := k.findPrefix(c, max(from, newest+1)); at >= 0 {
 		newest = at
 	}
 	if newest < 0 {

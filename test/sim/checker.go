@@ -62,7 +62,7 @@ func (c *checker) append() {
 
 // ofCheck reports whether an append was refused because of its check, and not of the node.
 func ofCheck(r *record.Refusal) bool {
-	return r.Reason == record.Conflict || r.Reason == record.CheckTooOld || r.Reason == record.OffsetBeyondEnd
+	return r.Reason == record.Conflict || r.Reason == record.CheckTooOld || r.Reason == record.OffsetBeyondEnd || r.Reason == record.Busy
 }
 
 // countCheck returns up to where a client knows the log after an answer, as if it had read on after
@@ -82,6 +82,8 @@ func (w *world) countCheck(check *history.Check, a sequence.Answer, end int64) i
 	case r.Reason == record.CheckTooOld:
 		w.counts.TooOld++
 		return int64(r.Start)
+	case r.Reason == record.Busy && check != nil:
+		w.counts.Short++
 	case r.Reason == record.OffsetBeyondEnd:
 		return int64(r.End)
 	}
@@ -124,6 +126,10 @@ func (w *world) setCheck(a *sequence.Append, check *history.Check) {
 	made, err := sequence.NewCheck(record.Offset(check.Since), keys, prefixes, nil)
 	if err != nil {
 		w.fail("make a check: %v", err)
+	}
+	// The node's search of the log below the keys that are kept has ended at once now and then.
+	if w.chance(3) {
+		made.Search = sequence.Search{To: made.Since, Lacked: sequence.LackedTime}
 	}
 	a.Check, a.Atomic = made, true
 }

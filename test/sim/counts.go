@@ -28,6 +28,7 @@ type Counts struct {
 	Checked   int `about:"checks"` // appends with one that were accepted
 	Conflicts int `about:"checks"` // that were refused for a record that matches
 	TooOld    int `about:"checks"` // that could not be decided
+	Short     int `about:"checks"` // that a search which had too little time might have decided
 	Again     int `about:"checks"` // accepted ones that were sent again, and answered alike
 
 	HoldsSeen   int `about:"holds"` // looks at a node whether it has what is kept

@@ -87,6 +87,7 @@ func TestNoCheckedAppendLandsBehindAMatch(t *testing.T) {
 	require.NotZero(t, all.Checked, "some were accepted")
 	require.NotZero(t, all.Conflicts, "some were refused")
 	require.NotZero(t, all.TooOld, "some could not be decided")
+	require.NotZero(t, all.Short, "some for want of time")
 	require.NotZero(t, all.Again, "some were sent again")
 }
 

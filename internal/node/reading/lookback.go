@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/segment"
@@ -15,73 +14,86 @@ import (
 const (
 	// maxLookBytes bounds what is read of the log, and inflated, to decide one check.
 	maxLookBytes = 16 << 20
-	// maxLookTime bounds the time for that, with the wait for what was in flight when the log began
-	// to keep keys.
+	// maxLookTime bounds the time for that, with the waits for memory, for turns, for an earlier search
+	// of the same holder, and for what was in flight when the log began to keep keys.
 	maxLookTime = time.Second
+	// longestLookPause is the longest pause for each MiB: all of a search take half of its time.
+	longestLookPause = 31 * time.Millisecond
 
 	lookChunk    = 1 << 20
 	lookInflated = 4 << 20
+	// lookRoom is what a search takes of the node's memory for reads.
+	lookRoom = runtime.ChunkRoom + lookInflated
+	// lookedInTurn are the records that are looked at before the time of a turn is.
+	lookedInTurn = 64
 )
 
-// LookBack searches the committed records below those whose keys the leader keeps for a match of
-// a check. It raises Since to where the search has ended, or sets Found. The leader decides: what
-// was not searched it refuses, and an append that is a duplicate it accepts.
-func LookBack(replica *runtime.Replica, c *sequence.Check, reads *budget.Pool) {
+// LookBack searches the committed records of a log below those whose keys the leader keeps for a match of
+// a check, and sets Check.Search. The leader decides: what was not searched it refuses, and an append that
+// is a duplicate it accepts.
+func LookBack(of Source, c *sequence.Check) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxLookTime)
 	defer cancel()
-	from, leads, err := replica.KeepKeys(ctx)
-	if err != nil || !leads || c.Since >= from || !reads.TryAcquire(runtime.ChunkRoom) {
+	from, leads, err := of.Replica.KeepKeys(ctx)
+	if err == nil && (!leads || c.Since >= from) {
 		return
 	}
-	defer reads.Release(runtime.ChunkRoom)
-	// What was in flight when it began to keep keys is among neither, until it has committed.
-	awaitCommitted(ctx, replica, from)
-	_, end, err := replica.Tail().Bounds()
+	c.Search.To = c.Since
+	if err == nil {
+		// What was in flight when it began to keep keys is among neither, until it has committed.
+		_, _, err = of.Replica.Tail().AwaitBounds(ctx, func(_, end record.Offset) bool { return end >= from })
+	}
+	if err == nil {
+		err = of.Turns.searching.Acquire(ctx, of.Turns.holder)
+	}
+	if err != nil {
+		c.Search.Lacked = sequence.LackedTime
+		return
+	}
+	defer of.Turns.searching.Release(of.Turns.holder)
+	if of.Reads.Acquire(ctx, lookRoom) != nil {
+		c.Search.Lacked = sequence.LackedMemory
+		return
+	}
+	defer of.Reads.Release(lookRoom)
+	look(ctx, of, c)
+}
+
+func look(ctx context.Context, of Source, c *sequence.Check) {
+	_, end, err := of.Replica.Tail().Bounds()
 	if err != nil {
 		return
 	}
-	l := look{check: c, reader: replica.NewReader(c.Since), at: c.Since, until: end, left: maxLookBytes}
+	l := looking{
+		Source: of, check: c, reader: of.Replica.NewReader(c.Since), at: c.Since, until: end, left: maxLookBytes,
+		pacer: pacer{pace: of.Pace, intake: of.Intake, most: longestLookPause}, memory: inflated.Get().(*[]byte),
+	}
 	defer l.reader.Close()
+	defer inflated.Put(l.memory)
 	l.useSummaries()
-	for l.at < end && l.left > 0 && l.at <= replica.KeysFrom() && ctx.Err() == nil && c.Found == nil {
-		if !l.step(ctx) {
-			break
-		}
+	for l.at < end && l.left > 0 && l.at <= of.Replica.KeysFrom() && ctx.Err() == nil && l.step(ctx) {
 	}
-	c.Since = l.at
-}
-
-func awaitCommitted(ctx context.Context, r *runtime.Replica, offset record.Offset) {
-	for {
-		start, end, err := r.Tail().Bounds()
-		if err != nil || end >= offset {
-			return
-		}
-		changed := r.Tail().Changed(start, end)
-		if changed == nil {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
+	if c.Search.To = l.at; l.left > 0 && ctx.Err() != nil {
+		c.Search.Lacked = sequence.LackedTime
 	}
 }
 
-// look is one search. No record in [check.Since, at) matches.
-type look struct {
+// looking is one search. No record in [check.Since, at) matches.
+type looking struct {
+	Source
 	check     *sequence.Check
 	reader    *runtime.Reader
+	pacer     pacer
+	turn      turn
 	query     *segment.KeyQuery // nil: key summaries say nothing about the check
 	at, until record.Offset
-	left      int // bytes that may still be read
-	inflated  []byte
+	left      int     // bytes that may still be read
+	memory    *[]byte // that batches are inflated into
 }
 
 // useSummaries makes the query for key summaries. A query of both keys and prefixes selects
 // records with both, while a check looks for either, so keys take the place of prefixes there.
-func (l *look) useSummaries() {
+func (l *looking) useSummaries() {
 	keys, prefixes, ok := l.check.Keys()
 	if !ok {
 		return
@@ -92,56 +104,74 @@ func (l *look) useSummaries() {
 	l.query = segment.NewKeyQuery(keys, prefixes)
 }
 
-// step skips segments or searches a chunk. It reports false if the search cannot continue.
-func (l *look) step(ctx context.Context) bool {
+// step skips segments or searches a chunk. It reports false if the search cannot continue, or has found
+// a match.
+func (l *looking) step(ctx context.Context) bool {
+	paced := l.Log.Appending()
 	if l.query != nil {
 		before := l.query.Read
 		to, segments := l.reader.Skip(ctx, l.query, l.until, 0)
-		l.left -= l.query.Read - before
+		read := l.query.Read - before
+		l.left -= read
+		if paced && l.pacer.hold(ctx, read) != nil {
+			return false
+		}
 		if segments > 0 {
 			l.at = to
 			return true
 		}
 	}
-	chunk, err := l.reader.Next(l.until, lookChunk)
+	size := lookChunk
+	if paced {
+		size = pacedChunkBytes
+	}
+	chunk, err := l.reader.Next(l.until, size)
 	if err != nil || len(chunk.Entries) == 0 {
 		return false
 	}
 	defer chunk.Release()
+	defer l.turn.end()
+	read := 0
 	for i := range chunk.Entries {
 		e, err := record.ParseEntry(chunk.Entries[i].Payload)
-		if err != nil || !l.search(e.Body) {
+		if err != nil || !l.search(ctx, e.Body) {
 			return false
 		}
-		l.left -= len(e.Body)
+		read += len(e.Body)
 		l.at = min(max(l.at, e.End()), l.until)
 	}
-	return true
+	l.left -= read
+	l.turn.end()
+	return !paced || !chunk.Stored() || l.pacer.hold(ctx, read) == nil
 }
 
-// search looks at a run of batches. It reports false if one cannot be read, or after a match.
-func (l *look) search(run []byte) bool {
+// search looks at a run of batches. It reports false if one cannot be read, after a match, and when ctx has
+// ended.
+func (l *looking) search(ctx context.Context, run []byte) bool {
 	for len(run) > 0 {
 		b, rest, err := record.Split(run)
-		if err != nil {
+		if err != nil || !l.inTurn(ctx) {
 			return false
 		}
 		run = rest
 		var w record.Walk
-		memory, err := w.Begin(b, l.inflated, lookInflated)
+		memory, err := w.Begin(b, *l.memory, lookInflated)
 		if err != nil {
 			return false
 		}
-		l.inflated = memory[:0]
 		if b.Compression() != record.None {
+			*l.memory = memory[:0]
 			l.left -= len(memory)
 		}
-		for w.Next() {
+		for looked := 1; w.Next(); looked++ {
+			if looked%lookedInTurn == 0 && !l.inTurn(ctx) {
+				return false
+			}
 			o := w.Offset()
 			if o < l.at || o >= l.until || !l.check.Matches(&w) {
 				continue
 			}
-			l.check.Found = &sequence.Match{Offset: o, Key: slices.Clone(w.Key())}
+			l.check.Search.Found = &sequence.Match{Offset: o, Key: slices.Clone(w.Key())}
 			return false
 		}
 		if w.Err() != nil {
@@ -149,4 +179,13 @@ func (l *look) search(run []byte) bool {
 		}
 	}
 	return true
+}
+
+// inTurn takes a turn, and after its time another one. It reports false when ctx has ended.
+func (l *looking) inTurn(ctx context.Context) bool {
+	if l.turn.held && time.Since(l.turn.begun) < turnTime {
+		return true
+	}
+	l.turn.end()
+	return ctx.Err() == nil && l.turn.begin(ctx, l.Turns) == nil
 }

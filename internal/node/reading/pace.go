@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ const (
 type pacer struct {
 	pace   *Pace
 	intake *Intake       // of the reader's log
+	most   time.Duration // the longest pause for each MiB; 0: longestPause
 	owed   time.Duration // less than shortestPause
 }
 
@@ -67,9 +69,10 @@ func (p *pacer) hold(ctx context.Context, bytes int) error {
 // longest is the longest pause for each MiB with which this reader does not fall
 // behind its log.
 func (p *pacer) longest(now time.Time) time.Duration {
+	most := cmp.Or(p.most, longestPause)
 	rate := float64(p.intake.Rate(now)) * catchUp
-	if rate <= float64(1<<20)/longestPause.Seconds() {
-		return longestPause
+	if rate <= float64(1<<20)/most.Seconds() {
+		return most
 	}
 	return time.Duration(float64(1<<20) / rate * float64(time.Second))
 }

@@ -12,10 +12,12 @@ import (
 // Turns bound how many readers of a node evaluate expressions, or inflate batches to look
 // into them, at a time: half its cores at most, so that however slow an expression is,
 // appends and other reads have the others. Holders who wait are served one after the other,
-// however many readers each has.
+// however many readers each has. Searches for checks take them as well, of each holder one search
+// at a time.
 type Turns struct {
-	all    *budget.Turns
-	holder string
+	all       *budget.Turns
+	searching *budget.Lanes
+	holder    string
 }
 
 // turnTime is how long a turn is if others may want it; one record may make it longer.
@@ -23,11 +25,11 @@ const turnTime = time.Millisecond
 
 // NewTurns makes the turns of a node.
 func NewTurns() *Turns {
-	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2))}
+	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), searching: budget.NewLanes()}
 }
 
 // For returns the turns as one holder takes them.
-func (t *Turns) For(holder string) *Turns { return &Turns{t.all, holder} }
+func (t *Turns) For(holder string) *Turns { return &Turns{t.all, t.searching, holder} }
 
 // turn is one reader's. The zero value is that of a reader without one.
 type turn struct {

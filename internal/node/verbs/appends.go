@@ -3,9 +3,7 @@ package verbs
 import (
 	"context"
 
-	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node/metrics"
-	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/tracing"
@@ -21,13 +19,13 @@ type Appends struct {
 	tracer    *tracing.Tracer // nil: nothing is traced
 	finder    *Finder
 	retention *replicas.Retention
-	memory    *budget.Memory
+	reads     *Reads
 }
 
-// NewAppends returns the verbs that append and trim, within memory. Without a tracer nothing is
-// traced.
-func NewAppends(metrics *metrics.Metrics, memory *budget.Memory, tracer *tracing.Tracer, finder *Finder, retention *replicas.Retention) *Appends {
-	return &Appends{metrics: metrics, memory: memory, tracer: tracer, finder: finder, retention: retention}
+// NewAppends returns the verbs that append and trim. They read for checks as reads do. Without a tracer
+// nothing is traced.
+func NewAppends(metrics *metrics.Metrics, tracer *tracing.Tracer, finder *Finder, reads *Reads, retention *replicas.Retention) *Appends {
+	return &Appends{metrics: metrics, tracer: tracer, finder: finder, reads: reads, retention: retention}
 }
 
 // awaitStart waits until a trim shows on this node, so that whoever heard of
@@ -35,21 +33,7 @@ func NewAppends(metrics *metrics.Metrics, memory *budget.Memory, tracer *tracing
 // before its own disk has it and it is applied here. The trim has happened
 // whatever becomes of the wait, so nothing is returned.
 func awaitStart(ctx context.Context, in *tail.Tail, start record.Offset) {
-	for {
-		at, end, err := in.Bounds()
-		if err != nil || at >= start {
-			return
-		}
-		changed := in.Changed(at, end)
-		if changed == nil {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	_, _, _ = in.AwaitBounds(ctx, func(at, _ record.Offset) bool { return at >= start })
 }
 
 // maxOffset keeps a fast-forward from leaving a log without offsets.
@@ -83,7 +67,7 @@ func (ap *Appends) Append(c Caller, log string, a *sequence.Append, written, don
 		done = ap.finder.named(h, a.Stages, done)
 	}
 	if a.Check != nil {
-		reading.LookBack(h.Replica, a.Check, ap.memory.Reads)
+		ap.reads.lookBack(c, h, a.Check)
 	}
 	a.Digested = h.Digests()
 	h.Replica.Append(&core.Request{Append: a, Written: written, Done: done})

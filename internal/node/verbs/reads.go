@@ -10,6 +10,7 @@ import (
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/tail"
+	"strandline.dev/internal/sequence"
 )
 
 // Reads begins reads.
@@ -54,7 +55,21 @@ func (rd *Reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 		return nil, err
 	}
 	h.Readers.Add(1)
-	return reading.New(reading.Source{Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Turns: turns, Filter: selects, Skipped: rd.metrics.Skipped, Reads: rd.memory.Reads, Stalled: rd.memory.StalledReads}, q, first, func() { h.Readers.Add(-1) }), nil
+	source := rd.source(h, turns)
+	source.Filter = selects
+	return reading.New(source, q, first, func() { h.Readers.Add(-1) }), nil
+}
+
+func (rd *Reads) source(h *hosted.Log, turns *reading.Turns) reading.Source {
+	return reading.Source{
+		Log: h, ID: h.ID, Replica: h.Replica, Intake: &h.Intake, Pace: &rd.pace, Turns: turns, Skipped: rd.metrics.Skipped,
+		Reads: rd.memory.Reads, Stalled: rd.memory.StalledReads,
+	}
+}
+
+// lookBack searches a log for a match of a check below the keys that its leader keeps.
+func (rd *Reads) lookBack(c Caller, h *hosted.Log, check *sequence.Check) {
+	reading.LookBack(rd.source(h, rd.turns.For(c.name())), check)
 }
 
 // makeSure waits until this replica knows what the read asks for.
@@ -83,24 +98,11 @@ func (rd *Reads) makeSure(ctx context.Context, h *hosted.Log, q *reading.Request
 
 // awaitEnd waits until the end known here has reached an offset.
 func (rd *Reads) awaitEnd(ctx context.Context, h *hosted.Log, offset record.Offset) error {
-	for {
-		start, end, err := h.Replica.Tail().Bounds()
-		if err != nil || end >= offset {
-			return err
-		}
-		changed := h.Replica.Tail().Changed(start, end)
-		if changed == nil {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return record.Refuse(record.Stale, "this replica knows log %q up to offset %d, not %d yet", h.Name, end, offset)
-			}
-			return ctx.Err()
-		}
+	_, end, err := h.Replica.Tail().AwaitBounds(ctx, func(_, end record.Offset) bool { return end >= offset })
+	if errors.Is(err, context.DeadlineExceeded) {
+		return record.Refuse(record.Stale, "this replica knows log %q up to offset %d, not %d yet", h.Name, end, offset)
 	}
+	return err
 }
 
 // locate turns the beginning of a read into an offset.

@@ -3,6 +3,7 @@
 package tail
 
 import (
+	"context"
 	"fmt"
 	"sort"
 	"sync"
@@ -179,6 +180,26 @@ func RefuseTrimmed(t *Tail, asked, start record.Offset) *record.Refusal {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return record.Trimmed(asked, start, t.holds)
+}
+
+// AwaitBounds waits until the bounds are as ok wants them, and returns them. The error is that of
+// Bounds or of ctx.
+func (t *Tail) AwaitBounds(ctx context.Context, ok func(start, end record.Offset) bool) (start, end record.Offset, err error) {
+	for {
+		start, end, err = t.Bounds()
+		if err != nil || ok(start, end) {
+			return start, end, err
+		}
+		changed := t.Changed(start, end)
+		if changed == nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return start, end, ctx.Err()
+		}
+	}
 }
 
 // Changed returns a channel that is closed when a bound differs from those given, or nil if one

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
@@ -137,6 +138,53 @@ func TestACheckReachesTheLogAndNotTheNextRequest(t *testing.T) {
 		require.Nil(t, p.Check)
 		require.False(t, p.Atomic)
 		p.done(at(0, 2))
+		c.receive()
+	}
+}
+
+// Fields that this release does not know are not charged until the answer, and not kept either.
+func TestNothingIsKeptOfACheckThatTheAppendDoesNotNeed(t *testing.T) {
+	const requests, unknown = 12, 4 << 20
+	more := protowire.AppendBytes(protowire.AppendTag(nil, 100, protowire.BytesType), make([]byte, unknown))
+	inCheck := func() *strandlinev1.CheckedAppend {
+		c := &strandlinev1.CheckedAppend{Keys: [][]byte{[]byte("a")}}
+		c.ProtoReflect().SetUnknown(more)
+		return c
+	}
+	inHeader := func() *strandlinev1.CheckedAppend {
+		h := &strandlinev1.Header{Key: "tag"}
+		h.ProtoReflect().SetUnknown(more)
+		return &strandlinev1.CheckedAppend{Headers: []*strandlinev1.Header{h}}
+	}
+	n := newFakeNode()
+	held := holding(n, requests)
+	d := serve(t, n, rpc.Options{})
+	c := d.append(t)
+	resident := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what is in pools goes with the second
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := resident()
+	for i := range requests {
+		check := inCheck()
+		if i%2 == 0 {
+			check = inHeader()
+		}
+		check.Records = []*strandlinev1.Record{{Value: []byte("v")}}
+		// Not as this client encodes it, which knows no unknown fields.
+		require.NoError(t, c.SendMsg(&strandlinev1.AppendRequest{Log: "orders", Checked: check}))
+	}
+	var all []pending
+	for range requests {
+		all = append(all, <-held)
+	}
+	require.Less(t, resident()-before, int64(requests*unknown/4))
+	require.Less(t, d.server.Appends.Used(), int64(requests*unknown/4))
+	for i, p := range all {
+		p.done(at(record.Offset(i), 1))
 		c.receive()
 	}
 }

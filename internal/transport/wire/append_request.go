@@ -103,22 +103,54 @@ func (m *AppendRequest) encodeChecked(head []byte) (mem.BufferSlice, error) {
 	return out, nil
 }
 
-// decodeChecked decodes a check with its records.
+// decodeChecked decodes a check with its records, of which the batches exist once besides the message, as
+// those of any other append. A message that has records beside the check as well is left to unpack.
 func (m *AppendRequest) decodeChecked(c *cursor) error {
+	if m.Check == nil {
+		m.Check = new(strandlinev1.CheckedAppend)
+	}
+	return c.message(func(number protowire.Number, kind protowire.Type) (err error) {
+		switch {
+		case number == 1 && kind == protowire.VarintType:
+			var since uint64
+			since, err = c.varint()
+			m.Check.Since = int64(since)
+		case number == 2 && kind == protowire.BytesType:
+			m.Check.Keys, err = c.appendBytes(m.Check.Keys)
+		case number == 3 && kind == protowire.BytesType:
+			m.Check.KeyPrefixes, err = c.appendBytes(m.Check.KeyPrefixes)
+		case number == 4 && kind == protowire.BytesType:
+			err = m.decodeHeader(c)
+		case number == 5 && kind == protowire.BytesType:
+			m.Batches, err = c.bytes(m.Batches)
+		case number == 6 && kind == protowire.BytesType:
+			err = m.decodeRecord(c)
+		default:
+			err = errUnusual
+		}
+		return err
+	})
+}
+
+func (c *cursor) appendBytes(to [][]byte) ([][]byte, error) {
+	field, err := c.bytes(nil)
+	return append(to, field), err
+}
+
+func (m *AppendRequest) decodeHeader(c *cursor) error {
 	encoded, err := c.bytes(nil)
 	if err != nil {
 		return err
 	}
-	if m.Check == nil {
-		m.Check = new(strandlinev1.CheckedAppend)
-	}
-	if (proto.UnmarshalOptions{Merge: true, DiscardUnknown: true}).Unmarshal(encoded, m.Check) != nil {
+	h := new(strandlinev1.Header)
+	if proto.Unmarshal(encoded, h) != nil {
 		return errUnusual
 	}
+	m.Check.Headers = append(m.Check.Headers, h)
 	return nil
 }
 
-// unpack takes the records out of a check.
+// unpack takes the records out of a check of the generated type.
 func (m *AppendRequest) unpack() {
 	if c := m.Check; c != nil {
 		m.Mixed = len(m.Batches) > 0 || len(m.Records) > 0
@@ -128,7 +160,7 @@ func (m *AppendRequest) unpack() {
 
 func (m *AppendRequest) decode(c *cursor) error {
 	*m = AppendRequest{Batches: m.Batches[:0]}
-	defer m.unpack()
+	plain := false
 	for c.left > 0 {
 		number, kind, err := c.field()
 		if err != nil {
@@ -142,8 +174,10 @@ func (m *AppendRequest) decode(c *cursor) error {
 			}
 			m.Log = string(name)
 		case number == 9 && kind == protowire.BytesType:
+			plain = true
 			m.Batches, err = c.bytes(m.Batches)
 		case number == 10 && kind == protowire.BytesType:
+			plain = true
 			err = m.decodeRecord(c)
 		case number == 12 && kind == protowire.BytesType:
 			err = m.decodeChecked(c)
@@ -156,6 +190,9 @@ func (m *AppendRequest) decode(c *cursor) error {
 		}
 		if err != nil {
 			return err
+		}
+		if plain && m.Check != nil {
+			return errUnusual
 		}
 	}
 	return nil
@@ -205,7 +242,7 @@ func (m *AppendRequest) take(from proto.Message) {
 		Log: g.Log, SessionID: g.SessionId, Epoch: g.Epoch,
 		FirstSequence: g.FirstSequence, LowWater: g.LowWater, WriterTerm: g.WriterTerm,
 		ExpectedEnd: g.GetExpectedEnd(), HasExpectedEnd: g.ExpectedEnd != nil, Atomic: g.Atomic,
-		Batches: append(m.Batches[:0], g.Batches...), Records: g.Records, Check: g.Checked, LogID: g.LogId, Explain: g.Explain,
+		Batches: g.Batches, Records: g.Records, Check: g.Checked, LogID: g.LogId, Explain: g.Explain,
 	}
 	m.unpack()
 }

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"runtime"
 	"testing"
 	"time"
 
@@ -359,6 +360,38 @@ func TestACheckedAppendHasNoRecordsForWhoDoesNotKnowChecks(t *testing.T) {
 		require.NotNil(t, got.Checked)
 		require.Empty(t, got.Batches)
 		require.Empty(t, got.Records)
+	}
+}
+
+// What is received takes memory besides the message once, whether it has a check or not: that is what a server counts.
+func TestBatchesOfACheckAreCopiedOnce(t *testing.T) {
+	const size = 8 << 20
+	for _, q := range []*wire.AppendRequest{{Batches: make([]byte, size)}, {Batches: make([]byte, size), Check: check()}} {
+		encoded, err := wire.Codec.Marshal(q)
+		require.NoError(t, err)
+		received := pieces(encoded.Materialize(), 16<<10)
+		var before, after runtime.MemStats
+		got := new(wire.AppendRequest)
+		runtime.ReadMemStats(&before)
+		require.NoError(t, wire.Codec.Unmarshal(received, got))
+		runtime.ReadMemStats(&after)
+		require.Len(t, got.Batches, size)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size+size/4))
+
+		own := &got.Batches[0]
+		require.NoError(t, wire.Codec.Unmarshal(received, got))
+		require.Same(t, own, &got.Batches[0], "memory that is large enough is used again")
+	}
+}
+
+// A field of a check that claims to be longer than the check is not read on into what follows the check.
+func TestAFieldOfACheckEndsWithIt(t *testing.T) {
+	behind := []byte{4 << 3, 1, 5 << 3, 1, 6 << 3, 1, 8 << 3, 1, 4 << 3, 1, 5 << 3, 1}
+	for _, checked := range [][]byte{{1 << 3}, {1 << 3, 0x80}, {2<<3 | 2, 1}, {2<<3 | 2}, {4<<3 | 2, 2, 1<<3 | 2}, {5<<3 | 2, 2, 0}} {
+		data := append([]byte{12<<3 | 2, byte(len(checked))}, checked...)
+		for _, size := range []int{1, 100} {
+			require.Error(t, wire.Codec.Unmarshal(pieces(append(data, behind...), size), new(wire.AppendRequest)), "%x", checked)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *cursor) field() (protowire.Number, protowire.Type, error) {
 func (c *cursor) varint() (uint64, error) {
 	if len(c.piece) >= 10 || len(c.piece) == c.left {
 		v, n := protowire.ConsumeVarint(c.piece)
-		if n < 0 {
+		if n < 0 || n > c.left {
 			return 0, errUnusual
 		}
 		c.piece, c.left = c.piece[n:], c.left-n
@@ -70,6 +70,26 @@ func (c *cursor) length() (int, error) {
 		return 0, errUnusual
 	}
 	return int(n), nil
+}
+
+// message reads a bytes field that is a message: each is called for each of its fields, and reads it.
+func (c *cursor) message(each func(protowire.Number, protowire.Type) error) error {
+	n, err := c.length()
+	if err != nil {
+		return err
+	}
+	behind := c.left - n
+	for c.left = n; c.left > 0; {
+		number, kind, err := c.field()
+		if err != nil {
+			return err
+		}
+		if err := each(number, kind); err != nil {
+			return err
+		}
+	}
+	c.left = behind
+	return nil
 }
 
 // bytes reads a bytes field into dst[:0], which grows if necessary, unless the field can stay in
