@@ -16,6 +16,8 @@ import (
 // waiting by many that need little, and a holder that has much keeps nobody else waiting.
 //
 // A request of more than a quarter of the whole is not counted. There is one at a time.
+//
+// Texts over HTTP are divided in the same way.
 type Arriving struct {
 	size int64
 
@@ -81,6 +83,25 @@ func (a *Arriving) Release(holder string, bytes int64) {
 	a.grant()
 }
 
+// Grow counts so many bytes more for a holder that has some, until Shrink. It reports false if they do not fit now.
+func (a *Arriving) Grow(holder string, bytes int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first() != nil || !a.leaves(holder, bytes) {
+		return false
+	}
+	a.count(holder, bytes)
+	return true
+}
+
+// Shrink ends what Grow began, once or several times.
+func (a *Arriving) Shrink(holder string, bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.discount(holder, bytes)
+	a.grant()
+}
+
 // Waiting reports whether a request waits.
 func (a *Arriving) Waiting() bool {
 	a.mu.Lock()
@@ -105,8 +126,12 @@ func (a *Arriving) fits(holder string, bytes int64) bool {
 	if a.isLarge(bytes) {
 		return !a.large
 	}
-	own := a.held[holder]
-	return own+bytes <= a.size-a.used-bytes
+	return a.leaves(holder, bytes)
+}
+
+// leaves reports whether a holder would leave as much to others as it would have. The caller holds mu.
+func (a *Arriving) leaves(holder string, bytes int64) bool {
+	return a.held[holder]+bytes <= a.size-a.used-bytes
 }
 
 // take counts a request, give ends that. The caller holds mu.
@@ -115,6 +140,11 @@ func (a *Arriving) take(holder string, bytes int64) {
 		a.large = true
 		return
 	}
+	a.count(holder, bytes)
+}
+
+// count is take for what is counted, discount ends that. The caller holds mu.
+func (a *Arriving) count(holder string, bytes int64) {
 	a.used += bytes
 	a.held[holder] += bytes
 	for _, other := range a.next {
@@ -139,6 +169,10 @@ func (a *Arriving) give(holder string, bytes int64) {
 		a.large = false
 		return
 	}
+	a.discount(holder, bytes)
+}
+
+func (a *Arriving) discount(holder string, bytes int64) {
 	a.used -= bytes
 	if a.held[holder] -= bytes; a.held[holder] == 0 {
 		delete(a.held, holder)

@@ -126,6 +126,23 @@ func TestARequestIsNotPassedForEver(t *testing.T) {
 	})
 }
 
+func TestWhatArrivesMayBecomeLargerThanWhatIsCountedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewArriving(1000)
+		require.True(t, isIn(enter(t, a, "mallory", 100)))
+		require.True(t, a.Grow("mallory", 400), "half of all")
+		require.False(t, a.Grow("mallory", 1), "more than is left for others")
+		require.True(t, isIn(enter(t, a, "alice", 240)))
+		alices := enter(t, a, "alice", 200)
+		require.False(t, isIn(alices))
+		a.Release("mallory", 100)
+		a.Shrink("mallory", 400)
+		require.True(t, isIn(alices))
+		require.EqualValues(t, 440, a.Used())
+		require.Equal(t, map[string]int64{"alice": 440}, a.held)
+	})
+}
+
 func TestAHolderThatHasSomethingKeepsNobodyWaitingForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewArriving(1000)

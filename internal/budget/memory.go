@@ -48,8 +48,9 @@ type Memory struct {
 	Calls, Polls *Pool
 	// Arriving are Kafka's requests that have not been received whole.
 	Arriving *Arriving
-	// Texts are JSON of requests and answers over HTTP while it is decoded and encoded.
-	Texts *Pool
+	// Texts are JSON of requests over HTTP while it is decoded, SentTexts that of answers until their clients have
+	// taken it: an answer never waits for requests.
+	Texts, SentTexts *Arriving
 	// Groups are Kafka's consumer groups: their members and what they have committed.
 	Groups *Shares
 }
@@ -70,7 +71,7 @@ func New(size int64) *Memory {
 		Owners: NewOwners(sessions),
 		size:   size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), StalledReads: NewStalled(size / 8), Fetches: NewPool(part(16)),
-		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewPool(part(16)), Sessions: sessions, Groups: NewShares(size / 32), Checks: NewShares(size / 32),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewArriving(part(16)), SentTexts: NewArriving(part(32)), Sessions: sessions, Groups: NewShares(size / 32), Checks: NewShares(size / 32),
 	}
 }
 
@@ -110,6 +111,7 @@ func (m *Memory) Use() []Use {
 		{"kafka polls", m.Polls.Used(), m.Polls.Size()},
 		{"kafka arriving", m.Arriving.Used(), m.Arriving.Size()},
 		{"texts", m.Texts.Used(), m.Texts.Size()},
+		{"sent texts", m.SentTexts.Used(), m.SentTexts.Size()},
 		{"kafka groups", m.Groups.Used(), m.Groups.Size()},
 	}
 }

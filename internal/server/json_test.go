@@ -189,6 +189,69 @@ func TestAReaderThatLeavesHoldsNothing(t *testing.T) {
 	require.Eventually(t, func() bool { return n.node.Memory().Texts.Used() == 0 && n.node.Memory().Reads.Used() == 0 }, time.Minute, time.Millisecond)
 }
 
+// Whether a request is being decoded when its stream ends is a matter of chance: several streams end at various times.
+func TestStreamsOfLargeRequestsThatEndHoldNothing(t *testing.T) {
+	t.Parallel()
+	request := `{"log":"orders","records":[{"value":"` + strings.Repeat("eHh4", 512<<10) + `"}]}`
+	streams := func(n *Server, timeout func(i int) string, during func(conn net.Conn, i int)) {
+		for i := range 12 {
+			conn, err := net.Dial("tcp", n.HTTP())
+			require.NoError(t, err)
+			_, err = fmt.Fprintf(conn, "POST /strandline.v1.LogService/Append HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nGrpc-Timeout: %s\r\nContent-Length: 1000000000\r\n\r\n", timeout(i))
+			require.NoError(t, err)
+			go func() {
+				for err == nil {
+					_, err = io.WriteString(conn, request)
+				}
+			}()
+			during(conn, i)
+		}
+	}
+	soon := func(i int) string { return fmt.Sprintf("%dm", 5+3*i) }
+	never := func(int) string { return "1H" }
+	ends := func(conn net.Conn, _ int) {
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, r.Body)
+		require.NoError(t, err, "the answer is whole")
+		require.NoError(t, conn.Close())
+	}
+	holdsNothing := func(n *Server) {
+		require.Eventually(t, func() bool { return n.node.Memory().Texts.Used() == 0 && n.node.Memory().SentTexts.Used() == 0 }, time.Minute, time.Millisecond)
+	}
+
+	o := alone(t, t.TempDir())
+	o.Node.Memory = 1 << 30
+	n, err := Start(o)
+	require.NoError(t, err)
+	status, answer := post(t, n, "CatalogService/CreateLog", `{"name":"orders"}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	streams(n, soon, ends)
+	holdsNothing(n)
+	streams(n, never, func(conn net.Conn, i int) {
+		_, _ = io.CopyN(io.Discard, conn, int64(20*i)) // of the answers
+		require.NoError(t, conn.Close())
+	})
+	holdsNothing(n)
+	streams(n, never, func(conn net.Conn, _ int) { t.Cleanup(func() { _ = conn.Close() }) })
+	require.NoError(t, n.Close())
+	holdsNothing(n)
+}
+
+func TestAStreamOfAnswersHoldsNothingOfItsRequest(t *testing.T) {
+	t.Parallel()
+	n := startJSON(t)
+	for method, more := range map[string]string{"Read": `,"follow":true}`, "WatchInfo": "}"} {
+		text := `{"log":"orders"` + strings.Repeat(" ", 512<<10) + more
+		r, err := http.Post("http://"+n.HTTP()+"/strandline.v1.LogService/"+method, "application/json", strings.NewReader(text))
+		require.NoError(t, err)
+		defer r.Body.Close()
+		_, err = bufio.NewReader(r.Body).ReadString('\n')
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return n.node.Memory().Texts.Used() == 0 && n.node.Memory().SentTexts.Used() == 0 }, time.Minute, time.Millisecond)
+}
+
 func TestPagesOfOtherSitesMayNotCall(t *testing.T) {
 	t.Parallel()
 	n := startJSON(t, func(o *Options) { o.HTTPOrigins = []string{"https://console.example"} })

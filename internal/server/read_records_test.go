@@ -1,8 +1,12 @@
 package server
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +16,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
+	"strandline.dev/internal/record"
 )
 
 func TestFramesOfRecordsOfAFilteredReadFollowEachOther(t *testing.T) {
@@ -89,4 +94,63 @@ func TestFramesOfRecordsOfAFilteredReadFollowEachOther(t *testing.T) {
 	require.Equal(t, wrong, failed)
 	require.EqualValues(t, batches*each, next)
 	require.Greater(t, frames, 1)
+}
+
+// Many small batches are in an entry, a large one and others; compressed ones become larger where a part of them is
+// selected.
+func TestFramesOfBatchesAsJSONAreSmallOrOneBatch(t *testing.T) {
+	t.Parallel()
+	n := startJSON(t)
+	conn, err := grpc.NewClient("passthrough:///"+n.GRPC(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	appends, err := strandlinev1.NewLogServiceClient(conn).Append(t.Context())
+	require.NoError(t, err)
+	all := 0
+	for _, batches := range [][]int{slices.Repeat([]int{10}, 60), {100, 45, 20}, {45, 45, 45, 100}, slices.Repeat([]int{1, 30}, 20)} {
+		for _, codec := range []record.Codec{record.None, record.Zstd} {
+			request := &strandlinev1.AppendRequest{Log: "orders"}
+			for _, records := range batches {
+				var b record.Builder
+				for range records {
+					require.NoError(t, b.Add(record.Record{Key: []byte("a"), Value: bytes.Repeat([]byte("x"), 1<<10)}))
+				}
+				batch, err := b.Finish(codec)
+				require.NoError(t, err)
+				request.Batches = append(request.Batches, batch...)
+				all += records
+			}
+			require.NoError(t, appends.Send(request))
+			answer, err := appends.Recv()
+			require.NoError(t, err)
+			require.NotNil(t, answer.GetAppended(), answer)
+		}
+	}
+	for _, more := range []string{"", `,"projection":{"dropKey":true}`} {
+		r, err := http.Post("http://"+n.HTTP()+"/strandline.v1.LogService/Read", "application/json", strings.NewReader(`{"log":"orders","format":"READ_FORMAT_BATCHES"`+more+"}"))
+		require.NoError(t, err)
+		defer r.Body.Close()
+		lines, records, frames := json.NewDecoder(r.Body), 0, 0
+		for {
+			var frame struct {
+				Result struct {
+					RecordCount int
+					Batches     []byte
+				}
+			}
+			if err := lines.Decode(&frame); err == io.EOF {
+				break
+			}
+			require.NoError(t, err)
+			records += frame.Result.RecordCount
+			frames++
+			if len(frame.Result.Batches) > 64<<10 {
+				_, rest, err := record.Split(frame.Result.Batches)
+				require.NoError(t, err)
+				require.Zero(t, len(rest), "%d bytes of more than one batch%s", len(frame.Result.Batches), more)
+			}
+		}
+		require.Equal(t, all, records)
+		require.Less(t, frames, 150, "several batches fit into one")
+	}
 }

@@ -182,7 +182,7 @@ func (s *Server) start(o Options) (err error) {
 		operators, err := httpserver.New(s.node, httpserver.Options{
 			Profiles: o.Profiles, Logger: s.logger, Collectors: slices.Concat(clients.Metrics(), gate.Metrics(), collectors),
 			Identified: o.Credentials.AsksClients() && !o.Insecure, Callers: guarded,
-			Calls: clients.Local(), Texts: s.node.Memory().Texts, Origins: o.HTTPOrigins,
+			Calls: clients.Local(), Texts: s.node.Memory().Texts, SentTexts: s.node.Memory().SentTexts, Origins: o.HTTPOrigins,
 		})
 		if err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 type metered struct {
 	reads   *budget.Pool
 	stalled *budget.Stalled
+	sparing bool // the client is always given little, see Request.Little
 
 	mu sync.Mutex // Next against Drop
 	// passed is what the client was given since it has not taken something in time.
@@ -47,8 +48,10 @@ const (
 // keepsUp reports whether the client has taken more than lies on the way to it.
 func (f *metered) keepsUp() bool { return f.passed > hiddenBytes }
 
-// little reports whether the client is to be given little: it may not keep up, or memory is short.
-func (f *metered) little() bool { return !f.keepsUp() || f.reads.Used() > f.reads.Size()/2 }
+// little reports whether the client is to be given little: it asks for that, may not keep up, or memory is short.
+func (f *metered) little() bool {
+	return f.sparing || !f.keepsUp() || f.reads.Used() > f.reads.Size()/2
+}
 
 // most is how much of a chunk of so many bytes is read at once.
 func (f *metered) most(bytes int) int {
@@ -178,7 +181,7 @@ func (f *metered) charged(release func()) func() {
 func (r *Reader) few() (Chunk, error) {
 	f := r.slow
 	first, _, err := record.Split(f.rest.Parts[0])
-	if err == nil && len(first) > littleBytes && 2*len(first) > f.rest.Bytes {
+	if err == nil && len(first) > littleBytes && (len(first) == f.rest.Bytes || !f.sparing && 2*len(first) > f.rest.Bytes) {
 		c := f.rest
 		c.Release = f.charged(f.whole.Release)
 		f.whole, f.rest = Chunk{}, Chunk{}

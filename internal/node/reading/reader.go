@@ -96,7 +96,7 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	if q.Metered {
-		r.slow = &metered{reads: s.Reads, stalled: s.Stalled}
+		r.slow = &metered{reads: s.Reads, stalled: s.Stalled, sparing: q.Little}
 	}
 	return r
 }

@@ -44,6 +44,10 @@ type Request struct {
 	// released, so the caller releases each, and closes the reader.
 	Metered bool
 
+	// Little: each chunk is what a client is given that may not keep up, or one batch, however the client takes them. It
+	// goes with Metered.
+	Little bool
+
 	// Stored: chunks may be where they lie in files, see Chunk.Stored. It goes with no
 	// limit but Until.
 	Stored bool

@@ -300,7 +300,7 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 		case err != nil:
 			p.fail(o, err)
 			continue
-		case keep && !p.take(&w, o):
+		case keep && !p.take(&w, o, before):
 			continue
 		}
 		p.at = o + 1
@@ -318,9 +318,14 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 	return nil
 }
 
-// take adds a record that is wanted. It reports false if the chunk has no room for it.
-func (p *pass) take(w *record.Walk, o record.Offset) bool {
-	if p.count > 0 && len(p.selection.Bytes)+w.Size() > selectedBytes {
+// take adds a record that is wanted to those of its batch, which begin at from in the selection. It reports false if the
+// chunk has no room for it.
+func (p *pass) take(w *record.Walk, o record.Offset, from int) bool {
+	most := selectedBytes
+	if from > 0 {
+		most = p.reader.slow.most(selectedBytes) // little is one batch, or several that are as little
+	}
+	if p.count > 0 && len(p.selection.Bytes)+w.Size() > most {
 		p.divided = true
 		return false
 	}

@@ -29,8 +29,9 @@ type api struct {
 	callers Callers
 	// certified refuses callers without a certificate or a token where rights are not enforced.
 	certified bool
-	texts     *budget.Pool
-	gateway   *runtime.ServeMux
+	// texts and sent are the node's memory for requests and for answers.
+	texts, sent *budget.Arriving
+	gateway     *runtime.ServeMux
 }
 
 // services are all of strandline.v1: those of the registered files, see TestEveryCallNeedsTheRightOfItsVerb.
@@ -59,7 +60,7 @@ var services = []func(*runtime.ServeMux, grpc.ClientConnInterface) error{
 const apiPrefix = "/strandline.v1."
 
 func newAPI(o Options) (*api, error) {
-	a := &api{calls: o.Calls, callers: o.Callers, certified: o.Identified, texts: o.Texts}
+	a := &api{calls: o.Calls, callers: o.Callers, certified: o.Identified, texts: o.Texts, sent: o.SentTexts}
 	a.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &marshaler{runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
 		runtime.WithErrorHandler(failed),
@@ -110,13 +111,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 // answer has a call of a method answered whose caller is admitted.
 func (a *api) answer(ctx context.Context, w http.ResponseWriter, q *http.Request, method string, many bool, serve func(*answer, *http.Request)) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	b := newBody(ctx, a, method, many, q)
-	defer b.end()
-	answer := newAnswer(w, a.texts, cancel, b)
-	defer answer.release()
-	q = q.WithContext(context.WithValue(ctx, answerKey{}, answer))
+	defer func() { _ = b.end() }()
+	answer := newAnswer(w, b)
+	defer answer.held.release()
+	q = q.WithContext(context.WithValue(b.ctx, answerKey{}, answer))
 	q.Body = b
 	serve(answer, q)
 }

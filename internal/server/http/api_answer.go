@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
-	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/rpc"
 )
@@ -61,17 +60,15 @@ type answerKey struct{}
 type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	texts   *budget.Pool
-	held    int64
-	cancel  context.CancelFunc
+	held    share // of api.sent
 	body    *body
 	stream  bool // of messages
 	wrote   bool
 	broken  bool
 }
 
-func newAnswer(w http.ResponseWriter, texts *budget.Pool, cancel context.CancelFunc, b *body) *answer {
-	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), texts: texts, cancel: cancel, body: b}
+func newAnswer(w http.ResponseWriter, b *body) *answer {
+	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), body: b, held: share{of: b.api.sent, whose: b.held.whose}}
 	b.control = a.control
 	return a
 }
@@ -83,30 +80,23 @@ func (a *answer) lasts() {
 	_ = a.control.SetWriteDeadline(time.Time{}) // each message has its own
 }
 
-// reserve pays for the text of a message. It is a runtime.WithForwardResponseOption: the message before has been sent.
+// reserve pays for the text of a message. It is a runtime.WithForwardResponseOption, and called without a message before
+// a stream of them.
 func reserve(ctx context.Context, _ http.ResponseWriter, m proto.Message) error {
 	a, _ := ctx.Value(answerKey{}).(*answer)
 	if a == nil {
 		return nil
 	}
 	if !a.body.many {
-		a.body.release() // its one request has been decoded, and the answer begins
+		a.body.held.release() // its one request has been decoded, on this goroutine
 	}
 	if m == nil {
 		return nil
 	}
-	a.release()
-	bytes := int64(proto.Size(m)) * textCost
-	if err := a.texts.Acquire(ctx, bytes); err != nil {
+	if err := a.held.take(ctx, int64(proto.Size(m))*textCost); err != nil {
 		return rpc.StatusOf(ctx, err)
 	}
-	a.held = bytes
 	return nil
-}
-
-func (a *answer) release() {
-	a.texts.Release(a.held)
-	a.held = 0
 }
 
 // Write implements http.ResponseWriter. It returns no error, which the gateway would log: the call ends.
@@ -133,8 +123,9 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// FlushError is what http.ResponseController calls.
+// FlushError is what http.ResponseController calls, behind each message of a stream.
 func (a *answer) FlushError() error {
+	defer a.held.release()
 	if err := a.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		a.isBroken()
 	}
@@ -143,12 +134,12 @@ func (a *answer) FlushError() error {
 
 func (a *answer) isBroken() {
 	a.broken = true
-	a.cancel()
+	a.body.cancel()
 }
 
 // end says why the requests of a stream were not taken to their end, behind the answers to those before.
 func (a *answer) end() {
-	refusal := a.body.refusal
+	refusal := a.body.end()
 	if !a.stream || !a.body.many || refusal == nil {
 		return
 	}
@@ -210,9 +201,11 @@ func (e *httpError) Error() string { return e.refusal.Error() }
 
 // failed is a runtime.ErrorHandlerFunc. The gateway makes another error of why a request was not decoded.
 func failed(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
-	if a, _ := ctx.Value(answerKey{}).(*answer); a != nil && a.body.refusal != nil {
-		err = a.body.refusal
-		w.Header().Set("Connection", "close") // what is left of the request is not read
+	if a, _ := ctx.Value(answerKey{}).(*answer); a != nil {
+		if refusal := a.body.end(); refusal != nil {
+			err = refusal
+			w.Header().Set("Connection", "close") // what is left of the request is not read
+		}
 	}
 	refuse(w, err)
 }

@@ -31,6 +31,9 @@ const (
 	nameWithin = 4 << 10
 	// What a byte of text takes while it is decoded, and what an object and an element of a list become.
 	textCost, objectCost, elementCost = 4, 256, 48
+	// restTime is how long the rest of a stream's requests is received that is not decoded. A client that is still
+	// sending when its connection is closed may not see its answer.
+	restTime = time.Second
 	// requestIdle is how long a client may send nothing of a stream of requests.
 	requestIdle = 5 * time.Minute
 )
@@ -38,26 +41,36 @@ const (
 // body are the requests of a call, which are admitted and paid for out of the node's memory before they are decoded.
 type body struct {
 	ctx     context.Context
+	cancel  context.CancelFunc // of ctx
 	api     *api
 	method  string
 	many    bool // of requests
 	from    *bufio.Reader
 	control *http.ResponseController
+	conn    *linesConn // nil: it is no connection of the port
 
 	decoder  *json.Decoder
 	begin    []byte // the first bytes that were pulled, up to nameWithin
 	pulled   int64
 	admitted bool
 
-	mu    sync.Mutex // a stream's requests are decoded beside its handler, and for a moment after it
-	held  int64      // of api.texts
-	ended bool       // nothing may be held any more
+	// decoding is held while a request is decoded: a stream's are decoded beside its handler. What is below
+	// belongs to who holds it.
+	decoding sync.Mutex
+	held     share // of api.texts
+	ended    bool  // nothing is decoded any more
+	complete bool  // the last request has been received
 	// refusal is why the requests ended before their end.
 	refusal error
 }
 
 func newBody(ctx context.Context, a *api, method string, many bool, q *http.Request) *body {
-	b := &body{ctx: ctx, api: a, method: method, many: many, from: bufio.NewReaderSize(q.Body, nameWithin)}
+	ctx, cancel := context.WithCancel(ctx)
+	b := &body{
+		ctx: ctx, cancel: cancel, api: a, method: method, many: many, from: bufio.NewReaderSize(q.Body, nameWithin),
+		held: share{of: a.texts, whose: a.whose(ctx, q)},
+	}
+	b.conn, _ = connOf(q).(*linesConn)
 	b.decoder = json.NewDecoder(puller{b})
 	return b
 }
@@ -71,10 +84,21 @@ func (b *body) Close() error { return nil }
 // Decode implements runtime.Decoder. The error is io.EOF behind the last request, and where a stream of them was
 // refused: the gateway would log another one.
 func (b *body) Decode(into any) error {
-	b.release()
+	b.decoding.Lock()
+	defer b.decoding.Unlock()
+	if b.ended {
+		return io.EOF
+	}
+	b.held.release()
 	err := b.decode(into)
-	if err == nil || errors.Is(err, io.EOF) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF):
+		b.complete = true
 		return err
+	case b.many && b.ctx.Err() != nil:
+		return io.EOF // the call has ended, which is no fault of its requests
 	}
 	b.refusal = rpc.StatusOf(b.ctx, err)
 	if b.many {
@@ -113,6 +137,28 @@ func (b *body) decode(into any) error {
 	return nil
 }
 
+// end lets nothing more be decoded, and returns why the requests ended before their end, if they did. What is being
+// decoded is waited for, and nothing is held afterwards. A connection on which there may be more of the requests has no
+// other ones: they would be taken for those.
+func (b *body) end() error {
+	b.cancel()
+	if !b.decoding.TryLock() {
+		_ = b.control.SetReadDeadline(time.Unix(0, 1)) // whoever waits for the client returns at once
+		b.decoding.Lock()
+	}
+	defer b.decoding.Unlock()
+	b.held.release()
+	if b.ended {
+		return b.refusal
+	}
+	b.ended = true
+	if b.many && !b.complete {
+		_ = b.control.SetReadDeadline(time.Now().Add(restTime))
+		b.conn.isLast()
+	}
+	return b.refusal
+}
+
 // asRefusal returns what a client gets of an error of a decoder, which may quote the client's text at length.
 func asRefusal(err error) error {
 	var r *record.Refusal
@@ -138,7 +184,9 @@ func (b *body) look() error {
 	}
 	from := smallText + 1
 	if b.many {
-		b.deadline()
+		if err := b.deadline(); err != nil {
+			return err
+		}
 		_, _ = b.from.Peek(1) // the decoder meets the error, too
 		from = b.from.Buffered()
 	}
@@ -149,9 +197,11 @@ func (b *body) look() error {
 	return b.admit(first)
 }
 
-// deadline gives a client of a stream of requests time for the next part of it.
-func (b *body) deadline() {
+// deadline gives a client of a stream of requests time for the next part of it. The error is that of a call that has
+// ended, whose own deadline for the client this one may have replaced.
+func (b *body) deadline() error {
 	_ = b.control.SetReadDeadline(time.Now().Add(requestIdle)) // where it cannot be set, the port's own holds
+	return b.ctx.Err()
 }
 
 // puller reads what is decoded.
@@ -179,7 +229,9 @@ func (p puller) Read(into []byte) (int, error) {
 		return 0, err
 	}
 	if b.many {
-		b.deadline()
+		if err := b.deadline(); err != nil {
+			return 0, err
+		}
 	}
 	n, err := b.from.Read(into)
 	b.pulled += int64(n)
@@ -246,51 +298,19 @@ func firstField(path string) protoreflect.FieldDescriptor {
 
 // pay holds so many bytes of memory. The first are waited for; then something is held, and others may wait for it.
 func (b *body) pay(bytes int64) error {
-	b.mu.Lock()
-	held := b.held
-	b.mu.Unlock()
-	more := bytes - held
-	switch {
-	case more <= 0:
-		return nil
-	case bytes > b.api.texts.Size()/2:
-		r := record.Refuse(record.TooLarge, "a request that takes %d bytes to decode, of which this node has %d for all of them", bytes, b.api.texts.Size())
-		r.Limit = b.api.texts.Size() / 2
+	all := b.api.texts.Size()
+	if bytes > all/2 {
+		r := record.Refuse(record.TooLarge, "a request that takes %d bytes to decode, of which this node has %d for all of them", bytes, all)
+		r.Limit = all / 2
 		return r
-	case held == 0:
-		if err := b.api.texts.Acquire(b.ctx, more); err != nil {
+	}
+	if b.held.bytes() == 0 {
+		if err := b.held.take(b.ctx, min(bytes, all/4)); err != nil {
 			return err
 		}
-	case !b.api.texts.TryAcquire(more):
+	}
+	if more := bytes - b.held.bytes(); more > 0 && !b.held.grow(more) {
 		return record.Refuse(record.Busy, "this node has no memory for a request of this size now")
 	}
-	return b.hold(more)
-}
-
-// hold notes what was acquired, or gives it back if the call has ended meanwhile.
-func (b *body) hold(more int64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended {
-		b.api.texts.Release(more)
-		return http.ErrBodyReadAfterClose
-	}
-	b.held += more
 	return nil
-}
-
-// end gives back what is held, and lets nothing be held from here on.
-func (b *body) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.api.texts.Release(b.held)
-	b.held, b.ended = 0, true
-}
-
-// release gives back what is held.
-func (b *body) release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.api.texts.Release(b.held)
-	b.held = 0
 }

@@ -24,6 +24,7 @@ type Callers interface {
 	Enforced() bool
 	Slow(ctx context.Context, from net.Addr)
 	Unproved(ctx context.Context, h *guard.Holder)
+	Whose(ctx context.Context, from net.Addr) string
 }
 
 // addressKey is of a request's context, and has the address of its connection.

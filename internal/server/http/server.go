@@ -48,10 +48,10 @@ type Options struct {
 	Identified bool
 	// Callers identifies the caller. nil: everybody may see everything.
 	Callers Callers
-	// Calls serves strandline.v1 as JSON, with requests and answers of no more bytes at once than Texts has. nil: it
-	// is not served.
-	Calls *rpc.Local
-	Texts *budget.Pool
+	// Calls serves strandline.v1 as JSON, with requests of no more bytes at once than Texts has, and answers than
+	// SentTexts has. nil: it is not served.
+	Calls            *rpc.Local
+	Texts, SentTexts *budget.Arriving
 	// Origins are those of pages in browsers that may call besides the pages of this port, such as
 	// https://console.example. None: no others.
 	Origins []string
@@ -227,6 +227,7 @@ type linesConn struct {
 	net.Conn
 	lines atomic.Int32 // that were received since the last answer
 	body  atomic.Bool  // the headers have come
+	last  atomic.Bool  // the request that is answered
 	blank int          // bytes of the blank line that may have begun, from the line before on
 }
 
@@ -258,9 +259,21 @@ func (c *linesConn) headerLines(read []byte) (lines int32) {
 	return lines
 }
 
-// answered begins to count again. It is http.Server.ConnState.
+// isLast has the connection closed behind the answer to its request, also where that has begun. c may be nil.
+func (c *linesConn) isLast() {
+	if c != nil {
+		c.last.Store(true)
+	}
+}
+
+// answered begins to count again, or ends the connection. It is http.Server.ConnState.
 func answered(conn net.Conn, state http.ConnState) {
-	if c, ok := conn.(*linesConn); ok && state == http.StateIdle {
+	c, ok := conn.(*linesConn)
+	switch {
+	case !ok || state != http.StateIdle:
+	case c.last.Load():
+		_ = c.Close()
+	default:
 		c.lines.Store(0)
 		c.body.Store(false)
 	}

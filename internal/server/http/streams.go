@@ -59,10 +59,8 @@ func (a *answer) reserve(ctx context.Context, m proto.Message, more bool) error 
 	if !more {
 		return reserve(ctx, a, m)
 	}
-	bytes := int64(proto.Size(m)) * textCost
-	if !a.texts.TryAcquire(bytes) {
+	if !a.held.grow(int64(proto.Size(m)) * textCost) {
 		return record.Refuse(record.Busy, "this node has no memory for more of an answer now")
 	}
-	a.held += bytes
 	return nil
 }

@@ -53,6 +53,7 @@ func (h holders) Sees(c verbs.Caller, o access.Object) bool {
 func (holders) Enforced() bool                          { return true }
 func (holders) Slow(context.Context, net.Addr)          {}
 func (holders) Unproved(context.Context, *guard.Holder) {}
+func (holders) Whose(context.Context, net.Addr) string  { return "" }
 
 // Every path that the server has, by callers of one right each and by nobody: a path that is
 // not in the list above fails the test.
@@ -98,7 +99,7 @@ func (unenforced) Enforced() bool { return false }
 
 func TestWhereCertificatesAreAskedForNobodyCallsWithoutOne(t *testing.T) {
 	for asksFor, want := range map[bool]int{true: http.StatusUnauthorized, false: http.StatusNotFound} {
-		s, err := New(new(fakeNode), Options{Identified: asksFor, Callers: unenforced{}, Calls: rpc.New(rpc.Options{}).Local(), Texts: budget.NewPool(1 << 20)})
+		s, err := New(new(fakeNode), Options{Identified: asksFor, Callers: unenforced{}, Calls: rpc.New(rpc.Options{}).Local(), Texts: budget.NewArriving(1 << 20), SentTexts: budget.NewArriving(1 << 20)})
 		require.NoError(t, err)
 		for path, method := range map[string]string{"/strandline.v1.LogService/Nothing": http.MethodPost, "/strandline.v1.": http.MethodPost, "/streams/orders": http.MethodGet} {
 			q := httptest.NewRequest(method, path, strings.NewReader("{}"))
