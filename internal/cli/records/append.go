@@ -187,19 +187,11 @@ func (a *appended) failure() error {
 // sent by then is still waited for, for a while.
 func appendAll(c *terminal.Terminal, ctx context.Context, log string, source source, options ...client.ProducerOption) (*appended, error) {
 	result := &appended{}
-	waiting := c.NewWaitNotice()
-	defer waiting.Stop()
-	connection, err := c.Connect(client.WithTroubleHandler(waiting.Trouble))
+	producer, disconnect, err := openProducer(c, ctx, log, nil, options...)
 	if err != nil {
 		return result, err
 	}
-	defer connection.Close()
-	waiting.Trouble(log, terminal.ErrNoAnswer)
-	producer, err := connection.Producer(ctx, log, options...)
-	if err != nil {
-		return result, err
-	}
-	waiting.Trouble(log, nil)
+	defer disconnect()
 
 	// Reading standard input cannot be interrupted, so it has a goroutine that
 	// an interrupted command leaves behind; the process ends soon after.
@@ -219,6 +211,34 @@ func appendAll(c *terminal.Terminal, ctx context.Context, log string, source sou
 	result.explain(producer.Stats().Stages)
 	// What the log said matters more than that we stopped because of it.
 	return result, cmp.Or(result.failure(), err, closed)
+}
+
+// openProducer connects and opens a producer, with a notice while it waits and later when the producer has trouble.
+// before, unless it is nil, is called with the connection first. disconnect ends both notice and connection.
+func openProducer(c *terminal.Terminal, ctx context.Context, log string, before func(*client.Client) error, options ...client.ProducerOption) (producer *client.Producer, disconnect func(), err error) {
+	waiting := c.NewWaitNotice()
+	connection, err := c.Connect(client.WithTroubleHandler(waiting.Trouble))
+	if err != nil {
+		waiting.Stop()
+		return nil, nil, err
+	}
+	disconnect = func() {
+		connection.Close()
+		waiting.Stop()
+	}
+	waiting.Trouble(log, terminal.ErrNoAnswer)
+	if before != nil {
+		err = before(connection)
+	}
+	if err == nil {
+		producer, err = connection.Producer(ctx, log, options...)
+	}
+	if err != nil {
+		disconnect()
+		return nil, nil, err
+	}
+	waiting.Trouble(log, nil)
+	return producer, disconnect, nil
 }
 
 func send(ctx context.Context, producer *client.Producer, source source, result *appended) error {

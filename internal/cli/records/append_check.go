@@ -60,26 +60,20 @@ func appendChecked(c *terminal.Terminal, ctx context.Context, log string, source
 	if err != nil || len(records) == 0 {
 		return result, err
 	}
-	waiting := c.NewWaitNotice()
-	defer waiting.Stop()
-	connection, err := c.Connect(client.WithTroubleHandler(waiting.Trouble))
-	if err != nil {
-		return result, err
-	}
-	defer connection.Close()
-	waiting.Trouble(log, terminal.ErrNoAnswer)
-	if fromStart {
-		info, err := connection.Admin().Info(ctx, log)
-		if err != nil {
-			return result, err
+	producer, disconnect, err := openProducer(c, ctx, log, func(connection *client.Client) error {
+		if !fromStart {
+			return nil
 		}
-		check.Since = info.Start
-	}
-	producer, err := connection.Producer(ctx, log, options...)
+		info, err := connection.Admin().Info(ctx, log)
+		if err == nil {
+			check.Since = info.Start
+		}
+		return err
+	}, options...)
 	if err != nil {
 		return result, err
 	}
-	waiting.Trouble(log, nil)
+	defer disconnect()
 	first, err := producer.AppendBatch(ctx, records, client.WithCheck(check))
 	for i := range records {
 		result.acknowledge(first+int64(i), err)
