@@ -74,17 +74,24 @@ func (p *Peers) Gossip() {
 	}
 }
 
-// ServePeers takes the connections of other nodes until l is closed.
+// acceptAgain is the pause after a temporary error of the port, such as a lack of file descriptors.
+const acceptAgain = 20 * time.Millisecond
+
+// ServePeers takes the connections of other nodes until l is closed. After a temporary error it continues.
 func (p *Peers) ServePeers(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		var temporary interface{ Temporary() bool }
+		switch {
+		case err == nil:
+			p.mesh.Accept(conn)
+		case errors.Is(err, net.ErrClosed):
 			return nil
-		}
-		if err != nil {
+		case errors.As(err, &temporary) && temporary.Temporary():
+			time.Sleep(acceptAgain)
+		default:
 			return fmt.Errorf("accept a connection of another node: %w", err)
 		}
-		p.mesh.Accept(conn)
 	}
 }
 
