@@ -60,7 +60,7 @@ impl Default for ClientOptions {
 /// Holds the connections to a cluster, one to each node that it needs. Clones share them.
 #[derive(Clone)]
 pub struct Client {
-    calls: Arc<Calls>,
+    pub(crate) calls: Arc<Calls>,
 }
 
 impl fmt::Debug for Client {

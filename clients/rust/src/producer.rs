@@ -192,3 +192,31 @@ impl fmt::Debug for Producer {
         f.debug_struct("Producer").field("log", &self.log).field("position", &self.position()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::{Client, Reason};
+
+    #[tokio::test]
+    async fn a_time_that_no_message_holds_is_refused_by_every_append() {
+        let client = Client::new(["127.0.0.1:1"]).unwrap();
+        let shared = Arc::new(Shared::new(ProducerOptions::default()));
+        let session = ProducerSession::new(client.calls.clone(), "orders", shared.clone());
+        let producer = Producer { log: "orders".into(), shared, session, running: Mutex::new(None) };
+        let right = || NewRecord::from("v");
+        let wrong = || NewRecord { timestamp: Some(UNIX_EPOCH + Duration::from_secs(253_402_300_800)), ..right() };
+        let soon = Duration::from_secs(1); // what is accepted has no answer
+        for refused in [
+            producer.send(wrong()).await.map(|_| ()),
+            producer.append(wrong()).within(soon).await.map(|_| ()),
+            producer.append_batch([right(), wrong()].into_iter().collect()).within(soon).await.map(|_| ()),
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!((error.reason(), error.outcome(), error.retryable()), (&Reason::Invalid, Outcome::NotDone, false));
+        }
+        assert_eq!(producer.stats().buffered_bytes, 0);
+    }
+}
