@@ -215,7 +215,10 @@ mod tests {
             producer.append_batch([right(), wrong()].into_iter().collect()).within(soon).await.map(|_| ()),
         ] {
             let error = refused.unwrap_err();
-            assert_eq!((error.reason(), error.outcome(), error.retryable()), (&Reason::Invalid, Outcome::NotDone, false));
+            assert_eq!(
+                (error.reason(), error.outcome(), error.retryable()),
+                (&Reason::Invalid, Outcome::NotDone, false)
+            );
         }
         assert_eq!(producer.stats().buffered_bytes, 0);
     }
