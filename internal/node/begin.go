@@ -54,9 +54,9 @@ func newBeginning(
 // openTimeout bounds how long a node that is alone may take to be ready.
 const openTimeout = time.Minute
 
-// Begin lets this member take part. A node that is alone serves its logs when
-// Begin returns; one among others does so as soon as it finds them. It may be
-// called again: until it has succeeded it continues from where it failed.
+// Begin starts this member's work. The only node of a cluster serves its logs when Begin returns; a
+// node with peers does so as soon as it reaches them. It may be called again: until it has
+// succeeded it continues from where it failed.
 func (b *beginning) Begin() (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,10 +1,9 @@
-// Package node is one node's verbs: append, read, trim and the others, on
-// named logs. Servers of protocols call them; a program may too, without any server.
+// Package node implements one node and its verbs on named logs: append, read, trim and others. The
+// servers of the protocols call the verbs; a program may call them without a server.
 //
-// Which logs exist is recorded in the catalog, which is log 0: a log like any
-// other, changed with conditional appends. What is due is decided in package
-// cluster. The folders below have the parts of a node that act on it, by subject; each imports
-// only those before it:
+// The catalog lists the logs. It is log 0, a log like any other, and changes by conditional
+// appends. Package cluster decides due changes. The following subpackages contain the parts of a
+// node, by subject; each imports only earlier ones:
 //
 //   - settings, metrics, background (goroutines), datadir (files), reading (what a read gets)
 //   - hosted: a replica with what the node keeps beside it
@@ -14,9 +13,9 @@
 //   - verbs: what may be asked about logs
 //   - membership: forms, joins and keeps the cluster
 //
-// newNode (wire.go) calls the constructors of all parts in the order of start. A constructor
-// takes what the part uses, so a part can only use what was made before it. Where a part needs
-// something that is made later, it gets it in one of these ways:
+// newNode (wire.go) calls the constructors of all parts in the order of start. The parameters of a
+// constructor are the parts that it uses, which must exist before it. A part that needs a later
+// part gets it in one of these ways:
 //
 //   - peers.Answers is a register: the parts that answer questions of other nodes ask such
 //     questions themselves, so their answers are entered when all parts exist

@@ -26,9 +26,9 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Node hosts replicas of logs in one data directory, and is a member of a
-// cluster, or waits to become one. It starts and stops its parts, which newNode makes; each
-// verb is a method of one part.
+// Node hosts replicas of logs in one data directory. It is a member of a cluster, or waits to
+// become one. It starts and stops its parts, which newNode creates; each verb is a method of one
+// part.
 type Node struct {
 	*verbs.Appends
 	*verbs.Reads
@@ -44,7 +44,7 @@ type Node struct {
 	*membership.Former
 	*membership.Handovers
 	*series
-	// Answers are those to the questions of other nodes.
+	// Answers answer the calls of other nodes.
 	Answers *peers.Answers
 
 	options      *settings.Options
@@ -98,17 +98,18 @@ type Node struct {
 	endError error
 }
 
-// Name is what the cluster calls this node, or will.
+// Name returns the name of this node in the cluster, or the name under which it will join.
 func (n *Node) Name() string { return n.self.Name() }
 
-// ClusterID names the cluster that the node is a member of; empty: it waits.
+// ClusterID returns the id of the node's cluster. It is empty while the node waits to become a
+// member.
 func (n *Node) ClusterID() string { return n.self.ClusterID() }
 
-// ServePeers takes the connections of other nodes until l is closed.
+// ServePeers accepts the connections of other nodes until l is closed.
 func (n *Node) ServePeers(l net.Listener) error { return n.peers.ServePeers(l) }
 
-// Open recovers the logs of a data directory, or makes a new one, and serves
-// them. A directory that another process has open is refused.
+// Open recovers the logs of a data directory, or creates a new directory, and serves them. It
+// refuses a directory that another process has open.
 func Open(o settings.Options) (*Node, error) {
 	o = o.WithDefaults()
 	if err := o.Disk.MkdirAll(datadir.WatermarksDir(o.DataDir)); err != nil {
@@ -193,13 +194,12 @@ func (n *Node) start() error {
 	return err
 }
 
-// StopDeciding ends every change of the catalog that waits for a majority of
-// nodes, and any that comes later. It is for who has to stop in a given time;
-// Close does so too.
+// StopDeciding ends every current and later change of the catalog that waits for a majority of
+// nodes. A caller that must stop in a given time uses it; Close does the same.
 func (n *Node) StopDeciding() { n.stopDeciding() }
 
-// Close finishes what is in flight until ctx ends and closes every log. It does
-// not wait for a disk that hangs: an error says so soon after ctx has ended.
+// Close waits for requests in progress until ctx ends, and closes every log. It does not wait for a
+// hanging disk: it returns an error soon after ctx has ended.
 func (n *Node) Close(ctx context.Context) error {
 	n.ending.Do(func() {
 		n.ended = make(chan struct{})
@@ -254,7 +254,8 @@ func (n *Node) close(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// Ready is nil when the node serves all its logs, or says which it does not.
+// Ready returns nil if the node serves all its logs. Otherwise the error names the logs that it
+// does not serve.
 func (n *Node) Ready() error {
 	if n.catalog.Load() == nil {
 		return n.self.NotMember()
@@ -276,7 +277,7 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-// Warnings are what an operator should know of a node that serves all its logs.
+// Warnings returns problems for an operator of a node that serves all its logs.
 func (n *Node) Warnings() (all []string) {
 	if full := n.space.Problem(); full != "" {
 		all = append(all, "this node: "+full)
@@ -284,5 +285,5 @@ func (n *Node) Warnings() (all []string) {
 	return all
 }
 
-// Memory is what the node's logs and servers may hold together.
+// Memory returns the memory budget that the node's logs and servers share.
 func (n *Node) Memory() *budget.Memory { return n.memory }

@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// LookEvery is how often is looked for what is due, whether anything has changed or not.
+// LookEvery is the interval between checks for due work when nothing has changed.
 const LookEvery = 200 * time.Millisecond
 
-// LookSoon is the first pause between looks after the members or the connections have
-// changed, when one step of a change follows another. The pause doubles up to
-// LookEvery.
+// LookSoon is the first pause between checks after a change of the members or connections, while
+// the steps of a change follow each other. The pause doubles up to LookEvery.
 const LookSoon = 5 * time.Millisecond
 
-// Looks paces a loop that looks for what is due.
+// Looks paces a loop that checks for due work.
 type Looks struct {
 	at      *Bell
 	changed <-chan struct{}
 	pause   time.Duration
 }
 
-// Next returns when it is time for another look; false: ctx has ended.
+// Next returns when the next check is due. It returns false if ctx has ended.
 func (l *Looks) Next(ctx context.Context) bool {
 	timer := time.NewTimer(l.pause)
 	defer timer.Stop()
@@ -37,7 +36,7 @@ func (l *Looks) Next(ctx context.Context) bool {
 	return true
 }
 
-// Bell wakes all who wait for it.
+// A Bell wakes all goroutines that wait for it.
 type Bell struct {
 	mu   sync.Mutex
 	rung chan struct{}
@@ -52,7 +51,7 @@ func (b *Bell) next() <-chan struct{} {
 	return b.rung
 }
 
-// Ring wakes those who wait now.
+// Ring wakes the goroutines that wait now.
 func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,11 +61,11 @@ func (b *Bell) Ring() {
 	}
 }
 
-// Looks begins looks that the bell hastens.
+// Looks returns a pacer whose next check comes sooner when the bell rings.
 func (b *Bell) Looks() Looks { return Looks{at: b, changed: b.next(), pause: LookSoon} }
 
-// Backoff spaces attempts that may be needed again and again: the pause after the first is
-// LookEvery, and each other is twice the one before, up to a limit.
+// Backoff spaces repeated attempts: the first pause is LookEvery, and each later pause is twice the
+// previous one, up to a limit.
 type Backoff struct {
 	pause time.Duration
 	next  time.Time
@@ -75,7 +74,7 @@ type Backoff struct {
 // Due reports whether the pause after the newest attempt has ended.
 func (b *Backoff) Due(now time.Time) bool { return !now.Before(b.next) }
 
-// Tried begins the pause after an attempt, and reports whether that was the first.
+// Tried begins the pause after an attempt, and reports whether this was the first attempt.
 func (b *Backoff) Tried(now time.Time, longest time.Duration) (first bool) {
 	first = b.pause == 0
 	b.pause = min(max(2*b.pause, LookEvery), longest)
@@ -83,7 +82,7 @@ func (b *Backoff) Tried(now time.Time, longest time.Duration) (first bool) {
 	return first
 }
 
-// Pause waits for d, or less when ctx ends.
+// Pause waits for d or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// SlowWork is work of the disk that holds up other logs: opening the files of one,
-// or removing them. It is waited for as long as a disk takes that works; then it goes
-// on by itself, so that a disk that hangs blocks neither other logs nor Close.
+// SlowWork runs disk work that blocks other logs, such as opening or removing the files of a log.
+// The caller waits as long as a healthy disk takes. Then the work continues in the background, so
+// that a hanging disk blocks neither other logs nor Close.
 type SlowWork struct {
 	limit   time.Duration
 	closing context.Context // once it ends, nothing is waited for
@@ -17,13 +17,13 @@ type SlowWork struct {
 	places chan struct{}
 }
 
-// NewSlowWork waits for a piece of work up to limit, and for none once closing has ended.
-// So many are done behind at once.
+// NewSlowWork returns a SlowWork that waits up to limit for a piece of work, and does not wait
+// after closing has ended. So many are done behind at once.
 func NewSlowWork(limit time.Duration, closing context.Context, behind int) *SlowWork {
 	return &SlowWork{limit: limit, closing: closing, places: make(chan struct{}, behind)}
 }
 
-// Behind does work that nobody waits for, some at a time.
+// Behind runs work in the background, with a limit on concurrent pieces.
 func (s *SlowWork) Behind(work func()) {
 	s.Running.Go(func() {
 		s.places <- struct{}{}

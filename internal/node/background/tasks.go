@@ -1,7 +1,6 @@
-// Package background is what a node does beside its calls: goroutines that all end when
-// it is closed (Tasks), looks at what is due, at intervals and when something has
-// changed (Looks, Bell), and work of the disk that is left behind where the disk hangs
-// (SlowWork).
+// Package background runs the work of a node outside its calls: goroutines that end when the node
+// is closed (Tasks), checks for due work at intervals and after changes (Looks, Bell), and disk
+// work that continues in the background if the disk hangs (SlowWork).
 package background
 
 import (
@@ -18,15 +17,15 @@ type Tasks struct {
 	running sync.WaitGroup
 }
 
-// NewTasks returns tasks of which none runs yet.
+// NewTasks returns an empty Tasks.
 func NewTasks() *Tasks {
 	t := &Tasks{}
 	t.Context, t.cancel = context.WithCancel(context.Background())
 	return t
 }
 
-// Run lets f run until stop, which waits for it. It reports false, and runs
-// nothing, after stop.
+// Run starts f in a goroutine; Stop ends its context and waits for it. After Stop, Run does nothing
+// and returns false.
 func (t *Tasks) Run(f func(context.Context)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,7 +35,7 @@ func (t *Tasks) Run(f func(context.Context)) bool {
 	return !t.stopped
 }
 
-// Stop ends the context of all tasks, and returns when they have returned.
+// Stop ends the context of all tasks and waits until they have returned.
 func (t *Tasks) Stop() {
 	t.mu.Lock()
 	t.stopped = true

@@ -1,5 +1,5 @@
-// Package catalog folds log 0 into the state of the cluster, and makes the changes of it
-// that this node decides.
+// Package catalog folds log 0 into the state of the cluster, and appends the changes that this node
+// decides.
 package catalog
 
 import (
@@ -25,11 +25,10 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Catalog is the cluster's list of logs and nodes. Its truth is log 0: every
-// record is one cluster.Change in JSON, and the state is what the changes add up
-// to. Changes are conditional appends, so two that were decided on the same
-// state never both land. Any node can decide one; the leader of log 0 appends
-// it.
+// Catalog is the cluster's list of logs and nodes. It is stored in log 0: every record is one
+// cluster.Change in JSON, and the state is the result of all changes. Changes are conditional
+// appends, so of two changes decided on the same state only one succeeds. Any node can decide one;
+// the leader of log 0 appends it.
 type Catalog struct {
 	*Changes
 	logger  *slog.Logger
@@ -37,15 +36,14 @@ type Catalog struct {
 	tasks   *background.Tasks
 	due     *background.Bell
 
-	// Hosting is this node's replica of log 0: another one after it was repaired.
+	// Hosting is this node's replica of log 0. A repair replaces it.
 	Hosting atomic.Pointer[hosted.Log]
-	// Shown is the newest state that was folded. It is never changed.
+	// Shown is the newest folded state. It is immutable.
 	Shown atomic.Pointer[cluster.State]
 	// Rules are those of Shown.
 	Rules atomic.Pointer[access.Rules]
-	// Current: since this process began, shown has been the newest state there
-	// was. One that was kept by the process before may name replicas that have
-	// been replaced since.
+	// Current reports that shown has been the newest state at some time since this process started.
+	// A state stored by the previous process may name replicas that were replaced since.
 	Current atomic.Bool
 
 	Unknown unknownLogs
@@ -56,8 +54,8 @@ type Catalog struct {
 	// size is at least what a checkpoint of the state takes: the bytes of the newest one
 	// that was folded, and of all changes since.
 	size int
-	// Awaited are the tries of the group that is being made that may be in the
-	// log, or may yet get there; landed: one of them was folded.
+	// Awaited holds the attempts of the current group of changes that are or may still get into the
+	// log. Landed is set when one of them was folded.
 	Awaited []CatalogTry
 	landed  bool
 	// missed: a checkpoint has taken the place of records not folded yet, and
@@ -69,7 +67,7 @@ type Catalog struct {
 // of a cluster.
 type Shared struct{ atomic.Pointer[Catalog] }
 
-// Host has a replica that was started; it may have ended.
+// Host returns the replica of the catalog once it was started; it may have ended.
 func (c *Catalog) Host() *hosted.Log { return c.Hosting.Load() }
 
 func (c *Catalog) show() {
@@ -87,8 +85,7 @@ func (c *Catalog) show() {
 	}
 }
 
-// Refresh makes the state linearizable: it folds every record that is
-// committed now, anywhere.
+// Refresh makes the state linearizable: it folds every record that a majority has committed.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	confirm, cancel := context.WithTimeout(ctx, ChangeTimeout/10)
 	defer cancel()
@@ -111,7 +108,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Learn folds what has become known here, without asking others.
+// Learn folds the records that this node knows to be committed, without asking other nodes.
 func (c *Catalog) Learn(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,10 +215,9 @@ func (c *Catalog) fold(chunk reading.Chunk) error {
 	return nil
 }
 
-// Checkpoint writes the whole state as one change and trims those before, if
-// this node leads the catalog and there are enough of them. It is the catalog's
-// retention, and like that of other logs it is looked at every second by whoever
-// leads: who decided the changes does not matter, and what failed is tried again.
+// Checkpoint writes the whole state as one change and trims the earlier changes, if this node leads
+// the catalog and there are enough of them. It is the retention of the catalog. As for other logs,
+// the leader checks it every second, and so repeats it after a failure.
 func (c *Catalog) Checkpoint(ctx context.Context) error {
 	start, _, err := c.Host().Replica.Tail().Bounds()
 	if err != nil || !c.Host().Replica.Status().Leading {
@@ -250,7 +246,7 @@ func (c *Catalog) Checkpoint(ctx context.Context) error {
 	return err
 }
 
-// ReserveSessions takes count session ids for this node. It gives up after a time.
+// ReserveSessions reserves count session ids for this node. It fails after the time patience.
 func (c *Catalog) ReserveSessions(ctx context.Context, count record.SessionID, patience time.Duration) (first record.SessionID, err error) {
 	err = c.changeWithin(ctx, patience, func(s *cluster.State) (cluster.Change, error) {
 		first = s.NextSession
@@ -260,21 +256,20 @@ func (c *Catalog) ReserveSessions(ctx context.Context, count record.SessionID, p
 }
 
 const (
-	// CheckpointEvery is how many changes the catalog keeps before it is
-	// written anew as a whole and trimmed, so that opening a node does not
-	// take longer with its age.
+	// CheckpointEvery is the number of changes that the catalog keeps before Checkpoint rewrites
+	// and trims it, so that the time to open a node does not grow with its age.
 	CheckpointEvery = 1000
 
-	// ChangeTimeout bounds a change of the catalog, which continues when its
-	// caller has left: nobody would notice half a change.
+	// ChangeTimeout bounds a change of the catalog. A change continues after its caller has given
+	// up.
 	ChangeTimeout = 30 * time.Second
 
-	// ChangePause lies between two tries while the catalog has no leader.
+	// ChangePause is the pause between two attempts while the catalog has no leader.
 	ChangePause = 50 * time.Millisecond
 )
 
-// New returns the catalog that a replica of log 0 has; seeds are the nodes that are known
-// before any of it was read.
+// New returns the catalog stored in a replica of log 0. seeds are the nodes known before the
+// catalog is read.
 func New(o Options, created *datadir.ReplicaList, tasks *background.Tasks, due *background.Bell, host *hosted.Log, seeds []cluster.Node) *Catalog {
 	c := &Catalog{logger: o.Logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
 	c.Changes = &Changes{Options: o, catalog: c, Turn: make(chan struct{}, 1)}
@@ -297,8 +292,8 @@ type unknownLogs struct {
 	Failed atomic.Pointer[time.Time] // when the newest question without an answer ended
 }
 
-// Confirm returns a state of the catalog that has the log, or why there is none:
-// LOG_NOT_FOUND if the newest state has none, NOT_LEADER if that is not known.
+// Confirm returns a state of the catalog that has the log. The error is LOG_NOT_FOUND if the newest
+// state has no such log, and NOT_LEADER if the newest state is not known.
 func (m *unknownLogs) Confirm(c *Catalog, name string) (*cluster.State, *record.Refusal) {
 	if state := c.Shown.Load(); has(state, name) {
 		return state, nil

@@ -17,48 +17,47 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Options of a catalog say how it reaches other nodes, and what it calls.
+// Options are the functions with which a catalog reaches other nodes and reports changes.
 type Options struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 	// Outdated refuses a state of a feature level that this node does not understand yet.
 	Outdated func(*cluster.State) *record.Refusal
-	// NodeOf is where a replica of the catalog is, or 0; Ask asks a node for an append
-	// to it; and Shown is called when a change has been folded.
+	// NodeOf returns the node of a replica of the catalog, or 0. Ask asks a node to append to the
+	// catalog. Shown is called after a change was folded.
 	NodeOf func(h *hosted.Log, replica uint64) uint64
 	Ask    func(ctx context.Context, node uint64, q CatalogAppend) error
 	Shown  func()
 	// Majority reports whether there are connections with a majority of the replicas of the catalog.
 	Majority func(h *hosted.Log) bool
 	Stopping context.Context // ends with Node.StopDeciding
-	// Most bounds the state: cluster.MaxCheckpointBytes, in a test less.
+	// Most is the limit on the encoded state in bytes: cluster.MaxCheckpointBytes, or less in
+	// tests.
 	Most int
 }
 
-// Changes makes the changes of the catalog that this node decides.
+// Changes appends the changes of the catalog that this node decides.
 type Changes struct {
 	Options
 	catalog *Catalog
 
-	// Waiting are changes that nobody makes yet.
+	// Waiting are changes that are not being made yet.
 	Waiting proposals
-	// Turn holds one over a whole change: this node makes one at a time, or
-	// one group of them.
-	// Never Catalog.mu: a change may have to wait for what is learned meanwhile, the
-	// address of the leader first of all.
+	// Turn holds one value during a whole change: this node makes one change, or one group of
+	// changes, at a time. Never Catalog.mu: a change may have to wait for what is learned
+	// meanwhile, the address of the leader first of all.
 	Turn chan struct{}
 }
 
-// CatalogAppend is changes on their way to the catalog's leader.
+// CatalogAppend is a request that sends changes to the catalog's leader.
 type CatalogAppend struct {
 	End    record.Offset `json:"end"`
 	Values [][]byte      `json:"values"`
 }
 
-// Change decides on the newest state and records what decide returns, nothing
-// if that has no effect. It tries again when another change came first, and
-// while the catalog has no leader. It outlives ctx: once proposed, a change is
-// seen through.
+// Change calls decide with the newest state and appends the change that decide returns, unless it
+// has no effect. It tries again if another change came first, and while the catalog has no leader.
+// Once proposed, a change continues after ctx has ended.
 func (ch *Changes) Change(ctx context.Context, decide decideFunc) error {
 	return ch.changeWithin(ctx, ChangeTimeout, decide)
 }
@@ -155,8 +154,8 @@ func (ch *Changes) tryAll(ctx context.Context, group []*Proposal) error {
 	}
 }
 
-// GivenUp is the error of a change that is not tried any more. Where a try before
-// may have landed, why must not claim that nothing has happened.
+// GivenUp returns the error of a change that is not tried again. If an earlier attempt may have
+// succeeded, why must not claim that nothing has happened.
 func (ch *Changes) GivenUp(why error) error {
 	ch.catalog.mu.Lock()
 	defer ch.catalog.mu.Unlock()
@@ -213,9 +212,9 @@ func (ch *Changes) try(ctx context.Context, group []*Proposal, known bool) error
 	return proposed
 }
 
-// Decide returns the records to append, and where; none if there is nothing to
-// change, or an earlier try has landed late. Each proposal is decided as if those
-// before it had landed, which they do together or not at all.
+// Decide returns the records to append, and their offset. It returns none if there is nothing to
+// change, or an earlier attempt has succeeded meanwhile. Each proposal is decided as if the earlier
+// ones had succeeded; they succeed together or not at all.
 func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte, err error) {
 	ch.catalog.mu.Lock()
 	defer ch.catalog.mu.Unlock()
@@ -264,7 +263,7 @@ func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte,
 	return ch.catalog.Next, values, nil
 }
 
-// Await begins a change: none of its tries has been made.
+// Await begins a change that has not been attempted yet.
 func (ch *Changes) Await() {
 	ch.catalog.mu.Lock()
 	defer ch.catalog.mu.Unlock()
@@ -297,8 +296,9 @@ func (ch *Changes) propose(ctx context.Context, end record.Offset, values [][]by
 	return ch.Ask(ctx, node, CatalogAppend{End: end, Values: values})
 }
 
-// AppendAt appends records to the catalog, here, if it ends at an offset: all or
-// none. Without a majority it does not begin, since nobody could say how that ends.
+// AppendAt appends records to the catalog on this node if the catalog ends at an offset: all
+// records or none. It refuses without a connection to a majority, since the outcome would stay
+// unknown.
 func (ch *Changes) AppendAt(ctx context.Context, end record.Offset, values [][]byte) error {
 	if !ch.Majority(ch.catalog.Host()) {
 		return noMajority()
@@ -339,8 +339,8 @@ type decided struct{ error }
 // what it returned last counts.
 type decideFunc = func(*cluster.State) (cluster.Change, error)
 
-// Refusable is a decision of package cluster as decideFunc returns it: no refusal is
-// no error.
+// Refusable converts a decision of package cluster to the results of a decideFunc: a nil refusal
+// becomes a nil error.
 func Refusable(c cluster.Change, r *record.Refusal) (cluster.Change, error) {
 	if r != nil {
 		return cluster.Change{}, r
@@ -352,7 +352,7 @@ func Refusable(c cluster.Change, r *record.Refusal) (cluster.Change, error) {
 type Proposal struct {
 	ctx    context.Context
 	Decide decideFunc
-	// Refused is what decide said last; of whoever makes the change.
+	// Refused is the last error of decide. Only the goroutine that makes the change uses it.
 	Refused error
 	err     error         // valid once done is closed
 	done    chan struct{} // the outcome is known
@@ -363,8 +363,8 @@ func (p *Proposal) finish(err error) {
 	close(p.done)
 }
 
-// MaxTogether bounds the changes of one append, and so its bytes: settings of 4 KiB may take six
-// times that in JSON, and a batch has 16 MiB.
+// MaxTogether is the limit on the changes of one append, and so on its bytes: settings of 4 KiB may
+// take six times as much in JSON, and a batch may have 16 MiB.
 const MaxTogether = 256
 
 // proposals are changes that wait to be made, oldest first.

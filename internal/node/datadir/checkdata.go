@@ -9,15 +9,14 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// FileDamage is a file of the node itself that is not what was written.
+// FileDamage describes a damaged file of the node itself.
 type FileDamage struct {
 	Path   string
 	Detail string
 }
 
-// CheckData checks node.json, replicas.json and lives.json in the data directory of a node
-// that is stopped. cluster is the cluster that its files name; empty if that
-// is not known.
+// CheckData checks node.json, replicas.json and lives.json in the data directory of a stopped node.
+// cluster is the id that the files name, or empty if it is not known.
 func CheckData(disk vfs.FS, dir string) (cluster string, damage []FileDamage, err error) {
 	id, err := LoadIdentity(disk, dir)
 	switch {

@@ -1,6 +1,5 @@
-// Package datadir is what a node keeps in its data directory: who it is (Identity,
-// node.json), which replicas were created there (ReplicaList, replicas.json), how old
-// the directory certainly is (Incarnations, lives.json), and where the replicas of logs
-// have their files, watermarks and lost marks (Files). CheckData checks the node's own
-// files while it is stopped.
+// Package datadir reads and writes the data directory of a node: its identity (Identity,
+// node.json), the replicas created there (ReplicaList, replicas.json), the incarnation of the
+// directory (Incarnations, lives.json), and the files, watermarks and lost marks of replicas
+// (Files). CheckData checks the node's own files while the node is stopped.
 package datadir

@@ -18,7 +18,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// FilesOptions say where the replicas of a node are, and how their files are written.
+// FilesOptions say where the files of a node's replicas are, and how they are written.
 type FilesOptions struct {
 	Dir          string // the data directory
 	SegmentBytes int64
@@ -27,7 +27,7 @@ type FilesOptions struct {
 	Logger       *slog.Logger
 }
 
-// NewFiles returns the files of a data directory, in which replicas were created.
+// NewFiles returns the files of a data directory. created lists the replicas created there.
 func NewFiles(disk vfs.FS, created *ReplicaList, o FilesOptions) *Files {
 	return &Files{FilesOptions: o, disk: disk, Created: created}
 }
@@ -43,7 +43,7 @@ type Files struct {
 	dirs sync.RWMutex
 }
 
-// RemoveEmpty removes the directory of a log, if no replica is in it.
+// RemoveEmpty removes the directory of a log if it contains no replica.
 func (f *Files) RemoveEmpty(dir string) error {
 	f.dirs.Lock()
 	defer f.dirs.Unlock()
@@ -69,7 +69,7 @@ func (f *Files) Forget(log, replica uint64) error {
 
 func (f *Files) LogsDir() string { return filepath.Join(f.Dir, "logs") }
 
-// ReplicaDir is where a replica's segments are.
+// ReplicaDir returns the directory of a replica's segments.
 func (f *Files) ReplicaDir(log, replica uint64) string {
 	return filepath.Join(f.LogDir(log), strconv.FormatUint(replica, 10))
 }
@@ -78,7 +78,7 @@ func (f *Files) LogDir(log uint64) string {
 	return filepath.Join(f.LogsDir(), strconv.FormatUint(log, 10))
 }
 
-// Owner is whose files those of a replica here are.
+// Owner returns the owner that the files of a replica on this node name.
 func (f *Files) Owner(log, replica uint64) segment.Owner {
 	return segment.Owner{Cluster: f.Cluster(), Log: log, Replica: replica}
 }
@@ -89,8 +89,8 @@ func (f *Files) SegmentOptions(owner segment.Owner, logger *slog.Logger) store.O
 	}
 }
 
-// Create makes the files of a new replica, which begins as all of its log
-// do, and enters it as made. What an interrupted try left is removed.
+// Create creates the files of a new replica, with the initial state of its log, and adds the
+// replica to the list. It removes the files of an interrupted attempt.
 func (f *Files) Create(owner segment.Owner, founders []uint64) error {
 	f.dirs.RLock()
 	defer f.dirs.RUnlock()
@@ -112,9 +112,9 @@ func (f *Files) Create(owner segment.Owner, founders []uint64) error {
 	return f.Created.Add(owner.Replica)
 }
 
-// WasCreated reports whether a replica was created on this node once: the list says so,
-// or its files or its watermark are there. Any of them may be gone, or be an older
-// copy. An error says that nobody could look.
+// WasCreated reports whether a replica was ever created on this node: it is in the list, or its
+// files or its watermark exist. Any of these may be missing or an older copy. An error means that
+// the disk could not be read.
 func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 	if f.Created.Has(replica) {
 		return true, nil
@@ -130,8 +130,8 @@ func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 	return !errors.Is(err, fs.ErrNotExist), nil
 }
 
-// HasLog reports whether a replica has a segment, which is so from when its files
-// are complete. An error says that nobody could look: nothing follows from that.
+// HasLog reports whether a replica has a segment, which it has once its files are complete. An
+// error means that the disk could not be read, and says nothing about the replica.
 func (f *Files) HasLog(log, replica uint64) (bool, error) {
 	files, err := f.disk.List(f.ReplicaDir(log, replica))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -142,18 +142,18 @@ func (f *Files) HasLog(log, replica uint64) (bool, error) {
 
 func isSegment(f vfs.FileInfo) bool { return strings.HasSuffix(f.Name, ".seg") }
 
-// LostMark is a file in the directory of a replica that has lost what it knew,
-// and reports why. Whatever else lies there is not to be opened any more.
+// LostMark is the name of a file in the directory of a lost replica. It contains the reason. The
+// other files in the directory must not be opened any more.
 const LostMark = "lost"
 
-// AsideDir is where the files of such a replica are kept. They are the
-// operator's to look at and to remove.
+// AsideDir is the directory to which the files of lost replicas are moved. The operator may inspect
+// and remove them.
 func (f *Files) AsideDir(log, replica uint64) string {
 	return filepath.Join(f.Dir, "set-aside", fmt.Sprintf("%d-%d", log, replica))
 }
 
-// MarkedLost reports whether a replica was marked as lost, and why. A mark that is there
-// and cannot be read is one; an error says that nobody could look.
+// MarkedLost reports whether a replica was marked as lost, and why. A mark that cannot be read
+// counts. An error means that the directory could not be read.
 func (f *Files) MarkedLost(log, replica uint64) (reason string, yes bool, err error) {
 	text, err := f.disk.ReadFile(filepath.Join(f.ReplicaDir(log, replica), LostMark))
 	if vfs.Exhausted(err) {
@@ -162,7 +162,7 @@ func (f *Files) MarkedLost(log, replica uint64) (reason string, yes bool, err er
 	return string(text), !errors.Is(err, fs.ErrNotExist), nil
 }
 
-// MarkLost marks a replica as lost, for ever.
+// MarkLost marks a replica as lost, permanently.
 func (f *Files) MarkLost(log, replica uint64, reason string) error {
 	if _, marked, err := f.MarkedLost(log, replica); marked || err != nil {
 		return err
@@ -174,9 +174,8 @@ func (f *Files) MarkLost(log, replica uint64, reason string) error {
 	return nil
 }
 
-// SetAside marks a replica as lost, for ever and before anything else, and
-// moves its files away. A crash leaves some of them here, with the mark; the
-// next try moves the rest.
+// SetAside first marks a replica as lost, permanently, and then moves its files away. A crash may
+// leave some of the files here with the mark; the next call moves the rest.
 func (f *Files) SetAside(log, replica uint64, reason string) error {
 	from, to := f.ReplicaDir(log, replica), f.AsideDir(log, replica)
 	files, err := f.disk.List(from)
@@ -210,18 +209,18 @@ func (f *Files) SetAside(log, replica uint64, reason string) error {
 	return nil
 }
 
-// WatermarksDir holds how far each replica on disk certainly went. It lies
-// outside the replicas' directories: an older copy of such a directory, or of all
-// of them, does not bring it back too.
+// WatermarksDir is the directory of the durable watermarks. It is outside the directories of the
+// replicas, so that restoring an older copy of those does not restore older watermarks.
 func WatermarksDir(data string) string { return filepath.Join(data, "watermarks") }
 
-// WatermarkPath is the durable watermark of a replica in the data directory of
-// its node.
+// WatermarkPath returns the path of a replica's durable watermark in the data directory of its
+// node.
 func WatermarkPath(data string, log, replica uint64) string {
 	return filepath.Join(WatermarksDir(data), fmt.Sprintf("%d-%d", log, replica))
 }
 
-// RemoveWatermark is called when the files of a replica are gone for good.
+// RemoveWatermark removes the durable watermark of a replica after its files were removed
+// permanently.
 func (f *Files) RemoveWatermark(log, replica uint64) error {
 	err := f.disk.Remove(WatermarkPath(f.Dir, log, replica))
 	if errors.Is(err, fs.ErrNotExist) {

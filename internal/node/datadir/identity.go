@@ -17,9 +17,9 @@ import (
 // catalog's records.
 const FormatVersion = 2
 
-// Identity is node.json: who this node is. It is written when the node becomes a
-// member of a cluster, and again only if its replica of the catalog has to be
-// replaced. An older copy does as well.
+// Identity is the content of node.json: the identity of this node. It is written when the node
+// becomes a member of a cluster, and again only when its replica of the catalog is replaced. An
+// older copy is harmless.
 //
 //	data/lock                       flock: one process at a time
 //	data/nonce                      distinguishes a waiting node from others
@@ -34,15 +34,15 @@ type Identity struct {
 	ClusterID string `json:"cluster_id"`
 	NodeID    uint64 `json:"node_id"`
 	Name      string `json:"name"`
-	// CatalogReplica is this node's replica of log 0; CatalogVoters are those
-	// that log 0 began with.
+	// CatalogReplica is the id of this node's replica of log 0. CatalogVoters are the initial
+	// voters of log 0.
 	CatalogReplica uint64   `json:"catalog_replica"`
 	CatalogVoters  []uint64 `json:"catalog_voters"`
-	// Sum is record.Checksum of the file with Sum 0: an id that changed by
-	// itself would be that of another. Absent in files of before there was one.
+	// Sum is the record.Checksum of the file with Sum 0: a corrupted id would be the id of another
+	// node. Files of early releases do not have it.
 	Sum uint32 `json:"sum,omitempty"`
-	// Seeds are the nodes there were when this one was taken in: enough to
-	// talk to those who bring it the catalog.
+	// Seeds are the nodes of the cluster when this node was admitted. Through them it reaches the
+	// catalog.
 	Seeds []cluster.Node `json:"seeds,omitempty"`
 	// Former are the ids that the cluster had before it was recovered, oldest first; see package
 	// recovery. The files of replicas keep the oldest.
@@ -61,11 +61,11 @@ func (id *Identity) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// Me is the Identity of this node, which all parts of the node share. It has no
-// cluster until the node becomes a member, once.
+// Me is the Identity of this node, shared by all parts of the node. It has no cluster until the
+// node becomes a member, which happens once.
 type Me struct{ atomic.Pointer[Identity] }
 
-// FilesOf is the id of the cluster that the files in the directory name.
+// FilesOf returns the id of the cluster that the files in the directory name.
 func (id *Identity) FilesOf() string {
 	if len(id.Former) > 0 {
 		return id.Former[0]
@@ -76,8 +76,8 @@ func (id *Identity) FilesOf() string {
 // Member: the node belongs to a cluster.
 func (id *Identity) Member() bool { return id.ClusterID != "" }
 
-// LoadIdentity reads node.json; in a directory without it the node is no member
-// of a cluster yet.
+// LoadIdentity reads node.json. In a directory without it, the node is not a member of a cluster
+// yet.
 func LoadIdentity(disk vfs.FS, dir string) (Identity, error) {
 	path := filepath.Join(dir, "node.json")
 	data, err := disk.ReadFile(path)

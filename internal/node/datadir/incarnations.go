@@ -16,15 +16,15 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Incarnations is lives.json: how old the data directories of this node and of the others
-// certainly are. A directory that is brought back from an older copy as a whole is
-// sound in itself; only others can know that it had gone on.
+// Incarnations is the content of lives.json: lower bounds for the progress of the data directories
+// of this node and of the others. A data directory restored from an older copy is consistent in
+// itself; only other nodes can detect that it is old.
 //
-// A node's life is a number that rises with each start, and every incarnationEvery while
-// the node stores something. It is durable before others hear it. They keep the
-// highest that they have heard of each node; both sides of a connection say what
-// they know before anything else. A node that starts with a number which others
-// have heard from an earlier run of it has forgotten what it did since.
+// A node's incarnation is a number that rises with each start, and every incarnationEvery while the
+// node stores entries. The node makes the number durable before it sends it. Other nodes store the
+// highest number of each node, and both sides of a new connection first send the numbers that they
+// know. If a node starts with a number that others have received from an earlier run of it, its
+// data are an older copy.
 type Incarnations struct {
 	disk vfs.FS
 	dir  string // the data directory
@@ -32,8 +32,8 @@ type Incarnations struct {
 	me   *Me
 
 	Damaged error // why the file could not be used
-	// Older is why the durable watermarks, and with them perhaps the logs, are older than the
-	// file, see ageMark. The node is as old as they are then.
+	// Older is the reason why the durable watermarks, and perhaps the logs, are older than the file
+	// (see ageMark). The node then counts as old as they are.
 	Older error
 
 	mu    sync.Mutex
@@ -73,8 +73,8 @@ func (f *incarnationsFile) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// LoadIncarnations reads the file of the node that me is; a member always has one. That of
-// another node is damaged.
+// LoadIncarnations reads the file of the node me. A member always has one. A file of another node
+// counts as damaged.
 func LoadIncarnations(disk vfs.FS, dir string, me *Me) (*Incarnations, error) {
 	l := &Incarnations{disk: disk, dir: dir, path: filepath.Join(dir, "lives.json"), me: me, known: map[uint64]peer.Incarnation{}, unknown: true}
 	data, err := disk.ReadFile(l.path)
@@ -111,8 +111,8 @@ func LoadIncarnations(disk vfs.FS, dir string, me *Me) (*Incarnations, error) {
 	return l, nil
 }
 
-// Begin starts another run. Where that cannot be recorded, on a full disk, the node
-// continues as the run before: it must start, so that room can be made.
+// Begin starts a new run. If it cannot record the run because the disk is full, the node continues
+// as the previous run: it must start, so that an operator can free space.
 func (l *Incarnations) Begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *Incarnations) save(own peer.Incarnation) error {
 	return nil
 }
 
-// Greeting is what the node says of incarnations when it is connected.
+// Greeting returns the incarnations that the node sends when it connects.
 func (l *Incarnations) Greeting() (own peer.Incarnation, known map[uint64]peer.Incarnation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,9 +160,11 @@ func olderCopy(run, began uint64, known peer.Incarnation) bool {
 	return run != known.Run && began <= known.Number
 }
 
-// Meet judges another node by its life, and this one by what the other knows of it.
-// forgotten is what the other has heard from this node, if that is more than this
-// node knows itself.
+// Meet compares the incarnation of another node with the last known one, and this node's own with
+// the one that the other node knows. older reports that the other node's data are an older copy.
+// forgotten is above 0 if this node's data are an older copy: it is the number that the other node
+// knows. forgotten is what the other has heard from this node, if that is more than this node knows
+// itself.
 func (l *Incarnations) Meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarnation) (older bool, forgotten uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +182,7 @@ func (l *Incarnations) Meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarn
 	return false, forgotten
 }
 
-// Heard notes another node's incarnation.
+// Heard records another node's incarnation.
 func (l *Incarnations) Heard(id uint64, life peer.Incarnation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +191,7 @@ func (l *Incarnations) Heard(id uint64, life peer.Incarnation) {
 	}
 }
 
-// Raise makes this node's number higher than what others have heard of it.
+// Raise makes this node's number higher than any that others have received.
 func (l *Incarnations) Raise(number uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,21 +199,21 @@ func (l *Incarnations) Raise(number uint64) error {
 	return l.rise(peer.Incarnation{Number: max(l.own.Number, number) + 1, Run: l.own.Run})
 }
 
-// Lost reports whether the own number says nothing.
+// Lost reports whether this node's number cannot be trusted.
 func (l *Incarnations) Lost() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unknown
 }
 
-// Rewrite replaces a file that is damaged.
+// Rewrite replaces a damaged file.
 func (l *Incarnations) Rewrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.save(l.own)
 }
 
-// Advance raises the number of a node that has stored something.
+// Advance raises the number if the node has stored entries.
 func (l *Incarnations) Advance() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

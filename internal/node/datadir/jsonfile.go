@@ -78,7 +78,7 @@ func (b belonging) foreign(path string, me *Identity) error {
 	return fmt.Errorf("%s belongs to node %d of cluster %s, not to node %d of cluster %s", path, b.Node, b.Cluster, me.NodeID, me.FilesOf())
 }
 
-// SaveJSON writes a file that is there completely or not at all.
+// SaveJSON writes a file atomically: after a crash it is complete or absent.
 func SaveJSON(disk vfs.FS, path string, what any) error {
 	data, err := json.MarshalIndent(what, "", "  ")
 	if err != nil {

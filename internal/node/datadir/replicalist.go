@@ -14,16 +14,14 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// ReplicaList is replicas.json: the replicas that were made in this data
-// directory and not removed. A replica is entered once its files are durable,
-// and before it has a voice. So one that is in the list and has no files has
-// lost them, with its votes: it must never be made again from nothing. One that
-// is not in the list has never said anything, unless its log is there: then a
-// crash came between the two.
+// ReplicaList is the content of replicas.json: the replicas that were created in this data
+// directory and not removed. A replica is added after its files are durable and before it sends
+// messages. So a listed replica without files has lost them, and its votes: it must never be
+// created again. A replica that is not listed has never sent a message, unless its log exists: then
+// the node crashed between the two steps.
 //
-// A list that is damaged, or is gone from the directory of a member, excludes no
-// replica that it was not made. So all that there were by then count as made:
-// those without files are replaced.
+// If the list of a member is damaged or missing, any replica may have been created. So all replicas
+// assigned until then count as created, and those without files are replaced.
 type ReplicaList struct {
 	disk vfs.FS
 	path string
@@ -63,8 +61,8 @@ func (m *createdReplicas) UnmarshalJSON(data []byte) (err error) {
 // known yet.
 const unsettled = math.MaxUint64
 
-// LoadReplicaList reads the list of the node that me is; a member always has one. That of
-// another node is damaged.
+// LoadReplicaList reads the list of the node me. A member always has one. A list of another node
+// counts as damaged.
 func LoadReplicaList(disk vfs.FS, dir string, me *Me) (*ReplicaList, error) {
 	l := &ReplicaList{disk: disk, path: filepath.Join(dir, "replicas.json"), me: me}
 	data, err := disk.ReadFile(l.path)
@@ -102,9 +100,8 @@ func (l *ReplicaList) Has(replica uint64) bool {
 	return found || replica < l.Below
 }
 
-// Settle gives a list that was lost the ids that have been given: none below next
-// was, or will be, given after that. A replica that has one from next on was not
-// made before.
+// Settle gives a lost list the range of assigned ids: ids below next are never assigned from now
+// on. A replica with an id of next or higher was not created before.
 func (l *ReplicaList) Settle(next uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,15 +123,15 @@ func (l *ReplicaList) save(m createdReplicas) error {
 	return nil
 }
 
-// Lose notes that the list is an older copy: all replicas that there are count as
-// made, until it is known which ids have been given.
+// Lose records that the list is an older copy: all replicas count as created until the range of
+// assigned ids is known.
 func (l *ReplicaList) Lose() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.save(createdReplicas{Made: l.Made, Below: unsettled})
 }
 
-// Rewrite replaces a file that is damaged.
+// Rewrite replaces a damaged file.
 func (l *ReplicaList) Rewrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +148,7 @@ func (l *ReplicaList) Add(replica uint64) error {
 	return l.save(createdReplicas{Made: slices.Insert(slices.Clone(l.Made), at, replica), Below: l.Below})
 }
 
-// Remove is called after the files are gone.
+// Remove removes a replica from the list. It is called after its files were removed.
 func (l *ReplicaList) Remove(replica uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 // tryPause lies between two tries while a log has no leader.
 const tryPause = 50 * time.Millisecond
 
-// Calls are what can be asked of a log's replica, as calls that wait for the answer.
+// Calls are the operations of a log's replica as calls that wait for the answer.
 type Calls struct {
 	Name    string
 	Config  atomic.Pointer[settings.Config]
@@ -31,16 +31,15 @@ type Calls struct {
 	stretch atomic.Int64     // see SetStretch
 }
 
-// SetStretch multiplies the times of elections and heartbeats; 0 is 1.
+// SetStretch sets the factor for the times of elections and heartbeats; 0 means 1.
 func (c *Calls) SetStretch(n int) {
 	if c.stretch.Swap(int64(n)) != int64(n) && c.Replica != nil {
 		c.Replica.Do(func(state *core.Core) { state.Distance.SetStretch(n) })
 	}
 }
 
-// Command runs a command on a log and waits for its answer. When ctx ends
-// first the command may still happen. One that replicas on older nodes might not
-// understand is refused.
+// Command runs a command on a log and waits for its answer. If ctx ends first, the command may
+// still take effect. A command that older nodes may not understand is refused.
 func (c *Calls) Command(ctx context.Context, command record.Command) (sequence.Answer, error) {
 	if c.Level != nil {
 		if refusal := cluster.AllowCommand(c.Level(), command.Kind); refusal != nil {
@@ -55,10 +54,10 @@ func (c *Calls) Command(ctx context.Context, command record.Command) (sequence.A
 // Digests reports whether the log may have a digest.
 func (c *Calls) Digests() bool { return c.Level != nil && c.Level() >= cluster.DigestLevel }
 
-// Principals reports whether the log's holds may say who has set them.
+// Principals reports whether the log's holds may name the principals that set them.
 func (c *Calls) Principals() bool { return c.Level != nil && c.Level() >= cluster.PrincipalLevel }
 
-// Await turns an answer into a result of a blocking call.
+// Await waits for an answer and returns it.
 func (c *Calls) Await(ctx context.Context, ask func(done func(sequence.Answer))) (sequence.Answer, error) {
 	answers := make(chan sequence.Answer, 1)
 	ask(func(a sequence.Answer) { answers <- a })
@@ -73,8 +72,8 @@ func (c *Calls) Await(ctx context.Context, ask func(done func(sequence.Answer)))
 	}
 }
 
-// Confirm returns once this node knows all that was committed when it was
-// called: what follows is linearizable.
+// Confirm returns when this node has applied everything that was committed at the time of the call.
+// A read after it is linearizable.
 func (c *Calls) Confirm(ctx context.Context) error {
 	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
 		answer := func(r *record.Refusal) { done(sequence.Answer{Refusal: r}) }
@@ -85,7 +84,7 @@ func (c *Calls) Confirm(ctx context.Context) error {
 	return err
 }
 
-// Keep has the core renew a lease.
+// Keep renews a lease in the core.
 func (c *Calls) Keep(ctx context.Context, renew func(state *core.Core, done func(sequence.Answer))) error {
 	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
 		if r := c.Replica.Do(func(state *core.Core) { renew(state, done) }); r != nil {
@@ -121,8 +120,8 @@ func (c *Calls) Resolve(ctx context.Context, id record.SessionID, epoch record.E
 	return found, nil
 }
 
-// Reshape asks the log's core for one step. Unless the catalog has recorded before
-// that the log is settled, it is done only when that outlasts a power cut.
+// Reshape asks the log's core for one step. Unless the catalog has already recorded that the change
+// is complete, Reshape returns done only after the step is durable.
 func (c *Calls) Reshape(ctx context.Context, voters, learners []uint64, settled bool) (done bool, err error) {
 	answer := make(chan bool, 1)
 	refusal := c.Replica.Do(func(state *core.Core) {
@@ -142,7 +141,7 @@ func (c *Calls) Reshape(ctx context.Context, voters, learners []uint64, settled 
 // hasSettings reports whether the log has the settings that this node knows.
 func (c *Calls) hasSettings() bool { return c.Replica.Status().Fenced == c.Config.Load().Fenced }
 
-// ApplySettings puts the settings that this node knows into a log that it leads.
+// ApplySettings appends the settings that this node knows to a log that it leads.
 func (c *Calls) ApplySettings(ctx context.Context) error {
 	if c.hasSettings() {
 		return nil

@@ -1,5 +1,5 @@
-// Package hosted is one log as a node hosts it: its replica and settings, calls that wait
-// for it, repairs of its segments while it runs; and the list of all of them.
+// Package hosted represents one log on a node: its replica and settings, blocking calls to it, and
+// repairs of its segments while it runs. It also has the list of all hosted logs.
 package hosted
 
 import (
@@ -31,36 +31,35 @@ type Log struct {
 	Calls
 	ID      uint64
 	Created int64 // unix ms
-	// ReplicaID is that of the replica on this node.
+	// ReplicaID is the id of the replica on this node.
 	ReplicaID uint64
 	Store     segment.Log
 
-	// Unavailable is why the log has not been served since it was opened or its
-	// files turned out to be damaged; nil for one that is.
+	// Unavailable is the reason why the log is not served: it could not be opened, or its files are
+	// damaged. It is nil for a log that is served.
 	Unavailable atomic.Pointer[record.Refusal]
-	// Forgot: the replica must not speak any more, see package replicas, Renewer.
+	// Forgot means that the replica must not send messages any more, see replicas.Renewer.
 	Forgot bool
-	// Unopened is why the files could not be opened, though nothing says that they
-	// are damaged; nil for a log that was.
+	// Unopened is the error of opening the files, if it is not known damage. It is nil for a log
+	// that was opened.
 	Unopened error
-	// Opening: this one stands for a log whose files are being opened, see background.SlowWork.
+	// Opening marks a placeholder for a log whose files are being opened, see background.SlowWork.
 	Opening bool
-	// Found is called when stored bytes are not what was written; of a log that
-	// runs.
+	// Found is called when damage is found in the files of a running log.
 	Found func(error)
-	// Reported: damage was logged. leaving: the replica is about to be closed and
-	// repaired.
+	// Reported means that the damage was logged; leaving, that the replica is about to be closed
+	// and repaired.
 	Reported, Leaving atomic.Bool
 	// Repairs of segments while the log runs.
 	Repairs repairs
-	// Forgetful: it was found to lack what it had promised.
+	// Forgetful means that the replica was found to lack entries or votes that it had acknowledged.
 	Forgetful atomic.Bool
-	// Rebuilding is the repair under way; nil for a log whose files are whole.
+	// Rebuilding is the repair in progress; nil for a log with undamaged files.
 	Rebuilding rebuilding
 
 	// Reserved is of a memory log; never nil.
 	Reserved atomic.Pointer[cluster.Reserved]
-	// Reserving: somebody asks the catalog for more.
+	// Reserving means that a request to the catalog for a higher ceiling is in progress.
 	Reserving atomic.Bool
 
 	Newer NewReplicas
@@ -68,30 +67,29 @@ type Log struct {
 	Unretained atomic.Int64 // bytes written since retention was looked at
 
 	Opened time.Time // by this process
-	// Appended is when entries were written last, in ns after opened; 0: not
-	// since.
+	// Appended is the time of the last written entries, in ns after opened; 0 means none since.
 	Appended atomic.Int64
 	Intake   reading.Intake // of entries
 
-	// Peers is what its replicas were at the last look at them, see verbs.Statuses.
+	// Peers is the state of its replicas at the last check, see verbs.Statuses.
 	Peers  atomic.Pointer[[]core.Peer]
 	Logged LeaderNow // LeaderNews.Log's own
 
 	Readers atomic.Int64 // reads under way that report how old their knowledge is
 	asking  atomic.Bool  // a question to the leader is under way for them
 
-	// Shaped is the state of the catalog and the term for which this log has
-	// the replicas that it should have; the shaper's own.
+	// Shaped is the state of the catalog and the term for which this log has its wanted replicas.
+	// Only the shaper uses it.
 	Shaped     atomic.Pointer[cluster.State]
 	ShapedTerm uint64
-	// Yielded paces Handovers.Yield once the catalog's replica has ended; of the catalog, and
-	// the shaper's own.
+	// Yielded paces Handovers.Yield after the catalog's replica has ended. Only the shaper uses it,
+	// in the catalog's log.
 	Yielded background.Backoff
 
 	closing sync.Once
 }
 
-// LeaderNow is what the last line said of a log's leader.
+// LeaderNow is the leader of a log as last logged.
 type LeaderNow struct {
 	Replica uint64
 	Leading bool
@@ -106,10 +104,10 @@ type rebuilding interface {
 	Lacks(index uint64) bool
 }
 
-// MinMaxAge is the least bound that asking once a tick can keep.
+// MinMaxAge is the smallest age limit that one confirmation per tick can meet.
 const MinMaxAge = 2 * core.TickMillis * time.Millisecond
 
-// Raise takes ceilings over that are higher than those known.
+// Raise adopts ceilings that are higher than the known ones.
 func (h *Log) Raise(r cluster.Reserved) {
 	for {
 		now := h.Reserved.Load()
@@ -120,8 +118,8 @@ func (h *Log) Raise(r cluster.Reserved) {
 	}
 }
 
-// Behind refuses what is asked of a memory log that begins anew and has not moved on yet to where it lost
-// its records: it would seem to end far before offsets that it has given.
+// Behind refuses requests to a restarted memory log until its end is above the records that it
+// lost. Before that the log would appear to end below offsets that it has assigned.
 func (h *Log) Behind() *record.Refusal {
 	lost := h.Reserved.Load().Lost
 	if lost == 0 {
@@ -133,8 +131,8 @@ func (h *Log) Behind() *record.Refusal {
 	return record.Refuse(record.Busy, "log %q was in memory only, lost it and begins anew: it is moving on to offset %d", h.Name, lost)
 }
 
-// RoomFor refuses records that a memory log has no offsets reserved for, and
-// everything before a log that begins anew has moved on.
+// RoomFor refuses records beyond the reserved offsets of a memory log, and all records while Behind
+// refuses.
 func (h *Log) RoomFor(records int) *record.Refusal {
 	if h.Config.Load().Durability != settings.Memory {
 		return nil
@@ -146,7 +144,7 @@ func (h *Log) RoomFor(records int) *record.Refusal {
 	return nil
 }
 
-// RoomForTerm does so for the grant of a writer term.
+// RoomForTerm is RoomFor for the grant of a writer term.
 func (h *Log) RoomForTerm() *record.Refusal {
 	if h.Config.Load().Durability == settings.Memory && !h.Reserved.Load().HasTerms(h.Replica.Status().WriterTerm) {
 		return record.Refuse(record.Busy, "log %q waits for writer terms to be reserved", h.Name)
@@ -154,7 +152,7 @@ func (h *Log) RoomForTerm() *record.Refusal {
 	return h.RoomFor(0)
 }
 
-// Admit refuses what this log does not take.
+// Admit refuses requests that this log does not accept.
 func (h *Log) Admit(a *sequence.Append) *record.Refusal {
 	if most := h.Config.Load().MaxBatchBytes; most > 0 {
 		for _, b := range a.Batches {
@@ -166,7 +164,7 @@ func (h *Log) Admit(a *sequence.Append) *record.Refusal {
 	return h.RoomFor(a.Records)
 }
 
-// Problem is nil, or why the log cannot be served.
+// Problem returns the reason why the log cannot be served, or nil.
 func (h *Log) Problem() *record.Refusal {
 	if r := h.Ended(); r != nil {
 		return r
@@ -178,7 +176,7 @@ func (h *Log) Problem() *record.Refusal {
 	return nil
 }
 
-// Stalled says for how long the disk has not finished a write; "" if it works.
+// Stalled describes how long a disk write has been unfinished; it returns "" if the disk works.
 func (h *Log) Stalled() string {
 	if h.Opening {
 		return "the disk has not finished opening it"
@@ -192,7 +190,7 @@ func (h *Log) Stalled() string {
 	return ""
 }
 
-// Ended is nil, or why no replica of the log runs here.
+// Ended returns the reason why no replica of the log runs here, or nil.
 func (h *Log) Ended() *record.Refusal {
 	if r := h.Unavailable.Load(); r != nil {
 		return r
@@ -200,8 +198,8 @@ func (h *Log) Ended() *record.Refusal {
 	return h.Replica.Status().Failed
 }
 
-// Close ends the replica and closes its log. Where the disk hangs it returns an
-// error soon after ctx has ended; the rest is done when the disk answers.
+// Close ends the replica and closes its log. If the disk hangs, it returns an error soon after ctx
+// has ended, and finishes when the disk responds.
 func (h *Log) Close(ctx context.Context) (err error) {
 	h.closing.Do(func() {
 		closed := make(chan error, 1)
@@ -233,9 +231,9 @@ func (h *Log) closeReplica(ctx context.Context) error {
 	return h.Store.Close()
 }
 
-// AwaitReady waits until the log takes appends, on the node that leads it, under
-// the settings that this node knows.
-// Of a log that begins the leader may not have committed anything yet: appends wait for that.
+// AwaitReady waits, on the node that leads the log, until the log accepts appends under the
+// settings that this node knows. The leader of a new log may not have committed an entry yet;
+// appends wait for that.
 func (h *Log) AwaitReady(ctx context.Context, begins bool) error {
 	if problem := h.Problem(); problem != nil {
 		return problem
@@ -250,8 +248,8 @@ func (h *Log) AwaitReady(ctx context.Context, begins bool) error {
 	return h.awaitSettings(ctx)
 }
 
-// RefuseStorage is the answer to who asked for something that cannot be read.
-// Damage is repaired where other nodes can help, and they can answer meanwhile.
+// RefuseStorage returns the refusal for a request whose data cannot be read. If other nodes exist,
+// they repair the damage and can answer meanwhile.
 func (h *Log) RefuseStorage(err error) error {
 	var corrupt *segment.CorruptError
 	if !errors.As(err, &corrupt) {
@@ -275,13 +273,13 @@ func (h *Log) RefuseDamaged(err error) error {
 	return record.Refuse(record.NotLeader, "log %q is about to be repaired on this node: %v", h.Name, err)
 }
 
-// OnDisk: appends of the log need room on the disk. The catalog may use the
+// OnDisk reports whether appends to the log need space on the disk. The catalog may use the
 // reserve.
 func (h *Log) OnDisk() bool {
 	return h.ID != cluster.CatalogID && h.Config.Load().Durability == settings.Disk
 }
 
-// Fresh refuses a read whose bound is not kept any more.
+// Fresh refuses a read when the replica's age exceeds the limit of the read.
 func (h *Log) Fresh(q *reading.Request) error {
 	if q.Consistency == reading.ConsistencyBounded && h.Age() > q.MaxAge {
 		return h.Stale(q.MaxAge)
@@ -294,8 +292,8 @@ func (h *Log) Stale(bound time.Duration) *record.Refusal {
 		"this replica has not heard from the leader of log %q within %v; read from another one, or allow more", h.Name, bound)
 }
 
-// Age is how old the knowledge of this replica may be. Time in which the machine was suspended counts: the
-// others went on meanwhile.
+// Age returns how old the knowledge of this replica may be. Time during which the machine was
+// suspended counts, since the other nodes continued.
 func (h *Log) Age() time.Duration {
 	s := h.Replica.Status()
 	switch {
@@ -307,7 +305,7 @@ func (h *Log) Age() time.Duration {
 	return time.Duration(h.Replica.Elapsed()-s.Known) * time.Millisecond
 }
 
-// RefreshAge asks the leader, if somebody reads and no question is under way.
+// RefreshAge asks the leader for a confirmation if there are readers and no request is in progress.
 func (h *Log) RefreshAge() {
 	if h.Readers.Load() == 0 || h.Replica.Status().SoleVoter || h.asking.Swap(true) {
 		return
@@ -318,7 +316,7 @@ func (h *Log) RefreshAge() {
 	}
 }
 
-// Appending reports whether the log has written an entry lately.
+// Appending reports whether the log has recently written an entry.
 func (h *Log) Appending() bool {
 	at := h.Appended.Load()
 	return at != 0 && int64(time.Since(h.Opened))-at < int64(reading.PacedTime)
@@ -346,7 +344,7 @@ func AwaitClosed(ctx context.Context, closed <-chan error) error {
 	}
 }
 
-// New returns a log as a node hosts it, whose replica does not run yet.
+// New returns a hosted log whose replica does not run yet.
 func New(l cluster.Log, id uint64) *Log {
 	h := &Log{Calls: Calls{Name: l.Name}, ID: l.ID, Created: l.Created, ReplicaID: id, Opened: time.Now()}
 	config := settings.DecodeConfig(l.Config)
@@ -355,19 +353,19 @@ func New(l cluster.Log, id uint64) *Log {
 	return h
 }
 
-// NewReplicas are replicas of one log that are newer than the catalog as known
-// here, with the node that the first message of each came from. Until the
-// catalog is known they are that node's.
+// NewReplicas are replicas of one log that this node's catalog does not have yet, with the node
+// that sent the first message of each. Until the catalog names them, they are assumed to be on that
+// node.
 type NewReplicas struct {
 	mu     sync.Mutex
 	nodeOf map[uint64]uint64
 }
 
-// MaxNewReplicas bounds what others can make this node remember of a log.
+// MaxNewReplicas limits the entries of a NewReplicas, since other nodes create them.
 const MaxNewReplicas = 64
 
-// Learn reports whether a replica is on a node, which it is if it was heard of
-// first from there. Those below known are in the catalog by now.
+// Learn reports whether a replica is on a node: the first message from the replica came from that
+// node. Replicas with ids below known are in the catalog by now.
 func (r *NewReplicas) Learn(replica, node, known uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -389,7 +387,7 @@ func (r *NewReplicas) Learn(replica, node, known uint64) bool {
 	return true
 }
 
-// Node is that of a replica, or 0.
+// Node returns the node of a replica, or 0.
 func (r *NewReplicas) Node(replica uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

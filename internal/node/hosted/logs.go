@@ -6,19 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// Logs are the logs that this node hosts. The maps are replaced as a whole when
-// one comes or goes, so that the append path takes no lock; Changing is held then.
+// Logs are the logs that this node hosts. To add or remove a log, the maps are replaced as a whole,
+// under Changing, so that the append path takes no lock.
 type Logs struct {
 	names   atomic.Pointer[map[string]*Log]
 	numbers atomic.Pointer[map[uint64]*Log] // by id
 
-	// Changing is held by whoever hosts, unhosts or closes logs.
+	// Changing is held while logs are hosted, removed or closed.
 	Changing sync.Mutex
 	Closed   bool // nothing is hosted any more; Changing guards it
-	// CatalogOpening is held while the catalog is opened and until it is shown. Who
-	// holds it may take Changing.
+	// CatalogOpening is held from opening the catalog until it is in the list. Changing may be
+	// locked while it is held.
 	CatalogOpening sync.Mutex
-	// Closing is set before Changing could be had.
+	// Closing is set before Changing is locked for Close.
 	Closing atomic.Bool
 }
 
@@ -29,8 +29,8 @@ func NewLogs() *Logs {
 	return l
 }
 
-// AwaitShown returns when a log that is being opened, which may prove damaged
-// while it is, has been shown to others.
+// AwaitShown waits until a log that is being opened is in the list. The log may turn out to be
+// damaged before that.
 func (l *Logs) AwaitShown() {
 	l.Changing.Lock()
 	defer l.Changing.Unlock()
@@ -42,16 +42,16 @@ func (l *Logs) AwaitCatalogShown() {
 	defer l.CatalogOpening.Unlock()
 }
 
-// All must not be changed.
+// All returns the logs by name. The caller must not change the map.
 func (l *Logs) All() map[string]*Log { return *l.names.Load() }
 
-// Named returns the log of a name; nil: it is not hosted here.
+// Named returns the log with a name, or nil if it is not hosted here.
 func (l *Logs) Named(name string) *Log { return (*l.names.Load())[name] }
 
-// ByID is named with the id of the log.
+// ByID returns the log with an id, or nil if it is not hosted here.
 func (l *Logs) ByID(id uint64) *Log { return (*l.numbers.Load())[id] }
 
-// Add adds logs, each in the place of one of the same name.
+// Add adds logs; each replaces a log with the same name.
 func (l *Logs) Add(hosts ...*Log) {
 	logs := maps.Clone(l.All())
 	for _, h := range hosts {

@@ -7,7 +7,7 @@ import (
 	"strandline.dev/internal/replica/core"
 )
 
-// LogReport is what a node knows of a log that it holds.
+// LogReport describes a log on one of its nodes.
 type LogReport struct {
 	Leading    bool          `json:"leading"`
 	Term       uint64        `json:"term"`
@@ -18,8 +18,8 @@ type LogReport struct {
 	Outgoing   []uint64      `json:"outgoing,omitempty"` // the voters of before, while they are needed too
 	Peers      []core.Peer   `json:"peers,omitempty"`    // of a leader
 	Problem    string        `json:"problem,omitempty"`
-	// Repairing: its files are damaged and are being repaired. Lost: it gets
-	// another replica on this node.
+	// Repairing means that its damaged files are being repaired; Lost, that another replica
+	// replaces it on this node.
 	Repairing bool `json:"repairing,omitempty"`
 	Lost      bool `json:"lost,omitempty"`
 }
@@ -67,8 +67,8 @@ func (h *Log) State() string {
 	return StateFollowing
 }
 
-// Newer reports whether one node knows more of a log than another: who leads, then
-// who has heard of the later term, then who has more.
+// Newer reports whether one report is newer than another: the leader's is, then the one with the
+// later term, then the one with the higher end.
 func (l *LogReport) Newer(o *LogReport) bool {
 	switch {
 	case l.Term != o.Term:

@@ -29,7 +29,7 @@ type repairs struct {
 	Text atomic.Pointer[string]
 }
 
-// DamagedSegment is a file, and what is wrong with it.
+// DamagedSegment is a damaged file with its error.
 type DamagedSegment struct {
 	File  string
 	Cause error
@@ -38,10 +38,10 @@ type DamagedSegment struct {
 // repairsMost bounds those that wait. More will be found again.
 const repairsMost = 1024
 
-// UncommittedTime is how long a repair waits for entries to be known as committed.
+// UncommittedTime is how long a repair waits until entries are known to be committed.
 const UncommittedTime = 2 * time.Second
 
-// Add notes a damaged segment. begin, if not nil, has to be run by a goroutine.
+// Add adds a damaged segment. If begin is not nil, the caller must run it in a goroutine.
 func (r *repairs) Add(parent context.Context, d DamagedSegment, work func(context.Context)) (begin func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *repairs) Add(parent context.Context, d DamagedSegment, work func(contex
 	}
 }
 
-// Next returns the segment to be repaired now; false ends the goroutine.
+// Next returns the segment to repair next. If it returns false, the goroutine must end.
 func (r *repairs) Next() (DamagedSegment, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *repairs) Next() (DamagedSegment, bool) {
 	return r.waiting[0], true
 }
 
-// Finished takes the first away.
+// Finished removes the first segment.
 func (r *repairs) Finished() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *repairs) problem() string {
 	return ""
 }
 
-// Stopped is called where the goroutine cannot be started any more.
+// Stopped is called if the goroutine cannot be started any more.
 func (r *repairs) Stopped() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"strandline.dev/internal/replica/core"
 )
 
-// Clock ticks the replicas of a node, and looks at the disk once a second.
+// Clock ticks the replicas of a node, and checks the free space of the disk once a second.
 type Clock struct {
 	logs       *hosted.Logs
 	peers      *peers.Peers

@@ -16,7 +16,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// ClusterAdmin shows operators who is in the cluster, and changes it for them.
+// ClusterAdmin shows and changes the members of the cluster for operators.
 type ClusterAdmin struct {
 	options *settings.Options
 	me      *datadir.Me
@@ -37,7 +37,7 @@ func NewClusterAdmin(
 // MaxTokenTime is the longest lifetime of a token.
 const MaxTokenTime = 30 * 24 * time.Hour
 
-// Member is a node of the cluster as its clients find it.
+// Member is a node of the cluster with its addresses for clients.
 type Member struct {
 	ID      uint64
 	Name    string
@@ -47,9 +47,9 @@ type Member struct {
 	Labels  []cluster.Label
 }
 
-// FinalizeCluster raises the feature level of the cluster to the newest that its nodes
-// understand, and returns the level. It is refused, and names the nodes, while one of them
-// does not answer or is too old. There is no way back.
+// FinalizeCluster raises the feature level of the cluster to the newest that its nodes understand,
+// and returns the level. It is refused, with the names of the nodes, while a node does not answer
+// or is too old. It cannot be undone.
 func (m *ClusterAdmin) FinalizeCluster(ctx context.Context, _ verbs.Caller) (level int, err error) {
 	c := m.catalog.Load()
 	if c == nil {
@@ -69,8 +69,8 @@ func (m *ClusterAdmin) FinalizeCluster(ctx context.Context, _ verbs.Caller) (lev
 	return level, err
 }
 
-// AddNode announces the node that waits at an address, gives it addresses to ask, and
-// returns when it is a member. It reports true if it was one before.
+// AddNode announces the node that waits at an address, gives it addresses to ask, and returns when
+// it is a member. It returns true if the node was a member before.
 func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, address string) (existed bool, err error) {
 	c := m.catalog.Load()
 	if c == nil {
@@ -111,8 +111,8 @@ func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, addres
 	return false, nil
 }
 
-// CreateToken makes a token with which one node, or any number, can join for a
-// while. The token is returned here and kept nowhere.
+// CreateToken creates a token with which one node, or any number, can join for a limited time. It
+// returns the token, which is stored only as a hash.
 func (m *ClusterAdmin) CreateToken(ctx context.Context, _ verbs.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
 	if lifetime < time.Second || lifetime > MaxTokenTime {
 		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
@@ -125,37 +125,36 @@ func (m *ClusterAdmin) CreateToken(ctx context.Context, _ verbs.Caller, lifetime
 	return token, expires, err
 }
 
-// RemoveNode takes a node out of the cluster, dead or alive, or does not expect
-// any more one that was announced. It is refused while the node holds replicas:
-// ReplaceNode moves them.
+// RemoveNode removes a node, running or not, from the cluster, or withdraws the announcement of a
+// node. It is refused while the node holds replicas: ReplaceNode moves them.
 func (m *ClusterAdmin) RemoveNode(ctx context.Context, _ verbs.Caller, name string) error {
 	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.RemoveNode(s, name) })
 }
 
-// ReplaceNode moves all replicas of a node, dead or alive, to another one, and
-// takes it out of the cluster when they have caught up there. It returns when
-// the move has been decided; ClusterStatus shows how far it is.
+// ReplaceNode moves all replicas of a node, running or not, to another node, and removes the first
+// when they have caught up. It returns when the move has been decided; ClusterStatus shows its
+// progress.
 func (m *ClusterAdmin) ReplaceNode(ctx context.Context, _ verbs.Caller, dead, with string) error {
 	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
 		return cluster.ReplaceNode(s, dead, with, m.peers.Reaches)
 	})
 }
 
-// DrainNode has a node hand over all that it leads and be given nothing, or, with undo, takes
-// that back. It returns when that has been decided; ClusterStatus shows when it may stop.
+// DrainNode makes a node hand over all logs that it leads and gives it none; with undo it ends
+// this. It returns when that has been decided; ClusterStatus shows when the node may be stopped.
 func (m *ClusterAdmin) DrainNode(ctx context.Context, _ verbs.Caller, name string, undo bool) error {
 	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.Drain(s, name, undo) })
 }
 
-// SetDefaultRule gives the logs whose names begin with a prefix, and that have no rule of
-// their own, a rule; an empty one takes it away.
+// SetDefaultRule sets the placement rule of logs whose names begin with a prefix and that have no
+// rule themselves. An empty rule removes it.
 func (m *ClusterAdmin) SetDefaultRule(ctx context.Context, _ verbs.Caller, prefix string, rule cluster.Rule) error {
 	return m.roll.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) { return cluster.SetRule(s, prefix, rule) })
 }
 
-// Rebalance spreads the replicas of all logs evenly over the nodes that can be
-// reached: the node that leads the catalog moves some at a time. It returns how
-// many move or are still to.
+// Rebalance spreads the replicas of all logs evenly over the reachable nodes: the leader of the
+// catalog moves some at a time. It returns the number of replicas that are moving or still have to
+// move.
 func (m *ClusterAdmin) Rebalance(ctx context.Context, _ verbs.Caller) (left int, err error) {
 	c := m.catalog.Load()
 	if c == nil {
@@ -177,8 +176,8 @@ func (m *ClusterAdmin) Rebalance(ctx context.Context, _ verbs.Caller) (left int,
 	return left, err
 }
 
-// Members are the nodes of the cluster as this one knows them, by id, and which
-// of them it is itself: 0 before it is one.
+// Members returns the nodes of the cluster as this node knows them, by id, and the id of this node,
+// which is 0 before it is a member.
 func (m *ClusterAdmin) Members() (members []Member, self uint64) {
 	self = m.me.Load().NodeID
 	c := m.catalog.Load()

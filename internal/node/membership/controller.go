@@ -11,8 +11,8 @@ import (
 	"strandline.dev/internal/node/peers"
 )
 
-// Controller carries out what is due in the cluster, on the node that leads the
-// catalog. What that is, cluster.Due decides.
+// Controller makes due changes of the cluster, on the node that leads the catalog. cluster.Due
+// decides them.
 type Controller struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
@@ -22,7 +22,7 @@ type Controller struct {
 	quiet sight
 }
 
-// NewController returns a Controller that looks whenever due rings, and at intervals.
+// NewController returns a Controller that checks for due changes when due rings, and at intervals.
 func NewController(logger *slog.Logger, catalog *catalog.Shared, due *background.Bell, peers *peers.Peers) *Controller {
 	return &Controller{logger: logger, catalog: catalog, due: due, peers: peers}
 }
@@ -33,7 +33,7 @@ type sight struct {
 	alive, lost []uint64 // sorted
 }
 
-// Run looks for what is due until ctx ends.
+// Run checks for due changes until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
 	for looks := c.due.Looks(); looks.Next(ctx); {
 		catalog := c.catalog.Load()

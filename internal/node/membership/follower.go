@@ -30,7 +30,7 @@ func NewFollower(
 	return &Follower{logger: logger, catalog: catalog, peers: peers, opener: opener, cleaner: cleaner}
 }
 
-// Run folds changes as they become known and hosts what they say.
+// Run folds changes as they become known and hosts the replicas that they assign to this node.
 func (f *Follower) Run(ctx context.Context) {
 	c := f.catalog.Load()
 	clean := false

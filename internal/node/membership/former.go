@@ -32,7 +32,8 @@ type Former struct {
 	forming chan struct{} // full: a cluster is being formed here
 }
 
-// NewFormer returns a Former that makes this node a member with joiner, and then calls member.Begin.
+// NewFormer returns a Former that makes this node a member through joiner, and then calls
+// member.Begin.
 func NewFormer(
 	options *settings.Options, logger *slog.Logger, me *datadir.Me, logs *hosted.Logs, self *peers.Self, caller *peers.Caller,
 	roll *Roll, joiner *Joiner, member beginner,
@@ -46,10 +47,9 @@ func NewFormer(
 // Formation is the outcome of InitCluster.
 type Formation struct {
 	ClusterID string `json:"cluster_id"`
-	// Existed: the cluster was there before.
+	// Existed means that the cluster existed before.
 	Existed bool `json:"existed,omitempty"`
-	// Missing are peers that are not members yet; they are admitted when they
-	// come.
+	// Missing are peers that are not members yet; they are admitted when they ask.
 	Missing []string `json:"missing,omitempty"`
 }
 
@@ -61,10 +61,9 @@ type FormRequest struct {
 // formTime bounds how long the one that forms a cluster waits for the others.
 const formTime = 15 * time.Second
 
-// InitCluster forms the cluster of this node and those named in its Peers. It
-// may be asked of any of them, of several at once, and again: there is one
-// cluster at the end. Only the peer with the lowest name forms it, see
-// cluster.FormerOf; the others pass the call on.
+// InitCluster forms the cluster of this node and its Peers. It may be called on any of them, on
+// several at once, and repeatedly: there is one cluster at the end. Only the peer with the lowest
+// name forms it, see cluster.FormerOf; the others forward the call.
 func (f *Former) InitCluster(ctx context.Context, _ verbs.Caller) (Formation, error) {
 	if me := f.me.Load(); me.Member() {
 		return Formation{ClusterID: me.ClusterID, Existed: true}, nil
@@ -98,7 +97,7 @@ func passed(err error, former, address string) error {
 	return record.Refuse(record.Busy, "node %q forms the cluster, since its name is the lowest in --peers, and does not answer at %s: start it. %v", former, address, err)
 }
 
-// FormFor is form for another peer.
+// FormFor forms the cluster for another peer.
 func (f *Former) FormFor(ctx context.Context, q FormRequest) (Formation, error) {
 	me := f.self.Candidate()
 	if me.Cluster != "" {
@@ -180,7 +179,7 @@ func (f *Former) askPeers(ctx context.Context) ([]cluster.Levels, error) {
 	return understood, nil
 }
 
-// FormAlone makes a new data directory the first node of a new cluster.
+// FormAlone makes this node, which has a new data directory, the first node of a new cluster.
 func (f *Former) FormAlone() error {
 	id := datadir.Identity{
 		Format: datadir.FormatVersion, ClusterID: rand.Text(), NodeID: 1, Name: f.options.Name,

@@ -21,7 +21,7 @@ type Handovers struct {
 	drained map[uint64]*background.Backoff
 }
 
-// NewHandovers returns a Handovers that tells spread when this node is to lead nothing any more.
+// NewHandovers returns a Handovers that informs spread when this node must not lead logs any more.
 func NewHandovers(logger *slog.Logger, logs *hosted.Logs, spread *Spread) *Handovers {
 	return &Handovers{logger: logger, logs: logs, spread: spread}
 }
@@ -29,8 +29,8 @@ func NewHandovers(logger *slog.Logger, logs *hosted.Logs, spread *Spread) *Hando
 // longestPause lies at most between two handovers of a log that keeps coming back.
 const longestPause = time.Minute
 
-// HandOver lets other nodes lead the logs that this one leads: the first step of
-// a stop that nobody notices. It returns when that has happened or ctx ends.
+// HandOver lets other nodes lead the logs that this node leads: the first step of a stop without
+// interruption for clients. It returns when they lead or ctx ends.
 func (ho *Handovers) HandOver(ctx context.Context) {
 	ho.spread.stopping.Store(true)
 	ho.handOver(ctx, ho.ledAmongOthers(), slog.LevelWarn)
@@ -109,14 +109,14 @@ func (ho *Handovers) drain(ctx context.Context, state *cluster.State, me uint64)
 	handing.Wait()
 }
 
-// Yield lets other nodes lead the logs that this one leads, because its replica
-// of the catalog has ended: the leader of a log brings it to the replicas that the
-// catalog wants, and this node does not hear any more which these are. A catalog
-// that is only slow, or has no majority, is no reason: it is so on other nodes too.
+// Yield lets other nodes lead the logs that this node leads, because its replica of the catalog has
+// ended: the leader of a log applies the placement in the catalog, which this node does not receive
+// any more. A catalog that is only slow, or has no majority, is not a reason: it is the same on
+// other nodes.
 //
-// It is called again as long as this lasts: somebody may not have been able to
-// take over, or this node may have been elected again. Pauses double, because
-// where the catalog has ended on other nodes too, logs would go to and fro.
+// It is called repeatedly: another node may not have been able to take over, or this node may have
+// been elected again. The pauses double, because leadership would move back and forth if the
+// catalog has also ended on other nodes.
 func (ho *Handovers) Yield(ctx context.Context, catalog *hosted.Log) {
 	led, now := ho.ledAmongOthers(), time.Now()
 	if len(led) == 0 || !catalog.Yielded.Due(now) {

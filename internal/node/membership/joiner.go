@@ -64,8 +64,7 @@ const (
 	askTime   = 3 * time.Second
 )
 
-// Invitation says to a node that waits whom to ask, beside those that it knows, and to
-// do so now.
+// Invitation makes a waiting node ask at once to join, with more addresses to ask.
 type Invitation struct {
 	Name      string   `json:"name"`
 	Addresses []string `json:"addresses"`
@@ -124,7 +123,7 @@ func (j *Joiner) nonce() (string, error) {
 	return nonce, datadir.SaveJSON(j.disk, path, nonce)
 }
 
-// Run asks to be taken in until this node is a member.
+// Run asks other nodes to admit this node until it is a member.
 func (j *Joiner) Run(ctx context.Context) {
 	logged := ""
 	for ctx.Err() == nil {
@@ -159,7 +158,7 @@ func (j *Joiner) beginLate(ctx context.Context) {
 	}
 }
 
-// SeekOnce asks every address that is known, and returns what the last one said.
+// SeekOnce asks every known address once, and returns the last answer.
 func (j *Joiner) SeekOnce(ctx context.Context) (reason string) {
 	nonce, err := j.nonce()
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Reshaper brings the replicas of the logs that this node leads to what the catalog
-// wants.
+// Reshaper changes the replicas of the logs that this node leads to their placement in the catalog.
 type Reshaper struct {
 	logger    *slog.Logger
 	me        *datadir.Me
@@ -26,16 +25,15 @@ type Reshaper struct {
 	handovers *Handovers
 }
 
-// NewReshaper returns a Reshaper that looks at the logs whenever due rings, and at intervals. It
-// also enters this node in the catalog with roll, and hands leadership over with handovers.
+// NewReshaper returns a Reshaper that checks the logs when due rings, and at intervals. It also
+// enters this node in the catalog through roll, and hands over leadership through handovers.
 func NewReshaper(
 	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, due *background.Bell, roll *Roll, handovers *Handovers,
 ) *Reshaper {
 	return &Reshaper{logger: logger, me: me, catalog: catalog, logs: logs, due: due, roll: roll, handovers: handovers}
 }
 
-// Run brings the replicas of the logs that this node leads to what the
-// catalog wants.
+// Run changes the replicas of the logs that this node leads until ctx ends.
 func (rs *Reshaper) Run(ctx context.Context) {
 	for looks := rs.due.Looks(); looks.Next(ctx); {
 		c := rs.catalog.Load()
@@ -161,9 +159,8 @@ func (rs *Reshaper) shapeCatalog(ctx context.Context, h *hosted.Log, state *clus
 	return false, rs.catalog.Load().Change(ctx, func(s *cluster.State) (cluster.Change, error) { return cluster.Retire(s), nil })
 }
 
-// ContinueBehind lets a log that began anew continue above what it has lost, if it
-// does not already. The writer term goes first: that the end has moved shows that
-// both have.
+// ContinueBehind moves the end of a restarted memory log above its lost offsets, if it is not there
+// yet. It raises the writer term first, so that the new end shows that both have changed.
 func (rs *Reshaper) ContinueBehind(ctx context.Context, h *hosted.Log) error {
 	lost := h.Reserved.Load()
 	if _, end, err := h.Replica.Tail().Bounds(); err != nil || end >= lost.Lost {

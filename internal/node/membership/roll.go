@@ -35,7 +35,7 @@ func NewRoll(options *settings.Options, me *datadir.Me, catalog *catalog.Shared,
 // announceTime is for how long a node that was added may take to come.
 const announceTime = time.Hour
 
-// TakeIn admits a node that asks, if it is expected.
+// TakeIn admits a node that asks, if the node is expected.
 func (r *Roll) TakeIn(ctx context.Context, q cluster.JoinRequest) (cluster.JoinAnswer, error) {
 	c := r.catalog.Load()
 	if c == nil {
@@ -63,9 +63,8 @@ func (r *Roll) TakeIn(ctx context.Context, q cluster.JoinRequest) (cluster.JoinA
 	return a, err
 }
 
-// Introduce enters this node in the catalog if it is not there, or under an
-// address that it had before. The one that has formed the cluster lets its peers
-// in with the same change.
+// Introduce enters this node in the catalog if it is missing, or is there with an old address. The
+// node that formed the cluster admits its peers in the same change.
 func (r *Roll) Introduce(ctx context.Context) error {
 	me := r.me.Load()
 	c := r.catalog.Load()
@@ -84,7 +83,7 @@ func (r *Roll) Introduce(ctx context.Context) error {
 	return c.Change(ctx, introduce)
 }
 
-// Announce lets a node of a name join.
+// Announce allows a node with a name to join.
 func (r *Roll) Announce(ctx context.Context, name string) error {
 	return r.change(ctx, func(s *cluster.State) (cluster.Change, *record.Refusal) {
 		now := r.self.Now()

@@ -26,8 +26,8 @@ const (
 	spreadAtOnce = 4
 )
 
-// Spread keeps the leaders of the cluster's logs spread over its nodes. Every
-// node has one; that of the catalog's leader decides.
+// Spread keeps the leaders of the cluster's logs spread evenly over its nodes. Every node has a
+// Spread; the one of the catalog's leader decides.
 type Spread struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
@@ -151,7 +151,7 @@ func (l *Spread) carryOut(ctx context.Context, plan []cluster.Handover, v cluste
 	}
 }
 
-// Own is what this node leads and follows.
+// Own returns the logs that this node leads and follows.
 func (l *Spread) Own() ledLogs {
 	c := l.catalog.Load().Host()
 	out := ledLogs{

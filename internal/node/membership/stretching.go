@@ -11,8 +11,8 @@ import (
 	"strandline.dev/internal/node/peers"
 )
 
-// Stretching keeps the times of elections in keeping with the distance of the voters. Every
-// node has one; that of the catalog's leader decides.
+// Stretching adapts the times of elections to the distance of the voters. Every node has a
+// Stretching; the one of the catalog's leader decides.
 type Stretching struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
@@ -27,7 +27,7 @@ func NewStretching(logger *slog.Logger, catalog *catalog.Shared, trips *peers.Tr
 // stretchEvery lies between two looks at the round trips.
 const stretchEvery = 2 * time.Second
 
-// Run looks until ctx ends.
+// Run checks the distances until ctx ends.
 func (s *Stretching) Run(ctx context.Context) {
 	began, planner, term := time.Now(), cluster.Stretcher{}, uint64(0)
 	for background.Pause(ctx, stretchEvery); ctx.Err() == nil; background.Pause(ctx, stretchEvery) {

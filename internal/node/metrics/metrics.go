@@ -1,4 +1,4 @@
-// Package metrics counts what happens on a node.
+// Package metrics counts events on a node.
 package metrics
 
 import (
@@ -14,9 +14,9 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Metrics of a node, in base units: seconds, bytes, totals. How many series there
-// are does not depend on how many logs the node has; series of single logs are
-// given on demand, see logmetrics.go. docs/metrics.md describes all of them.
+// Metrics of a node, in base units: seconds, bytes, totals. The number of series does not depend on
+// the number of logs; series of single logs are returned on request, see logmetrics.go.
+// docs/metrics.md describes all of them.
 type Metrics struct {
 	appends prometheus.Histogram
 	// stages are of queue, batch, write, sync and replicas, see sequence.Times.
@@ -68,7 +68,7 @@ var (
 	appendBuckets = prometheus.ExponentialBuckets(32e-6, 2, 18)
 )
 
-// New returns counters of a node that runs a version of the program.
+// New returns the counters of a node that runs the given version of the program.
 func New(version string) *Metrics {
 	m := &Metrics{}
 	counter := func(name, help string) prometheus.Counter {
@@ -167,7 +167,7 @@ func (m *Metrics) Acknowledged(node string, after time.Duration) {
 	m.acks.WithLabelValues(node).Observe(after.Seconds())
 }
 
-// Appends returns how many were acknowledged here, and what they took together, in seconds.
+// Appends returns the number of appends acknowledged here, and their total time in seconds.
 func (m *Metrics) Appends() (count uint64, seconds float64) {
 	var now dto.Metric
 	_ = m.appends.Write(&now) // fails for metrics without a description
@@ -208,7 +208,7 @@ func (m *Metrics) Refused(verb string, reason record.Reason) {
 	m.refusals.WithLabelValues(verb, reason.String()).Inc()
 }
 
-// MeasuredAppend lets the outcome of an append be counted before done is called.
+// MeasuredAppend wraps done so that the outcome of an append is counted before done is called.
 func (m *Metrics) MeasuredAppend(log string, a *sequence.Append, done func(sequence.Answer)) func(sequence.Answer) {
 	began := time.Now()
 	records, bytes := a.Records, a.Bytes

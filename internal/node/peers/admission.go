@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Admission decides which nodes this one talks to, and notes which of them refuse it.
+// Admission decides which nodes may connect with this one, and records which of them refuse it.
 type Admission struct {
 	logger       *slog.Logger
 	me           *datadir.Me
@@ -22,12 +22,12 @@ type Admission struct {
 	status       *Status
 	unknown      *Unknown
 
-	// Forgotten receives a message when another node shows that the data of this one are an
-	// older copy. The next one is sent only after incarnations.Replacing was reset.
+	// Forgotten receives a message when another node shows that the data of this node are an older
+	// copy. The next message is sent only after incarnations.Replacing was reset.
 	Forgotten chan Forgotten
 }
 
-// Forgotten says that another node has heard of a later incarnation of this one.
+// Forgotten means that another node knows a later incarnation of this node.
 type Forgotten struct {
 	Other  string // its name
 	Number uint64 // of the incarnation
@@ -44,7 +44,7 @@ func NewAdmission(
 	}
 }
 
-// Admit judges a node that wants to talk to this one.
+// Admit reports whether another node may connect with this one, or why not.
 func (a *Admission) Admit(hello peer.Hello) error {
 	me := a.me.Load()
 	c := a.catalog.Load()
@@ -97,9 +97,8 @@ func errRemoved(name string) error {
 	return fmt.Errorf("node %q was removed from the cluster: to come back, start it with an empty data directory, a new name and --join", name)
 }
 
-// RefusedBy reports why another node refuses this one, once for each node as long
-// as the reason is the same. Those that the catalog does not know can call
-// themselves what they like, and count as one.
+// RefusedBy logs why another node refuses this one, once for each node as long as the reason is the
+// same. Nodes that are not in the catalog can claim any name, so they count as one node.
 func (a *Admission) RefusedBy(other peer.Node, reason string) {
 	id := other.ID
 	if c := a.catalog.Load(); c == nil || c.Shown.Load().Nodes[id].ID == 0 {

@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Answers are those that this node has to the questions of others.
+// Answers holds the functions that answer the calls of other nodes.
 type Answers struct {
 	self    *Self
 	catalog *catalog.Shared
@@ -20,19 +20,19 @@ type Answers struct {
 	toAnybody, toMembers map[string]Answer
 }
 
-// NewAnswers returns an Answers without any. They are entered with ToAnybody and ToMembers before
+// NewAnswers returns an empty Answers. Functions are registered with ToAnybody and ToMembers before
 // the node accepts connections.
 func NewAnswers(self *Self, catalog *catalog.Shared) *Answers {
 	return &Answers{self: self, catalog: catalog, toAnybody: map[string]Answer{}, toMembers: map[string]Answer{}}
 }
 
-// ToAnybody enters the answer to a kind of question that any node may ask.
+// ToAnybody registers the answer to a kind of call that any node may make.
 func (a *Answers) ToAnybody(kind string, answer Answer) { a.toAnybody[kind] = answer }
 
-// ToMembers enters the answer to a kind of question that only members may ask, of a member.
+// ToMembers registers the answer to a kind of call that only members may make, to a member.
 func (a *Answers) ToMembers(kind string, answer Answer) { a.toMembers[kind] = answer }
 
-// What nodes ask each other. Requests and answers are JSON, and bytes may follow an answer.
+// The kinds of calls between nodes. Requests and answers are JSON, and bytes may follow an answer.
 const (
 	AskWho           = "who"            // may be asked by anybody: is this node a member, and of what?
 	AskForm          = "form"           // by a node that waits, to the one that forms the cluster: do so
@@ -56,15 +56,15 @@ type TransferRequest struct {
 	Node uint64 `json:"node"`
 }
 
-// ConfiguredRequest asks a node to know a configuration of a log, or a later one, or that the log is gone.
+// ConfiguredRequest asks a node to wait until it knows a configuration of a log, or a later one, or
+// that the log was deleted.
 type ConfiguredRequest struct {
 	Log      string `json:"log"`
 	ID       uint64 `json:"id"`
 	Revision uint64 `json:"revision"`
 }
 
-// Answer answers another node. What is refused travels as a refusal; other
-// errors as text.
+// Answer answers the call of another node. It returns refusals as such, and other errors as text.
 func (a *Answers) Answer(ctx context.Context, from peer.NodeID, kind string, request []byte) ([]byte, error) {
 	result, err := a.decide(ctx, from, kind, request)
 	var e Envelope
@@ -117,9 +117,9 @@ func (a *Answers) refuseFormer(ctx context.Context, from peer.NodeID) *record.Re
 	return record.Refuse(record.NotMember, "node %d was removed from the cluster", from)
 }
 
-// RefuseNonMember refuses to show what logs hold to a node that has proved a name which is no
-// member's, or that was removed. Where this node does not know the members, everybody is
-// answered: it may be that all are repairing each other.
+// RefuseNonMember refuses to send contents of logs to a node that has proved a name that no member
+// has, or that was removed. If this node does not know the members, it answers every node, because
+// all nodes may be repairing each other.
 func (a *Answers) RefuseNonMember(ctx context.Context, from peer.NodeID) *record.Refusal {
 	c := a.catalog.Load()
 	if c == nil || len(c.Shown.Load().Nodes) == 0 {
@@ -151,11 +151,10 @@ func hasNode(c *catalog.Catalog, name string) bool {
 	return false
 }
 
-// Answer is how a node answers one kind of question; from is 0 for a node that is
-// no member.
+// Answer answers one kind of call. from is 0 if the caller is not a member.
 type Answer func(ctx context.Context, from peer.NodeID, request []byte) (any, error)
 
-// AnswerTo decodes the request of an answer.
+// AnswerTo returns an Answer that decodes the request and calls a function with it.
 func AnswerTo[Q any](answer func(context.Context, Q) (any, error)) Answer {
 	return func(ctx context.Context, _ peer.NodeID, request []byte) (any, error) {
 		var q Q

@@ -14,7 +14,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Caller asks other nodes, and this one.
+// Caller makes calls to other nodes, and to this one.
 type Caller struct {
 	Logger  *slog.Logger
 	me      *datadir.Me
@@ -22,26 +22,26 @@ type Caller struct {
 	answers *Answers
 }
 
-// NewCaller returns a Caller that asks other nodes over mesh, and this node directly.
+// NewCaller returns a Caller that calls other nodes over mesh, and this node directly.
 func NewCaller(logger *slog.Logger, me *datadir.Me, mesh *peer.Mesh, answers *Answers) *Caller {
 	return &Caller{Logger: logger, me: me, mesh: mesh, answers: answers}
 }
 
-// Envelope is how answers travel: a refusal stays one. Bytes that would be a third longer as JSON
-// follow it.
+// Envelope is the encoding of answers, which preserves refusals. Bytes follow it, since JSON would
+// make them a third longer.
 type Envelope struct {
 	Refusal *record.Refusal `json:"refusal,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
 }
 
-// Attaching is an answer of which some bytes follow the JSON.
+// Attaching is an answer with bytes that follow the JSON.
 type Attaching interface{ Attached() [][]byte }
 
-// Attachable is where such an answer is decoded to. Attach takes over the bytes; it is called once the
-// JSON is decoded, and checks their number.
+// Attachable is the type into which an Attaching answer is decoded. Attach takes ownership of the
+// bytes. It is called after the JSON was decoded, and checks the number of bytes.
 type Attachable interface{ Attach(attached []byte) error }
 
-// Call asks another node, or this one, and decodes the answer.
+// Call makes a call to another node, or to this one, and decodes the answer.
 func (c *Caller) Call(ctx context.Context, node uint64, kind string, request, answer any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -75,7 +75,7 @@ func refusalOf(node uint64, err error) *record.Refusal {
 	return record.Refuse(record.OutcomeUnknown, "node %d did not answer: %v", node, err)
 }
 
-// AskAddress asks whoever is at an address.
+// AskAddress makes a call to the node at an address.
 func (c *Caller) AskAddress(ctx context.Context, address, kind string, request, answer any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Caller) AskAddress(ctx context.Context, address, kind string, request, 
 	return Unwrap(reply, answer)
 }
 
-// Unwrap decodes an answer, or returns the refusal that it is.
+// Unwrap decodes an answer. If the answer is a refusal, it returns that.
 func Unwrap(reply []byte, answer any) error {
 	var e Envelope
 	decoder := json.NewDecoder(bytes.NewReader(reply))

@@ -1,5 +1,5 @@
-// Package peers is what a node has to do with the others: who it is to them, which of them
-// has a replica, how they are, questions and answers, and what all their disks have room for.
+// Package peers connects a node with the others: its identity, the nodes of replicas, the status of
+// nodes, calls and answers, and the free space of all disks.
 package peers
 
 import (
@@ -22,8 +22,8 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Peers is what this node has to do with the other nodes as such: whom it talks to, what it
-// says of itself, and which of them it reaches.
+// Peers keeps the connections of this node with the others: it sets the addresses, sends the status
+// of this node, and knows which nodes it reaches.
 type Peers struct {
 	options      *settings.Options
 	me           *datadir.Me
@@ -41,7 +41,7 @@ type Peers struct {
 	connected    []peer.Node // as the mesh knows them; hosted.Logs.Changing guards it
 }
 
-// NewPeers returns the other nodes as status and unknown know them, reached over mesh.
+// NewPeers returns a Peers for the nodes in status and unknown, connected over mesh.
 func NewPeers(
 	options *settings.Options, me *datadir.Me, catalog *catalog.Shared, incarnations *datadir.Incarnations, self *Self, router *Router,
 	status *Status, unknown *Unknown, admission *Admission, mesh *peer.Mesh, caller *Caller, space *Space, trips *Trips,
@@ -52,10 +52,10 @@ func NewPeers(
 	}
 }
 
-// GossipTicks lie between two tellings: a second.
+// GossipTicks is the number of ticks between two status messages: one second.
 const GossipTicks = 20
 
-// Gossip sends all others how this node is.
+// Gossip sends the status of this node to all others.
 func (p *Peers) Gossip() {
 	c := p.catalog.Load()
 	if c == nil {
@@ -77,7 +77,7 @@ func (p *Peers) Gossip() {
 // acceptAgain is the pause after a temporary error of the port, such as a lack of file descriptors.
 const acceptAgain = 20 * time.Millisecond
 
-// ServePeers takes the connections of other nodes until l is closed. After a temporary error it continues.
+// ServePeers accepts the connections of other nodes until l is closed. After a temporary error it continues.
 func (p *Peers) ServePeers(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -95,8 +95,7 @@ func (p *Peers) ServePeers(l net.Listener) error {
 	}
 }
 
-// Connect gives the mesh nodes that there are, and where this node reaches
-// them.
+// Connect sets the nodes of the mesh and the addresses at which this node reaches them.
 func (p *Peers) Connect(state *cluster.State) {
 	var nodes []peer.Node
 	for _, other := range state.Members() {
@@ -109,8 +108,7 @@ func (p *Peers) Connect(state *cluster.State) {
 	}
 }
 
-// Lost reports whether a node cannot be reached for so long that it counts as gone
-// for good.
+// Lost reports whether a node has been unreachable for so long that it counts as permanently lost.
 func (p *Peers) Lost(id uint64) bool {
 	return !p.Reaches(id) && p.Status.downFor(id) >= p.options.LostAfter
 }
@@ -139,10 +137,10 @@ func (p *Peers) ReachesMajority(h *hosted.Log) bool {
 // queryEvery lies between two rounds of questions.
 const queryEvery = time.Second
 
-// Query asks nodes that are not connected who they are. Of two nodes the one
-// with the lower id dials. One that was away while the others changed does not
-// know whom to dial: it hears of this node by the question. And one that was
-// removed is dialled by nobody: it hears so by the answer.
+// Query asks the identity of nodes that are not connected. Of two nodes, the one with the lower id
+// dials. A node that was away while addresses changed does not know which address to dial: the call
+// gives it the address of this node. A removed node is not dialled by any node: the answer to its
+// own call says that it was removed.
 func (p *Peers) Query(ctx context.Context) {
 	for ; ctx.Err() == nil; background.Pause(ctx, queryEvery) {
 		me := p.me.Load().NodeID
@@ -162,8 +160,8 @@ func (p *Peers) Query(ctx context.Context) {
 	}
 }
 
-// NewMesh returns a mesh without connections. It passes messages to receiver and questions to
-// answers; sending and receiving bound the memory of what is in flight.
+// NewMesh returns a mesh without connections. It passes messages to receiver and calls to answers.
+// sending and receiving bound the memory of messages in transit.
 func NewMesh(
 	options *settings.Options, logger *slog.Logger, metrics *metrics.Metrics, sending peer.Memory, receiving peer.Room, incarnations *datadir.Incarnations,
 	self *Self, router *Router, admission *Admission, receiver *Receiver, answers *Answers,

@@ -16,8 +16,8 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Receiver handles what other nodes send without being asked: messages to replicas, news, and
-// connections that open and close.
+// Receiver handles messages from other nodes that are not answers: messages to replicas and status.
+// It also handles connections that open and close.
 type Receiver struct {
 	logger       *slog.Logger
 	metrics      *metrics.Metrics
@@ -29,16 +29,16 @@ type Receiver struct {
 	early        early
 }
 
-// NewReceiver returns a Receiver that delivers messages to logs and records news in status and
-// incarnations. It rings due when a connection opens or closes.
+// NewReceiver returns a Receiver that delivers messages to logs, and records the status of nodes in
+// status and incarnations. It rings due when a connection opens or closes.
 func NewReceiver(
 	logger *slog.Logger, metrics *metrics.Metrics, logs *hosted.Logs, incarnations *datadir.Incarnations, due *background.Bell, router *Router, status *Status,
 ) *Receiver {
 	return &Receiver{logger: logger, metrics: metrics, logs: logs, incarnations: incarnations, due: due, router: router, status: status}
 }
 
-// Deliver gives a message to the replica that it is for, if its sender is a
-// replica of the node that it came from.
+// Deliver passes a message to its replica, if the sending replica is on the node that sent the
+// message.
 func (rv *Receiver) Deliver(from peer.NodeID, log, to uint64, message []byte) {
 	if log == gossipLog {
 		rv.Hear(from, message)
@@ -65,15 +65,15 @@ func (rv *Receiver) Deliver(from peer.NodeID, log, to uint64, message []byte) {
 	}
 }
 
-// Hosted delivers what has come for a log before it was hosted here.
+// Hosted delivers messages that arrived for a log before it was hosted here.
 func (rv *Receiver) Hosted(log uint64) {
 	for _, m := range rv.early.take(log) {
 		rv.Deliver(m.from, m.log, m.to, m.message)
 	}
 }
 
-// Hear takes another node's news. Some that cannot be read are of a newer
-// version, and say nothing to this one.
+// Hear records another node's status. It ignores a status that it cannot decode, which is from a
+// newer version.
 func (rv *Receiver) Hear(from uint64, message []byte) {
 	var what news
 	if json.Unmarshal(message, &what) == nil {
@@ -85,7 +85,7 @@ func (rv *Receiver) Hear(from uint64, message []byte) {
 // gossipLog is the log that a node's own news are addressed to.
 const gossipLog = 1<<64 - 1
 
-// Changed gives the replicas the state of the connection to a node.
+// Changed reports the state of the connection to a node to the replicas.
 func (rv *Receiver) Changed(other peer.NodeID, up, refused bool) {
 	rv.logger.Debug("connection to another node", "node", other, "up", up, "refused", refused)
 	rv.status.Changed(other, up)

@@ -9,13 +9,13 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Router knows on which node each replica is, as far as this node's catalog says.
+// Router returns the node of each replica, according to this node's catalog.
 type Router struct{ catalog *catalog.Shared }
 
 // NewRouter returns a Router that reads the catalog.
 func NewRouter(catalog *catalog.Shared) *Router { return &Router{catalog: catalog} }
 
-// NodeName is the name of a replica's node; "unknown" if the catalog has none.
+// NodeName returns the name of a replica's node, or "unknown" if the catalog has none.
 func (rt *Router) NodeName(h *hosted.Log, replica uint64) string {
 	if c := rt.catalog.Load(); c != nil {
 		if node, ok := c.Shown.Load().Nodes[rt.NodeOf(h, replica)]; ok {
@@ -77,7 +77,7 @@ func (rt *Router) NodeOf(h *hosted.Log, replica uint64) uint64 {
 	return h.Newer.Node(replica)
 }
 
-// ReplicaOn is the replica of a log on a node, or 0.
+// ReplicaOn returns the replica of a log on a node, or 0.
 func (rt *Router) ReplicaOn(h *hosted.Log, node uint64) uint64 {
 	c := rt.catalog.Load()
 	if c == nil {
@@ -101,7 +101,7 @@ func (rt *Router) AddressOf(h *hosted.Log, replica uint64) string {
 	return rt.catalog.Load().Shown.Load().Nodes[node].Address
 }
 
-// FeatureLevel is the feature level of the cluster as known here.
+// FeatureLevel returns the feature level of the cluster according to this node's catalog.
 func (rt *Router) FeatureLevel() int { return rt.catalog.Load().Shown.Load().FeatureLevel() }
 
 // Sender sends messages from replica to replica.
@@ -113,7 +113,7 @@ type Sender struct {
 // NewSender returns a Sender that finds nodes with router and sends over mesh.
 func NewSender(mesh *peer.Mesh, router *Router) *Sender { return &Sender{mesh: mesh, router: router} }
 
-// Send hands a message of a replica to the node of another one.
+// Send sends a message from a replica to the node of another replica.
 func (s *Sender) Send(h *hosted.Log, to uint64, urgent bool, message net.Buffers) bool {
 	node := s.router.NodeOf(h, to)
 	return node != 0 && s.mesh.Send(node, h.ID, to, urgent, message)

@@ -14,16 +14,16 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Self is who this node is.
+// Self is this node as other nodes see it.
 type Self struct {
 	options *settings.Options
 	me      *datadir.Me
-	// DamagedCatalog is a replica of the catalog with which this node cannot begin and
-	// which is being repaired; else nil.
+	// DamagedCatalog is the replica of the catalog while it is under repair and the node cannot
+	// begin; otherwise nil.
 	DamagedCatalog atomic.Pointer[hosted.Log]
 }
 
-// NewSelf returns the node of an identity, as its options describe it.
+// NewSelf returns the node with an identity and options.
 func NewSelf(options *settings.Options, me *datadir.Me) *Self { return &Self{options: options, me: me} }
 
 func (s *Self) NotMember() *record.Refusal {
@@ -34,12 +34,12 @@ func (s *Self) NotMember() *record.Refusal {
 		"node %q is in no cluster yet: form one with `strandline cluster init` on one of its nodes, or add this node with `strandline cluster add-node`", s.options.Name)
 }
 
-// PeerNode is this node as it says hello to others.
+// PeerNode returns the description of this node for its Hello.
 func (s *Self) PeerNode() peer.Node {
 	return peer.Node{ID: s.me.Load().NodeID, Name: s.me.Load().Name, Address: s.options.GRPCAddress}
 }
 
-// Name is what the cluster calls this node, or will.
+// Name returns the name of this node in the cluster, or the name under which it will join.
 func (s *Self) Name() string {
 	if me := s.me.Load(); me.Member() {
 		return me.Name
@@ -47,13 +47,12 @@ func (s *Self) Name() string {
 	return s.options.Name
 }
 
-// RefuseLevel refuses that this node takes part in a cluster of a feature level that it
-// does not understand.
+// RefuseLevel returns a refusal if this node does not understand the feature level of a cluster.
 func (s *Self) RefuseLevel(state *cluster.State) *record.Refusal {
 	return cluster.RefuseLevels(s.Name(), s.options.Levels, state.FeatureLevel())
 }
 
-// Outdated is refuseLevel for a level that is newer than this node's program.
+// Outdated is RefuseLevel for a level that is newer than this node's program.
 func (s *Self) Outdated(state *cluster.State) *record.Refusal {
 	if state.FeatureLevel() <= s.options.Levels.Max {
 		return nil
@@ -61,16 +60,16 @@ func (s *Self) Outdated(state *cluster.State) *record.Refusal {
 	return s.RefuseLevel(state)
 }
 
-// ClusterID names the cluster that the node is a member of; empty: it waits.
+// ClusterID returns the id of the node's cluster. It is empty while the node waits to become a
+// member.
 func (s *Self) ClusterID() string { return s.me.Load().ClusterID }
 
 func (s *Self) former() []string { return s.me.Load().Former }
 
-// Now is the time of day as this node sees it. What must not jump counts time
-// that does not.
+// Now returns the time of day of this node, which may jump. Timeouts use a monotonic clock instead.
 func (s *Self) Now() time.Time { return time.Now().Add(s.options.ClockSkew) }
 
-// Reach is the address at which this node reaches another one.
+// Reach returns the address at which this node reaches another one.
 func (s *Self) Reach(other cluster.Node) string {
 	if mine, ok := s.options.Peers[other.Name]; ok {
 		return mine

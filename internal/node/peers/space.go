@@ -15,9 +15,9 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Space is how much of the disk is left, as last looked at. Two thresholds divide
-// what it has room for: below minFree it takes no records, below a quarter of that
-// trims only. What lies between is for commands, and for entries in flight.
+// Space is the free space of the disk as last observed. Below minFree the disk accepts no records;
+// below a quarter of minFree it accepts only trims. The space in between is for commands and for
+// entries in progress.
 type Space struct {
 	options      *settings.Options
 	disk         vfs.FS
@@ -35,7 +35,7 @@ type Space struct {
 	written atomic.Int64
 }
 
-// NewSpace returns a Space; Observe looks at the disk first.
+// NewSpace returns a Space. Observe must be called before it is used.
 func NewSpace(
 	options *settings.Options, disk vfs.FS, logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs,
 	incarnations *datadir.Incarnations, router *Router, status *Status,
@@ -45,8 +45,8 @@ func NewSpace(
 	}
 }
 
-// Observe looks at the disk and reports whether what it has room for changed. A
-// disk that cannot be asked counts as it did before.
+// Observe reads the free space and reports whether the accepted kinds of entries changed. If the
+// disk cannot be read, the last value stays.
 func (s *Space) Observe() (changed bool) {
 	s.written.Store(0)
 	free, total, err := s.disk.Free(s.options.DataDir)
@@ -64,7 +64,7 @@ func (s *Space) own() sequence.Room { return sequence.Room(s.room.Load()) }
 
 func (s *Space) Full() bool { return s.own() != sequence.RoomForRecords }
 
-// Problem says that the disk takes no records, and why; "" while it does.
+// Problem describes why the disk accepts no records; it returns "" while the disk accepts them.
 func (s *Space) Problem() string {
 	const mib = 1 << 20
 	free, _ := s.Known()
@@ -79,8 +79,8 @@ func (s *Space) Problem() string {
 
 func (s *Space) Known() (free, total int64) { return s.free.Load(), s.total.Load() }
 
-// Wrote counts bytes, and looks at the disk when they could have used up an
-// eighth of what must stay free: a fast disk fills between two ticks.
+// Wrote counts written bytes, and reads the free space when they could have used an eighth of
+// minFree: a fast disk can fill between two ticks.
 func (s *Space) Wrote(bytes int) {
 	s.incarnations.Wrote.Store(true)
 	if s.written.Add(int64(bytes)) > s.options.MinFree/8 {
@@ -88,8 +88,7 @@ func (s *Space) Wrote(bytes int) {
 	}
 }
 
-// Watch looks at the disk and updates the logs when it has room for more, or
-// for less, than before.
+// Watch reads the free space, and updates the logs when the accepted kinds of entries change.
 func (s *Space) Watch() {
 	if !s.Observe() {
 		return
@@ -110,8 +109,8 @@ func (s *Space) Watch() {
 // no more.
 const goneAfter = 2 * time.Second
 
-// SetRooms sets for every log on disk, except the catalog, what there is room for. Followers
-// learn of the others' disks too: one that is elected knows at once.
+// SetRooms sets the accepted kinds of entries of every log on disk except the catalog. Followers
+// also get the state of the other disks, so that a newly elected leader has it at once.
 func (s *Space) SetRooms() {
 	own, me := s.own(), s.me.Load().NodeID
 	var state *cluster.State

@@ -9,13 +9,13 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Status is what this node knows of the others at the moment.
+// Status holds the current status of the other nodes as known here.
 type Status struct {
 	mu   sync.Mutex
 	ByID map[uint64]peerState
 }
 
-// NewStatus returns a status that knows nothing of any node.
+// NewStatus returns an empty Status.
 func NewStatus() *Status { return &Status{ByID: map[uint64]peerState{}} }
 
 type peerState struct {
@@ -99,8 +99,8 @@ func (n *Status) anyUp() bool {
 	return false
 }
 
-// Refusal is why another node refuses this one, as long as none is connected;
-// empty: none does.
+// Refusal returns the reason why another node refuses this one, while no node is connected. It is
+// empty if no node refuses it.
 func (n *Status) Refusal() (reason string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"strandline.dev/internal/node/datadir"
 )
 
-// Trips measures the round trips to the nodes that are connected, by questions that any node
-// answers at once.
+// Trips measures the round trips to connected nodes with calls that every node answers at once.
 type Trips struct {
 	me      *datadir.Me
 	catalog *catalog.Shared
@@ -86,7 +85,8 @@ func (t *Trips) own() map[uint64]int {
 	return out
 }
 
-// All are the round trips that this node has measured, and those that others have told of.
+// All returns the round trips that this node has measured, and those that other nodes have
+// reported.
 func (t *Trips) All() cluster.RoundTrips {
 	out := t.status.trips()
 	out[t.me.Load().NodeID] = t.own()

@@ -9,17 +9,16 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// Unknown are nodes of this cluster that are newer than the catalog as known
-// here. A node that was away for long may have no other way to hear what
-// happened than from them.
+// Unknown are nodes of this cluster that this node's catalog does not have yet. After a long
+// absence a node may be able to get the newest catalog only from them.
 type Unknown struct {
 	mu   sync.Mutex
 	byID map[uint64]peer.Node
-	// Met is signalled when there is a new one.
+	// Met is signalled when a new node is added.
 	Met chan struct{}
 }
 
-// NewUnknown returns a list without nodes.
+// NewUnknown returns an empty list.
 func NewUnknown() *Unknown {
 	return &Unknown{byID: map[uint64]peer.Node{}, Met: make(chan struct{}, 1)}
 }

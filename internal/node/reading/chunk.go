@@ -8,12 +8,12 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// UnknownAge is that of a replica which has not heard from a leader yet.
+// UnknownAge is the age of a replica that has not heard from a leader yet.
 const UnknownAge time.Duration = math.MaxInt64
 
 // Chunk is a run of committed records as stored.
 type Chunk struct {
-	// The records asked for are [First, First+Count).
+	// The requested records are [First, First+Count).
 	First record.Offset
 	Count int
 	// Parts are runs of whole batches, in order and contiguous: the first
@@ -21,13 +21,13 @@ type Chunk struct {
 	// are shared with other readers: never change them.
 	Parts [][]byte
 	Bytes int // of all parts
-	// Stored, if it has batches, is where the records lie in a file, instead of Parts.
+	// Stored, if it has batches, is the location of the records in a file, instead of Parts.
 	Stored Stored
 	// The log's committed bounds when the chunk was made.
 	Start, End record.Offset
-	// Selected: the read has a filter. Of [First, Next) the chunk has the Count records
-	// that were selected, perhaps none, in batches with gaps, and names those that the
-	// expression failed on and that were left out.
+	// Selected means that the read has a filter. The chunk has the Count selected records of
+	// [First, Next), possibly none, in batches with gaps. It also lists the records on which the
+	// expression failed, which are left out.
 	Selected bool
 	Next     record.Offset
 	Failed   []Failed
@@ -35,9 +35,9 @@ type Chunk struct {
 	// majority that still followed it, and 0 where it is the only voter. UnknownAge where
 	// nothing has been confirmed yet.
 	Age time.Duration
-	// Release gives the memory of the parts back: nobody may look at them any
-	// more. It may be called once, by who has the only copy of the chunk, or
-	// not at all. Never nil in a chunk of Reader.Next.
+	// Release frees the memory of the parts, which must not be used any more. It may be called at
+	// most once, by the holder of the only copy of the chunk. It is never nil in a chunk of
+	// Reader.Next.
 	Release func()
 	// shared: the parts lie in the tail, in no memory of the chunk's own.
 	shared bool
@@ -45,11 +45,11 @@ type Chunk struct {
 	slow *metered
 }
 
-// Stored is a run of batches that lie in a file.
+// Stored is a run of batches in a file.
 type Stored = segment.Stored
 
-// Records yields the records asked for, and nothing behind an error. It is an
-// iter.Seq2. Their bytes alias the parts, unless their batch is compressed.
+// Records yields the requested records, and stops after an error. It is an iter.Seq2. The bytes of
+// a record alias the parts unless its batch is compressed.
 func (c *Chunk) Records(yield func(record.Record, error) bool) {
 	end := c.First + record.Offset(c.Count)
 	if c.Selected {

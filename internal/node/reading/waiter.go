@@ -12,14 +12,15 @@ type Waiter struct {
 	ready   chan struct{}
 }
 
-// NewWaiter returns one that waits for so many bytes.
+// NewWaiter returns a Waiter for a number of bytes.
 func NewWaiter(bytes int) *Waiter {
 	w := &Waiter{ready: make(chan struct{})}
 	w.missing.Store(int64(bytes))
 	return w
 }
 
-// Ready is closed when there is enough, or a log has changed in another way.
+// Ready returns a channel that is closed when enough bytes are readable, or a log has changed in
+// another way.
 func (w *Waiter) Ready() <-chan struct{} { return w.ready }
 
 // Readable implements tail.Waiter.

@@ -1,6 +1,6 @@
-// Package recovery lets what is left of a cluster continue when a majority is lost for good, on the
-// data directories of nodes that are stopped. Take says what a node has; cluster.PlanRecovery
-// decides; Begin writes the plan down, and Finish carries out this node's part. A crash before
-// the end of Begin leaves everything as it was; after it, Finish is called again by the same command or
-// by the next start of the node.
+// Package recovery lets the survivors of a cluster continue after a majority was permanently lost.
+// It works on the data directories of stopped nodes. Take reports the data of a node;
+// cluster.PlanRecovery decides; Begin stores the plan, and Finish carries out this node's part. A
+// crash before the end of Begin changes nothing. After a later crash, the same command or the next
+// start of the node calls Finish again.
 package recovery

@@ -14,8 +14,8 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Begin writes the plan down, unless that was done before. When it returns nil the directory will be recovered, by
-// Finish or by the next start.
+// Begin stores the plan, unless it was stored before. After it returns nil, Finish or the next
+// start of the node recovers the directory.
 func (d *Directory) Begin(plan *cluster.RecoveryPlan, now cluster.Remains) error {
 	if err := d.Check(plan, now); err != nil || d.Progress(plan) != Untouched {
 		return err
@@ -31,9 +31,9 @@ func (d *Directory) Begin(plan *cluster.RecoveryPlan, now cluster.Remains) error
 	return nil
 }
 
-// Finish carries out a plan that was begun, and returns the files and directories in which it has kept
-// what was there before; nothing if there is no plan. It may be called again after a failure or a crash
-// at any point.
+// Finish carries out a plan that was begun, and returns the files and directories that hold the
+// previous data. It returns nothing if there is no plan. It may be called again after a failure or
+// a crash at any point.
 func (d *Directory) Finish() (kept []string, err error) {
 	plan := d.pending
 	if plan == nil {

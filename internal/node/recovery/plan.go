@@ -13,17 +13,18 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Progress is how far a data directory has come with a plan.
+// Progress is the progress of a data directory with a plan.
 type Progress int
 
 const (
-	// Untouched: nothing of the plan is in the directory.
+	// Untouched means that nothing of the plan is in the directory.
 	Untouched Progress = iota
-	// Planned: the plan is written down and nothing else is changed, so another may replace it.
+	// Planned means that the plan is stored and nothing else has changed, so another plan may
+	// replace it.
 	Planned
-	// Started: the directory is being changed, and can only be finished.
+	// Started means that the directory is being changed: the recovery can only be finished.
 	Started
-	// Committed: the node belongs to the recovered cluster.
+	// Committed means that the node belongs to the recovered cluster.
 	Committed
 )
 
@@ -31,7 +32,7 @@ func (p Progress) String() string {
 	return [...]string{"untouched", "planned", "started", "committed"}[p]
 }
 
-// Progress returns how far this directory has come with a plan.
+// Progress returns the progress of this directory with a plan.
 func (d *Directory) Progress(plan *cluster.RecoveryPlan) Progress {
 	switch {
 	case d.me.ClusterID == plan.Cluster:
@@ -44,16 +45,15 @@ func (d *Directory) Progress(plan *cluster.RecoveryPlan) Progress {
 	return Planned
 }
 
-// Pending is the plan that was begun in this directory and is not finished; nil if there is none.
+// Pending returns the plan that was begun in this directory and is not finished, or nil.
 func (d *Directory) Pending() *cluster.RecoveryPlan { return d.pending }
 
-// Done is the plan that has made the cluster that the node belongs to now; nil if there is none.
+// Done returns the finished plan that created the node's current cluster, or nil.
 func (d *Directory) Done() (*cluster.RecoveryPlan, error) {
 	return d.read(donePath(d.Path, d.me.ClusterID))
 }
 
-// Disregard makes room for another plan, which the next Begin writes in place of the pending
-// one. A plan that was started is refused.
+// Disregard lets the next Begin replace the pending plan. It refuses if that plan was started.
 func (d *Directory) Disregard() error {
 	if d.started {
 		return fmt.Errorf("the recovery of %s as cluster %s was started: it can only be finished", d.Path, d.pending.Cluster)
@@ -151,10 +151,10 @@ func unseal(data []byte, content any) error {
 	return json.Unmarshal(s.Content, content)
 }
 
-// EncodeRemains returns remains as a file that goes to other machines.
+// EncodeRemains encodes remains as a file for other machines.
 func EncodeRemains(s cluster.Remains) ([]byte, error) { return seal(s) }
 
-// DecodeRemains reads what EncodeRemains has made.
+// DecodeRemains decodes the output of EncodeRemains.
 func DecodeRemains(data []byte) (s cluster.Remains, err error) {
 	if err := unseal(data, &s); err != nil {
 		return s, err
@@ -165,7 +165,8 @@ func DecodeRemains(data []byte) (s cluster.Remains, err error) {
 	return s, nil
 }
 
-// Check refuses a directory that is not of a plan, has another one, or has run since.
+// Check refuses a directory that is not part of a plan, has another plan, or whose node has run
+// since.
 func (d *Directory) Check(plan *cluster.RecoveryPlan, now cluster.Remains) error {
 	if d.Progress(plan) != Untouched {
 		return nil

@@ -22,7 +22,8 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Directory is the data directory of a node that is stopped. Whoever has one holds its lock.
+// Directory is the data directory of a stopped node. An open Directory holds the lock of the
+// directory.
 type Directory struct {
 	Disk   vfs.FS
 	Path   string
@@ -34,7 +35,7 @@ type Directory struct {
 	started bool // pending was
 }
 
-// Open returns the directory of a member of a cluster.
+// Open opens the data directory of a member of a cluster.
 func Open(disk vfs.FS, path string, logger *slog.Logger) (*Directory, error) {
 	id, err := datadir.LoadIdentity(disk, path)
 	if err != nil {
@@ -54,14 +55,14 @@ func Open(disk vfs.FS, path string, logger *slog.Logger) (*Directory, error) {
 	return d, nil
 }
 
-// ClusterID is that of the cluster that the node belongs to now.
+// ClusterID returns the id of the node's current cluster.
 func (d *Directory) ClusterID() string { return d.me.ClusterID }
 
-// Node is the id of the node.
+// Node returns the id of the node.
 func (d *Directory) Node() uint64 { return d.me.NodeID }
 
-// Take returns what the node has. Logs are opened as the next start would open them, and
-// otherwise nothing is changed.
+// Take returns the data of the node. It opens logs as the next start would, and changes nothing
+// else.
 func (d *Directory) Take() (cluster.Remains, error) {
 	s := cluster.Remains{Cluster: d.me.ClusterID, Node: d.me.NodeID, Name: d.me.Name, Taken: time.Now().UnixMilli(), Nonce: rand.Text(), Replicas: []cluster.RemainingReplica{}}
 	logs, err := d.numbered(d.files.LogsDir())

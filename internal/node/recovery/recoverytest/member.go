@@ -1,4 +1,4 @@
-// Package recoverytest makes the data directories of nodes that have stopped, for tests of recovery.
+// Package recoverytest creates the data directories of stopped nodes for tests of recovery.
 package recoverytest
 
 import (
@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// ClusterID is of the cluster that has lost its majority.
+	// ClusterID is the id of the cluster that has lost its majority.
 	ClusterID = "OLD"
 	// Log is "orders", with a replica on each node: 11 on the first, and so on. It has the records
 	// "one" and "two", and nobody knows that they are committed.
 	Log = 1
-	// Unused is a log that no catalog has. Its replicas are 71 and so on, one of them on each node.
+	// Unused is a log that is in no catalog. Its replicas are 71 and so on, one on each node.
 	Unused = 7
 )
 
-// Member makes the data directory of a node, the first of which is 1 and called "a", of a cluster of several.
+// Member creates the data directory of a node of a cluster. Node 1 is named "a", and so on.
 func Member(t require.TestingT, disk vfs.FS, dir string, node, nodes uint64) {
 	c := cluster.Change{ID: "first"}
 	orders := cluster.Log{ID: Log, Name: "orders"}
