@@ -40,8 +40,8 @@ type CatalogRepairer struct {
 	repairs *Repairs
 }
 
-// NewCatalogRepairer returns a CatalogRepairer that repairs with repairs, or asks another node for
-// a new replica. Until the node can begin, it sets self.DamagedCatalog.
+// NewCatalogRepairer returns a CatalogRepairer that repairs through repairs, or asks another node
+// for a new replica. It sets self.DamagedCatalog until the node can begin.
 func NewCatalogRepairer(
 	options *settings.Options, disk vfs.FS, logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, files *datadir.Files,
 	self *peers.Self, caller *peers.Caller, repairs *Repairs,
@@ -53,11 +53,10 @@ func NewCatalogRepairer(
 
 func (d *CatalogDamage) Unwrap() error { return d.error }
 
-// CatalogDamage is why a node cannot begin with the catalog that it has stored.
+// CatalogDamage is the reason why a node cannot begin with its stored catalog.
 type CatalogDamage struct{ error }
 
-// RenewCatalogRequest asks for a new replica of the catalog in the place of one
-// that is lost.
+// RenewCatalogRequest asks for a new replica of the catalog to replace a lost one.
 type RenewCatalogRequest struct {
 	Cluster string `json:"cluster"`
 	NodeID  uint64 `json:"node_id"`
@@ -65,8 +64,8 @@ type RenewCatalogRequest struct {
 	Lost    uint64 `json:"lost"`
 }
 
-// Holders are the other nodes of the cluster; while none is known, the addresses at which
-// they may be.
+// Holders returns the other nodes of the cluster; while none is known, the addresses at which they
+// may be.
 func (cr *CatalogRepairer) Holders() []other {
 	var addresses []string
 	if c := cr.catalog.Load(); c != nil {
@@ -187,8 +186,8 @@ func (cr *CatalogRepairer) from(h *hosted.Log, damage error) *replicaRepair {
 	return m
 }
 
-// Allows reports whether a question for entries, by a node that is not
-// connected, is one for the catalog of this cluster.
+// Allows reports whether a request for entries by an unconnected node is for the catalog of this
+// cluster.
 func (cr *CatalogRepairer) Allows(request []byte) bool {
 	var q EntriesRequest
 	return json.Unmarshal(request, &q) == nil && q.Log == cluster.CatalogID && cr.me.Load().Member() && q.Cluster == cr.self.ClusterID()
@@ -240,8 +239,8 @@ func (cr *CatalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 	return nil
 }
 
-// Give gives a node a new replica of the catalog for one that is lost;
-// asked again, it gives the same.
+// Give assigns a node a new replica of the catalog to replace a lost one. A repeated call returns
+// the same replica.
 func (cr *CatalogRepairer) Give(ctx context.Context, q RenewCatalogRequest) (cluster.JoinAnswer, error) {
 	c := cr.catalog.Load()
 	if c == nil {

@@ -16,7 +16,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Cleaner removes what crashes have left on the disk.
+// Cleaner removes files that crashes have left on the disk.
 type Cleaner struct {
 	options *settings.Options
 	disk    vfs.FS
@@ -36,7 +36,7 @@ func NewCleaner(
 	return &Cleaner{options: options, disk: disk, logger: logger, me: me, catalog: catalog, files: files, tasks: tasks, opener: opener}
 }
 
-// CleanUp removes what crashes have left, once the newest state is known.
+// CleanUp removes leftover files once the newest state is known.
 func (cl *Cleaner) CleanUp(ctx context.Context) bool {
 	c := cl.catalog.Load()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -54,9 +54,9 @@ func (cl *Cleaner) CleanUp(ctx context.Context) bool {
 	return true
 }
 
-// RemoveOrphans removes files of replicas that the catalog does not put here. The
-// state was the newest there is: a replica with an id that had been given then is
-// never put here later. The files of others may be made meanwhile.
+// RemoveOrphans removes files of replicas that the catalog does not assign to this node. The state
+// must have been the newest: a replica with an id assigned by then is never assigned to this node
+// later. Files of newer replicas may be created meanwhile.
 func (cl *Cleaner) RemoveOrphans(state *cluster.State) error {
 	me := cl.me.Load()
 	known := map[string]bool{cl.files.ReplicaDir(cluster.CatalogID, me.CatalogReplica): true}

@@ -1,6 +1,6 @@
 // Package replicas opens, starts, repairs, replaces and removes the replicas that the catalog
-// puts on a node. opener, starter and cleaner bring what is hosted to what the catalog
-// says; repairer judges damage, replicaRepair and segmentRepairer repair, fetcher asks others,
-// entryGiver answers, catalogRepairer does so for the catalog; scrubber looks for damage; renewer
-// replaces what is lost, and rejoin a whole node's; retention trims.
+// assigns to a node. Opener, Starter and Cleaner apply the catalog. Repairer decides what to do
+// about damage; replicaRepair and segmentRepairer repair, fetcher asks other nodes for entries,
+// EntryGiver answers, and CatalogRepairer repairs the catalog. Scrubber looks for damage. Renewer
+// replaces lost replicas, and Rejoin all replicas of a node. Retention trims.
 package replicas

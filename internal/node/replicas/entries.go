@@ -18,28 +18,28 @@ const entriesBytes = 1 << 20
 
 // EntriesRequest asks for the entries [First, Last] of a log.
 type EntriesRequest struct {
-	// Cluster is set where a node asks that cannot read its catalog.
+	// Cluster is set if the asking node cannot read its catalog.
 	Cluster string `json:"cluster,omitempty"`
 	Log     uint64 `json:"log"`
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
-	// Bytes: payloads may follow the answer as bytes. Releases before that neither ask for it nor
-	// know it, and get or give base64.
+	// Bytes allows payloads to follow the answer as bytes. Releases without this field request and
+	// send base64.
 	Bytes bool `json:"bytes,omitempty"`
 }
 
-// EntriesAnswer is one piece of one replica's log without a gap: of what was
-// asked for, and may begin later or end earlier, or be empty.
+// EntriesAnswer is a contiguous part of the requested entries from one replica's log. It may begin
+// later or end earlier than requested, or be empty.
 type EntriesAnswer struct {
 	Entries []StoredEntry `json:"entries,omitempty"`
-	// Settled: entries up to here are committed, as far as this replica knows.
+	// Settled is the highest index that this replica knows to be committed.
 	Settled uint64 `json:"settled"`
-	// Begins is the index of the first entry of this replica's log, all before
-	// were trimmed; 0: it is not known.
+	// Begins is the index of the first entry of this replica's log; earlier ones were trimmed. 0
+	// means unknown.
 	Begins uint64 `json:"begins,omitempty"`
-	// BeginsTerm is the term of the entry before that.
+	// BeginsTerm is the term of the entry before Begins.
 	BeginsTerm uint64 `json:"begins_term,omitempty"`
-	// Lacks: the entry First is not here whole. The log ends before it, or is damaged there.
+	// Lacks means that the entry First is missing here or damaged.
 	Lacks bool `json:"lacks,omitempty"`
 
 	attached [][]byte // the payloads, in order
@@ -75,7 +75,7 @@ func (a *EntriesAnswer) Attach(payloads []byte) error {
 	return nil
 }
 
-// StoredEntry is a segment.Entry on its way.
+// StoredEntry is the encoding of a segment.Entry.
 type StoredEntry struct {
 	Index   uint64        `json:"i"`
 	Term    uint64        `json:"t"`
@@ -89,7 +89,7 @@ type StoredEntry struct {
 	Attached uint32 `json:"a,omitempty"`
 }
 
-// Valid are the entries up to the first that is not what it says.
+// Valid returns the entries before the first invalid one.
 func (a *EntriesAnswer) Valid() []segment.Entry {
 	var frames []segment.Entry
 	for i := range a.Entries {
@@ -104,7 +104,7 @@ func (a *EntriesAnswer) Valid() []segment.Entry {
 	return frames
 }
 
-// Check looks at what the room of segments does not know: what an entry holds.
+// Check validates the content of an entry, which package segment does not know.
 func (e *StoredEntry) Check() error {
 	if e.Count == 0 {
 		return nil
@@ -119,18 +119,19 @@ func (e *StoredEntry) Check() error {
 	return nil
 }
 
-// EntryGiver gives entries to other nodes whose files are damaged.
+// EntryGiver sends entries to other nodes with damaged files.
 type EntryGiver struct {
 	logs *hosted.Logs
 	self *peers.Self
 }
 
-// NewEntryGiver returns an EntryGiver for logs, and for the catalog of self that is under repair.
+// NewEntryGiver returns an EntryGiver for logs, and for the catalog of self while it is under
+// repair.
 func NewEntryGiver(logs *hosted.Logs, self *peers.Self) *EntryGiver {
 	return &EntryGiver{logs: logs, self: self}
 }
 
-// Give answers askEntries from a replica that runs, or is being repaired.
+// Give answers askEntries from a replica that is running or being repaired.
 func (g *EntryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswer, err error) {
 	h := g.logs.ByID(q.Log)
 	if damaged := g.self.DamagedCatalog.Load(); damaged != nil && q.Log == cluster.CatalogID {

@@ -146,7 +146,7 @@ func (f *fetcher) holders(heard *answered) []other {
 	return all
 }
 
-// Lacks reports whether an entry is known not to be whole here.
+// Lacks reports whether an entry is known to be missing or damaged here.
 func (f *fetcher) Lacks(index uint64) bool {
 	f.mu.Lock()
 	rebuild := f.rebuild
@@ -154,7 +154,7 @@ func (f *fetcher) Lacks(index uint64) bool {
 	return rebuild != nil && rebuild.Lacks(index)
 }
 
-// Entries gives others what is whole here.
+// Entries returns the undamaged entries for other nodes.
 func (f *fetcher) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, uint64, error) {
 	f.mu.Lock()
 	rebuild := f.rebuild

@@ -12,12 +12,12 @@ import (
 	"strandline.dev/internal/replica/core"
 )
 
-// NewsLines is how many logs may have a line of their own when leaders change. The
-// start of a node with thousands of logs is one line instead.
+// NewsLines is the largest number of logs that get separate lines when leaders change. The start of
+// a node with thousands of logs gets one line instead.
 const NewsLines = 10
 
-// LeaderNews logs changes of leaders, once a second, with the names of nodes. What
-// changes and changes back within that time is not worth a line.
+// LeaderNews logs changes of leaders, once a second, with the names of nodes. It omits a change
+// that is reversed within that time.
 type LeaderNews struct {
 	logger  *slog.Logger
 	metrics *metrics.Metrics
@@ -46,7 +46,7 @@ func (ln *LeaderNews) LeaderChanged(h *hosted.Log, before, now core.Status) {
 	ln.changed[h] = now
 }
 
-// Log logs what has changed since it was called last.
+// Log logs the changes since the last call.
 func (ln *LeaderNews) Log() {
 	ln.mu.Lock()
 	changed := ln.changed

@@ -22,7 +22,7 @@ import (
 // A log whose files cannot be opened, for want of a right or of file descriptors,
 // is opened when the cause is gone, without a restart.
 
-// Opener opens and closes the replicas that the catalog puts on this node.
+// Opener opens and closes the replicas that the catalog assigns to this node.
 type Opener struct {
 	logger   *slog.Logger
 	metrics  *metrics.Metrics
@@ -60,8 +60,8 @@ const (
 )
 
 const (
-	// OpenAtOnce is how many logs are opened at the same time: each waits for the
-	// disk most of the time.
+	// OpenAtOnce is the number of logs that are opened concurrently; each waits mostly for the
+	// disk.
 	OpenAtOnce = 16
 	// openTogether is how many logs are opened before they are served.
 	openTogether = 128
@@ -110,8 +110,7 @@ func (op *Opener) bringIn(waiting, h *hosted.Log, l cluster.Log, err error) bool
 	return true
 }
 
-// Rehost brings what this node hosts to what the catalog says. It is called
-// after every change that has been folded.
+// Rehost opens and closes replicas as the catalog says. It is called after every folded change.
 func (op *Opener) Rehost() {
 	op.logs.Changing.Lock()
 	defer op.logs.Changing.Unlock()
@@ -240,7 +239,7 @@ func (op *Opener) host(l cluster.Log, id uint64) *hosted.Log {
 // found is called when stored bytes of a log that runs are not what was written.
 func (op *Opener) found(h *hosted.Log, cause error) { op.repairer.foundDamage(h, cause, op) }
 
-// HostCatalog opens the catalog and shows it.
+// HostCatalog opens the catalog and adds it to the list of logs.
 func (op *Opener) HostCatalog() (c *catalog.Catalog, err error) {
 	return c, op.openCatalog(func(h *hosted.Log) {
 		c = op.NewCatalog(h)
@@ -249,7 +248,7 @@ func (op *Opener) HostCatalog() (c *catalog.Catalog, err error) {
 	})
 }
 
-// NewCatalog returns the catalog that a replica of log 0 has.
+// NewCatalog returns the catalog stored in a replica of log 0.
 func (op *Opener) NewCatalog(h *hosted.Log) *catalog.Catalog {
 	return op.catalogMaker.Make(h, op.Rehost)
 }
@@ -286,8 +285,7 @@ func (op *Opener) openCatalog(show func(*hosted.Log)) error {
 	return nil
 }
 
-// Run tries again until the node stops. The pause doubles as long as
-// nothing changes.
+// Run repeats failed openings until the node stops. The pause doubles while nothing changes.
 func (op *Opener) Run(ctx context.Context) {
 	logged := map[uint64]string{} // by log: what was logged last
 	for wait := reopenPause; ; {
@@ -342,7 +340,7 @@ func (op *Opener) reopen() (opened, left []*hosted.Log) {
 	return opened, left
 }
 
-// CatalogMaker makes the catalog of this node once there is a replica of log 0 to read it from.
+// CatalogMaker creates the catalog of this node from its replica of log 0.
 type CatalogMaker struct {
 	logger   *slog.Logger
 	me       *datadir.Me
@@ -356,8 +354,8 @@ type CatalogMaker struct {
 	caller   *peers.Caller
 }
 
-// NewCatalogMaker returns a CatalogMaker. The catalog sends its changes to the leader with caller;
-// none begins after deciding has ended.
+// NewCatalogMaker returns a CatalogMaker. The catalog sends its changes to the leader through
+// caller, and begins none after deciding has ended.
 func NewCatalogMaker(
 	logger *slog.Logger, me *datadir.Me, files *datadir.Files, tasks *background.Tasks, due *background.Bell, deciding context.Context,
 	self *peers.Self, router *peers.Router, peers *peers.Peers, caller *peers.Caller,
@@ -367,7 +365,7 @@ func NewCatalogMaker(
 	}
 }
 
-// Make returns the catalog of host. shown is called after each change that this node makes.
+// Make returns the catalog of host. It calls shown after each change that this node makes.
 func (cm *CatalogMaker) Make(host *hosted.Log, shown func()) *catalog.Catalog {
 	return catalog.New(catalog.Options{
 		Logger: cm.logger, Now: cm.self.Now, Outdated: cm.self.Outdated, NodeOf: cm.router.NodeOf, Majority: cm.peers.ReachesMajority,

@@ -18,8 +18,8 @@ import (
 	"strandline.dev/internal/replica/core"
 )
 
-// Rejoin keeps a node apart that has come back with an older copy of its data, this
-// one or another, until its replicas are replaced.
+// Rejoin isolates a node that has restarted with an older copy of its data, this one or another,
+// until its replicas are replaced.
 type Rejoin struct {
 	logger       *slog.Logger
 	me           *datadir.Me
@@ -46,8 +46,8 @@ func NewRejoin(
 // incarnationEvery bounds how much a node can forget without noticing.
 const incarnationEvery = time.Minute
 
-// Run advances this node's incarnation while there are other nodes to hear of it. It is called
-// once this node takes part.
+// Run advances this node's incarnation while there are other nodes to receive it. It is called when
+// this node has begun.
 func (j *Rejoin) Run(ctx context.Context) {
 	j.begun.Store(true)
 	for background.Pause(ctx, incarnationEvery); ctx.Err() == nil; background.Pause(ctx, incarnationEvery) {

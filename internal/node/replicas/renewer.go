@@ -54,10 +54,10 @@ func NewRenewer(
 	return &Renewer{logger: logger, me: me, catalog: catalog, logs: logs, files: files, peers: peers, caller: caller, renewals: renewals}
 }
 
-// Renewals signals that replicas are to be replaced.
+// Renewals signals that replicas must be replaced.
 type Renewals struct{ wake chan struct{} }
 
-// NewRenewals returns a Renewals that signals nothing.
+// NewRenewals returns a Renewals without a signal.
 func NewRenewals() *Renewals { return &Renewals{wake: make(chan struct{}, 1)} }
 
 func (r *Renewals) want() {
@@ -67,16 +67,17 @@ func (r *Renewals) want() {
 	}
 }
 
-// KeptRequest asks a node what is left of replicas that the catalog places there.
+// KeptRequest asks a node which data it has of replicas that the catalog assigns to it.
 type KeptRequest struct {
 	Replicas []KeptReplica `json:"replicas"`
 }
 
-// KeptReplica is one of them.
+// KeptReplica is one replica of a KeptRequest.
 type KeptReplica struct {
 	Log     uint64 `json:"log"`
 	Replica uint64 `json:"replica"`
-	// End, if not nil, is what was left of it: it is to end, if that is so still.
+	// End, if not nil, is the data that the replica had. The replica must end if it still has the
+	// same data.
 	End *cluster.Kept `json:"end,omitempty"`
 }
 
@@ -243,7 +244,7 @@ func (rn *Renewer) endStuck(ctx context.Context, stuck []cluster.Log, first map[
 // renewAgain is the pause after a renewal that could not be made.
 const renewAgain = time.Second
 
-// Run replaces lost replicas as they become known.
+// Run replaces lost replicas as they are detected.
 func (rn *Renewer) Run(ctx context.Context) {
 	for {
 		select {
@@ -262,8 +263,8 @@ func (rn *Renewer) Run(ctx context.Context) {
 	}
 }
 
-// Renew gives this node new replicas for those it has lost. It reports true if
-// some have to wait until their log has a majority without them.
+// Renew replaces the lost replicas of this node. It returns true if some must wait until their log
+// has a majority without them.
 func (rn *Renewer) Renew(ctx context.Context) (waiting bool, err error) {
 	rn.logs.AwaitShown() // who wanted this has yet to show the log that it is about
 	lost, stuck := rn.lostReplicas()

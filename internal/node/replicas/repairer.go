@@ -37,8 +37,8 @@ type Repairer struct {
 	repaired map[uint64]time.Time
 }
 
-// NewRepairer returns a Repairer that repairs with repairs, and the catalog with catalogRepairer.
-// It requests new replicas for lost ones through renewals.
+// NewRepairer returns a Repairer that repairs logs through repairs, and the catalog through
+// catalogRepairer. It requests new replicas for lost ones through renewals.
 func NewRepairer(
 	logger *slog.Logger, metrics *metrics.Metrics, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, tasks *background.Tasks,
 	repairs *Repairs, catalogRepairer *CatalogRepairer, renewals *Renewals,

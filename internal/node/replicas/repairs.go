@@ -22,8 +22,8 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Repairs is what all repairs of a node share: access to the files, and to the nodes that may
-// have the missing entries.
+// Repairs is the state that all repairs of a node share: access to the files, and to the nodes that
+// may have the missing entries.
 type Repairs struct {
 	disk    vfs.FS
 	logger  *slog.Logger
@@ -35,7 +35,7 @@ type Repairs struct {
 	running chan struct{} // full: repairAtOnce are under way
 }
 
-// NewRepairs returns a Repairs that asks other nodes for entries with caller.
+// NewRepairs returns a Repairs that asks other nodes for entries through caller.
 func NewRepairs(
 	disk vfs.FS, logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, files *datadir.Files, peers *peers.Peers, caller *peers.Caller,
 ) *Repairs {
@@ -62,9 +62,8 @@ func (r *Repairs) rememberForgetful(h *hosted.Log, cause error) {
 	}
 }
 
-// HandOverTime is how long another replica has to take over before one with
-// damaged files is closed all the same, or before a node without a catalog tries
-// again.
+// HandOverTime is how long the node waits for another replica to take over before it closes a
+// replica with damaged files anyway, or before a node without a catalog tries again.
 const HandOverTime = 5 * time.Second
 
 // shutTime is how long a log with damaged files may take to answer what is in

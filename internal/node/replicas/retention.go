@@ -17,8 +17,7 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// Retention trims what logs keep longer than they should, and reserves what memory
-// logs need.
+// Retention trims logs to their limits, and reserves offsets for memory logs.
 type Retention struct {
 	logger  *slog.Logger
 	catalog *catalog.Shared
@@ -38,13 +37,13 @@ func NewRetention(
 }
 
 const (
-	// MaxMemoryOffset is how far a memory log can be fast-forwarded. Each loss
-	// of a majority moves it a block further, for ever.
+	// MaxMemoryOffset is the highest offset to which a memory log can be fast-forwarded. Each loss
+	// of a majority moves the log a block further, permanently.
 	MaxMemoryOffset record.Offset = 1 << 60
 )
 
-// ReserveMemory moves a memory log's ceilings up when half of a block below them is
-// used, or so that an offset lies below its ceiling.
+// ReserveMemory raises a memory log's ceilings when half of the block below them is used, or so
+// that an offset is below its ceiling.
 func (re *Retention) ReserveMemory(ctx context.Context, h *hosted.Log, offset record.Offset) error {
 	_, end, err := h.Replica.Tail().Bounds()
 	end = max(end, offset)

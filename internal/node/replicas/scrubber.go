@@ -23,7 +23,7 @@ import (
 // What nobody reads may rot unnoticed, until the copies on the other nodes have
 // rotted too. So a node reads all that it stores, slowly and again and again.
 
-// Scrubber reads what is stored, to find damage before it is needed.
+// Scrubber reads stored data to find damage before the data are needed.
 type Scrubber struct {
 	options      *settings.Options
 	disk         vfs.FS
@@ -50,13 +50,14 @@ const scrubDelay = time.Minute
 type Scrubbed interface {
 	Check(damaged func(error)) error
 	Scrub(pace func(bytes int) error, damaged func(error)) error
-	// Forged returns the error for an entry that is not what was appended, though its checksums match.
+	// Forged returns the error for an entry that differs from the appended one although its
+	// checksums match.
 	Forged(index uint64, reason error) error
 }
 
-// Run looks at the headers and footers of every log on disk at once: what was
-// exchanged or brought back while the node was down shows there. Then it reads all
-// that is stored, one log after the other, at a bounded rate.
+// Run first checks the headers and footers of every log on disk: they show files that were
+// exchanged or restored while the node was down. Then it reads all stored data, one log after the
+// other, at a bounded rate.
 func (s *Scrubber) Run(ctx context.Context) {
 	s.scrubLogs(ctx, func(_ *hosted.Log, log Scrubbed, damaged func(error)) error { return log.Check(damaged) })
 	if s.options.ScrubRate < 0 {

@@ -25,7 +25,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Starter starts replicas: it opens their files, or makes those of one that begins.
+// Starter starts replicas: it opens their files, or creates those of a new replica.
 type Starter struct {
 	options    *settings.Options
 	disk       vfs.FS
@@ -42,7 +42,7 @@ type Starter struct {
 	supply     *supply
 }
 
-// NewStarter returns a Starter whose replicas report what they write to space and retention, and
+// NewStarter returns a Starter whose replicas report written bytes to space and retention, and
 // changes of leaders to leaderNews.
 func NewStarter(
 	options *settings.Options, disk vfs.FS, logger *slog.Logger, metrics *metrics.Metrics, memory *budget.Memory, me *datadir.Me, files *datadir.Files,

@@ -6,13 +6,13 @@ import (
 	"strandline.dev/internal/cluster"
 )
 
-// Durability says what an acknowledgement rests on.
+// Durability is the guarantee of an acknowledgement.
 type Durability uint8
 
 const (
-	// Disk: fsynced on a majority of replicas.
+	// Disk means synced to the disks of a majority of replicas.
 	Disk Durability = iota
-	// Memory: in the memory of a majority of replicas, nothing on disk.
+	// Memory means in the memory of a majority of replicas, and not on disk.
 	Memory
 )
 
@@ -23,7 +23,7 @@ func (d Durability) String() string {
 	return "disk"
 }
 
-// Config is what a log is created with. Durability cannot be changed later.
+// Config is the configuration of a log. Durability cannot be changed after the log was created.
 type Config struct {
 	Durability Durability
 	// Retention trims records older than this, by the leader's time; 0: never.
@@ -32,20 +32,19 @@ type Config struct {
 	RetentionBytes int64
 	// MaxBatchBytes bounds one encoded batch; 0: record.MaxBatchBytes.
 	MaxBatchBytes int
-	// Replicas is how many nodes are to hold the log, whether there are so many or
-	// not; 0: three, or as many as there are.
+	// Replicas is the wanted number of replicas, which may exceed the number of nodes; 0 means
+	// three, or one on each node if there are fewer nodes.
 	Replicas int
 	// Fenced: once a writer term has been granted, appends without one are refused.
 	Fenced bool
-	// Revision rises with each configuration that the log gets. A change is refused if it
-	// is not of the one that the log has, so that two at once do not undo each other; 0:
-	// whichever there is.
+	// Revision rises with each configuration of the log. A change with another revision than the
+	// log's is refused, so that concurrent changes do not undo each other; 0 accepts any revision.
 	Revision uint64
-	// Settings are those of another protocol, as they were set there: its server
-	// reads them, and the node only keeps them. nil in a change: as they are.
+	// Settings are the settings of another protocol. Its server interprets them; the node only
+	// stores them. nil in a change keeps the current ones.
 	Settings map[string]string
-	// Rule says where voters and leader are to be; nil in a change: as it is, empty: that of
-	// the longest prefix of the log's name that has one.
+	// Rule is the placement rule of voters and leader. In a change, nil keeps the current rule. An
+	// empty rule means the default rule of the longest prefix of the log's name.
 	Rule *cluster.Rule
 	// Topic and Partition are set for a partition of a Kafka topic other than
 	// its first, see PartitionLog. They cannot be changed.
@@ -53,7 +52,7 @@ type Config struct {
 	Partition int32
 }
 
-// EncodeConfig returns a configuration as the catalog has it.
+// EncodeConfig returns a configuration in the form of the catalog.
 func EncodeConfig(c Config) cluster.Config {
 	return cluster.Config{
 		Durability: c.Durability.String(), RetentionMs: c.Retention.Milliseconds(),
@@ -62,7 +61,7 @@ func EncodeConfig(c Config) cluster.Config {
 	}
 }
 
-// DecodeConfig returns one of the catalog.
+// DecodeConfig returns a configuration from the form of the catalog.
 func DecodeConfig(c cluster.Config) Config {
 	out := Config{
 		Retention:      time.Duration(c.RetentionMs) * time.Millisecond,

@@ -1,4 +1,4 @@
-// Package settings is what a node is started with, and what its logs are configured with.
+// Package settings has the options of a node and the configuration of its logs.
 package settings
 
 import (
@@ -15,88 +15,83 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Options of a node. The zero value of each has the default named there.
+// Options are the options of a node. A zero value means the default named with the field.
 type Options struct {
-	// DataDir holds everything the node keeps. Required.
+	// DataDir is the directory of all data of the node. It is required.
 	DataDir string
-	// Name is what the cluster calls this node; it is unique there and never
-	// used again. It is read when the data directory is new; later it must be
-	// the same or empty. Default DefaultName.
+	// Name is the name of this node in the cluster. It is unique and never used again. It is used
+	// when the data directory is new; later it must be the same or empty. The default is
+	// DefaultName.
 	Name string
-	// GRPCAddress is where clients and other nodes find this one: HOST:PORT of
-	// the port that serves gRPC and the nodes' own traffic.
+	// GRPCAddress is the address of this node for clients and other nodes: HOST:PORT of the port
+	// for gRPC and for traffic between nodes.
 	GRPCAddress string
-	// KafkaAddress is where Kafka's clients find this node: HOST:PORT; empty:
-	// nowhere.
+	// KafkaAddress is the HOST:PORT of this node for Kafka's clients. If it is empty, they cannot
+	// connect.
 	KafkaAddress string
-	// Peers are the nodes to form a cluster with, this one among them: names,
-	// and the addresses at which THIS node reaches them.
+	// Peers are the nodes with which to form a cluster, including this one: their names, and the
+	// addresses at which this node reaches them.
 	Peers map[string]string
-	// Labels say where the node is: KEY=VALUE, one of each key. A node that is started with
-	// others than before has new ones at once, and loses or changes others after RelabelAfter.
+	// Labels describe the place of the node: KEY=VALUE, one for each key. If a node is started with
+	// other labels than before, new labels apply at once; removed and changed ones apply after
+	// RelabelAfter.
 	Labels []cluster.Label
-	// RelabelAfter is for how long the node runs before labels that it had, and was not started
-	// with, are taken from it, which moves replicas. Default DefaultRelabelAfter.
+	// RelabelAfter is how long the node runs before labels without which it was started are
+	// removed, which moves replicas. The default is DefaultRelabelAfter.
 	RelabelAfter time.Duration
-	// CompressBetween compresses entries for nodes that have another label of this key, such as
-	// dc; empty: none are.
+	// CompressBetween is a label key, such as dc. Entries for nodes with another value of this
+	// label are compressed. If it is empty, none are.
 	CompressBetween string
-	// Join are addresses of nodes of a running cluster, to be taken in by.
+	// Join are addresses of nodes of a running cluster that this node asks to be admitted.
 	Join []string
-	// JoinToken is a token of that cluster, of CreateToken; empty: an operator
-	// announces this node with AddNode.
+	// JoinToken is a token from CreateToken of that cluster. If it is empty, an operator must
+	// announce this node with AddNode.
 	JoinToken string
-	// LostAfter is for how long another node cannot be reached before it counts
-	// as lost. Default DefaultLostAfter.
+	// LostAfter is how long another node must be unreachable to count as lost. The default is
+	// DefaultLostAfter.
 	LostAfter time.Duration
 	// FormAlone lets an empty data directory become a cluster of this node
 	// alone, at once. Without it such a node waits for InitCluster (Peers) or
 	// AddNode (Join).
 	FormAlone bool
-	// Administrator is the principal, such as user/admin, that may administer a cluster
-	// formed by this node. Rights are enforced there from its beginning. Empty: they are
-	// not, until EnforceRights.
+	// Administrator is the principal, such as user/admin, that may administer a cluster formed by
+	// this node. The cluster enforces rights from its beginning. If Administrator is empty, it
+	// enforces them only after EnforceRights.
 	Administrator string
-	// MinFree is how many bytes of the disk stay free of records: below, appends
-	// are refused with FULL, and below a quarter of it all commands but trims.
-	// Default DefaultMinFree.
+	// MinFree is the limit on free bytes of the disk below which appends are refused with FULL.
+	// Below a quarter of it, all commands except trims are refused. The default is DefaultMinFree.
 	MinFree int64
-	// Memory is how many bytes the node's logs and servers may hold together. Default
+	// Memory is the memory budget of the node's logs and servers together, in bytes. The default is
 	// DefaultMemory.
 	Memory int64
-	// SegmentBytes is the size of a segment file. Default 64 MiB.
+	// SegmentBytes is the size of a segment file. The default is 64 MiB.
 	SegmentBytes int64
-	// ScrubRate is how many bytes per second of what is stored are read to see
-	// whether they are still what was written. Default DefaultScrubRate;
-	// negative: none.
+	// ScrubRate is the rate in bytes per second at which stored data are read to find damage. The
+	// default is DefaultScrubRate; a negative rate disables it.
 	ScrubRate int64
-	// ScrubEvery is how often that begins anew. Default DefaultScrubEvery.
+	// ScrubEvery is the interval between the starts of scrubs. The default is DefaultScrubEvery.
 	ScrubEvery time.Duration
-	// KeepLeaders leaves leaders where they are: this node does not spread them
-	// evenly when it leads the catalog.
+	// KeepLeaders disables the even spreading of leaders while this node leads the catalog.
 	KeepLeaders bool
-	// SyncDelay is slept after each real fdatasync, to see what a slower disk
-	// would do. For benchmarks.
+	// SyncDelay is a pause after each fdatasync that simulates a slower disk, for benchmarks.
 	SyncDelay time.Duration
-	// DiskStall is how long a write may take before its disk counts as stalled: a
-	// leader hands over then, and Ready and the status say so. Default
-	// DefaultDiskStall.
+	// DiskStall is how long a write may take before its disk counts as stalled: then a leader hands
+	// over, and Ready and the status report it. The default is DefaultDiskStall.
 	DiskStall time.Duration
-	// ClockSkew is added to the time of day, to see what a clock that is wrong
-	// would do. For tests.
+	// ClockSkew is added to the time of day to simulate a wrong clock, for tests.
 	ClockSkew time.Duration
-	// Version of the program, for others to see.
+	// Version is the version of the program that other nodes see.
 	Version string
-	// Levels are the feature levels that this node understands. Default
-	// cluster.Understood; others are for tests.
+	// Levels are the feature levels that this node understands. The default is cluster.Understood;
+	// tests use others.
 	Levels cluster.Levels
 	// Dial connects to other nodes; by default with TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Prove is peer.Options.Prove: which node is at the other side of a connection. nil:
-	// whoever it says.
+	// Prove is peer.Options.Prove, which identifies the node at the other side of a connection. If
+	// it is nil, the node's own statement is believed.
 	Prove func(conn net.Conn, claimed string) (name string, err error)
-	// Tracing makes the tracer of spans of appends; nil: there are none. Whoever gives it
-	// shuts it down after the node.
+	// Tracing is the provider of tracers for spans of appends. If it is nil, there are no spans.
+	// The caller shuts it down after the node.
 	Tracing trace.TracerProvider
 	// Disk defaults to the operating system's.
 	Disk vfs.FS
@@ -104,36 +99,36 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// DefaultName is the name of a node that was given none: enough where there is
-// one node, and the same after the machine was renamed.
+// DefaultName is the name of a node without a configured name: it suffices for a single node, and
+// does not change when the machine is renamed.
 const DefaultName = "node1"
 
-// DefaultMemory is for a node inside of another program.
+// DefaultMemory suits a node inside another program.
 const DefaultMemory = 1 << 30
 
-// DefaultDiskStall is far above what a healthy disk takes for a write.
+// DefaultDiskStall is far above the time of a write on a healthy disk.
 const DefaultDiskStall = runtime.DefaultStall
 
 // DefaultMinFree leaves room for commands, snapshots and hard state of every
 // log, and for an operator to look around.
 const DefaultMinFree = 512 << 20
 
-// DefaultRelabelAfter is enough to see the mistake and start the node once more.
+// DefaultRelabelAfter leaves time to notice a mistake and restart the node.
 const DefaultRelabelAfter = time.Minute
 
-// DefaultLostAfter is for how long a node cannot be reached before its vote on the
-// catalog, and its read replicas, go to another one. It costs little to be wrong: the node
-// follows the catalog all the same, and no replica moves that votes.
+// DefaultLostAfter is how long a node must be unreachable before its vote on the catalog, and its
+// read replicas, move to another node. A wrong decision costs little: the node still follows the
+// catalog, and no voters of logs move.
 const DefaultLostAfter = 30 * time.Second
 
 const (
-	// DefaultScrubRate is next to nothing for a disk and for a core.
+	// DefaultScrubRate is a negligible load for a disk and a processor.
 	DefaultScrubRate = 8 << 20 // bytes per second
-	// DefaultScrubEvery is how often everything is read, if the rate allows.
+	// DefaultScrubEvery is how often all data are read, if the rate allows.
 	DefaultScrubEvery = 24 * time.Hour
 )
 
-// WithDefaults returns the options with a value in the place of each zero.
+// WithDefaults returns the options with defaults in place of zero values.
 func (o Options) WithDefaults() Options {
 	if o.Disk == nil {
 		o.Disk = vfs.OS()

@@ -1,5 +1,5 @@
-// Package stopped reads the logs of a node that does not run, from its data directory or from a copy of
-// that. It changes nothing there, and keeps the node from starting meanwhile.
+// Package stopped reads the logs of a stopped node, from its data directory or from a copy of it.
+// It changes nothing there, and prevents the node from starting meanwhile.
 package stopped
 
 import (
@@ -22,7 +22,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Log is a log as the replica in a directory has it: the records that it knew to be committed.
+// Log is the log of a replica in a directory: the records that the replica knew to be committed.
 type Log struct {
 	*runtime.Readable
 	name  string
@@ -30,8 +30,9 @@ type Log struct {
 	lock  io.Closer // of the data directory
 }
 
-// OpenLog opens a log in dir: in the data directory of a node, or in that of one replica, which has one log whatever its
-// name. It reads the end of the log and, to find the name, that of the catalog. ErrRuns: a node runs on it.
+// OpenLog opens a log in dir, which is the data directory of a node, or the directory of one
+// replica, whose only log is opened regardless of name. It reads the end of the log and, to find
+// the name, the end of the catalog. It returns ErrRuns if a node runs on the directory.
 func OpenLog(ctx context.Context, dir, name string, logger *slog.Logger) (_ *Log, err error) {
 	replicas, data, err := Find(dir)
 	if err != nil {
@@ -69,7 +70,7 @@ func OpenLog(ctx context.Context, dir, name string, logger *slog.Logger) (_ *Log
 // Close closes the files.
 func (l *Log) Close() error { return errors.Join(l.store.Close(), l.lock.Close()) }
 
-// Digest is that of the records below an offset of the log, as far as whole batches go.
+// Digest returns the digest of the records below an offset of the log, up to the last whole batch.
 func (l *Log) Digest(ctx context.Context, at record.Offset) (digest.Tree, error) {
 	if err := l.within(at); err != nil {
 		return digest.Tree{}, err
@@ -82,8 +83,8 @@ func (l *Log) Digest(ctx context.Context, at record.Offset) (digest.Tree, error)
 	return t, err
 }
 
-// Prove returns the record at an offset once it is proved to be in the log that had a trusted digest as of at;
-// digest.ErrUnproven if it is not.
+// Prove returns the record at an offset after it has proved that the record is in the log with a
+// trusted digest as of at. If the proof fails, it returns digest.ErrUnproven.
 func (l *Log) Prove(ctx context.Context, offset, at record.Offset, trusted digest.Hash) (record.Record, error) {
 	if err := cmp.Or(l.within(offset), l.within(at)); err != nil {
 		return record.Record{}, err
@@ -120,7 +121,8 @@ func (l *Log) within(at record.Offset) error {
 // chunkBytes are read at once.
 const chunkBytes = 1 << 20
 
-// Records yields the records of [from, to), and nothing behind an error. A record is valid until the next.
+// Records yields the records of [from, to), and stops after an error. A record is valid until the
+// next one.
 func (l *Log) Records(ctx context.Context, from, to record.Offset) iter.Seq2[record.Record, error] {
 	return func(yield func(record.Record, error) bool) {
 		reader := l.NewReader(from)

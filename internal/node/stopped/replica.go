@@ -17,14 +17,14 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Replica is one whose files are in a directory.
+// Replica is a replica with files in a directory.
 type Replica struct {
 	Log, ID uint64 // ids; both 0 where the directory was copied from a place that is not known
 	Dir     string
 }
 
-// Options are those that its files are read with, where they are in the data directory of a node, and name a cluster;
-// "": not known.
+// Options returns the options for reading its files, which are in the data directory of a node and
+// name a cluster. An empty cluster means unknown.
 func (r *Replica) Options(data, cluster string) (o store.Options) {
 	if cluster != "" && r.ID > 0 {
 		o.Owner = segment.Owner{Cluster: cluster, Log: r.Log, Replica: r.ID}
@@ -35,8 +35,8 @@ func (r *Replica) Options(data, cluster string) (o store.Options) {
 	return o
 }
 
-// Find returns the replicas in dir, and the data directory of the node
-// that they belong to; "" if dir is a replica's, copied from there.
+// Find returns the replicas in dir, and the data directory of their node, or "" if dir is a copy of
+// a replica's directory.
 func Find(dir string) (replicas []Replica, data string, err error) {
 	logs, err := numbered(filepath.Join(dir, "logs"))
 	if err == nil {
@@ -98,11 +98,12 @@ func numbered(dir string) (ids []uint64, err error) {
 	return ids, nil
 }
 
-// ErrRuns is the answer of Lock where a node runs.
+// ErrRuns is the error of Lock if a node runs on the directory.
 var ErrRuns = errors.New("a node runs on this directory")
 
-// Lock keeps a node from starting on its data directory until the closer is closed. Others may read
-// it too. One that was never used has no lock, and gets none; nor does "".
+// Lock prevents a node from starting on its data directory until the closer is closed. Other
+// processes may read the directory too. Lock does nothing for a directory that was never used, and
+// for "".
 func Lock(data string) (io.Closer, error) {
 	name := filepath.Join(data, "lock")
 	if _, err := os.Stat(name); data == "" || errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package tracing makes spans of OpenTelemetry out of the stages of appends. It decides
-// nothing about appends, and is not there unless a node has a provider of tracers.
+// Package tracing turns the stages of appends into OpenTelemetry spans. It decides nothing about
+// appends, and is only used if a node has a provider of tracers.
 package tracing
 
 import (
@@ -21,7 +21,7 @@ type Tracer struct {
 	tasks  *background.Tasks
 }
 
-// New returns nil where nothing is traced.
+// New returns a Tracer, or nil if nothing is traced.
 func New(p trace.TracerProvider, tasks *background.Tasks) *Tracer {
 	if p == nil {
 		return nil
@@ -29,9 +29,9 @@ func New(p trace.TracerProvider, tasks *background.Tasks) *Tracer {
 	return &Tracer{tracer: p.Tracer("strandline.dev"), tasks: tasks}
 }
 
-// Append begins the span of an append, below parent unless that is nil, and returns what
-// its replica is to call in the place of done. The stages of the append belong to the
-// Tracer until then, unless its caller asks for them too.
+// Append begins the span of an append, below parent unless that is nil, and returns the function
+// that the replica must call instead of done. Until that call the Tracer owns the stages of the
+// append, unless the caller asks for them too.
 func (t *Tracer) Append(parent *trace.SpanContext, log string, a *sequence.Append, done func(sequence.Answer)) func(sequence.Answer) {
 	ctx := context.Background()
 	if parent != nil {

@@ -17,7 +17,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Awaiter waits until the nodes that hold a log do what the catalog says of it.
+// Awaiter waits until the nodes that hold a log have applied the catalog's state of it.
 type Awaiter struct {
 	logger    *slog.Logger
 	me        *datadir.Me
@@ -29,7 +29,7 @@ type Awaiter struct {
 	describer *Describer
 }
 
-// NewAwaiter returns an Awaiter that asks other nodes with caller.
+// NewAwaiter returns an Awaiter that asks other nodes through caller.
 func NewAwaiter(
 	logger *slog.Logger, me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, caller *peers.Caller, opener *replicas.Opener,
 	finder *Finder, describer *Describer,
@@ -106,8 +106,8 @@ func (a *Awaiter) ask(ctx context.Context, l *cluster.Log, ask string) (err erro
 	return err
 }
 
-// AwaitLog answers another node once a log takes appends, or has a leader if it begins. The change that
-// created it may be on its way here.
+// AwaitLog answers another node once a log accepts appends or, for a new log, has a leader. The
+// change that created the log may not have arrived here yet.
 func (a *Awaiter) AwaitLog(ctx context.Context, name string, begins bool) error {
 	if begins && a.logs.Named(name) == nil {
 		if err := a.arrived(ctx, name); err != nil {
@@ -184,7 +184,8 @@ func (a *Awaiter) known(ctx context.Context, revision uint64, logs []cluster.Log
 	asking.Wait()
 }
 
-// AwaitConfigured answers another node once this one knows a configuration of a log, or that the log is gone.
+// AwaitConfigured answers another node once this node knows a configuration of a log, or that the
+// log was deleted.
 func (a *Awaiter) AwaitConfigured(ctx context.Context, q peers.ConfiguredRequest) error {
 	look := time.NewTicker(arrivedEvery)
 	defer look.Stop()

@@ -5,14 +5,14 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// ClusterStatus is what the cluster looks like from here. Where a node does
-// not answer, what was known last or nothing is reported.
+// ClusterStatus is the state of the cluster as this node sees it. For a node that does not answer,
+// it has the last known state or none.
 type ClusterStatus struct {
 	ClusterID string
 	Level     int          // the feature level
 	Nodes     []NodeStatus // by id
 	Logs      []LogStatus  // by name, the catalog among them
-	// Rules are those of logs without one of their own, by prefix of their names.
+	// Rules are the default placement rules, by prefix of the logs' names.
 	Rules map[string]cluster.Rule
 }
 
@@ -28,7 +28,7 @@ type NodeStatus struct {
 	NewestLevel int
 	BytesFree   int64
 	BytesTotal  int64
-	// MemoryUsed is what the parts of its memory hold, MemoryTotal all of it.
+	// MemoryUsed holds the bytes in use by each part of its memory; MemoryTotal is the budget.
 	MemoryUsed  int64
 	MemoryTotal int64
 	Labels      []cluster.Label
@@ -44,8 +44,8 @@ type LogStatus struct {
 	Term       uint64
 	Start, End record.Offset // as the leader knows them
 	Replicas   []ReplicaStatus
-	// Healthy: there is a leader, every replica votes and keeps up, and the rule is kept. How read
-	// replicas are, does not count.
+	// Healthy means that there is a leader, every replica votes and keeps up, and the placement
+	// follows the rule. Read replicas do not count.
 	Healthy bool
 	Rule    *cluster.Rule // its own or that of a prefix of its name; nil: none
 	Unmet   []string      // what the rule demands and the replicas do not keep
@@ -61,11 +61,12 @@ type ReplicaStatus struct {
 	Lag     int64         // records behind the leader
 	State   ReplicaState
 	Problem string // empty, or why it does not serve
-	// Outgoing: it voted before the change of voters that is under way, and is needed until that has committed.
+	// Outgoing means that the replica voted before the current change of voters, and is needed
+	// until that has committed.
 	Outgoing bool
 }
 
-// ReplicaRole says what a replica's voice counts.
+// ReplicaRole says whether a replica counts for a majority.
 type ReplicaRole string
 
 const (
@@ -73,11 +74,11 @@ const (
 	Learner ReplicaRole = "learner" // catches up and does not count yet
 	Leaving ReplicaRole = "leaving" // on its way out
 	Missing ReplicaRole = "missing" // the log wants it, and there is no node for it
-	// ReadReplica: it never counts. One that leaves says so in its Problem.
+	// ReadReplica is a replica that never counts. If it is leaving, its Problem says so.
 	ReadReplica ReplicaRole = "read-replica"
 )
 
-// ReplicaState says how a replica follows its leader.
+// ReplicaState is the progress of a replica with its leader.
 type ReplicaState string
 
 const (

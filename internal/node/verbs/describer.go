@@ -15,7 +15,7 @@ import (
 	"strandline.dev/internal/replica/core"
 )
 
-// Describer says what this node knows of a log.
+// Describer returns this node's knowledge of single logs.
 type Describer struct {
 	options *settings.Options
 	me      *datadir.Me
@@ -39,7 +39,7 @@ func NewDescriber(
 // CatalogLog is the name of the log that holds the cluster's catalog.
 const CatalogLog = cluster.CatalogName
 
-// Bounds is what a reader needs to know of a log, and costs next to nothing.
+// Bounds is the readable range of a log, which is cheap to get.
 type Bounds struct {
 	ID uint64 // of the log: another one of the same name has another
 	// Offsets in [Start, End) are committed, as far as this node knows.
@@ -76,9 +76,9 @@ func replicasOf(state *cluster.State, log, leader string) []InfoReplica {
 	return replicas
 }
 
-// StoredBy returns how far other nodes have stored a log that this node leads, by
-// node: those that have answered lately and take records as they come. It is empty
-// where this node does not lead.
+// StoredBy returns the end of a log as stored on other nodes, by node. It includes nodes that have
+// answered recently and receive new records without delay. It is empty if this node does not lead
+// the log.
 func (d *Describer) StoredBy(ctx context.Context, caller Caller, log string) (map[uint64]record.Offset, error) {
 	h, refusal := d.finder.serving(caller, log)
 	if refusal != nil {
@@ -106,7 +106,7 @@ func (d *Describer) storedBy(ctx context.Context, h *hosted.Log) (map[uint64]rec
 	}
 }
 
-// Bounds returns the readable range of a log as far as this node knows.
+// Bounds returns the readable range of a log according to this node.
 func (d *Describer) Bounds(c Caller, log string) (Bounds, error) {
 	h, refusal := d.finder.serving(c, log)
 	if refusal != nil {
@@ -117,8 +117,8 @@ func (d *Describer) Bounds(c Caller, log string) (Bounds, error) {
 	return Bounds{ID: h.ID, Start: start, End: end, Term: s.Term, Leading: s.Leading}, err
 }
 
-// ConfigOf returns how a log that this node holds is configured, which must not be
-// changed; nil for any other. It costs next to nothing.
+// ConfigOf returns the configuration of a log that this node holds, or nil for any other log. The
+// caller must not change it. The call is cheap.
 func (d *Describer) ConfigOf(log string) *settings.Config {
 	if h := d.logs.Named(log); h != nil {
 		return h.Config.Load()
@@ -126,8 +126,8 @@ func (d *Describer) ConfigOf(log string) *settings.Config {
 	return nil
 }
 
-// Await has w wait for records of a log beyond what since says, until leave is called. It
-// is Watch for those who wait for several logs at once.
+// Await registers w for records of a log beyond since, until leave is called. It is WatchInfo for
+// callers that wait for several logs at once.
 func (d *Describer) Await(c Caller, log string, since Bounds, w *reading.Waiter) (leave func(), err error) {
 	h, refusal := d.finder.serving(c, log)
 	if refusal != nil {
@@ -167,8 +167,8 @@ func (d *Describer) Info(ctx context.Context, caller Caller, log string) (Info, 
 	return info, nil
 }
 
-// KnownHolds returns the holds of a log, by name, as far as this node knows; none if it does
-// not hold the log. They are no part of Info: each takes looks at files.
+// KnownHolds returns the holds of a log, by name, according to this node; none if it does not hold
+// the log. They are not part of Info because each requires reading files.
 func (d *Describer) KnownHolds(caller Caller, log string) ([]Hold, error) {
 	h := d.logs.Named(log)
 	if h == nil {
@@ -180,8 +180,8 @@ func (d *Describer) KnownHolds(caller Caller, log string) ([]Hold, error) {
 	return d.holds.HoldsOf(h), nil
 }
 
-// KnownInfo describes a log as far as this node knows. It asks others only
-// whether there is a log that this node has not heard of.
+// KnownInfo describes a log according to this node. It asks other nodes only whether an unknown log
+// exists.
 func (d *Describer) KnownInfo(caller Caller, log string) (Info, error) {
 	if h := d.logs.Named(log); h != nil {
 		if refusal := caller.identify(log, h.ID); refusal != nil {
@@ -204,8 +204,7 @@ func (d *Describer) KnownInfo(caller Caller, log string) (Info, error) {
 	return d.describeElsewhere(l, state), nil
 }
 
-// WatchInfo returns when the log's start or end differs from what since says, or
-// ctx ends.
+// WatchInfo returns when the log's start or end differs from since, or ctx ends.
 func (d *Describer) WatchInfo(ctx context.Context, caller Caller, log string, since Info) (Info, error) {
 	h, refusal := d.finder.serving(caller, log)
 	if refusal != nil {

@@ -13,13 +13,13 @@ import (
 
 // DigestRequest asks for the digest of a log.
 type DigestRequest struct {
-	// At is the offset as of which it is wanted; below 0: the end.
+	// At is the offset below which records are digested; a negative value means the end.
 	At record.Offset
-	// Stale: what the replica on this node has will do, without asking its leader.
+	// Stale accepts the state of this node's replica without asking its leader.
 	Stale bool
 }
 
-// Digest is that of the records from From on as far as the batches that end at At or before.
+// Digest is the digest of the records from From on, in batches that end at or before At.
 type Digest struct {
 	Log        uint64 // id
 	At         record.Offset
@@ -30,7 +30,7 @@ type Digest struct {
 	Start, End record.Offset // of the log, when At was looked at
 }
 
-// Digest returns the digest of a log, which is the same on every replica.
+// Digest returns the digest of a log. It is the same on every replica.
 func (rd *Reads) Digest(ctx context.Context, c Caller, log string, q DigestRequest) (Digest, error) {
 	h, d, err := rd.digestPlace(ctx, c, log, q)
 	if err != nil {
@@ -40,8 +40,7 @@ func (rd *Reads) Digest(ctx context.Context, c Caller, log string, q DigestReque
 	return d.of(h, tree, err)
 }
 
-// Prove returns a proof that the record at an offset is in a log, under the digest that it
-// returns too.
+// Prove returns a proof that the record at an offset is in a log, and the digest for the proof.
 func (rd *Reads) Prove(ctx context.Context, c Caller, log string, offset record.Offset, q DigestRequest) (digest.Proof, Digest, error) {
 	h, d, err := rd.digestPlace(ctx, c, log, q)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Finder finds the log that a verb is for, or refuses.
+// Finder finds the log of a verb, or returns a refusal.
 type Finder struct {
 	me      *datadir.Me
 	catalog *catalog.Shared
@@ -40,7 +40,7 @@ func (f *Finder) leading(h *hosted.Log) *record.Refusal {
 	return r
 }
 
-// LogFor finds a log that the caller may change.
+// LogFor returns a log that the caller may change.
 func (f *Finder) LogFor(c Caller, log string) (*hosted.Log, *record.Refusal) {
 	if c.System && log != cluster.CatalogName {
 		return f.serving(c, log)

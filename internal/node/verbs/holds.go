@@ -17,15 +17,15 @@ type Holds struct{ finder *Finder }
 // NewHolds returns the verbs of holds.
 func NewHolds(finder *Finder) *Holds { return &Holds{finder: finder} }
 
-// Hold is a hold of a log as this node knows it.
+// Hold is a hold of a log according to this node.
 type Hold struct {
 	record.Hold
-	// Kept is how many bytes of records lie from its offset on, as far as this node has
-	// them: those of the entries that begin there or later.
+	// Kept is the number of bytes of records at and after its offset on this node, counted in
+	// entries that begin there or later.
 	Kept int64
 }
 
-// HoldPlace is where a hold was set.
+// HoldPlace is the offset of a hold and the end of its log.
 type HoldPlace struct {
 	Log         uint64 // id of the log
 	Offset, End record.Offset
@@ -34,10 +34,9 @@ type HoldPlace struct {
 // minHoldLease is the least that a client can renew in time.
 const minHoldLease = time.Second
 
-// SetHold sets a hold, or moves the one of its name, and returns where it begins and
-// where the log ends then. at other than reading.FromOffset puts it at the start or the end that
-// the log has by then. Records that the hold would keep and that are gone are
-// OffsetTrimmed.
+// SetHold sets a hold, or moves the hold with its name, and returns its offset and the log's end at
+// that time. If at is not reading.FromOffset, the hold is set at the log's start or end at that
+// time. The refusal is OffsetTrimmed if records that the hold would keep were already removed.
 func (hs *Holds) SetHold(ctx context.Context, caller Caller, log string, hold record.Hold, at reading.FromKind) (HoldPlace, error) {
 	h, refusal := hs.finder.userLog(caller, log)
 	if refusal == nil {
@@ -75,7 +74,7 @@ func (hs *Holds) KeepHold(ctx context.Context, caller Caller, log, name string) 
 	return h.Keep(ctx, func(c *core.Core, done func(sequence.Answer)) { c.Reads.KeepHold(name, done) })
 }
 
-// ReleaseHold ends a hold, whoever has set it.
+// ReleaseHold ends a hold, regardless of the caller that set it.
 func (hs *Holds) ReleaseHold(ctx context.Context, caller Caller, log, name string) error {
 	h, refusal := hs.finder.userLog(caller, log)
 	if refusal != nil {
@@ -85,7 +84,7 @@ func (hs *Holds) ReleaseHold(ctx context.Context, caller Caller, log, name strin
 	return err
 }
 
-// HoldsOf are the holds of a log, by name, as far as this node knows.
+// HoldsOf returns the holds of a log, by name, according to this node.
 func (hs *Holds) HoldsOf(h *hosted.Log) (holds []Hold) {
 	if h.Replica == nil {
 		return nil

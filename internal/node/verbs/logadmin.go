@@ -42,7 +42,7 @@ func NewLogAdmin(
 // validName is what a log may be called, as Kafka's topics may.
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
-// MaxRequestName bounds Caller.Request, which the catalog keeps.
+// MaxRequestName is the limit on Caller.Request, which the catalog stores, in bytes.
 const MaxRequestName = 64
 
 func checkConfig(c settings.Config) error {
@@ -71,11 +71,10 @@ func settingsBytes(settings map[string]string) (n int) {
 	return n
 }
 
-// CreateLog creates a log, and returns when it has a leader: appends that reach that wait at most for
-// its first entry. Or, once that has
-// taken createTime, with an Info whose Problem says why it does not yet: the log
-// is there all the same. A call that is made again with the same caller.Request
-// returns the log that it created before.
+// CreateLog creates a log, and returns when it has a leader. Appends at the leader then wait at
+// most for its first entry. If this takes longer than createTime, CreateLog returns an Info whose
+// Problem gives the reason; the log exists nevertheless. A repeated call with the same
+// caller.Request returns the log that the first call created.
 func (a *LogAdmin) CreateLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
 	if r := checkName(caller, name); r != nil {
 		return Info{}, r
@@ -108,9 +107,9 @@ func (a *LogAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 	return a.awaiter.created(ctx, name), nil
 }
 
-// ListLogs describes the logs of the cluster, by name; with internal the
-// system's too. Unless shown is nil it reports which of them are wanted. A log without a leader has that as its Problem, and so has one of
-// which no node that holds it answers.
+// ListLogs describes the logs of the cluster, by name, with internal also the system's logs. Unless
+// shown is nil, it selects the logs to describe. The Problem of a log says if it has no leader, or
+// if none of its nodes answers.
 func (a *LogAdmin) ListLogs(ctx context.Context, _ Caller, internal bool, shown func(log string) bool) ([]Info, error) {
 	infos, confirmed, err := a.listLogs(ctx, internal, shown)
 	if err != nil {
@@ -211,11 +210,10 @@ func (a *LogAdmin) leads(log string) bool {
 	return h != nil && h.Replica != nil && h.Replica.Status().Leading
 }
 
-// ConfigureLog changes a log's retention, and its largest batch if that is not
-// 0 or if there are Settings, which change too unless they are nil. With Replicas
-// other than 0 it says how many replicas the log is to have: they come and go
-// afterwards, as far as there are nodes. Durability stays as created. It returns when those that hold
-// the log show it, as far as they can be reached.
+// ConfigureLog changes a log's retention. It changes MaxBatchBytes if that is not 0 or there are
+// Settings, and the Settings unless they are nil. If Replicas is not 0, it changes the wanted
+// number of replicas, which are added and removed afterwards as nodes allow. Durability cannot
+// change. ConfigureLog returns when the reachable nodes that hold the log have applied the change.
 func (a *LogAdmin) ConfigureLog(ctx context.Context, caller Caller, name string, config settings.Config) (Info, error) {
 	c := a.catalog.Load()
 	if c == nil {
@@ -243,9 +241,9 @@ func (a *LogAdmin) ConfigureLog(ctx context.Context, caller Caller, name string,
 	return a.describer.describeElsewhere(state.Logs[name], state), nil
 }
 
-// DeleteLog removes a log with all its records. Each node removes its files when
-// it hears of that, and it returns when those that hold the log have, as far as they can be reached. A call that names the log's id may be made again: that the
-// log is not found, or replaced, then means that it is gone.
+// DeleteLog removes a log with all its records. Each node removes its files when it receives the
+// change. DeleteLog returns when the reachable nodes that hold the log have done so. A call with
+// the log's id may be repeated: LogNotFound or LogReplaced then means that the log was deleted.
 func (a *LogAdmin) DeleteLog(ctx context.Context, caller Caller, name string) error {
 	c := a.catalog.Load()
 	if c == nil {

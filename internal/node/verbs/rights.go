@@ -11,14 +11,14 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Rights are what the catalog knows of who may do what. They are enforced before the
+// Rights are the verbs for users, tokens and grants in the catalog. Rights are enforced before the
 // node's verbs are called, see Caller.
 type Rights struct {
 	catalog *catalog.Shared
 	self    *peers.Self
 }
 
-// NewRights returns the verbs that show and change who may do what.
+// NewRights returns the verbs that show and change users, tokens and grants.
 func NewRights(catalog *catalog.Shared, self *peers.Self) *Rights {
 	return &Rights{catalog: catalog, self: self}
 }
@@ -26,9 +26,9 @@ func NewRights(catalog *catalog.Shared, self *peers.Self) *Rights {
 // nothingYet are the rules of a node that is in no cluster.
 var nothingYet = access.Compile(access.List{})
 
-// Rules are the newest rules that this node has heard of. known: they have been the
-// newest ones there were since this process began, or are those of a cluster that has
-// changed them; otherwise nothing at all may have been heard yet.
+// Rules returns the newest rules that this node has received. known reports that they were the
+// newest rules at some time since this process started, or come from a cluster that has changed its
+// rules. Otherwise the node may not have received any rules yet.
 func (r *Rights) Rules() (rules *access.Rules, known bool) {
 	c := r.catalog.Load()
 	if c == nil {
@@ -39,7 +39,7 @@ func (r *Rights) Rules() (rules *access.Rules, known bool) {
 	return rules, rules.List().Revision > 0 || c.Current.Load() && len(c.Shown.Load().Nodes) > 0
 }
 
-// ChangeAccess changes who may do what. decide gets the newest list and the time in unix
+// ChangeAccess changes users, tokens and grants. decide gets the newest list and the time in unix
 // ms, and may be called several times.
 func (r *Rights) ChangeAccess(ctx context.Context, decide func(l access.List, now int64) (access.Change, *record.Refusal)) error {
 	c := r.catalog.Load()
@@ -58,7 +58,7 @@ func (r *Rights) ChangeAccess(ctx context.Context, decide func(l access.List, no
 	})
 }
 
-// AccessList is who may do what, as it is now.
+// AccessList returns the current users, tokens and grants.
 func (r *Rights) AccessList(ctx context.Context) (access.List, error) {
 	c := r.catalog.Load()
 	if c == nil {

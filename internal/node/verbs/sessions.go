@@ -20,7 +20,7 @@ type Sessions struct {
 	IDs     SessionIDs
 }
 
-// NewSessions returns the verbs of sessions and writers. No id of a session is reserved yet.
+// NewSessions returns the verbs of sessions and writers. It reserves no session ids.
 func NewSessions(catalog *catalog.Shared, self *peers.Self, finder *Finder) *Sessions {
 	return &Sessions{catalog: catalog, self: self, finder: finder, IDs: SessionIDs{Turn: make(chan struct{}, 1)}}
 }
@@ -38,8 +38,8 @@ const (
 	MaxLease     = 24 * time.Hour
 )
 
-// SessionIDs hands out ids from a block reserved in the catalog. IDs left over
-// when the node stops are lost; there are enough.
+// SessionIDs assigns ids from a block reserved in the catalog. Unused ids are lost when the node
+// stops; there are enough.
 type SessionIDs struct {
 	Turn       chan struct{}    // holds one while somebody takes an id, or reserves more
 	from, till record.SessionID // half-open
@@ -49,15 +49,14 @@ const (
 	// sessionBlock is how many ids one change of the catalog reserves.
 	sessionBlock = 1000
 
-	// ReserveTimeout bounds how long a caller waits for an id, its turn included.
-	// It is longer than most changes of leader; a caller that has waited so long
-	// does better with an error that says why.
+	// ReserveTimeout is the longest time that a caller waits for an id, including the wait for
+	// other callers. It is longer than most changes of leader; after that an error with the reason
+	// is more useful.
 	ReserveTimeout = 5 * time.Second
 )
 
-// Next gives an id that no session has or will ever get. Every refusal of it
-// means that nothing has happened: ids that may have been reserved, and that
-// nobody gets, are lost.
+// Next returns an id that no other session has or will ever get. A refusal means that nothing has
+// happened: ids that may have been reserved are lost.
 func (s *SessionIDs) Next(ctx context.Context, c *catalog.Catalog) (record.SessionID, error) {
 	deadline := time.Now().Add(ReserveTimeout)
 	// A caller that no longer waits must not take the turn of those that do.
@@ -139,9 +138,8 @@ func (ss *Sessions) CloseSession(ctx context.Context, caller Caller, log string,
 	return err
 }
 
-// Resolve returns the outcome of one record of a session, and the session's
-// epoch. With final a record that is not in the log never will be: the epoch
-// is ended first.
+// Resolve returns the outcome of one record of a session, and the session's epoch. With final it
+// ends the epoch first, so that a record that is not in the log will never be.
 func (ss *Sessions) Resolve(ctx context.Context, caller Caller, log string, id record.SessionID, epoch record.Epoch, number record.Sequence, final bool) (sequence.Outcome, record.Epoch, error) {
 	h, refusal := ss.finder.userLog(caller, log)
 	if refusal != nil {
@@ -160,8 +158,8 @@ func (ss *Sessions) Resolve(ctx context.Context, caller Caller, log string, id r
 	return found.Outcome, found.Epoch, err
 }
 
-// Producers returns Kafka's producers that a log knows here, by id, some thousands
-// at the most.
+// Producers returns Kafka's producers in the state of a log on this node, by id, at most some
+// thousands.
 func (ss *Sessions) Producers(ctx context.Context, c Caller, log string) ([]sequence.Producer, error) {
 	h, refusal := ss.finder.serving(c, log)
 	if refusal != nil {
@@ -182,8 +180,8 @@ func (ss *Sessions) Producers(ctx context.Context, c Caller, log string) ([]sequ
 	}
 }
 
-// ListSessions returns open sessions of a log that this node leads, by id, those with ids above one, and reports
-// whether there are more.
+// ListSessions returns open sessions of a log that this node leads, with ids above a given one, by
+// id, and reports whether there are more.
 func (ss *Sessions) ListSessions(ctx context.Context, caller Caller, log string, after record.SessionID) (open []sequence.OpenSession, more bool, err error) {
 	h, refusal := ss.finder.userLog(caller, log)
 	if refusal == nil {
@@ -207,9 +205,8 @@ func (ss *Sessions) ListSessions(ctx context.Context, caller Caller, log string,
 	}
 }
 
-// AcquireWriter raises the log's writer term and returns it with the end of
-// the log at that moment: every append of an older writer that is in the log
-// lies below it, and no other will ever be.
+// AcquireWriter raises the log's writer term and returns it with the end of the log at that moment.
+// All appends of older writers in the log are below that end, and no more will be added.
 func (ss *Sessions) AcquireWriter(ctx context.Context, caller Caller, log string) (record.WriterTerm, record.Offset, error) {
 	h, refusal := ss.finder.userLog(caller, log)
 	if refusal == nil {
@@ -225,8 +222,8 @@ func (ss *Sessions) AcquireWriter(ctx context.Context, caller Caller, log string
 	return a.WriterTerm, a.End, nil
 }
 
-// ReserveSession takes a session id that no session has or will ever get. It
-// opens nothing: the first append of a Kafka producer does.
+// ReserveSession returns a session id that no other session has or will ever get. It does not open
+// a session: the first append of a Kafka producer does.
 func (ss *Sessions) ReserveSession(ctx context.Context, caller Caller) (record.SessionID, error) {
 	c := ss.catalog.Load()
 	if c == nil {

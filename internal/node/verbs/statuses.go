@@ -19,7 +19,7 @@ import (
 	"strandline.dev/internal/replica/core"
 )
 
-// Statuses says how this node and its cluster are.
+// Statuses reports the state of this node and its cluster.
 type Statuses struct {
 	options *settings.Options
 	logger  *slog.Logger
@@ -42,8 +42,7 @@ func NewStatuses(
 	}
 }
 
-// StatusTime is how long a node may take to report before it counts as
-// not answering.
+// StatusTime is the longest time that a node may take to report; then it counts as not answering.
 const StatusTime = 1500 * time.Millisecond
 
 // report is what a node says of itself.
@@ -93,7 +92,7 @@ func (st *Statuses) OwnStatus() report {
 	return r
 }
 
-// ClusterStatus asks every node and returns what they know.
+// ClusterStatus asks every node and returns their combined reports.
 func (st *Statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus, error) {
 	c := st.catalog.Load()
 	if c == nil {
@@ -150,7 +149,7 @@ func logVoters(state *cluster.State, logs []LogStatus) (all []cluster.LogVoters)
 	return all
 }
 
-// AskAll asks all nodes how they are. Those that do not answer are missing.
+// AskAll returns the reports of all nodes. Nodes that do not answer are missing.
 func AskAll(ctx context.Context, c *peers.Caller, state *cluster.State) map[uint64]report {
 	ctx, cancel := context.WithTimeout(ctx, StatusTime)
 	defer cancel()
@@ -291,8 +290,7 @@ func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hoste
 	return s
 }
 
-// LookAtFollowers asks the logs that are led here how their replicas are, all of
-// them at the same time.
+// LookAtFollowers updates the state of the replicas of all logs led by this node, concurrently.
 func (st *Statuses) LookAtFollowers(hosts map[string]*hosted.Log) {
 	var asked sync.WaitGroup
 	for _, h := range hosts {
@@ -321,7 +319,8 @@ func (st *Statuses) LookAtFollowers(hosts map[string]*hosted.Log) {
 	}
 }
 
-// Followers of a log that is led here, as of the last look.
+// Followers returns the state of the replicas of a log led by this node, as of the last
+// LookAtFollowers.
 func (st *Statuses) Followers(h *hosted.Log) Followers {
 	f := Followers{ByNode: map[string]int64{}, Readers: map[string]int64{}}
 	peers := h.Peers.Load()
@@ -365,10 +364,10 @@ func (st *Statuses) Followers(h *hosted.Log) Followers {
 // has not answered by then counts as it did before.
 const peersTime = 500 * time.Millisecond
 
-// Followers is how the replicas of a log are, as its leader knows.
+// Followers is the state of the replicas of a log, according to its leader.
 type Followers struct {
 	Missing int   // replicas that do not vote or do not keep up
 	Lag     int64 // of the one that is farthest behind, read replicas left out
-	// ByNode is how far each follower is behind, and Readers how far each read replica is.
+	// ByNode is the lag of each follower, and Readers the lag of each read replica, in records.
 	ByNode, Readers map[string]int64
 }

@@ -15,7 +15,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// TopicAdmin shows and changes logs as topics of Kafka.
+// TopicAdmin shows and changes logs as Kafka topics.
 type TopicAdmin struct {
 	catalog   *catalog.Shared
 	logs      *hosted.Logs
@@ -58,9 +58,9 @@ func checkName(c Caller, name string) *record.Refusal {
 // IsSystem reports whether a name belongs to the system, see record.IsSystemLog.
 func IsSystem(log string) bool { return record.IsSystemLog(log) }
 
-// CreateTopic makes a topic of so many partitions, each with the config, and
-// returns when they take appends. on has the nodes that are to hold each, and to
-// lead it the first of them; nil: they are chosen.
+// CreateTopic creates a topic with a number of partitions, each with the config, and returns when
+// they accept appends. on has the nodes of each partition, the first of which leads it; if it is
+// nil, they are chosen.
 func (tp *TopicAdmin) CreateTopic(ctx context.Context, c Caller, name string, partitions int32, config settings.Config, on [][]uint64) (Topic, error) {
 	if r := checkName(Caller{}, name); r != nil {
 		return Topic{}, r
@@ -68,8 +68,8 @@ func (tp *TopicAdmin) CreateTopic(ctx context.Context, c Caller, name string, pa
 	return tp.createPartitions(ctx, c, name, 0, partitions, config, on)
 }
 
-// AddPartitions makes a topic have more partitions, which are configured like
-// its first. on is as for CreateTopic, of the new ones.
+// AddPartitions adds partitions to a topic, with the configuration of its first. on has the nodes
+// of the new partitions, as for CreateTopic.
 func (tp *TopicAdmin) AddPartitions(ctx context.Context, c Caller, name string, partitions int32, on [][]uint64) error {
 	t, err := tp.Topic(ctx, c, name)
 	if err != nil {
@@ -147,9 +147,9 @@ func (tp *TopicAdmin) ConfigureTopic(ctx context.Context, _ Caller, name string,
 	return err
 }
 
-// Topic describes a topic as far as this node knows; that there is none, it
-// makes sure of. Of a partition that this node does not hold it returns what the
-// catalog knows.
+// Topic describes a topic according to this node. Before it reports that there is none, it confirms
+// this with the newest catalog. For a partition that this node does not hold it returns the
+// catalog's data.
 func (tp *TopicAdmin) Topic(ctx context.Context, _ Caller, name string) (Topic, error) {
 	c := tp.catalog.Load()
 	if c == nil {

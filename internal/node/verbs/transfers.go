@@ -30,8 +30,8 @@ func NewTransfers(
 	return &Transfers{me: me, catalog: catalog, logs: logs, self: self, caller: caller, router: router, finder: finder}
 }
 
-// TransferLeader hands the leadership of a log to the replica on a node, and
-// returns when it leads.
+// TransferLeader moves the leadership of a log to the replica on a node, and returns when that
+// replica leads.
 func (tr *Transfers) TransferLeader(ctx context.Context, _ Caller, log, to string) error {
 	c := tr.catalog.Load()
 	if c == nil {

@@ -12,33 +12,34 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Caller is the caller of a verb. The node believes it: internal/server/guard has checked
-// its rights before.
+// Caller is the caller of a verb. The node does not check it: internal/server/guard has checked its
+// rights before.
 type Caller struct {
-	// By is what the servers know of the caller; nil: nothing.
+	// By is the servers' description of the caller, or nil.
 	By fmt.Stringer
-	// System is set where a part of the server asks for itself: it may use the
-	// logs that belong to the system, all but the catalog.
+	// System is set if a part of the server itself calls: it may use the logs of the system except
+	// the catalog.
 	System bool
-	// Log is the id by which the caller knows the log that it names; 0: whichever
-	// log has the name. Every verb on another log of that name is refused with
-	// LogReplaced.
+	// Log is the id of the log that the caller means; 0 means any log with the name. Every verb on
+	// another log with that name is refused with LogReplaced.
 	Log uint64
-	// Owner goes into the ids of sessions that the caller opens, see record.SessionID.Owner; 0: nobody's.
+	// Owner is stored in the ids of sessions that the caller opens, see record.SessionID.Owner; 0
+	// means no owner.
 	Owner uint32
-	// Principal is who the caller is, such as user/alice, where that has been judged; empty: it is not known, or
-	// rights are not enforced.
+	// Principal is the authenticated caller, such as user/alice. It is empty if the caller is not
+	// known, or rights are not enforced.
 	Principal string
-	// Creator is the principal whose share of the cluster's logs the caller's new ones take; empty: nobody's,
-	// where rights are not enforced and of who may administer the cluster.
+	// Creator is the principal whose share of the cluster's logs includes logs that the caller
+	// creates. It is empty if rights are not enforced, and for callers that may administer the
+	// cluster.
 	Creator string
-	// Trace is the caller's span, which the spans of its appends continue; nil: none.
+	// Trace is the caller's span, the parent of the spans of its appends, or nil.
 	Trace *trace.SpanContext
-	// Refused counts what a request asks for and is refused for want of a right, where it may ask for much: it
-	// counts as refused once for all of a few, see guard. nil: each counts.
+	// Refused counts the items of a request that are refused for lack of a right, if a request may
+	// have many: a few of them count as one refusal, see guard. If it is nil, each counts.
 	Refused *atomic.Int32
-	// Request names the call among all calls of all callers, and is the same in
-	// every try of it; empty: nobody would try again.
+	// Request identifies the call among all calls of all callers, and is the same in every attempt.
+	// It is empty if the caller does not repeat the call.
 	Request string
 }
 
@@ -56,7 +57,7 @@ func (c Caller) identify(name string, id uint64) *record.Refusal {
 	return cluster.Identify(name, c.Log, id)
 }
 
-// Info describes one log as this node knows it.
+// Info describes one log according to this node.
 type Info struct {
 	Name    string
 	ID      uint64
@@ -77,26 +78,26 @@ type Info struct {
 	Sealed       bool
 	Full         bool   // appends are refused for lack of room
 	Problem      string // empty, or why the log cannot be served here
-	// Unknown: this node holds no replica, and has not heard of one that does.
-	// Start, End and BytesUsed say nothing then.
+	// Unknown means that this node holds no replica, and knows no node that does. Start, End and
+	// BytesUsed are then meaningless.
 	Unknown bool
 
-	// Age is how old the knowledge of End may be, as in Chunk.
+	// Age is how old the value of End may be, as in Chunk.
 	Age time.Duration
-	// Replicas lists who holds the log, by node, as far as known: voters, then read replicas.
+	// Replicas lists the known nodes that hold the log, by node: voters, then read replicas.
 	Replicas []InfoReplica
 }
 
-// InfoReplica is where one replica of a log can be reached.
+// InfoReplica is the address of one replica of a log.
 type InfoReplica struct {
 	Node    string // name
 	Address string // of its gRPC port
 	Leader  bool
-	// Reader: it is a read replica.
+	// Reader means that it is a read replica.
 	Reader bool
 	Labels []cluster.Label // of the node
-	// Lag is how many records it has less than the leader; nil: not known. Only Info of the
-	// leader's node sets it.
+	// Lag is the number of records of the leader that it does not have, or nil if that is not
+	// known. Only Info of the leader's node sets it.
 	Lag *int64
 
 	id uint64 // of the node
