@@ -1,5 +1,5 @@
-// Package audit writes the audit log: a line of JSON for everything that changes
-// something, and for every refusal. It never makes its callers wait.
+// Package audit writes the audit log: a line of JSON for every change and every refusal. It never
+// blocks its callers.
 package audit
 
 import (
@@ -37,17 +37,17 @@ type Entry struct {
 	Object    string    `json:"object"`
 	Outcome   Outcome   `json:"outcome"`
 	Reason    string    `json:"reason,omitempty"`
-	// Times is how often the same was refused, failed or proved again in the minute of the line
-	// before that says so; where the verb is Several, how many entries of the caller have no line of
-	// their own. A client that is refused again and again fills no disk.
+	// Times is the number of repetitions of the previous equal entry within its minute. If the verb
+	// is Several, it is the number of entries of the caller without separate lines. So a client
+	// that is refused repeatedly cannot fill the disk.
 	Times int `json:"times,omitempty"`
 }
 
-// Verbs that are not those of a call.
+// Verbs of entries that do not belong to a call.
 const (
-	// Authenticate is the proof of a password or token, right or wrong.
+	// Authenticate is the verb of an authentication by password or token, successful or not.
 	Authenticate = "authenticate"
-	// Several is that of an entry that stands for others.
+	// Several is the verb of an entry that summarises others.
 	Several = "several"
 )
 
@@ -91,7 +91,7 @@ type Log struct {
 // caller is who caused an entry, and from which network.
 type caller struct{ principal, from string }
 
-// Open appends to a file, which is made if it is not there.
+// Open opens an audit log that appends to a file, and creates the file if it does not exist.
 func Open(path string, logger *slog.Logger) (*Log, error) {
 	l := &Log{
 		path: path, logger: logger, entries: make(chan Entry, queued), reopen: make(chan chan error), stop: make(chan struct{}), same: map[Entry]int{}, callers: map[caller]int{},
@@ -105,14 +105,14 @@ func Open(path string, logger *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
-// Metrics for a Prometheus registry.
+// Metrics returns the metrics of the audit log, for a Prometheus registry.
 func (l *Log) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{l.lines, l.dropped}
 }
 
-// Record writes an entry soon, with the time of now. It does not wait. Changes that are done, or may
-// be, are written each; what else there is of the same kind within a minute is two lines: the first at
-// once, and how often there were others.
+// Record queues an entry with the current time. It does not block. Every change that was made, or
+// may have been, gets a line. Other equal entries within a minute get two lines: the first entry at
+// once, and later the number of repetitions.
 func (l *Log) Record(e Entry) {
 	for _, text := range []*string{&e.Principal, &e.Token, &e.From, &e.Verb, &e.Object, &e.Reason} {
 		*text = bounded(*text)
@@ -188,7 +188,7 @@ func (l *Log) first(e Entry) bool {
 	return true
 }
 
-// Reopen continues in a new file of the same name: the old one was renamed.
+// Reopen continues in a new file with the same name, after the old one was renamed.
 func (l *Log) Reopen() error {
 	done := make(chan error, 1)
 	select {
@@ -199,7 +199,7 @@ func (l *Log) Reopen() error {
 	}
 }
 
-// Close writes what has been recorded. Nothing may be recorded after it.
+// Close writes the queued entries and closes the file. Record must not be called after it.
 func (l *Log) Close() {
 	close(l.stop)
 	l.task.Wait()

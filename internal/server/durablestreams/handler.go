@@ -26,20 +26,20 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// Handler reads logs for clients of the protocol, by the calls of strandline.v1: what a caller may, what it holds and
-// how long is decided there. A log is a stream of its records as JSON.
+// Handler reads logs for clients of the protocol through the calls of strandline.v1, which check
+// the caller's rights and limit its memory and time. A log is a stream of its records as JSON.
 type Handler struct {
 	Logs strandlinev1.LogServiceClient
-	// Refuse answers with an error, and a status of HTTP; 0: the one that fits the error.
+	// Refuse answers with an error and an HTTP status; 0 selects the status from the error.
 	Refuse func(w http.ResponseWriter, status int, err error)
-	// Reserve takes memory for a message on its way to the client, and gives back what it took before. more: it
-	// keeps that, and returns an error where there is no more.
+	// Reserve reserves memory for a message to the client, and releases the previous reservation.
+	// With more it keeps that, and returns an error if there is not enough memory.
 	Reserve func(ctx context.Context, m proto.Message, more bool) error
-	// Lasts prepares for an answer that lasts.
+	// Lasts prepares the connection for a long answer.
 	Lasts func(ctx context.Context)
 }
 
-// Serve reads the log of a name for a GET or a HEAD.
+// Serve answers a GET or HEAD for the log with a name.
 func (h Handler) Serve(w http.ResponseWriter, q *http.Request, log string) {
 	if q.Method != http.MethodGet && q.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

@@ -210,8 +210,8 @@ type incoming struct {
 	arrived time.Time       // of a stream that explains
 }
 
-// Admit takes what the request will cost out of the budget and then gives it a
-// call to be decoded into.
+// Admit reserves the cost of the request in the budget, and then returns the message into which the
+// request is decoded.
 func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 	if in.s.explains {
 		in.arrived = time.Now()

@@ -76,6 +76,6 @@ func (s sent) Get(key string) string {
 	return ""
 }
 
-// Set and Keys implement propagation.TextMapCarrier; to extract needs neither.
+// Set and Keys implement propagation.TextMapCarrier; extraction does not use them.
 func (sent) Set(string, string) {}
 func (sent) Keys() []string     { return nil }

@@ -15,8 +15,8 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// Groups is what the server asks of the coordinator of consumer groups, which checks rights and writes the audit log.
-// See coordinator.Coordinator for what each verb promises.
+// Groups are the verbs of the coordinator of consumer groups, which checks rights and writes the
+// audit log. See coordinator.Coordinator for their contracts.
 type Groups interface {
 	ListGroups(ctx context.Context, c verbs.Caller, after string) (some []coordinator.Listed, next string, err error)
 	DescribeGroup(ctx context.Context, c verbs.Caller, group string) (coordinator.Described, error)

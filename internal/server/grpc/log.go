@@ -67,8 +67,8 @@ const (
 	minWatchInterval     = 10 * time.Millisecond
 )
 
-// WatchInfo sends what the log is now, and again after changes. Changes that
-// come within the interval are sent together.
+// WatchInfo sends the state of the log at once and after changes. Changes within the interval are
+// sent together.
 func (d *logService) WatchInfo(q *strandlinev1.WatchInfoRequest, stream grpc.ServerStreamingServer[strandlinev1.WatchInfoResponse]) error {
 	ctx, cancel := d.server.UntilStop(stream.Context())
 	defer cancel()

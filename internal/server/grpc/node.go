@@ -1,9 +1,9 @@
-// Package grpcserver serves strandline.v1: it decodes a call, asks the node, and
-// encodes what the node says. Whatever is a rule about logs is the node's.
+// Package grpcserver serves strandline.v1: it decodes a call, calls the node, and encodes the
+// result. The rules about logs are in the node.
 //
-// The streams are in append.go and read.go, every other call in log.go,
-// session.go, catalog.go, cluster.go and group.go. What checks bytes from the wire before a log sees
-// them is in append_check.go.
+// The streams are in append.go and read.go, every other call in log.go, session.go, catalog.go,
+// cluster.go and group.go. append_check.go checks batches from the network before they are passed
+// to a log.
 package grpcserver
 
 import (
@@ -15,8 +15,8 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// Node is what the server asks of a node: what each service asks, see there. It is a guard.Guard; see node.Node for
-// what each verb promises.
+// Node has the verbs of a node that the services call, in one interface for each service. It is a
+// guard.Guard; see node.Node for the contract of each verb.
 type Node interface {
 	logs
 	appends

@@ -30,22 +30,22 @@ func (g *Guard) WhoAmI(c verbs.Caller) (principal, token string, enforced bool) 
 	return principal, token, g.Enforced()
 }
 
-// Rules are the newest that are known here.
+// Rules returns the newest rules that this node knows.
 func (g *Guard) Rules() *access.Rules {
 	rules, _ := g.node.Rules()
 	return rules
 }
 
-// Believed reports whether what a caller has shown is still valid: its token was not
-// revoked, its user has the same password, its node is a member.
+// Believed reports whether the credentials of a caller are still valid: its token was not revoked,
+// its user has the same password, its node is a member.
 func (g *Guard) Believed(h *Holder) bool {
 	rules, _ := g.node.Rules()
 	_, _, valid := h.shown(rules, now)
 	return valid || h.Principal == ""
 }
 
-// PutUser adds a user with a password, or changes the password. One that is empty is made
-// up, and returned.
+// PutUser adds a user with a password, or changes the password. If the password is empty, PutUser
+// generates one and returns it.
 func (g *Guard) PutUser(ctx context.Context, c verbs.Caller, name, password string) (made string, existed bool, err error) {
 	err = do(g, &c, PutUser, "", func() error {
 		if refusal := access.CheckUserName(name); refusal != nil {
@@ -73,8 +73,8 @@ func (g *Guard) RemoveUser(ctx context.Context, c verbs.Caller, name string) err
 	return g.changeAccess(ctx, &c, RemoveUser, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveUser(l, name) })
 }
 
-// CreateAccessToken makes a token that acts for a user. The text is returned here and kept
-// nowhere.
+// CreateAccessToken creates a token that acts for a user. It returns the text, which is stored only
+// as a hash.
 func (g *Guard) CreateAccessToken(ctx context.Context, c verbs.Caller, user string, lifetime time.Duration, scope []access.Scope) (text string, t access.Token, err error) {
 	id, text, hash := newToken()
 	err = g.changeAccess(ctx, &c, CreateAccessToken, func(l access.List, now int64) (access.Change, *record.Refusal) {
@@ -95,17 +95,17 @@ func (g *Guard) RevokeAccessToken(ctx context.Context, c verbs.Caller, id string
 	return g.changeAccess(ctx, &c, RevokeAccessToken, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RevokeToken(l, id) })
 }
 
-// AddGrants gives rights, all or none.
+// AddGrants adds grants, all or none.
 func (g *Guard) AddGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error {
 	return g.changeAccess(ctx, &c, AddGrants, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.AddGrants(l, all) })
 }
 
-// RemoveGrants takes rights away, all or none.
+// RemoveGrants removes grants, all or none.
 func (g *Guard) RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error {
 	return g.changeAccess(ctx, &c, RemoveGrants, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveGrants(l, all) })
 }
 
-// EnforceRights has what is not granted refused from now on, or allowed again.
+// EnforceRights starts or stops the refusal of calls without a grant.
 func (g *Guard) EnforceRights(ctx context.Context, c verbs.Caller, on bool, administrator string) error {
 	return g.changeAccess(ctx, &c, EnforceRights, func(l access.List, _ int64) (access.Change, *record.Refusal) {
 		return access.Enforce(l, on, administrator)
@@ -122,7 +122,7 @@ func (g *Guard) Users(ctx context.Context, c verbs.Caller) ([]access.User, error
 	return sorted(l.Users), err
 }
 
-// AccessTokens returns the tokens that are valid, by id.
+// AccessTokens returns the valid tokens, by id.
 func (g *Guard) AccessTokens(ctx context.Context, c verbs.Caller) ([]access.Token, error) {
 	l, err := g.list(ctx, &c)
 	return slices.DeleteFunc(sorted(l.Tokens), func(t access.Token) bool { return t.Expires <= now() }), err

@@ -14,8 +14,7 @@ import (
 
 // What finds out who calls, before a verb is called.
 
-// Call returns the context of a call that came from an address, with an Authorization
-// header or without.
+// Call returns the context of a call from an address, with or without an Authorization header.
 func (g *Guard) Call(ctx context.Context, from net.Addr, authorization string) (context.Context, error) {
 	h, refusal := g.Identify(secure.PrincipalAt(from), from, authorization)
 	if refusal != nil {
@@ -24,15 +23,15 @@ func (g *Guard) Call(ctx context.Context, from net.Addr, authorization string) (
 	return With(ctx, h), nil
 }
 
-// Proved reports whether the caller that a context knows has proved who it is.
+// Proved reports whether the caller of a context has authenticated.
 func (g *Guard) Proved(ctx context.Context) bool {
 	h, _ := ctx.Value(holderKey{}).(*Holder)
 	return h != nil && h.Principal != ""
 }
 
-// Admit refuses a caller that has not proved who it is, before anything that it sends is
-// looked at, for all methods but those of open verbs and the one that probes ask. Watching the health is not among them: streams
-// that stay cost memory, and thousands fit into a few KiB of requests. Who has proved it is for the verb to decide on.
+// Admit refuses an unauthenticated caller before its request is read, for all methods except those
+// of open verbs and the health check. Health watches are refused too: open streams cost memory, and
+// a few KiB of requests could open thousands. The verb checks the rights of authenticated callers.
 func (g *Guard) Admit(ctx context.Context, method string) error {
 	if m := methods[method]; g.Proved(ctx) || method == probe || m.verb != nil && m.verb.Open {
 		return nil
@@ -46,9 +45,9 @@ func (g *Guard) Admit(ctx context.Context, method string) error {
 
 const probe = "/grpc.health.v1.Health/Check"
 
-// AdmitLarge refuses a caller that lacks the right which a method needs, before a request of so many
-// bytes is decoded, which may cost much more than they. named returns the name that the request begins
-// with: that of the log, where the method is about one.
+// AdmitLarge refuses a caller without the right that a method needs, before a large request is
+// decoded, which may cost much more than its bytes. named returns the first name in the request:
+// the name of the log, for methods of a log.
 func (g *Guard) AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error {
 	m := methods[method]
 	if !m.large {
@@ -68,7 +67,7 @@ func (g *Guard) AdmitLarge(ctx context.Context, method string, bytes int, named 
 	return nil
 }
 
-// HoldsSome reports whether a caller has a right on some object of a kind. It is not audited.
+// HoldsSome reports whether a caller has a right on any object of a kind. It is not audited.
 func (g *Guard) HoldsSome(c verbs.Caller, right access.Rights, kind access.Kind) bool {
 	if g.has(c, right, access.OfCluster) {
 		return true
@@ -94,8 +93,8 @@ func verbOf(method string) string {
 	return out.String()
 }
 
-// Stream makes a context of Call one of a call that lasts: it ends when the caller loses a
-// right to read or observe that the call relies on. end has to be called after it.
+// Stream returns a context for a long call from a context of Call. It ends when the caller loses a
+// right to read or observe that the call uses. The caller of Stream must call end after the call.
 func (g *Guard) Stream(ctx context.Context) (_ context.Context, end func()) {
 	h, _ := ctx.Value(holderKey{}).(*Holder)
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -28,7 +28,7 @@ type holding struct{ port, principal string }
 type Connection struct {
 	ID   uint64
 	Port string // grpc or kafka
-	// Principal was the first to prove who it is there; empty: nobody has.
+	// Principal is the first principal that authenticated on the connection, or empty.
 	Principal string
 	From      string // with its port
 	Since     time.Time
@@ -36,9 +36,9 @@ type Connection struct {
 	end func()
 }
 
-// Connected counts a connection with a port that takes so many of them, until left is called. end is to
-// close it, and not wait for that. proved is called when the caller of a context has proved who it is; its
-// error is the refusal of a principal that has more than there is room for besides, which may be tried again.
+// Connected counts a connection with a port of limited size until left is called. end must close
+// the connection without waiting. proved is called when the caller of a context has authenticated;
+// it refuses a principal with more connections than its share, retryably.
 func (g *Guard) Connected(port string, most int, from net.Addr, end func()) (proved func(context.Context) error, left func()) {
 	all := &g.connections
 	all.mu.Lock()
@@ -91,7 +91,8 @@ func (cs *connections) leave(at holding) {
 	}
 }
 
-// ListConnections returns the connections of clients with this node, by id, and what the node is called.
+// ListConnections returns the connections of clients with this node, by id, and the name of the
+// node.
 func (g *Guard) ListConnections(_ context.Context, c verbs.Caller) (all []Connection, at string, err error) {
 	all, err = call(g, &c, ListConnections, "", func() ([]Connection, error) { return g.connections.list(), nil })
 	if err != nil {
@@ -110,7 +111,8 @@ func (cs *connections) list() (all []Connection) {
 	return all
 }
 
-// CloseConnections closes the connection with an id, or with 0 all those of a principal, and returns how many.
+// CloseConnections closes the connection with an id, or with id 0 all connections of a principal,
+// and returns their number.
 func (g *Guard) CloseConnections(_ context.Context, c verbs.Caller, id uint64, principal string) (closed int, err error) {
 	if refusal := g.may(&c, CloseConnections, ""); refusal != nil {
 		return 0, refusal

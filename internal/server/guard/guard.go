@@ -1,10 +1,10 @@
-// Package guard stands between the servers of the protocols and the node: it knows who
-// calls, refuses what they have no right to, calls the node's verb, and writes what
-// changed something and what was refused into the audit log.
+// Package guard is the layer between the servers of the protocols and the node: it identifies the
+// caller, refuses calls without the right, calls the node's verb, and writes changes and refusals
+// to the audit log.
 //
-// The servers know no node but the Guard, and it has no verb without a row in its table: a verb
-// that a server asks for and the Guard lacks does not compile. Begin with the table in verbs.go and
-// with Holder, who calls.
+// The servers can reach the node only through the Guard, which has no verb without a row in its
+// table: a call of a verb that the Guard lacks does not compile. Begin with the table in verbs.go,
+// and with Holder, which represents the caller.
 package guard
 
 import (
@@ -28,8 +28,8 @@ import (
 	"strandline.dev/internal/transport/secure"
 )
 
-// Guard is a node as the servers of the protocols see it. Its verbs are those of
-// node.Node, for callers that may call them.
+// Guard is a node as the servers of the protocols see it. It has the verbs of node.Node, and checks
+// the rights of their callers.
 type Guard struct {
 	node     *node.Node
 	o        Options
@@ -47,14 +47,15 @@ type Guard struct {
 
 // Options of a Guard.
 type Options struct {
-	// Audit gets what changed something and what was refused. nil: nobody does.
+	// Audit receives changes and refusals. It may be nil.
 	Audit *audit.Log
-	// Careful refuses all calls until the node knows who may do what in its cluster. It is
-	// for nodes that others than this machine can reach.
+	// Careful refuses all calls until the node knows the rules of its cluster. It is for nodes that
+	// are reachable from other machines.
 	Careful bool
-	// Administrator is settings.Options.Administrator: who may form a cluster.
+	// Administrator is settings.Options.Administrator, which may form a cluster.
 	Administrator string
-	// RefusedRate is how many requests of a caller are refused in a second. 0: refusedRate.
+	// RefusedRate is the number of refusals per second for a caller before it must wait; 0 means
+	// refusedRate.
 	RefusedRate int
 	// Logger gets one message if an Administrator is named and the cluster enforces no rights.
 	Logger *slog.Logger
@@ -66,7 +67,7 @@ type stream struct {
 	cancel context.CancelCauseFunc
 }
 
-// New makes a guard of a node. It does nothing by itself before Start.
+// New returns a guard for a node. It runs no goroutine before Start.
 func New(n *node.Node, o Options) *Guard {
 	g := &Guard{
 		node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate)),
@@ -81,7 +82,7 @@ func New(n *node.Node, o Options) *Guard {
 // lookEvery is how often the guard looks whether streams that are open still may be.
 const lookEvery = 100 * time.Millisecond
 
-// Start begins to end streams whose holders lose their rights, until Stop.
+// Start starts to end the streams of holders that lose their rights, until Stop.
 func (g *Guard) Start() {
 	g.tasks.Go(func() {
 		ticker := time.NewTicker(lookEvery)
@@ -109,7 +110,7 @@ func (g *Guard) warnOpen() (known bool) {
 	return known
 }
 
-// Stop ends what Start began.
+// Stop ends the work of Start.
 func (g *Guard) Stop() {
 	g.stop()
 	g.tasks.Wait()
@@ -137,12 +138,12 @@ func now() int64 { return time.Now().UnixMilli() }
 
 type holderKey struct{}
 
-// With returns a context that knows who calls.
+// With returns a context with a caller.
 func With(ctx context.Context, h *Holder) context.Context {
 	return context.WithValue(ctx, holderKey{}, h)
 }
 
-// CallerOf is the caller that a context knows, see With.
+// CallerOf returns the caller of a context, see With.
 func CallerOf(ctx context.Context) verbs.Caller {
 	h, _ := ctx.Value(holderKey{}).(*Holder)
 	if h == nil {
@@ -151,9 +152,9 @@ func CallerOf(ctx context.Context) verbs.Caller {
 	return verbs.Caller{By: h}
 }
 
-// Identify returns who calls: the principal of the token in an Authorization header, or
-// without one that of the connection's certificate, or nobody in particular. A token that
-// is not valid is refused whatever the certificate is.
+// Identify returns the caller: the principal of the token in an Authorization header; without a
+// header, the principal of the connection's certificate; or an anonymous caller. It refuses an
+// invalid token regardless of the certificate.
 func (g *Guard) Identify(certified identity.Principal, from net.Addr, authorization string) (*Holder, *record.Refusal) {
 	var principal string
 	if certified != (identity.Principal{}) {
@@ -178,7 +179,7 @@ func (g *Guard) Identify(certified identity.Principal, from net.Addr, authorizat
 	return h, nil
 }
 
-// Enforced reports whether a caller has to have a right for what it does.
+// Enforced reports whether callers need rights.
 func (g *Guard) Enforced() bool {
 	rules, _ := g.node.Rules()
 	return rules.Enforced

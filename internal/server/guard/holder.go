@@ -13,18 +13,19 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Holder is who calls, on one connection or in one call, and what was decided about it: a
-// decision is made once for each object and is valid until the rules change.
+// Holder is the caller of one connection or one call, with the decisions about its rights: one for
+// each object, valid until the rules change.
 type Holder struct {
-	// Principal as grants name it; empty: nobody has been proved.
+	// Principal is the principal as grants name it. It is empty if the caller has not
+	// authenticated.
 	Principal string
-	// Token is the id of the token that was shown; User is whose password was. Empty:
-	// neither, but a certificate or nothing.
+	// Token is the id of the presented token; User is the user with the presented password. Both
+	// are empty for a certificate or an unauthenticated caller.
 	Token, User string
 	// proof is of the password that was proved, when User is not empty. A user that was removed and
 	// added again, or has another password, is not the one that proved it.
 	proof proof
-	// From is the address that the call came from, without a port.
+	// From is the address of the client, without a port.
 	From string
 
 	owner   uint32               // verbs.Caller.Owner
@@ -90,7 +91,7 @@ func ownerOf(principal string) uint32 {
 	return max(1, binary.BigEndian.Uint32(sum[:])&record.MaxSessionOwner)
 }
 
-// String is the principal, for people.
+// String returns the principal in a form for people.
 func (h *Holder) String() string {
 	if h == nil || h.Principal == "" {
 		return "anonymous"

@@ -21,14 +21,14 @@ import (
 	"strandline.dev/internal/transport/secure"
 )
 
-// Mechanisms of SASL by which a user proves a password.
+// The SASL mechanisms for passwords.
 const (
 	ScramSHA256 = "SCRAM-SHA-256"
 	ScramSHA512 = "SCRAM-SHA-512"
 	Plain       = "PLAIN"
 )
 
-// Mechanisms are all of them, the best first.
+// Mechanisms are all supported mechanisms, the best first.
 var Mechanisms = []string{ScramSHA512, ScramSHA256, Plain}
 
 // verifierOf names the mechanism whose verifier another one is compared with.
@@ -93,7 +93,7 @@ type logins struct {
 	deriving *budget.Turns
 }
 
-// Login is one attempt of a user to prove a password, message by message.
+// Login is one attempt of a user to authenticate with a password, message by message.
 type Login struct {
 	guard     *Guard
 	from      net.Addr
@@ -111,8 +111,7 @@ var errLogin = errors.New("the user or the password is not right")
 // errTooFast ends an attempt whose connection is closed.
 var errTooFast = errors.New("too many logins of this address have failed just now")
 
-// Login begins an attempt. The passwords themselves are only taken on connections that are
-// encrypted.
+// Login begins an attempt. Plain passwords are accepted only on encrypted connections.
 func (g *Guard) Login(mechanism string, from net.Addr) (*Login, error) {
 	l := &Login{guard: g, from: from, mechanism: mechanism}
 	generate := scrams[mechanism]
@@ -131,8 +130,8 @@ func (g *Guard) Login(mechanism string, from net.Addr) (*Login, error) {
 	return l, nil
 }
 
-// Step takes a message of the client and returns the answer. The holder is nil until the
-// user has proved the password.
+// Step processes a message of the client and returns the answer. The holder is nil until the user
+// has authenticated.
 func (l *Login) Step(ctx context.Context, message []byte) (answer []byte, proved *Holder, err error) {
 	if l.ended == nil {
 		ended, ok := secure.BeginLogin(ctx, l.from)

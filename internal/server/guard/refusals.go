@@ -114,11 +114,13 @@ func payer(h *Holder) string {
 	return a.String()
 }
 
-// Slow waits where requests of the caller that a context knows, or of who is at an address, were refused too often of
-// late, until ctx ends. It is for the next call of any, and for a refusal before that is sent.
+// Slow waits if too many requests of the caller of a context, or of the client at an address, were
+// refused recently. It waits until ctx ends at most. It is called before each call, and before a
+// refusal is sent.
 func (g *Guard) Slow(ctx context.Context, from net.Addr) { g.slow(ctx, holderOf(ctx, from)) }
 
-// Whose names the caller that a context knows, or who is at an address, by what its refusals are counted by.
+// Whose returns the key by which refusals of the caller of a context, or of the client at an
+// address, are counted.
 func (g *Guard) Whose(ctx context.Context, from net.Addr) string { return payer(holderOf(ctx, from)) }
 
 func holderOf(ctx context.Context, from net.Addr) *Holder {
@@ -128,14 +130,15 @@ func holderOf(ctx context.Context, from net.Addr) *Holder {
 	return newHolder("", from)
 }
 
-// SlowRefused returns what does the same between the requests of a stream, and waits only where one of those was
-// refused since it did so: other streams of the same principal continue.
+// SlowRefused returns a function that does the same between the requests of a stream. It waits only
+// if a request of this stream was refused since its last call, so other streams of the same
+// principal continue.
 func (g *Guard) SlowRefused(ctx context.Context) (slow func()) {
 	h, _ := ctx.Value(holderKey{}).(*Holder)
 	return func() { g.SlowHolder(ctx, h) }
 }
 
-// SlowHolder does what SlowRefused returns, for a connection.
+// SlowHolder does the same as the function of SlowRefused, for a connection.
 func (g *Guard) SlowHolder(ctx context.Context, h *Holder) {
 	if h != nil && h.refused.Load() {
 		h.refused.Store(false)
@@ -143,9 +146,9 @@ func (g *Guard) SlowHolder(ctx context.Context, h *Holder) {
 	}
 }
 
-// Unproved counts a request that everybody may make, where its caller has not proved who it is, and waits if there
-// were too many of these from its address. What was refused there does not count: a probe of the node's health
-// is not held up by whoever else is at its address.
+// Unproved counts a request that needs no right, of an unauthenticated caller, and waits if there
+// were too many of these from its address. Refusals at the address do not count, so that other
+// clients there do not delay a health check of the node.
 func (g *Guard) Unproved(ctx context.Context, h *Holder) {
 	if h.Principal == "" {
 		who := "asks for what everybody may: " + payer(h)

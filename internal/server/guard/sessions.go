@@ -11,15 +11,15 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Session is an open session, and whose it is.
+// Session is an open session with its principal.
 type Session struct {
 	sequence.OpenSession
-	// Principal opened it; empty: nobody that is known.
+	// Principal is the principal that opened it, or empty if that is unknown.
 	Principal string
 }
 
-// ListSessions returns some of the open sessions of a log, those with ids above one, and reports whether there are
-// more. It is for administrators: they see who holds what others may need.
+// ListSessions returns some of the open sessions of a log, with ids above a given one, and reports
+// whether there are more. It is for administrators, who see which principals hold sessions.
 func (g *Guard) ListSessions(ctx context.Context, c verbs.Caller, log string, after record.SessionID) (all []Session, more bool, err error) {
 	open, more, err := call2(g, &c, ListSessions, log, func() ([]sequence.OpenSession, bool, error) { return g.node.ListSessions(ctx, c, log, after) })
 	if err != nil {
@@ -56,7 +56,8 @@ func principalsByOwner(rules *access.Rules) map[uint32]string {
 	return all
 }
 
-// CloseSession ends a session: the caller's own, or anybody's for an administrator, which is audited.
+// CloseSession ends a session of the caller. An administrator may end any session, which is
+// audited.
 func (g *Guard) CloseSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error {
 	h, _ := c.By.(*Holder)
 	if owner := id.Owner(); owner != 0 && (h == nil || h.owner != owner) && g.has(c, EndSession.Right, EndSession.Of(log)) {

@@ -8,15 +8,17 @@ import (
 	"strandline.dev/internal/node/verbs"
 )
 
-// Verb is what callers ask for: a row of the table in verbs.go.
+// Verb is an operation that callers request: a row of the table in verbs.go.
 type Verb struct {
 	Name string // in refusals and in the audit log
-	// Right is what the caller needs on an object of the kind On; None: it has to have proved who it is.
+	// Right is the right that the caller needs on an object of the kind On; None means that it only
+	// has to authenticate.
 	Right access.Rights
 	On    access.Kind
-	// Audited verbs change something: each call is in the audit log with its outcome. Refused calls of every verb are.
+	// Audited verbs change something: each call is in the audit log with its outcome. Refused calls
+	// of every verb are in the audit log.
 	Audited bool
-	// Open: callers that have not proved who they are may call it.
+	// Open verbs may be called without authentication.
 	Open bool
 }
 
@@ -59,7 +61,7 @@ func (v *Verb) open() *Verb {
 	return v
 }
 
-// Of is the object of a name that the verb is called on. Where that is the cluster the name is not used.
+// Of returns the object of the verb with a name. The name is not used if the object is the cluster.
 func (v *Verb) Of(name string) access.Object {
 	switch v.On {
 	case access.Cluster:
@@ -70,7 +72,7 @@ func (v *Verb) Of(name string) access.Object {
 	return access.Object{Kind: v.On, Name: name}
 }
 
-// Methods returns the methods of gRPC by their full names, with the verbs that they call.
+// Methods returns the verbs that the methods of gRPC call, by the full names of the methods.
 func Methods() map[string]*Verb {
 	all := map[string]*Verb{}
 	for name, m := range maps.All(methods) {
@@ -110,8 +112,8 @@ func call2[A, B any](g *Guard, c *verbs.Caller, v *Verb, name string, verb func(
 	return one, two, err
 }
 
-// May refuses what a caller has no right to. It is for what servers do without a verb of
-// the node, such as with consumer groups.
+// May returns a refusal if a caller lacks a right. It is for operations of servers without a verb
+// of the node, such as those of consumer groups.
 func (g *Guard) May(c verbs.Caller, v *Verb, name string) error {
 	if refusal := g.may(&c, v, name); refusal != nil {
 		return refusal
@@ -119,7 +121,7 @@ func (g *Guard) May(c verbs.Caller, v *Verb, name string) error {
 	return nil
 }
 
-// Audit is the audit of a verb that May has allowed and that has changed something, or of what was refused.
+// Audit records the outcome of a verb that May has allowed, or a refusal, in the audit log.
 func (g *Guard) Audit(c verbs.Caller, v *Verb, name string, err error) {
 	g.record(&c, v.Name, v.Of(name), err)
 }

@@ -36,7 +36,7 @@ var (
 	OpenSession  = row("open-session", access.Append, access.Log, silent, "SessionService/OpenSession")
 	KeepSession  = row("keep-session", access.Append, access.Log, silent, "SessionService/KeepSession")
 	CloseSession = row("close-session", access.Append, access.Log, silent, "SessionService/CloseSession")
-	EndSession   = row("close-session", access.Administer, access.Log, audited) // CloseSession of a session of somebody else
+	EndSession   = row("close-session", access.Administer, access.Log, audited) // CloseSession of another principal's session
 	Resolve      = row("resolve", access.Append, access.Log, silent, "SessionService/Resolve")
 	ListSessions = row("list-sessions", access.Administer, access.Log, silent, "ClusterService/ListSessions")
 
@@ -44,7 +44,7 @@ var (
 	ConfigureLog  = row("configure-log", access.Configure, access.Log, audited, "CatalogService/ConfigureLog")
 	AddPartitions = row("add-partitions", access.Configure, access.Log, audited)
 	DeleteLog     = row("delete-log", access.Delete, access.Log, audited, "CatalogService/DeleteLog")
-	// List shows each caller what it may observe.
+	// List returns to each caller the objects that it may observe.
 	List = row("list", access.None, access.Cluster, silent).small("CatalogService/ListLogs", "GroupService/ListGroups")
 
 	InitCluster     = row("init-cluster", access.Administer, access.Cluster, audited, "ClusterService/InitCluster")
@@ -80,11 +80,11 @@ var (
 	SetGroupOffsets = row("set-group-offsets", access.Read, access.Group, audited, "GroupService/SetGroupOffsets")
 	CommitOffset    = row("commit-offset", access.Read, access.Group, silent)
 	DeleteOffsets   = row("delete-offsets", access.Delete, access.Group, audited)
-	// What sets offsets of a group needs a right on the topic besides, by the same name.
+	// The verb that sets offsets of a group also needs a right on the topic, under the same name.
 	SetTopicOffsets    = row("set-group-offsets", access.Read, access.Log, silent)
 	CommitTopicOffsets = row("commit-offset", access.Read, access.Log, silent)
 
-	// Connect is what Kafka's clients do before they ask for anything.
+	// Connect is the verb of requests that Kafka's clients send first on a connection.
 	Connect = row("connect", access.None, access.Cluster, audited)
 )
 
@@ -104,7 +104,7 @@ func (g *Guard) Append(c verbs.Caller, log string, a *sequence.Append, written, 
 	g.node.Append(c, log, a, written, done)
 }
 
-// Reader is a reading.Reader, or what stands for one.
+// Reader is a reading.Reader or an equivalent.
 type Reader interface {
 	First() record.Offset
 	Log() uint64
@@ -180,8 +180,8 @@ func (g *Guard) ReleaseHold(ctx context.Context, c verbs.Caller, log, name strin
 	return do(g, &c, ReleaseHold, log, func() error { return g.node.ReleaseHold(ctx, c, log, name) })
 }
 
-// KnownHolds returns the pointers of holds, which lead to what stands for the trimmed records, to those
-// who may read the log, and to those who may set holds. Only these get to know who has set them.
+// KnownHolds returns the holds of a log with their pointers to callers that may read the log or set
+// holds. Only callers that may set holds get the principals that set them.
 func (g *Guard) KnownHolds(c verbs.Caller, log string) ([]verbs.Hold, error) {
 	holds, err := call(g, &c, Observe, log, func() ([]verbs.Hold, error) { return g.node.KnownHolds(c, log) })
 	sets := g.has(c, access.Trim, access.OfLog(log))
@@ -226,7 +226,7 @@ func (g *Guard) Resolve(ctx context.Context, c verbs.Caller, log string, id reco
 	return g.node.Resolve(ctx, c, log, id, e, s, final)
 }
 
-// ReserveSession is OpenSession on no log yet: it needs the right on some log.
+// ReserveSession is OpenSession before the log is known: it needs the right on any log.
 func (g *Guard) ReserveSession(ctx context.Context, c verbs.Caller) (record.SessionID, error) {
 	if refusal := g.mayAnywhere(&c, OpenSession); refusal != nil {
 		return 0, refusal
@@ -282,7 +282,7 @@ func (g *Guard) DeleteTopic(ctx context.Context, c verbs.Caller, name string) er
 	return do(g, &c, DeleteLog, name, func() error { return g.node.DeleteTopic(ctx, c, name) })
 }
 
-// InitCluster is for whoever may administer the cluster that is to be.
+// InitCluster needs the right to administer the future cluster.
 func (g *Guard) InitCluster(ctx context.Context, c verbs.Caller) (membership.Formation, error) {
 	if g.o.Administrator != "" && g.node.ClusterID() == "" {
 		rights, refusal := access.Enforce(access.List{}, true, g.o.Administrator)
@@ -304,7 +304,7 @@ func (g *Guard) AddNode(ctx context.Context, c verbs.Caller, name, address strin
 	return call(g, &c, AddNode, "", func() (bool, error) { return g.node.AddNode(ctx, c, name, address) })
 }
 
-// CreateToken makes a token with which nodes join. It is CreateAccessToken for clients.
+// CreateToken creates a token with which nodes join. CreateAccessToken is for clients.
 func (g *Guard) CreateToken(ctx context.Context, c verbs.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
 	return call2(g, &c, CreateToken, "", func() (string, time.Time, error) { return g.node.CreateToken(ctx, c, lifetime, reusable) })
 }
