@@ -50,6 +50,7 @@ type command struct {
 	Values      []string `json:"values"`
 	ExpectedEnd *int64   `json:"expected_end"`
 	Atomic      bool     `json:"atomic"`
+	Check       *check   `json:"check"`
 
 	// reader, read
 	Offset      *int64   `json:"offset"`
@@ -91,6 +92,13 @@ type command struct {
 	Pointer        string    `json:"pointer"`
 	At             *position `json:"at"`
 	Final          bool      `json:"final"`
+}
+
+// check is what must not be in the log for a batch to be appended.
+type check struct {
+	Since          int64
+	Keys, Prefixes []string
+	Headers        map[string]string
 }
 
 // position is a place in a session.
@@ -320,7 +328,10 @@ func (c command) producerOptions() []client.ProducerOption {
 func (c command) records() []client.Record {
 	all := make([]client.Record, len(c.Values))
 	for i, v := range c.Values {
-		all[i].Value = []byte(v)
+		all[i].Value, all[i].Headers = []byte(v), headersOf(c.Headers)
+		if c.Key != "" {
+			all[i].Key = []byte(c.Key)
+		}
 	}
 	return all
 }
@@ -332,6 +343,11 @@ func (c command) appendOptions() []client.AppendOption {
 	}
 	if c.Atomic {
 		o = append(o, client.WithAtomic())
+	}
+	if c.Check != nil {
+		o = append(o, client.WithCheck(client.Check{
+			Since: c.Check.Since, Keys: bytesOf(c.Check.Keys), KeyPrefixes: bytesOf(c.Check.Prefixes), Headers: headersOf(c.Check.Headers),
+		}))
 	}
 	return o
 }

@@ -131,10 +131,7 @@ type selection struct {
 
 func (s selection) options(r *reading) (all []client.ReaderOption) {
 	if s.Keys != nil || s.Prefixes != nil || s.Headers != nil || s.Where != "" {
-		f := client.Filter{Keys: bytesOf(s.Keys), KeyPrefixes: bytesOf(s.Prefixes), Where: s.Where}
-		for name, value := range s.Headers {
-			f.Headers = append(f.Headers, client.Header{Key: name, Value: []byte(value)})
-		}
+		f := client.Filter{Keys: bytesOf(s.Keys), KeyPrefixes: bytesOf(s.Prefixes), Headers: headersOf(s.Headers), Where: s.Where}
 		if s.SkipFailed {
 			f.OnFailed = r.leaveOut
 		}
@@ -147,6 +144,13 @@ func (s selection) options(r *reading) (all []client.ReaderOption) {
 		}))
 	}
 	return append(all, client.WithProgressHandler(r.progress))
+}
+
+func headersOf(all map[string]string) (headers []client.Header) {
+	for name, value := range all {
+		headers = append(headers, client.Header{Key: name, Value: []byte(value)})
+	}
+	return headers
 }
 
 func bytesOf(all []string) (bytes [][]byte) {

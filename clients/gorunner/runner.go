@@ -54,6 +54,7 @@ type failure struct {
 	WriterTerm uint64 `json:"writer_term"`
 	Leader     string `json:"leader"`
 	Offset     int64  `json:"offset"`
+	Key        any    `json:"key"`
 	Line       int    `json:"line"`
 	Column     int    `json:"column"`
 	Hold       any    `json:"hold"`
@@ -68,10 +69,14 @@ func failed(err error) *failure {
 	if e.Hold != nil {
 		hold = holding(*e.Hold)
 	}
+	var key any
+	if e.Key != nil {
+		key = string(e.Key)
+	}
 	return &failure{
 		Reason: e.Reason, Message: e.Message, Retryable: e.Retryable, Outcome: e.Outcome.String(), Start: e.Start, End: e.End,
 		Epoch: e.Epoch, Session: e.SessionID, Sequence: e.Sequence, LogID: e.LogID, WriterTerm: e.WriterTerm, Leader: e.Leader, Hold: hold,
-		Offset: e.Offset, Line: e.Line, Column: e.Column,
+		Offset: e.Offset, Key: key, Line: e.Line, Column: e.Column,
 	}
 }
 

@@ -39,6 +39,7 @@ def failed(error: BaseException) -> dict[str, Any]:
         "writer_term": error.writer_term,
         "leader": error.leader,
         "offset": error.offset,
+        "key": text(error.key),
         "line": error.line,
         "column": error.column,
         "hold": holding(error.hold) if error.hold else None,
@@ -116,6 +117,21 @@ def rule(given: dict[str, Any]) -> strandline.PlacementRule:
     return strandline.PlacementRule(**{**given, "read_replicas": readers})
 
 
+def headers(c: Command) -> list[tuple[str, bytes | None]]:
+    return [(name, str(value).encode()) for name, value in c.get("headers", {}).items()]
+
+
+def check(given: Command | None) -> strandline.Check | None:
+    if given is None:
+        return None
+    return strandline.Check(
+        given.get("since", 0),
+        keys=[key.encode() for key in given.get("keys", ())],
+        key_prefixes=[prefix.encode() for prefix in given.get("prefixes", ())],
+        headers=headers(given),
+    )
+
+
 def producer_options(c: Command) -> dict[str, Any]:
     options: dict[str, Any] = {
         "max_in_flight": c.get("in_flight"),
@@ -179,7 +195,7 @@ def selection(c: Command, handled: Handled) -> dict[str, Any]:
         options["filter"] = strandline.Filter(
             keys=[key.encode() for key in c.get("keys", ())],
             key_prefixes=[prefix.encode() for prefix in c.get("prefixes", ())],
-            headers=[(name, str(value).encode()) for name, value in c.get("headers", {}).items()],
+            headers=headers(c),
             where=c.get("where", ""),
             on_failed=handled.leave_out if c.get("skip_failed") else None,
         )
@@ -262,12 +278,14 @@ class Runner:
         elif do == "append":
             return {"records": await self.append(self.producers[c["producer"]], c["values"], timeout)}
         elif do == "batch":
-            values = [v.encode() for v in c["values"]]
+            key = c["key"].encode() if "key" in c else None
+            values = [strandline.Record(v.encode(), key, headers(c)) for v in c["values"]]
             offsets = await self.call(
                 self.producers[c["producer"]].append_batch,
                 values,
                 expected_end=c.get("expected_end"),
                 atomic=c.get("atomic", False),
+                check=check(c.get("check")),
                 timeout=timeout,
             )
             return {"offset": offsets[0]}

@@ -31,7 +31,7 @@ def test_a_record_that_cannot_be_encoded_leaves_nothing_in_the_request(wrong: di
             await backlog.add(Record(**wrong), None)
         assert caught.value.outcome is strandline.Outcome.NOT_DONE
         with pytest.raises(strandline.Invalid):
-            await backlog.add_batch([Record(b"x"), Record(**wrong)], None, False, None)
+            await backlog.add_batch([Record(b"x"), Record(**wrong)], None, False, None, None)
         request, index = await backlog.add(Record(b"b"), None)
         assert [record.value for record in request.message.records] == [b"a", b"b"]
         assert (request.count, index) == (2, 1)

@@ -37,6 +37,24 @@ def test_the_facts_of_a_status_are_read() -> None:
     assert (error.writer_term, error.retryable, error.outcome) == (4, False, Outcome.NOT_DONE)
 
 
+@pytest.mark.parametrize(
+    ("facts", "key"),
+    [
+        ({"key": "caf\u00e9"}, b"caf\xc3\xa9"),
+        ({"key_base64": "/wA="}, b"\xff\x00"),
+        ({"key": ""}, b""),
+        ({"key_base64": "no"}, None),
+        ({}, None),
+    ],
+)
+def test_a_conflict_has_the_key_of_the_record_whatever_bytes_it_is(
+    facts: dict[str, str], key: bytes | None
+) -> None:
+    error = from_refusal(log_pb2.Refusal(reason="CONFLICT", metadata={**facts, "offset": "7"}))
+    assert isinstance(error, strandline.Conflict)
+    assert (error.offset, error.key) == (7, key)
+
+
 @pytest.mark.parametrize("status", [b"\xff\xff", details("example.org", "FENCED", outcome="not_done")])
 def test_what_is_not_from_a_log_may_be_done(status: bytes) -> None:
     error = from_rpc(rpc_error(grpc.StatusCode.UNAVAILABLE, status))

@@ -115,12 +115,13 @@ impl Backlog {
     pub fn add_batch(
         &mut self,
         records: &[wire::Record],
-        (expected_end, atomic): (Option<i64>, bool),
+        (expected_end, atomic, check): (Option<i64>, bool, Option<wire::CheckedAppend>),
         permits: usize,
     ) -> (Placed, Vec<oneshot::Receiver<Answer>>) {
         self.queue.extend(self.forming.take());
         let mut request = self.new_request();
         (request.expected_end, request.atomic, request.permits) = (expected_end, atomic, permits);
+        request.check = check;
         let answers = records.iter().map(|record| request.add(record)).collect();
         let placed = Placed { request: request.id, index: 0 };
         self.queue.push_back(request);

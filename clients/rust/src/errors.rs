@@ -2,6 +2,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+use bytes::Bytes;
 use prost::Message;
 use tonic::{Code, Status};
 
@@ -96,7 +98,8 @@ impl Error {
         self.0.hold.as_ref()
     }
 
-    /// The start of the log, with [`Reason::OffsetTrimmed`] and [`Reason::DataLost`].
+    /// The start of the log, with [`Reason::OffsetTrimmed`] and [`Reason::DataLost`]; with
+    /// [`Reason::CheckTooOld`] the least offset since which it can check.
     pub fn start_offset(&self) -> Option<i64> {
         self.number("start_offset")
     }
@@ -126,9 +129,16 @@ impl Error {
         self.number("limit")
     }
 
-    /// The offset of the record, with [`Reason::FilterFailed`].
+    /// The offset of the record, with [`Reason::FilterFailed`] and [`Reason::Conflict`].
     pub fn offset(&self) -> Option<i64> {
         self.number("offset")
+    }
+
+    /// With [`Reason::Conflict`] the key of the record at [`Error::offset`], which matches the
+    /// check; none if it has none, or one of more than 1 KiB.
+    pub fn key(&self) -> Option<Bytes> {
+        let text = self.fact("key").map(|key| Bytes::copy_from_slice(key.as_bytes()));
+        text.or_else(|| BASE64_STANDARD.decode(self.fact("key_base64")?).ok().map(Bytes::from))
     }
 
     /// The line of the expression, from 1, with [`Reason::FilterInvalid`].

@@ -31,6 +31,7 @@ mod admin;
 mod backlog;
 mod call;
 mod calls;
+mod checks;
 mod client;
 mod codec;
 mod connection;
@@ -69,6 +70,7 @@ mod wire;
 
 pub use admin::{Admin, Place};
 pub use call::Call;
+pub use checks::Check;
 pub use client::{Client, ClientOptions, TroubleHandler};
 pub use digests::{Digest, DigestHash, Source};
 pub use encryption::{Identity, Tls, TlsFiles};

@@ -102,14 +102,15 @@ impl Producer {
     /// again. All records together are bounded by [`MAX_RECORD_BYTES`](crate::MAX_RECORD_BYTES).
     pub fn append_batch(&self, batch: Batch) -> Call<'_, Vec<i64>> {
         let records: Vec<wire::Record> = batch.records.into_iter().map(Into::into).collect();
-        let conditions = (batch.expected_end, batch.atomic);
+        let (expected_end, atomic, check) = (batch.expected_end, batch.atomic, batch.check);
         Call::new(move |deadline| async move {
             if records.is_empty() {
                 return Err(Error::invalid("a batch without records"));
             }
-            if conditions.0.is_some_and(|end| end < 0) {
+            if expected_end.is_some_and(|end| end < 0) {
                 return Err(Error::invalid("an append with an expected end that is negative"));
             }
+            let conditions = (expected_end, atomic, check.map(TryInto::try_into).transpose()?);
             records.iter().try_for_each(check_time)?;
             let size = records.iter().map(wire::Record::size).sum();
             check_size(size, records.len())?;

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::checks::Check;
 use crate::errors::{Error, Position};
 use crate::records::NewRecord;
 
@@ -96,6 +97,16 @@ pub struct Batch {
     pub expected_end: Option<i64>,
     /// All become durable together or none.
     pub atomic: bool,
+    /// All are appended or none, and only if the check holds, with all that was accepted before.
+    ///
+    /// Else the error is [`Reason::Conflict`](crate::Reason::Conflict), with
+    /// [`offset`](crate::Error::offset) and [`key`](crate::Error::key) of a record that matches:
+    /// read from `since` on, decide again, and check since where you have read to. Or it is
+    /// [`Reason::CheckTooOld`](crate::Reason::CheckTooOld), if the log cannot decide the check from
+    /// so far back, but only from [`start_offset`](crate::Error::start_offset) on: read up to there.
+    /// In both cases nothing was appended. An append that was accepted and is sent again succeeds.
+    /// The caller needs the right to read the log.
+    pub check: Option<Check>,
 }
 
 impl<R: Into<NewRecord>> FromIterator<R> for Batch {

@@ -33,6 +33,8 @@ pub(crate) struct Request {
     pub settled: Vec<oneshot::Sender<()>>,
     pub expected_end: Option<i64>,
     pub atomic: bool,
+    /// With the records, in the place of `records`.
+    pub check: Option<wire::CheckedAppend>,
     /// How many records it holds.
     pub count: usize,
     /// About how many bytes they take.
@@ -61,6 +63,7 @@ impl Request {
             settled: Vec::new(),
             expected_end: None,
             atomic: false,
+            check: None,
             count: 0,
             size: 0,
             permits: 0,
@@ -74,7 +77,10 @@ impl Request {
 
     /// Adds a record, and returns where its answer comes.
     pub fn add(&mut self, record: &wire::Record) -> oneshot::Receiver<Answer> {
-        add_record(record, &mut self.records);
+        match &mut self.check {
+            Some(check) => check.records.push(record.clone()),
+            None => add_record(record, &mut self.records),
+        }
         self.count += 1;
         self.size += record.size();
         let (waiter, answer) = oneshot::channel();
@@ -97,6 +103,7 @@ impl Request {
             first_sequence: self.place.next,
             expected_end: self.expected_end,
             atomic: self.atomic,
+            checked: self.check.clone(),
             ..Default::default()
         };
         Outgoing { head, records: self.sealed.clone() }
@@ -122,6 +129,7 @@ impl Request {
     fn end(&mut self) {
         self.records = BytesMut::new();
         self.sealed = Bytes::new();
+        self.check = None;
         for done in self.settled.drain(..) {
             let _ = done.send(());
         }

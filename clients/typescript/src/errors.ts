@@ -122,7 +122,7 @@ export class StrandlineError extends Error {
     this.lasting = of.lasting ?? false;
   }
 
-  /** OFFSET_TRIMMED, DATA_LOST: the start of the log. */
+  /** OFFSET_TRIMMED, DATA_LOST: the start of the log. CHECK_TOO_OLD: the least offset since which it can check. */
   get startOffset(): number {
     return this.#number("start_offset");
   }
@@ -152,9 +152,19 @@ export class StrandlineError extends Error {
     return this.#number("limit");
   }
 
-  /** FILTER_FAILED: that of the record. */
+  /** FILTER_FAILED, CONFLICT: that of the record. */
   get offset(): number {
     return this.#number("offset");
+  }
+
+  /**
+   * CONFLICT: the key of the record at {@link offset}, which matches the check; undefined if it has none, or one
+   * of more than 1 KiB.
+   */
+  get key(): Uint8Array | undefined {
+    const { key, key_base64 } = this.facts;
+    if (key !== undefined) return Buffer.from(key);
+    return key_base64 === undefined ? undefined : Buffer.from(key_base64, "base64");
   }
 
   /** FILTER_INVALID, with column: the place in the expression, both from 1, in characters. */

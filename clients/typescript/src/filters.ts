@@ -53,6 +53,6 @@ export function projectionToWire(p: Projection): WireProjection {
   return { dropKey, dropValue, dropHeaders, valueBytes, jsonFields: [...jsonFields] };
 }
 
-function bytes(from: Bytes): Buffer {
+export function bytes(from: Bytes): Buffer {
   return typeof from === "string" ? Buffer.from(from) : Buffer.from(from.buffer, from.byteOffset, from.byteLength);
 }

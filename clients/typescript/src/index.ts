@@ -7,6 +7,7 @@
 export { Admin } from "./admin.js";
 export type { ProducerOptions } from "./backlog.js";
 export type { Bound } from "./calls.js";
+export type { Check } from "./checkedAppend.js";
 export { Client, type ClientOptions, type TLS, type TLSFiles } from "./client.js";
 export type { Digest, DigestOptions } from "./digests.js";
 export { type Outcome, type Position, type Reason, StrandlineError } from "./errors.js";

@@ -1,6 +1,7 @@
 import { Backlog, complete, type Placed, type ProducerOptions } from "./backlog.js";
 import type { Bound, Calls } from "./calls.js";
 import { whole } from "./check.js";
+import { type Check, checkToWire } from "./checkedAppend.js";
 import { cancelled, invalid, type Position } from "./errors.js";
 import { type Appendable, type Session, toWire } from "./records.js";
 import { Rounds } from "./rounds.js";
@@ -66,15 +67,26 @@ export class Producer {
    *
    * With expectedEnd they are appended only if the log ends exactly there, with all that was accepted
    * before; else the error is END_MISMATCH. With atomic all become durable together or none.
+   *
+   * With check all of them are appended or none, and only if the check holds, with all that was accepted
+   * before. Else the error is CONFLICT, whose offset and key are those of a record that matches: read from
+   * `since` on, decide again, and check since where you have read to; or CHECK_TOO_OLD, if the log cannot decide
+   * the check from so far back, but only from startOffset on: read up to there. In both cases nothing was
+   * appended. An append that was accepted and is sent again succeeds. The caller needs the right to read the log.
    */
   async appendBatch(
     records: Appendable[],
-    { expectedEnd, atomic = false, signal }: Bound & { expectedEnd?: number | undefined; atomic?: boolean } = {},
+    {
+      expectedEnd,
+      atomic = false,
+      check,
+      signal,
+    }: Bound & { expectedEnd?: number | undefined; atomic?: boolean; check?: Check | undefined } = {},
   ): Promise<number[]> {
     if (records.length === 0) throw invalid("a batch without records");
     whole("expectedEnd", expectedEnd);
     const request = new Request();
-    Object.assign(request, { expectedEnd, atomic });
+    Object.assign(request, { expectedEnd, atomic, check: check && checkToWire(check) });
     const offsets = records.map((record) => {
       request.records.push(toWire(record));
       return new Promise<number>((resolve, reject) => request.waiters.push({ resolve, reject }));

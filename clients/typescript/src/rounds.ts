@@ -187,7 +187,7 @@ export class Rounds {
         writerTerm: options.writerTerm,
         expectedEnd: r.expectedEnd,
         atomic: r.atomic,
-        records: r.records,
+        ...(r.check ? { checked: { ...r.check, records: r.records } } : { records: r.records }),
       };
       window.sent++;
       this.#named = true;

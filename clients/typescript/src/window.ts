@@ -1,5 +1,5 @@
 import type { Outcome, StrandlineError } from "./errors.js";
-import type { Record as WireRecord } from "./generated/strandline/v1/log.js";
+import type { CheckedAppend, Record as WireRecord } from "./generated/strandline/v1/log.js";
 
 // The automatic window. Few small requests at a time make callers that wait for each append meet in one;
 // many large ones fill a long link.
@@ -24,6 +24,8 @@ export class Request {
   readonly settled: (() => void)[] = [];
   expectedEnd: number | undefined;
   atomic = false;
+  /** Without the records. */
+  check: CheckedAppend | undefined;
   size = 0;
   /** It does not linger. */
   urgent = false;

@@ -4,6 +4,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   type Admin,
+  type Check,
   Client,
   type ClientOptions,
   type Filter,
@@ -60,6 +61,7 @@ function failed(error: unknown) {
     writer_term: writerTerm,
     leader,
     offset: error.offset,
+    key: error.key === undefined ? null : Buffer.from(error.key).toString(),
     line: error.line,
     column: error.column,
     hold: hold && holding(hold),
@@ -140,13 +142,25 @@ class Handled {
   }
 }
 
+function headers(c: { [name: string]: unknown }) {
+  return Object.entries((c.headers ?? {}) as { [name: string]: unknown }).map(([key, value]) => ({
+    key,
+    value: Buffer.from(String(value)),
+  }));
+}
+
+function check(given: unknown): Check | undefined {
+  if (given === undefined) return undefined;
+  const c = given as { since?: number; keys?: string[]; prefixes?: string[]; [name: string]: unknown };
+  return { since: c.since, keys: c.keys, keyPrefixes: c.prefixes, headers: headers(c) };
+}
+
 function filter(c: Command, { leaveOut }: Handled): Filter | undefined {
   if (!["keys", "prefixes", "headers", "where"].some((name) => name in c)) return undefined;
-  const headers = Object.entries((c.headers ?? {}) as { [name: string]: unknown });
   return {
     keys: c.keys as string[] | undefined,
     keyPrefixes: c.prefixes as string[] | undefined,
-    headers: headers.map(([key, value]) => ({ key, value: String(value) })),
+    headers: headers(c),
     where: c.where as string | undefined,
     onFailed: c.skip_failed ? leaveOut : undefined,
   };
@@ -258,8 +272,11 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
       return { records: await Promise.all(begun) };
     }
     case "batch": {
-      const options = { expectedEnd: number(c, "expected_end"), atomic: c.atomic === true, signal };
-      return { offset: (await producer.appendBatch(c.values, options))[0] };
+      const key = c.key === undefined ? undefined : Buffer.from(c.key);
+      const records = c.values.map((value) => ({ value: Buffer.from(value), key, headers: headers(c) }));
+      const atomic = c.atomic === true;
+      const options = { expectedEnd: number(c, "expected_end"), atomic, check: check(c.check), signal };
+      return { offset: (await producer.appendBatch(records, options))[0] };
     }
     case "flush":
       return void (await producer.flush({ signal }));

@@ -15,6 +15,7 @@ strandline.sync has the same without asyncio. Every error is an Error.
 """
 
 from strandline.admin import Admin
+from strandline.checks import Check
 from strandline.client import TLS, Client
 from strandline.digests import Digest
 from strandline.errors import (
@@ -83,6 +84,7 @@ __all__ = [
     "BehindFailed",
     "Busy",
     "Cancelled",
+    "Check",
     "CheckTooOld",
     "Client",
     "Closed",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from strandline.bounded import Late, bounded
+from strandline.checks import Check
 from strandline.errors import Error, Outcome, Position, behind, closed, deadline, time_span, whole
 from strandline.records import MAX_RECORD_BYTES, OVERHEAD, Record, Session
 from strandline.stats import Stats
@@ -99,12 +100,19 @@ class Backlog:
         return await self._accepted(size, accept, timeout)
 
     async def add_batch(
-        self, records: Sequence[Record], expected_end: int | None, atomic: bool, timeout: float | None
+        self,
+        records: Sequence[Record],
+        expected_end: int | None,
+        atomic: bool,
+        check: Check | None,
+        timeout: float | None,
     ) -> Request:
         """Makes a request out of all records, behind what was accepted before."""
         if expected_end is not None:
             whole("expected_end", expected_end)
         r = Request(time.monotonic())
+        if check is not None:
+            check._write(r.message.checked)
         for record in records:
             self._put(*_encoded(record), r)
         _check_size(r.size, r.count)
@@ -122,7 +130,8 @@ class Backlog:
         return await self._accepted(r.size, accept, timeout)
 
     def _put(self, record: log_pb2.Record, size: int, r: Request) -> None:
-        r.message.records.append(record)
+        m = r.message
+        (m.checked if m.HasField("checked") else m).records.append(record)
         r.futures.append(asyncio.get_running_loop().create_future())
         r.size += size
 

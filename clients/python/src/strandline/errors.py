@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import operator
 from collections.abc import Iterable, Mapping
@@ -66,7 +67,7 @@ class Error(Exception):
     position: Position | None
     """Of an append in doubt: where Admin.resolve finds out about it."""
     start_offset: int
-    """OFFSET_TRIMMED: the start of the log."""
+    """OFFSET_TRIMMED: the start of the log. CHECK_TOO_OLD: the least offset since which it can check."""
     end_offset: int
     """OFFSET_BEYOND_END, END_MISMATCH: the end of the log."""
     epoch: int
@@ -82,7 +83,10 @@ class Error(Exception):
     limit: int
     """TOO_LARGE: the limit."""
     offset: int
-    """FILTER_FAILED: that of the record."""
+    """FILTER_FAILED, CONFLICT: that of the record."""
+    key: bytes | None
+    """CONFLICT: the key of the record at `offset`, which matches the check. None if it has none, or one of
+    more than 1 KiB."""
     line: int
     """FILTER_INVALID, with column: the place in the expression, both from 1, in characters."""
     column: int
@@ -119,6 +123,7 @@ class Error(Exception):
         self.log_id = self._number("log_id")
         self.limit = self._number("limit")
         self.offset = self._number("offset")
+        self.key = self._key()
         self.line = self._number("line")
         self.column = self._number("column")
         self.leader = self.facts.get("leader", "")
@@ -128,6 +133,14 @@ class Error(Exception):
             return int(self.facts.get(name, "0"))
         except ValueError:
             return 0
+
+    def _key(self) -> bytes | None:
+        if "key" in self.facts:
+            return self.facts["key"].encode()
+        try:
+            return base64.b64decode(self.facts["key_base64"]) if "key_base64" in self.facts else None
+        except ValueError:
+            return None
 
     def __reduce__(self) -> tuple[Any, ...]:
         what = (self.reason, self.message, self.retryable, self.outcome, self.facts, self.position, self.hold)
@@ -258,7 +271,7 @@ class EndMismatch(Error):
 
 
 class Conflict(Error):
-    """A record that the check of the append does not allow is in the log."""
+    """A record that matches the check of the append is in the log, at offset."""
 
     REASON = "CONFLICT"
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from strandline.backlog import Backlog, Interruption, ProducerOptions
 from strandline.bounded import Late, bounded
 from strandline.calls import Calls, within
+from strandline.checks import Check
 from strandline.errors import Error, Outcome, Position, closed, deadline, invalid
 from strandline.records import Record, Session
 from strandline.rounds import Rounds
@@ -74,6 +75,7 @@ class Producer:
         *,
         expected_end: int | None = None,
         atomic: bool = False,
+        check: Check | None = None,
         timeout: float | None = None,
     ) -> list[int]:
         """Appends records in one request and waits until they are durable. Returns their offsets,
@@ -81,12 +83,19 @@ class Producer:
 
         With expected_end they are appended only if the log ends exactly there, with all that was
         accepted before; else the error is EndMismatch. With atomic all become durable together or none.
+
+        With check all of them are appended or none, and only if the check holds, with all that was accepted
+        before. Else the error is Conflict, whose offset and key are those of a record that matches: read from
+        `since` on, decide again, and check since where you have read to; or CheckTooOld, if the log cannot
+        decide the check from so far back, but only from start_offset on: read up to there. In both cases
+        nothing was appended. An append that was accepted and is sent again succeeds. The caller needs the
+        right to read the log.
         """
         if not records:
             raise Error("INVALID", "a batch without records")
         until = None if timeout is None else time.monotonic() + timeout
         all_records = [_record(record) for record in records]
-        r = await self._backlog.add_batch(all_records, expected_end, atomic, timeout)
+        r = await self._backlog.add_batch(all_records, expected_end, atomic, check, timeout)
         first = asyncio.gather(*r.futures)
         return await _result(first, until, lambda: self._backlog.place(r, 0))
 

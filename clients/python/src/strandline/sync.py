@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import strandline
+from strandline.checks import Check
 from strandline.digests import Digest
 from strandline.environment import environment
 from strandline.errors import Closed, Error, Outcome, Position, closed, deadline
@@ -362,10 +363,13 @@ class Producer:
         *,
         expected_end: int | None = None,
         atomic: bool = False,
+        check: Check | None = None,
         timeout: float | None = None,
     ) -> list[int]:
         """Appends records in one request, and returns their offsets."""
-        made = self._producer.append_batch(records, expected_end=expected_end, atomic=atomic, timeout=timeout)
+        made = self._producer.append_batch(
+            records, expected_end=expected_end, atomic=atomic, check=check, timeout=timeout
+        )
         return self._loop.run(made)
 
     def flush(self, *, timeout: float | None = None) -> None:

@@ -2,7 +2,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
-use strandline::{Call, Error, Hold, LogInfo, Outcome, PlacementRule, Position};
+use strandline::{Call, Error, Header, Hold, LogInfo, Outcome, PlacementRule, Position};
 use tokio::time::Instant;
 
 /// One line to the runner, and when its time ends.
@@ -45,6 +45,15 @@ impl Command {
     pub fn list<T: From<String>>(&self, name: &str) -> Vec<T> {
         let values = self.fields[name].as_array().into_iter().flatten();
         values.filter_map(Value::as_str).map(|v| T::from(v.to_string())).collect()
+    }
+
+    /// The headers that the field of that name says.
+    pub fn headers(&self) -> Vec<Header> {
+        let header = |(name, value): (&String, &Value)| Header {
+            key: name.clone(),
+            value: value.as_str().map(|v| v.to_string().into()),
+        };
+        self.fields["headers"].as_object().into_iter().flatten().map(header).collect()
     }
 
     /// A field with fields of its own.
@@ -93,6 +102,7 @@ pub fn failed(error: &Error) -> Value {
         "writer_term": error.writer_term().unwrap_or(0),
         "leader": error.leader().unwrap_or(""),
         "offset": error.offset().unwrap_or(0),
+        "key": error.key().map(|key| String::from_utf8_lossy(&key).into_owned()),
         "line": error.line().unwrap_or(0),
         "column": error.column().unwrap_or(0),
         "hold": error.hold().map(holding),

@@ -17,8 +17,8 @@ use futures_util::future::{join_all, maybe_done};
 use futures_util::poll;
 use serde_json::{Value, json};
 use strandline::{
-    Batch, Client, ClientOptions, Digest, Error, KeptHold, Producer, ProducerOptions, Sessions, Source, Stats,
-    TlsFiles, Token, TroubleHandler,
+    Batch, Check, Client, ClientOptions, Digest, Error, KeptHold, NewRecord, Producer, ProducerOptions, Sessions,
+    Source, Stats, TlsFiles, Token, TroubleHandler,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -244,8 +244,19 @@ async fn produce(producer: &Producer, c: &Command) -> Result<Value, Error> {
     match c.text("do") {
         "append" => return Ok(append(producer, c).await),
         "batch" => {
-            let mut batch: Batch = c.list::<String>("values").into_iter().collect();
-            (batch.expected_end, batch.atomic) = (c.number("expected_end"), c.is("atomic"));
+            let key = c.has(&["key"]).then(|| c.text("key").to_string().into());
+            let record = |value: String| NewRecord { key: key.clone(), headers: c.headers(), ..value.into() };
+            let batch = Batch {
+                records: c.list("values").into_iter().map(record).collect(),
+                expected_end: c.number("expected_end"),
+                atomic: c.is("atomic"),
+                check: c.part("check").map(|check| Check {
+                    since: check.number("since").unwrap_or(0),
+                    keys: check.list("keys"),
+                    key_prefixes: check.list("prefixes"),
+                    headers: check.headers(),
+                }),
+            };
             let offsets = c.bound(producer.append_batch(batch)).await?;
             return Ok(json!({"offset": offsets[0]}));
         }

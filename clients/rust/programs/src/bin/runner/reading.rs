@@ -118,15 +118,10 @@ pub fn read_options(c: &Command) -> ReadOptions {
 }
 
 fn filter(c: &Command) -> Filter {
-    let headers = c.get("headers").as_object().into_iter().flatten();
-    let header = |(name, value): (&String, &Value)| Header {
-        key: name.clone(),
-        value: value.as_str().map(|v| v.to_string().into()),
-    };
     Filter {
         keys: c.list("keys"),
         key_prefixes: c.list("prefixes"),
-        headers: headers.map(header).collect(),
+        headers: c.headers(),
         expression: c.text("where").to_string(),
         skip_failed: c.is("skip_failed"),
     }

@@ -155,6 +155,7 @@ public final class Producer implements AutoCloseable {
     Request r = new Request();
     r.expectedEnd = options.expectedEnd;
     r.atomic = options.atomic;
+    r.check = options.check;
     for (NewRecord record : records) {
       Record wire = record.toWire();
       r.add(wire, new CompletableFuture<>(), Wire.sizeOf(wire));

@@ -1,5 +1,6 @@
 package dev.strandline.client;
 
+import dev.strandline.v1.CheckedAppend;
 import dev.strandline.v1.Record;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,6 +25,7 @@ final class Request {
   final CompletableFuture<Void> settled = new CompletableFuture<>(); // when all futures are
   OptionalLong expectedEnd = OptionalLong.empty();
   boolean atomic;
+  CheckedAppend check; // without the records; null: none
   long size;
   boolean urgent; // it does not linger
   boolean lingers; // somebody looks at it when that is over

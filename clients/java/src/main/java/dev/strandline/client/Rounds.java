@@ -317,8 +317,12 @@ final class Rounds {
             .setFirstSequence(r.first)
             .setLowWater(r.session == 0 ? 0 : backlog.window.lowWater())
             .setWriterTerm(backlog.options.writerTerm)
-            .setAtomic(r.atomic)
-            .addAllRecords(r.records);
+            .setAtomic(r.atomic);
+    if (r.check != null) {
+      request.setChecked(r.check.toBuilder().addAllRecords(r.records));
+    } else {
+      request.addAllRecords(r.records);
+    }
     r.expectedEnd.ifPresent(request::setExpectedEnd);
     return request;
   }

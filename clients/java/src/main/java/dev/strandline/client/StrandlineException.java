@@ -8,6 +8,8 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusException;
 import io.grpc.StatusRuntimeException;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletionException;
@@ -263,7 +265,10 @@ public final class StrandlineException extends RuntimeException {
     return facts == null ? Map.of() : facts;
   }
 
-  /** OFFSET_TRIMMED, DATA_LOST: the start of the log. */
+  /**
+   * OFFSET_TRIMMED, DATA_LOST: the start of the log. CHECK_TOO_OLD: the least offset since which it
+   * can check.
+   */
   public long startOffset() {
     return number("start_offset");
   }
@@ -298,9 +303,25 @@ public final class StrandlineException extends RuntimeException {
     return facts().getOrDefault("leader", "");
   }
 
-  /** FILTER_FAILED: the offset of the record. */
+  /** FILTER_FAILED, CONFLICT: the offset of the record. */
   public long offset() {
     return number("offset");
+  }
+
+  /**
+   * CONFLICT: the key of the record at {@link #offset}, which matches the check; empty if it has
+   * none, or one of more than 1 KiB.
+   */
+  public Optional<byte[]> key() {
+    String text = facts().get("key");
+    if (text != null) {
+      return Optional.of(text.getBytes(StandardCharsets.UTF_8));
+    }
+    try {
+      return Optional.ofNullable(facts().get("key_base64")).map(Base64.getDecoder()::decode);
+    } catch (IllegalArgumentException e) {
+      return Optional.empty();
+    }
   }
 
   /** FILTER_INVALID: the line of the expression, from 1. */

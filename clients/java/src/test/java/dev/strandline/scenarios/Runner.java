@@ -7,6 +7,7 @@ import com.google.gson.GsonBuilder;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import dev.strandline.client.Admin;
+import dev.strandline.client.Check;
 import dev.strandline.client.Client;
 import dev.strandline.client.ClientOptions;
 import dev.strandline.client.Digest;
@@ -53,6 +54,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Flow;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -130,6 +132,7 @@ public final class Runner {
     said.put("writer_term", e.writerTerm());
     said.put("leader", e.leader());
     said.put("offset", e.offset());
+    said.put("key", e.key().map(key -> new String(key, UTF_8)).orElse(null));
     said.put("line", e.line());
     said.put("column", e.column());
     said.put("hold", e.hold().map(Runner::holding).orElse(null));
@@ -470,11 +473,30 @@ public final class Runner {
     return () -> Map.of("records", results.stream().map(CompletableFuture::join).toList());
   }
 
+  private static NewRecord record(Command c, String value) {
+    NewRecord made = new NewRecord(value);
+    if (c.json.has("key")) {
+      made.key(c.text("key"));
+    }
+    c.headers(made::header);
+    return made;
+  }
+
+  private static void configure(Command c, Check check) {
+    c.number("since", check::since);
+    c.texts("keys").forEach(check::key);
+    c.texts("prefixes").forEach(check::keyPrefix);
+    c.headers(check::header);
+  }
+
   private static List<Long> batch(Producer producer, Command c) throws Exception {
     return producer
         .appendBatch(
-            c.texts("values").map(NewRecord::new).toList(),
+            c.texts("values").map(value -> record(c, value)).toList(),
             o -> {
+              if (c.json.has("check")) {
+                o.check(check -> configure(new Command(c.json.getAsJsonObject("check")), check));
+              }
               c.number("expected_end", o::expectedEnd);
               if (c.yes("atomic")) {
                 o.atomic();
@@ -532,12 +554,7 @@ public final class Runner {
           f -> {
             c.texts("keys").forEach(f::key);
             c.texts("prefixes").forEach(f::keyPrefix);
-            if (c.json.has("headers")) {
-              c.json
-                  .getAsJsonObject("headers")
-                  .asMap()
-                  .forEach((name, value) -> f.header(name, value.getAsString().getBytes(UTF_8)));
-            }
+            c.headers(f::header);
             if (c.json.has("where")) {
               f.where(c.text("where"));
             }
@@ -813,6 +830,14 @@ public final class Runner {
       return !json.has(name)
           ? Stream.of()
           : json.getAsJsonArray(name).asList().stream().map(JsonElement::getAsString);
+    }
+
+    void headers(BiConsumer<String, byte[]> use) {
+      if (json.has("headers")) {
+        json.getAsJsonObject("headers")
+            .asMap()
+            .forEach((name, value) -> use.accept(name, value.getAsString().getBytes(UTF_8)));
+      }
     }
 
     boolean yes(String name) {
