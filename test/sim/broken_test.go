@@ -77,6 +77,7 @@ var flawed = []struct {
 	{"unborn-founders-count-as-lost", 27, []string{problem}, ""},
 	{"check-misses-flight", 0, []string{"check"}, ""},
 	{"check-guesses", 1, []string{"check"}, ""},
+	{"check-ignored", 0, []string{"check"}, ""},
 }
 
 // flawedOptions are those of runs that show a flaw, where it takes some.
@@ -88,6 +89,7 @@ var flawedOptions = map[string]Options{
 	"digest-misses-an-entry":        {Digests: true},
 	"check-misses-flight":           {Checks: true},
 	"check-guesses":                 {Checks: true},
+	"check-ignored":                 {Checks: true},
 	"sent-is-recycled":              {Hard: true},
 	"recovery-keeps-writers":        {Hard: true},
 	"unborn-founders-count-as-lost": {Hard: true},
