@@ -48,14 +48,18 @@ public final class Client implements AutoCloseable {
         throw wrong;
       }
     }
-    SslContext context = options.tls == null ? null : new ReloadedContext(options.tls);
+    Tls tls = options.tls;
+    SslContext first = tls == null ? null : tls.context();
     Token token = options.token == null ? null : new Token(options.token);
     threads = new Threads();
     Peers peers =
         new Peers(
             List.copyOf(addresses),
             anywhere,
-            address -> new Peer(address, dial(address, context), token, threads));
+            address -> {
+              ReloadedContext files = tls == null ? null : new ReloadedContext(tls, first);
+              return new Peer(address, dial(address, files), files, token, threads);
+            });
     calls = new Calls(peers, threads, options.retryTime, options.onTrouble);
     admin = new Admin(calls, null);
     ends = new Ends(log -> admin.info(log).thenApply(LogInfo::end));

@@ -42,13 +42,20 @@ final class Peer {
   final Channel channel;
 
   private final ManagedChannel connection;
+  private final ReloadedContext files; // null: it is not encrypted
   private final Threads threads;
   private final Signal changed = new Signal();
   private volatile long left = System.nanoTime() - AVOIDED;
 
-  Peer(String address, ManagedChannel connection, Token token, Threads threads) {
+  Peer(
+      String address,
+      ManagedChannel connection,
+      ReloadedContext files,
+      Token token,
+      Threads threads) {
     this.address = address;
     this.connection = connection;
+    this.files = files;
     this.threads = threads;
     channel = token == null ? connection : ClientInterceptors.intercept(connection, token);
     watch();
@@ -106,7 +113,16 @@ final class Peer {
           return;
         }
         case SHUTDOWN -> throw StrandlineException.closed("client");
-        case TRANSIENT_FAILURE -> throw unconnected(why(bound));
+        case TRANSIENT_FAILURE -> {
+          if (files == null || !files.replaced()) {
+            throw unconnected(why(bound));
+          }
+          // It failed with files of before: that says nothing of a connection that is tried now.
+          connection.resetConnectBackoff();
+          if (!patient.await(changed, () -> connection.getState(false) != state)) {
+            throw unconnected(why(bound));
+          }
+        }
         default -> {
           if (patient.await(changed, () -> connection.getState(false) != state)) {
             continue;

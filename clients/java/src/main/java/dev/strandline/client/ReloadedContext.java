@@ -13,18 +13,29 @@ import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLSessionContext;
 
 /**
- * Encrypts each connection with what the files of a {@link Tls} hold when it is made. Files that
- * cannot be used then are passed over for those read before.
+ * Encrypts each connection to one node with what the files of a {@link Tls} hold when it is made.
+ * Files that cannot be used then are passed over for those read before.
  */
 final class ReloadedContext extends SslContext {
   private final Tls tls;
-  private String seen; // of the files
+  private String seen = ""; // of the files in newest
+  private String tried = ""; // of the files when a connection was tried last
   private SslContext newest;
 
-  ReloadedContext(Tls tls) {
+  /** Uses first until a file is found that is there and can be used. */
+  ReloadedContext(Tls tls, SslContext first) {
     this.tls = tls;
-    newest = tls.context();
-    seen = stamp();
+    newest = first;
+  }
+
+  /** Whether a file has been replaced since a connection was tried. */
+  synchronized boolean replaced() {
+    return !stamp().equals(tried);
+  }
+
+  private synchronized SslContext trying() {
+    tried = stamp();
+    return newest();
   }
 
   /** Differs when a file has been replaced. */
@@ -75,12 +86,12 @@ final class ReloadedContext extends SslContext {
 
   @Override
   public SSLEngine newEngine(ByteBufAllocator allocator) {
-    return newest().newEngine(allocator);
+    return trying().newEngine(allocator);
   }
 
   @Override
   public SSLEngine newEngine(ByteBufAllocator allocator, String host, int port) {
-    return newest().newEngine(allocator, host, port);
+    return trying().newEngine(allocator, host, port);
   }
 
   @Override
