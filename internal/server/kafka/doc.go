@@ -1,13 +1,12 @@
-// Package kafkaserver speaks the Kafka protocol: existing clients and tools use
-// logs as topics. A request is a frame; server.go takes connections,
-// connection.go the frames of one, api.go lists what is served and by whom.
+// Package kafkaserver implements the Kafka protocol, so that existing clients and tools can use
+// logs as topics. A request is a frame. server.go accepts connections, connection.go reads the
+// frames of one, and api.go lists the supported requests and their handlers.
 //
-// Before a request is decoded, its layout (protocol) has proved that every
-// length and count in it is covered by bytes that are there. Batches are never
-// decoded: they go to the log, and come back from it, as they are.
+// Before a request is decoded, its layout (package protocol) verifies that the request has the
+// bytes for every length and count in it. Batches are never decoded: they are stored and returned
+// unchanged.
 //
-// The package holds no rule about logs. What it adds to them is what Kafka's
-// clients expect of their server, each in a room of its own: topics and brokers
-// (topics), consumer groups (coordinator, which the room group decides for), rights
-// (acls). They know the node and the call (backend), and nothing of connections.
+// The package has no rules about logs. Subpackages add the features that Kafka's clients expect:
+// topics and brokers (topics), consumer groups (coordinator, with the decisions in group), and
+// rights (acls). They use the node and the call (backend), and know nothing about connections.
 package kafkaserver

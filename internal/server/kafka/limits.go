@@ -2,10 +2,9 @@ package kafkaserver
 
 import "time"
 
-// Limits of the Kafka port. Those that an operator may want to change are
-// fields of Options.
+// Limits of the Kafka port. Options has fields for the limits that an operator may want to change.
 const (
-	// DefaultMaxConnections: beyond it a new connection is closed at once.
+	// DefaultMaxConnections is the limit on connections; further ones are closed at once.
 	DefaultMaxConnections = 10_000
 
 	// DefaultMemory is divided among requests and answers where the node's own

@@ -51,26 +51,24 @@ type Server struct {
 	running     sync.WaitGroup
 }
 
-// Options of a Server. The zero value of each has the default that is named.
+// Options of a Server. A zero value means the default named with the field.
 type Options struct {
 	MaxConnections int // default DefaultMaxConnections
-	// Memory bounds what requests and answers hold. Default: DefaultMemory.
+	// Memory limits the memory of requests and answers. The default is DefaultMemory.
 	Memory *budget.Memory
-	// Advertise is the address of this node that clients get: HOST:PORT.
-	// Default: the one that other nodes return to them, or if they know none the
-	// one that each client has connected to.
+	// Advertise is the HOST:PORT of this node for clients. The default is the address that other
+	// nodes return to them or, if they know none, the address to which each client has connected.
 	Advertise string
-	// AutoCreate: a topic that a client asks for by name, and does not forbid to, is
-	// created if there is none.
+	// AutoCreate creates a missing topic when a client requests it by name, unless the request
+	// forbids it.
 	AutoCreate bool
-	// AutoPartitions is how many partitions such a topic gets, and one that is created without
-	// a number, up to topics.MaxPartitions.
-	// Default: 1.
+	// AutoPartitions is the number of partitions of topics created automatically or without a
+	// number, up to topics.MaxPartitions. The default is 1.
 	AutoPartitions int
 	Logger         *slog.Logger
 }
 
-// New makes a server for n. It does nothing before Serve.
+// New returns a server for n. It does nothing before Serve.
 func New(n backend.Node, o Options) *Server {
 	if o.MaxConnections == 0 {
 		o.MaxConnections = DefaultMaxConnections
@@ -101,11 +99,11 @@ func New(n backend.Node, o Options) *Server {
 	return s
 }
 
-// Groups coordinates consumer groups, for other ports too. Where no port is served, time does not pass for it: there are
-// no members, and offsets that have outlived their groups stay.
+// Groups coordinates consumer groups, for other ports too. If the Kafka port is not served, its
+// time does not advance: there are no members, and expired offsets stay.
 func (s *Server) Groups() *coordinator.Coordinator { return s.groups }
 
-// Serve takes connections until Stop is called, and then returns nil.
+// Serve accepts connections until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.closed {
@@ -258,9 +256,9 @@ func (s *Server) cut(which func(*connection) bool) {
 	}
 }
 
-// Stop takes no new requests and answers those that were received; fetches and
-// groups that wait are answered at once. When ctx ends first the rest is cut
-// off. No goroutine of the server is left when it returns.
+// Stop accepts no new requests and answers the received ones; waiting fetches and groups are
+// answered at once. If ctx ends first, the remaining connections are closed. All goroutines of the
+// server have ended when it returns.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true

@@ -24,10 +24,9 @@ const replyBytes = 1 << 20
 // connection is gone.
 const signOfLife = 5 * time.Second
 
-// Read sends the entries from an index on and follows the tail. An index beyond the
-// next one is waited for, with signs of life. Positions that
-// a fast-forward left out lie below the start, where a read is truncated; above
-// it there are no others, so that no entry is ever marked to be skipped.
+// Read sends the entries from an index on and follows the tail. It waits for an index beyond the
+// next one, with heartbeats. Indexes that a fast-forward skipped are below the start, where a read
+// is truncated, so no entry is ever marked to be skipped.
 func (d *service) Read(q *logspec.ReadRequest, stream grpc.ServerStreamingServer[logspec.ReadReply]) error {
 	ctx, cancel := d.server.UntilStop(stream.Context())
 	defer cancel()

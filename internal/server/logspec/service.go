@@ -1,9 +1,9 @@
 // Package logspecserver serves the logspec.Log service on one log of the node.
 // An index of that service is an offset plus one.
 //
-// Its messages have few ways to refuse: redirect where another node leads, full
-// where there is no room, truncated where a read is below the start. Every
-// other refusal is the status of the call, after which a client connects anew.
+// Its messages have three refusals: redirect if another node leads, full if there is no space,
+// truncated if a read is below the start. Every other refusal is the status of the call, after
+// which a client reconnects.
 package logspecserver
 
 import (
@@ -23,8 +23,8 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// Node is what the server asks of a node. It is a guard.Guard; see node.Node for what each verb
-// promises.
+// Node has the verbs of a node that the server calls. It is a guard.Guard; see node.Node for the
+// contract of each verb.
 type Node interface {
 	Append(c verbs.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
 	Read(ctx context.Context, c verbs.Caller, log string, r reading.Request) (guard.Reader, error)
@@ -33,7 +33,7 @@ type Node interface {
 	KnownInfo(c verbs.Caller, log string) (verbs.Info, error)
 	WatchInfo(ctx context.Context, c verbs.Caller, log string, since verbs.Info) (verbs.Info, error)
 	CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error)
-	// May refuses what the caller has no right to.
+	// May returns a refusal if the caller lacks a right.
 	May(c verbs.Caller, v *guard.Verb, name string) error
 }
 

@@ -9,16 +9,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// AppendStream is a stream of requests to append. They are received by a goroutine of
-// their own, decided and made durable by the log, and answered by the handler's
-// goroutine, in order.
+// AppendStream is a stream of append requests. A separate goroutine receives them, the log decides
+// them and makes them durable, and the handler's goroutine answers them in order.
 //
-// When the client goes away, or the stream is cancelled, what has been handed to the
-// log is appended all the same and its answers are dropped: to the client the outcome
-// is unknown. What has not been received whole by then is never appended.
+// If the client disconnects, or the stream is cancelled, requests that were passed to the log are
+// still appended and their answers are dropped: for the client the outcome is unknown. A request
+// that was not completely received by then is never appended.
 //
-// When the server stops, no more requests are handed to the log; those that were are
-// answered, and the stream ends with SHUTTING_DOWN.
+// When the server stops, it passes no more requests to the log, answers the earlier ones, and ends
+// the stream with SHUTTING_DOWN.
 type AppendStream[T any] struct {
 	// Line brings the answers into the order of the requests.
 	Line *Line[T]
@@ -32,22 +31,23 @@ type AppendStream[T any] struct {
 	slowRefused func()
 }
 
-// AppendCalls is what a service does with the requests of a stream.
+// AppendCalls are the operations of a service on the requests of a stream.
 type AppendCalls[T any] interface {
 	// Receive receives the next request, which gets a place in the line. The error is
 	// io.EOF after the last one.
 	Receive() (*Place[T], error)
 	// Drop ends a request that gets no answer.
 	Drop(T)
-	// Append hands a request to the log. Whoever has the answer gives it to the line.
+	// Append passes a request to the log. The answer is later given to the line, from any
+	// goroutine.
 	Append(T)
 	// Answer sends the answer of a request, by Send. The error ends the stream, io.EOF
 	// without a failure.
 	Answer(T) error
 }
 
-// NewAppendStream makes one of a handler's stream, with at most so many requests that have
-// been received and whose answers have not been sent. At the bound it is not read.
+// NewAppendStream returns an AppendStream for a handler's stream, with a limit on requests that
+// were received and not answered. At the limit the stream is not read.
 func NewAppendStream[T any](s *Server, stream grpc.ServerStream, limit int) AppendStream[T] {
 	ctx := stream.Context()
 	a := AppendStream[T]{Line: NewLine[T](limit), server: s, stream: stream, ctx: ctx, inflow: inflowOf(ctx)}
@@ -68,16 +68,15 @@ type trySender interface {
 	TrySend(m any) bool
 }
 
-// SendBy lets answers that need no waiting be sent by TryAnswer of calls, for those of
-// many streams at once. It is called before Run, and does nothing where the stream has no
-// way to.
+// SendBy sends answers that need no waiting with TryAnswer of calls, for many streams in one
+// goroutine. It must be called before Run, and does nothing if the stream does not support this.
 func (a *AppendStream[T]) SendBy(stream any, try func(send func(m any) bool, value T) bool) {
 	if s, ok := stream.(trySender); ok && s.CanTry() {
 		a.Line.SendBy(&a.server.answers, func(value T) bool { return try(s.TrySend, value) })
 	}
 }
 
-// Run serves the stream to its end. The error is a status, or one for StatusOf.
+// Run serves the stream to its end. The error is a status, or an error for StatusOf.
 func (a *AppendStream[T]) Run(calls AppendCalls[T]) error {
 	a.inflow.serve(1)
 	defer a.inflow.serve(-1)
@@ -98,7 +97,7 @@ func (a *AppendStream[T]) gone() {
 	}
 }
 
-// Send sends an answer. Over gRPC it may be on its way for long after that.
+// Send sends an answer. Over gRPC the answer may stay in a queue long after Send has returned.
 func (a *AppendStream[T]) Send(answer any) error {
 	if a.outbox != nil {
 		return a.outbox.send(answer)
@@ -173,8 +172,8 @@ func (a *AppendStream[T]) awaitRoom() bool {
 	return a.Line.AwaitRoom()
 }
 
-// Take takes what a request will cost out of the budget, waiting if it must. The
-// request was received in so many bytes.
+// Take reserves the cost of a request in the budget, and waits if necessary. The cost depends on
+// the number of received bytes.
 func (a *AppendStream[T]) Take(received int, cost int64) error {
 	defer a.inflow.handOver(received)
 	if a.server.Appends.TryAcquire(cost) {

@@ -15,21 +15,22 @@ import (
 	"strandline.dev/internal/transport/lean"
 )
 
-// Callers finds out who calls, before a service is called or a request is decoded. from is
-// the address of the client, and authorization what it says of itself, or nothing.
+// Callers identifies the caller before a service is called or a request is decoded. from is the
+// address of the client, and authorization its Authorization header, or empty.
 type Callers interface {
-	// Call returns the context of a call or a stream, which knows who calls.
+	// Call returns the context of a call or a stream with its caller.
 	Call(ctx context.Context, from net.Addr, authorization string) (context.Context, error)
-	// Proved reports whether the caller of a context from Call has proved who it is, and
-	// Enforced whether it has to.
+	// Proved reports whether the caller of a context from Call has authenticated, and Enforced
+	// whether it must.
 	Proved(ctx context.Context) bool
 	Enforced() bool
-	// Admit refuses a caller that may not call a method, whatever the call is about.
+	// Admit refuses a caller that may not call a method, regardless of the object of the call.
 	Admit(ctx context.Context, method string) error
-	// AdmitLarge refuses a caller that lacks the right a method needs, before a request of so
-	// many bytes is decoded. named returns what its first field says, a name.
+	// AdmitLarge refuses a caller without the right that a method needs, before a large request is
+	// decoded. named returns the name in its first field.
 	AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error
-	// Whose names the caller by whom what a client holds is counted: who it is, else where it is.
+	// Whose returns the key by which the resources of a client are counted: its principal, or else
+	// its address.
 	Whose(ctx context.Context, from net.Addr) string
 	// Slow waits where requests of the caller, or of who is at an address, were refused too often of late, and
 	// what SlowRefused returns where some of this call's were among them, between the requests of a stream.

@@ -11,10 +11,9 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// Admission is what a handler passes to RecvMsg to look at a message before it
-// is decoded. gRPC keeps the received bytes while Admit waits, and the stream
-// is not read on: a client that sends more than there is room for is held up
-// by flow control.
+// A handler passes an Admission to RecvMsg to admit a message before it is decoded. While Admit
+// waits, gRPC keeps the received bytes and does not read the stream, so flow control stops a client
+// that sends more than the budget allows.
 type Admission interface {
 	// Admit returns the message to decode data into; nil leaves data undecoded.
 	Admit(data mem.BufferSlice) (message any, err error)
@@ -57,11 +56,9 @@ func tooLargeCall(bytes int) error {
 	return fmt.Errorf("message of %d bytes, the limit of this call is %d", bytes, MaxCallBytes)
 }
 
-// CountFields counts the fields with a number in an encoded message, or with
-// several numbers those of the messages in the messages, so that a handler
-// knows what decoding will cost before it is done: two bytes can become a
-// structure of two hundred. It ends early at anything malformed, as the
-// decoder will.
+// CountFields counts the fields with a number in an encoded message, or with several numbers the
+// fields of nested messages. With it a handler knows the cost of decoding in advance: two bytes can
+// become a structure of two hundred. It ends early at malformed data, as the decoder does.
 func CountFields(data mem.BufferSlice, path ...protowire.Number) int {
 	r := data.Reader()
 	defer r.Close()
@@ -69,10 +66,9 @@ func CountFields(data mem.BufferSlice, path ...protowire.Number) int {
 	return s.count(r.Remaining(), path)
 }
 
-// Name returns the first field of an encoded message that has a number, without decoding the message: a name
-// among its first bytes, so that a handler knows what a message is about before it pays for
-// more. ok is false where it is not there, as a text of at most most bytes that begins in
-// the first namedWithin.
+// Name returns the field with a number from the start of an encoded message, without decoding the
+// message, so that a handler knows the name of the object before it decodes the rest. ok is false
+// unless the field is a text of at most most bytes that begins within the first namedWithin bytes.
 func Name(data mem.BufferSlice, number protowire.Number, most int) (name string, ok bool) {
 	r := data.Reader()
 	defer r.Close()

@@ -7,15 +7,15 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Inflating checks compressed batches of clients, in turns and within a node's memory. All
-// ports of a node share it. A few hundred bytes may inflate to record.MaxInflatedBytes, so
-// that as many as come at once would take all cores and more memory than there is.
+// Inflating checks compressed batches of clients, a limited number at a time and within a node's
+// memory. All ports of a node share it. A few hundred bytes may inflate to record.MaxInflatedBytes,
+// so unlimited concurrent checks could use all processors and more memory than the node has.
 type Inflating struct {
 	turns  *budget.Turns
 	memory *budget.Pool
 }
 
-// NewInflating makes one of a node's memory.
+// NewInflating returns an Inflating within a node's memory.
 func NewInflating(m *budget.Memory) *Inflating { return &Inflating{m.Inflate, m.Inflating} }
 
 const (
@@ -33,9 +33,9 @@ var errGivenUp = record.Refuse(record.Busy, "the connection or the server ended 
 // record.MaxInflatedBytes.
 func roomFor(inflated int) int64 { return int64(inflated) * 9 / 4 }
 
-// Check is Batch.Check for a batch of a caller. It returns what the batch inflates to at most, for
-// Again; 0 for one that is not compressed, which it does not wait for. The error is a
-// *record.Refusal, BUSY where ctx ended first.
+// Check is Batch.Check for a batch of a caller. It returns the largest inflated size of the batch,
+// for Again; 0 for an uncompressed batch, for which it does not wait. The error is a
+// *record.Refusal, which is BUSY if ctx ended first.
 func (i *Inflating) Check(ctx context.Context, caller string, b record.Batch) (inflated int, err error) {
 	if len(b) < record.BatchHeaderSize || b.Compression() == record.None {
 		return 0, b.Check()
@@ -61,7 +61,7 @@ func (i *Inflating) within(ctx context.Context, inflated int, b record.Batch) (b
 	return b.CheckWithin(inflated)
 }
 
-// Again calls f, which inflates a batch that Check has checked and makes as much of it again.
+// Again calls f, which inflates a batch that Check has checked and needs the same memory again.
 func (i *Inflating) Again(ctx context.Context, caller string, inflated int, f func() error) error {
 	if i.turns.Acquire(ctx, caller) != nil {
 		return errGivenUp

@@ -6,11 +6,10 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Limits of the gRPC port. Those that an operator may want to change are
-// fields of Options.
+// Limits of the gRPC port. Options has fields for the limits that an operator may want to change.
 const (
-	// DefaultMaxConnections: beyond it a new connection is closed at once,
-	// which its client sees as UNAVAILABLE.
+	// DefaultMaxConnections is the limit on connections; further ones are closed at once, which the
+	// client sees as UNAVAILABLE.
 	DefaultMaxConnections = 10_000
 
 	// reservedConnections are the last of them. They are for whoever looks into why
@@ -89,6 +88,5 @@ const (
 // before: inflow counts what has come, and a piece of a request must not hold much more.
 var receiveBuffers = mem.NewTieredBufferPool(2<<10, 4<<10, 8<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
 
-// RequestCost is what a request to append takes besides its bytes, until it is
-// answered.
+// RequestCost is the memory of an unanswered append request besides its bytes.
 const RequestCost = 512

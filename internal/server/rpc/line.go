@@ -6,14 +6,12 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// Line brings the answers of a stream into the order of its requests. The
-// receiving goroutine, of which there is one, joins a place for each request;
-// whoever has an answer gives it, from any goroutine, without waiting; and the
-// sending goroutine takes the answers in order. It sleeps while the first in
-// line has none.
+// Line brings the answers of a stream into the order of its requests. The only receiving goroutine
+// adds a place for each request. Any goroutine may record an answer, without waiting. The sending
+// goroutine takes the answers in order, and sleeps while the first place has none.
 //
-// With SendBy a Flusher sends the answers that need no waiting, and the sending goroutine
-// only the others.
+// With SendBy, a Flusher sends the answers that need no waiting, and the sending goroutine only
+// sends the others.
 type Line[T any] struct {
 	limit   int
 	answers *budget.Shares // nil: as many as limit
@@ -59,19 +57,19 @@ const (
 	placesStep = 64
 )
 
-// NewLine makes a line of at most so many requests without an answer.
+// NewLine returns a line with a limit on requests without an answer.
 func NewLine[T any](limit int) *Line[T] {
 	l := &Line[T]{limit: limit}
 	l.ready.L, l.room.L = &l.mu, &l.mu
 	return l
 }
 
-// SendBy has answers sent by f, where try reports that one was sent without waiting. Next
-// returns each answer that was not. SendBy is called before the first Join.
+// SendBy sends answers through f, with try, which reports whether it has sent an answer without
+// waiting. Next returns each answer that was not sent. SendBy must be called before the first Join.
 func (l *Line[T]) SendBy(f *Flusher, try func(T) bool) { l.flusher, l.try = f, try }
 
-// Within has the line share the memory for answers with others: where that is used up, it
-// takes no more requests than its share. It is called before the first Join.
+// Within makes the line share the memory for answers with other lines: when that is used up, the
+// line accepts requests only up to its share. It must be called before the first Join.
 func (l *Line[T]) Within(answers *budget.Shares) { l.answers = answers }
 
 // full reports whether nobody may join for want of room. The caller holds mu.
@@ -88,9 +86,9 @@ func (l *Line[T]) count(places int) {
 	l.counted = places
 }
 
-// AwaitRoom waits until one more request may join. It reports false if the line
-// was closed instead. A receiver waits here before it receives, so that what it
-// receives is never held up by answers which the client does not fetch.
+// AwaitRoom waits until one more request may join. It returns false if the line was closed instead.
+// A receiver waits here before it receives, so that unread answers of the client never delay a
+// received request.
 func (l *Line[T]) AwaitRoom() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +105,7 @@ func (l *Line[T]) Full() bool {
 	return l.full()
 }
 
-// Join puts p at the end of the line. It reports false if the line is closed.
+// Join adds p to the end of the line. It returns false if the line is closed.
 func (l *Line[T]) Join(p *Place[T]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +177,8 @@ func (l *Line[T]) takeFirst() {
 	l.room.Signal()
 }
 
-// Next waits until the first in line has its answer and takes it out. It
-// reports false when the line is closed and empty, or broken.
+// Next waits until the first place has its answer and removes it. It returns false when the line is
+// closed and empty, or broken.
 func (l *Line[T]) Next() (value T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +209,7 @@ func (l *Line[T]) Ready() bool {
 	return !l.broken && l.first != nil && l.first.answered
 }
 
-// Close ends joining: Next returns what is in the line, and then false.
+// Close ends joining: Next returns the remaining places, and then false.
 func (l *Line[T]) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -220,8 +218,7 @@ func (l *Line[T]) Close() {
 	l.mu.Unlock()
 }
 
-// Break ends the line at once: the stream is gone. Answers that are still to
-// come are dropped.
+// Break ends the line at once, because the stream has ended. Later answers are dropped.
 func (l *Line[T]) Break() {
 	l.mu.Lock()
 	l.broken, l.closed = true, true
@@ -234,7 +231,7 @@ func (l *Line[T]) Break() {
 	l.mu.Unlock()
 }
 
-// Rest takes out what is left in a line that was broken, answered or not.
+// Rest removes and returns the remaining places of a broken line, answered or not.
 func (l *Line[T]) Rest() []T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,10 +246,9 @@ func (l *Line[T]) Rest() []T {
 	return rest
 }
 
-// Flusher sends the answers of many lines by one goroutine. A group commit answers a
-// request of each of many connections at once; to wake the goroutine of each of them
-// would cost more than what it does then. The goroutine lives while there is something to
-// send.
+// Flusher sends the answers of many lines in one goroutine. A group commit answers requests of many
+// connections at once; waking the goroutine of each would cost more than sending. The goroutine
+// runs only while there are answers to send.
 type Flusher struct {
 	mu      sync.Mutex
 	lines   []flushed

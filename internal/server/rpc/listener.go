@@ -209,7 +209,7 @@ func (c *countedConn) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// WritesTo is the connection that is written to as it is.
+// WritesTo returns the connection that writes go to unchanged.
 func (c *countedConn) WritesTo() net.Conn { return c.Conn }
 
 func (c *countedConn) Close() error {
@@ -237,8 +237,8 @@ func (a connAddr) Unwrap() net.Addr { return a.Addr }
 
 func (c *countedConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 
-// Disconnect closes the connection that the call of ctx came by. gRPC has no other
-// way to release what a client does not take.
+// Disconnect closes the connection of the call with ctx. gRPC has no other way to release data that
+// a client does not read.
 func Disconnect(ctx context.Context) {
 	if from, ok := peer.FromContext(ctx); ok {
 		switch a := from.Addr.(type) {
@@ -250,7 +250,7 @@ func Disconnect(ctx context.Context) {
 	}
 }
 
-// Disconnecter is the address of a client on another port, whose connection it closes.
+// Disconnecter is the address of a client on another port that can close its connection.
 type Disconnecter interface{ Disconnect() }
 
 // reservedConn is one of the last connections. gRPC hands its remote address on to

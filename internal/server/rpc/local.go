@@ -14,12 +14,13 @@ import (
 	"strandline.dev/internal/transport/wire"
 )
 
-// Local is a connection with the services of a server inside the process, for ports that translate another
-// protocol. Its calls go the way of those of gRPC from admission on, with messages encoded by the same codec.
-// Peer and metadata of a call are those that are in its context, as gRPC puts them into that of a handler.
+// Local is a connection with the services of a server inside the process, for ports that translate
+// another protocol. After admission its calls are handled like those of gRPC, with messages encoded
+// by the same codec. The peer and metadata of a call come from its context, in the form in which
+// gRPC adds them to a handler's context.
 //
-// Nothing is kept of what is sent: SendMsg of a client's stream returns once the handler has decoded the message, and
-// that of a handler once the client asks for the next one or has left.
+// Messages are not queued: SendMsg of a client's stream returns after the handler has decoded the
+// message. SendMsg of a handler returns when the client requests the next message or has left.
 type Local struct {
 	server *Server
 
@@ -59,7 +60,7 @@ func (l *Local) register(desc *grpc.ServiceDesc, service any) {
 	}
 }
 
-// Sends reports whether there is a method, and whether its client sends more than one request.
+// Sends reports whether a method exists, and whether its client sends more than one request.
 func (l *Local) Sends(method string) (many, served bool) {
 	if s, ok := l.streams[method]; ok {
 		return s.desc.ClientStreams, true
@@ -68,14 +69,14 @@ func (l *Local) Sends(method string) (many, served bool) {
 	return false, ok
 }
 
-// Admit finds out who calls, by the peer and the metadata of a context, and refuses a caller that may not call a
-// method, before anything of a request is read. The context of the call is the one that it returns.
+// Admit identifies the caller from the peer and the metadata of a context, and refuses a caller
+// that may not call a method, before the request is read. It returns the context for the call.
 func (l *Local) Admit(ctx context.Context, method string) (context.Context, error) {
 	return l.server.admit(l.server.identify(ctx), method)
 }
 
-// AdmitLarge refuses a caller that lacks the right which a method needs, before a request of so many bytes is decoded.
-// See Callers. A request of up to smallCall bytes is none.
+// AdmitLarge refuses a caller without the right that a method needs, before a large request is
+// decoded, see Callers. Requests of up to smallCall bytes are not large.
 func (l *Local) AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error {
 	if bytes <= smallCall || l.server.options.Callers == nil {
 		return nil
@@ -166,8 +167,8 @@ func (l *Local) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string
 // localKey is of the context of a stream of a Local.
 type localKey struct{}
 
-// IsLocal reports whether the context of a stream is that of one of a Local: its messages become larger, in another
-// protocol, and should be small.
+// IsLocal reports whether the context belongs to a stream of a Local. Messages of such a stream
+// should be small, because they become larger in the other protocol.
 func IsLocal(ctx context.Context) bool {
 	local, _ := ctx.Value(localKey{}).(bool)
 	return local

@@ -18,13 +18,14 @@ const (
 
 // Reader reads a log for a client, within the node's memory for reads.
 type Reader interface {
-	// Drop gives up what was read ahead, and counts what the client was given as held by one that takes
-	// nothing. end is called where others need that. It may be called beside Next, and again.
+	// Drop releases chunks that were read ahead, and counts the chunks at the client as held by a
+	// stalled client. If other readers need that memory, end is called. Drop may be called
+	// concurrently with Next, and repeatedly.
 	Drop(end func())
 }
 
-// WatchReader looks after the client of the stream of ctx, which is being sent a chunk,
-// until stop is called.
+// WatchReader detects whether the client of the stream with ctx stalls while a chunk is sent, until
+// stop is called.
 func (s *Server) WatchReader(ctx context.Context, r Reader, log string) (stop func()) {
 	end := sync.OnceFunc(func() {
 		s.Warn("a client that does not take what it reads is disconnected: others need what it holds", "log", log)
@@ -61,8 +62,8 @@ type waiting struct {
 
 func (w *waiting) written() { close(w.done) }
 
-// SendToReader sends a message to a reader and returns when it has been written: gRPC takes a large message, and
-// one more, of a client that takes nothing, and what it has taken is in no part of the node's memory.
+// SendToReader sends a message to a reader and returns when it has been written. Without this wait,
+// gRPC would queue up to two large messages for a stalled client outside the node's memory budget.
 func (s *Server) SendToReader(stream grpc.ServerStream, message any) error {
 	ctx := stream.Context()
 	if grpc.ServerTransportStreamFromContext(ctx) == nil {

@@ -10,9 +10,9 @@ import (
 	"strandline.dev/internal/transport/lean"
 )
 
-// ReadOnReady is how gRPC reads a connection that has it: into a buffer which is taken
-// from pool when there is something to read, so that an idle connection holds none. An
-// encrypted one does while it waits.
+// ReadOnReady is the method with which gRPC reads a connection, if it has it. It takes a buffer
+// from pool only when there are bytes to read, so that an idle connection holds no buffer. An
+// encrypted connection holds one while it waits.
 func (c *countedConn) ReadOnReady(size int, pool mem.BufferPool) (buffer *[]byte, n int, err error) {
 	c.inflow.await()
 	if c.ready == nil {
@@ -79,7 +79,8 @@ func (r *readyReader) read(size int, pool mem.BufferPool) (*[]byte, int, error) 
 	return buffer, r.n, err
 }
 
-// TryWriter returns how to write to a connection without waiting; nil: it cannot be done.
+// TryWriter returns a function that writes to a connection without waiting, or nil if this is not
+// possible.
 func TryWriter(conn net.Conn) lean.TryWrite {
 	if socket := socketOf(conn); socket != nil {
 		return tryWriter(socket)

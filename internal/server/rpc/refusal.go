@@ -21,7 +21,7 @@ import (
 // errorDomain is the domain of every ErrorInfo.
 const errorDomain = "strandline.dev"
 
-// ErrStopping ends the streams of a server that stops.
+// ErrStopping is the cause with which a stopping server ends its streams.
 var ErrStopping = record.Refuse(record.ShuttingDown, "this node is shutting down")
 
 // statusCodes has a code for every reason; what a program should look at is
@@ -65,9 +65,8 @@ var statusCodes = map[record.Reason]codes.Code{
 	record.CheckTooOld:      codes.FailedPrecondition,
 }
 
-// StatusOf turns the error of a verb called with ctx into the error of a handler,
-// which a status already is. Where ctx ended with a cause, the cause is what the
-// client gets.
+// StatusOf converts the error of a verb called with ctx to the error of a handler. It returns a
+// status unchanged. If ctx ended with a cause, it converts the cause.
 func StatusOf(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -85,7 +84,7 @@ func StatusOf(ctx context.Context, err error) error {
 	return status.FromContextError(err).Err()
 }
 
-// Status is a refusal as the status of a call, with another code than its own.
+// Status returns a refusal as the status of a call, with the given code instead of its own.
 func Status(r *record.Refusal, code codes.Code) error {
 	s := status.New(code, r.Detail)
 	info := &errdetails.ErrorInfo{Reason: r.Reason.String(), Domain: errorDomain, Metadata: facts(r)}
@@ -99,7 +98,7 @@ func Status(r *record.Refusal, code codes.Code) error {
 	return s.Err()
 }
 
-// EncodeHold is a hold as clients get it.
+// EncodeHold returns the encoding of a hold for clients.
 func EncodeHold(h *record.Hold) *strandlinev1.Hold {
 	out := &strandlinev1.Hold{Name: h.Name, Offset: int64(h.Offset), Owner: h.Owner, MaxBytes: h.MaxBytes, Pointer: h.Pointer}
 	if h.Lease > 0 {
@@ -111,8 +110,8 @@ func EncodeHold(h *record.Hold) *strandlinev1.Hold {
 	return out
 }
 
-// InStream is a refusal as an answer in an append stream. partly says that
-// some of the request is in the log all the same, by an earlier send.
+// InStream returns a refusal as an answer in an append stream. partly means that an earlier send
+// has appended a part of the request.
 func InStream(r *record.Refusal, partly bool) *strandlinev1.Refusal {
 	metadata := facts(r)
 	if partly && r.Reason.Outcome() == record.NotDone {

@@ -14,15 +14,15 @@ import (
 // errNoFile: what was to be sent is no file of the system. Nothing has been sent.
 var errNoFile = errors.New("not a file that the system can send")
 
-// FileStream is a stream that has the system send bytes of files, see lean. SendFrom may
-// be used where SendsFiles says so.
+// FileStream is a stream on which the system can send bytes of files, see package lean. SendFrom
+// may be used if SendsFiles returns true.
 type FileStream interface {
 	SendsFiles() bool
 	SendFrom(first []byte, size int, middle func(lean.SendFile) error, last []byte) error
 }
 
-// FileSender returns how to send bytes of files by a connection, and whether the system
-// sends them without a copy in between, as it does not through TLS.
+// FileSender returns a function that sends bytes of files on a connection, and reports whether the
+// system sends them without a copy, which TLS prevents.
 func FileSender(conn net.Conn) (send lean.SendFile, direct bool) {
 	var bySystem lean.SendFile
 	if socket := socketOf(conn); socket != nil {
@@ -42,8 +42,7 @@ func FileSender(conn net.Conn) (send lean.SendFile, direct bool) {
 	}, bySystem != nil
 }
 
-// FileFailed reports whether sending from a file failed for the file, and not for the
-// connection.
+// FileFailed reports whether sending failed because of the file and not because of the connection.
 func FileFailed(err error) bool {
 	return !slices.ContainsFunc([]error{syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, net.ErrClosed, os.ErrDeadlineExceeded},
 		func(ofConnection error) bool { return errors.Is(err, ofConnection) })

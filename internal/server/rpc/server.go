@@ -1,6 +1,6 @@
-// Package rpc is the gRPC server that strandline.v1 and logspec share, on one
-// port: its options and limits, and what both services need of a stream. It
-// knows statuses, messages and bytes, and nothing of how a log behaves.
+// Package rpc is the gRPC server that strandline.v1 and logspec share on one port: its options and
+// limits, and the stream handling of both services. It handles statuses, messages and bytes, and
+// has no rules about logs.
 //
 // Start with Server (server.go). A message of an append stream is admitted
 // under a Budget while gRPC still holds its bytes (codec.go), its answer waits
@@ -30,8 +30,7 @@ import (
 // Server is the gRPC port. Services register with it before Serve.
 type Server struct {
 	*grpc.Server
-	// Appends is shared by all append streams of all services, and by whoever else
-	// was given it.
+	// Appends is shared by all append streams of all services, and by the other ports of the node.
 	Appends *budget.Pool
 	// Inflating is shared in the same way.
 	Inflating *Inflating
@@ -53,26 +52,26 @@ type Server struct {
 	receivers sync.WaitGroup
 }
 
-// Options of a Server. The zero value of each has the default that is named.
+// Options of a Server. A zero value means the default named with the field.
 type Options struct {
 	MaxConnections int // default DefaultMaxConnections
 	MaxStreams     int // on one connection; default DefaultMaxStreams
 	Logger         *slog.Logger
-	// Appends bounds the requests to append that have been received and not
-	// answered. Default: DefaultInFlightBytes.
+	// Appends limits the append requests that were received and not answered. The default is
+	// DefaultInFlightBytes.
 	Appends *budget.Pool
-	// Inflow is what connections may send ahead while their requests wait. Default:
-	// as much.
+	// Inflow limits the bytes that connections send ahead while their requests wait. The default is
+	// the same limit.
 	Inflow *budget.Inflow
-	// Answers are those that clients have not taken. Default: an eighth of that.
+	// Answers limits the answers that clients have not read. The default is an eighth of it.
 	Answers *budget.Shares
-	// Inflating checks compressed batches. Default: within as much.
+	// Inflating checks compressed batches. By default it has the same limit as Appends.
 	Inflating *Inflating
-	// Callers finds out who calls. nil: nobody does.
+	// Callers identifies callers. If it is nil, they are not identified.
 	Callers Callers
 }
 
-// New makes a server with the health and reflection services.
+// New returns a server with the health and reflection services.
 func New(o Options) *Server {
 	if o.MaxConnections == 0 {
 		o.MaxConnections = DefaultMaxConnections
@@ -131,10 +130,10 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, service any) {
 	s.local.register(admitting, service)
 }
 
-// Local is a connection with the services from inside the process.
+// Local returns a connection with the services from inside the process.
 func (s *Server) Local() *Local { return s.local }
 
-// Serve takes gRPC's connections until Stop is called, and then returns nil.
+// Serve accepts gRPC connections until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	for name := range s.GetServiceInfo() {
 		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
@@ -142,8 +141,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.Server.Serve(s.limited(l))
 }
 
-// ServeStreams takes the connections that begin with lean.Magic, each with one stream,
-// until Stop is called, and then returns nil.
+// ServeStreams accepts connections that begin with lean.Magic, each with one stream, until Stop is
+// called, and then returns nil.
 func (s *Server) ServeStreams(l net.Listener) error { return s.streams.Serve(s.limited(l)) }
 
 func (s *Server) limited(l net.Listener) net.Listener {
@@ -152,9 +151,9 @@ func (s *Server) limited(l net.Listener) net.Listener {
 	}
 }
 
-// Stop takes no new calls, lets those that are under way end, and answers every
-// append that was handed to a log. When ctx ends first the rest is cut off.
-// No goroutine of the server is left when it returns.
+// Stop accepts no new calls, waits for those in progress, and answers every append that was passed
+// to a log. If ctx ends first, it closes the remaining connections. All goroutines of the server
+// have ended when it returns.
 func (s *Server) Stop(ctx context.Context) {
 	s.health.Shutdown()
 	s.stop()
@@ -193,8 +192,8 @@ type watchStream struct {
 
 func (w watchStream) Context() context.Context { return w.ctx }
 
-// Stopping returns a context that ends when the server begins to stop: streams that
-// would continue for ever must then finish.
+// Stopping returns a context that ends when the server begins to stop: unlimited streams must then
+// finish.
 func (s *Server) Stopping() context.Context { return s.stopping }
 
 // UntilStop derives a context that also ends when the server begins to stop;
@@ -205,13 +204,13 @@ func (s *Server) UntilStop(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { release(); cancel(nil) }
 }
 
-// Warn logs what is wrong with a client.
+// Warn logs a problem with a client.
 func (s *Server) Warn(message string, args ...any) { s.options.Logger.Warn(message, args...) }
 
 // SentToReader counts bytes of batches that were sent to a reader.
 func (s *Server) SentToReader(bytes int) { s.readBytes.Add(int64(bytes)) }
 
-// SentFromFile counts those of them that the system sent from a file.
+// SentFromFile counts bytes of batches that the system sent to a reader directly from a file.
 func (s *Server) SentFromFile(bytes int) { s.fileBytes.Add(int64(bytes)) }
 
 // Metrics of the gRPC port, for a Prometheus registry.

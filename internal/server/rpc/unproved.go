@@ -18,9 +18,8 @@ const (
 	unprovedLeast = time.Second
 )
 
-// Unproved are the connections of a port whose clients have not proved who they are, by
-// where they come from. Where rights are enforced, those who have proved it do not wait for
-// them to leave.
+// Unproved are the connections of a port with unauthenticated clients, by address. If rights are
+// enforced, authenticated clients do not wait for them to leave.
 type Unproved struct {
 	mu  sync.Mutex
 	all int
@@ -33,8 +32,8 @@ type unproved struct {
 	end   func()
 }
 
-// Enter adds a connection, which end closes without waiting. left is called once its client has proved
-// who it is, or has gone, and may be called again.
+// Enter adds a connection, which end closes without waiting. left must be called when its client
+// has authenticated or disconnected, and may be called repeatedly.
 func (u *Unproved) Enter(from net.Addr, end func()) (left func()) {
 	where := secure.Whereabouts(from)
 	u.mu.Lock()
@@ -71,15 +70,16 @@ func (u *Unproved) remove(where string, e *list.Element) {
 	}
 }
 
-// Crowded reports whether they have all that they may have of so many connections.
+// Crowded reports whether unauthenticated clients have their full share of a number of connections.
 func (u *Unproved) Crowded(connections int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.all >= max(1, connections/unprovedShare)
 }
 
-// MakeRoom closes the oldest connection of the address that has most, for one from another address that has
-// fewer, or if the client had some time to prove who it is. It reports whether it did.
+// MakeRoom closes the oldest connection of the address with the most connections, in favour of an
+// address with fewer, or if its client had some time to authenticate. It reports whether it closed
+// a connection.
 func (u *Unproved) MakeRoom(from net.Addr) bool {
 	to := secure.Whereabouts(from)
 	u.mu.Lock()

@@ -21,12 +21,11 @@ type ReadFrame struct {
 	First      int64 // offset of the first record
 	Count      int32 // records; 0: a heartbeat
 	End, Start int64 // of the log
-	// Age is how old the knowledge of End may be, at least 0; HasAge is false
-	// where that is unknown.
+	// Age is how old the value of End may be, at least 0; HasAge is false if that is unknown.
 	Age    time.Duration
 	HasAge bool
-	// Next is where the next frame begins, of a read with a filter or a projection; HasNext
-	// is false of any other. Failed are records that its expression failed on.
+	// Next is the offset at which the next frame begins, for a read with a filter or a projection;
+	// HasNext is false for other reads. Failed are records on which the expression failed.
 	Next    int64
 	HasNext bool
 	Failed  []*strandlinev1.FailedRecord
@@ -37,10 +36,10 @@ type ReadFrame struct {
 	// Sent, if set, is called when gRPC has no more use for Parts. It is not
 	// called if a part is so small that gRPC does not count its uses.
 	Sent func()
-	// Batches are what was received, in one piece. RecvMsg copies them into the
-	// memory that Batches already has, if that is large enough: a reader that
-	// passes the same frame again allocates nothing, and what it took from the
-	// frame before is overwritten. DecodeInPlace leaves them where they are.
+	// Batches are the received batches, in one piece. RecvMsg copies them into the memory that
+	// Batches already has, if that is large enough: a reader that passes the same frame again
+	// allocates nothing, and what it took from the frame before is overwritten. DecodeInPlace
+	// leaves them where they are.
 	Batches []byte
 }
 
@@ -66,7 +65,7 @@ func (m *ReadFrame) encode() (mem.BufferSlice, error) {
 	return appendPart(out, rest), nil
 }
 
-// Around encodes what stands before and behind so many bytes of batches.
+// Around encodes the parts of the message before and after a number of bytes of batches.
 func (m *ReadFrame) Around(size int) (head, tail []byte) {
 	head = make([]byte, 0, 96)
 	head = appendVarint(head, 1, uint64(m.First))
@@ -125,7 +124,7 @@ type uses struct {
 	sent func()
 }
 
-// Get is never called: nothing is taken from here.
+// Get is never called: the pool only receives buffers.
 func (u *uses) Get(length int) *[]byte {
 	b := make([]byte, length)
 	return &b
@@ -169,8 +168,8 @@ func (m *ReadFrame) decode(c *cursor) error {
 	return nil
 }
 
-// DecodeInPlace decodes a frame that Codec has encoded, or the like. Batches then refer
-// to data.
+// DecodeInPlace decodes a frame encoded by Codec or an equivalent encoder. Batches then refer to
+// data.
 func (m *ReadFrame) DecodeInPlace(data []byte) error {
 	m.Batches = nil
 	err := m.decode(&cursor{piece: data, left: len(data), inPlace: true})

@@ -1,6 +1,5 @@
-// Package acls shows the cluster's grants as Kafka's ACLs, and takes ACLs as grants: a
-// grant is one ACL for each operation that its rights allow. All are of permission "allow"
-// and of any host.
+// Package acls converts between the cluster's grants and Kafka's ACLs: a grant is one ACL for each
+// operation that its rights allow. All ACLs have the permission "allow" and any host.
 package acls
 
 import (

@@ -9,9 +9,9 @@ import (
 	"strandline.dev/internal/node/verbs"
 )
 
-// Brokers are the nodes of the cluster as one client finds them. A node's id is
-// the broker's. Its rack is its datacenter: the value of its label dc, without one that of
-// rack, without both its name.
+// Brokers are the nodes of the cluster for one client. A broker has the id of its node. Its rack is
+// the value of the label dc; without that, the value of the label rack; without both, the name of
+// the node.
 type Brokers struct {
 	call *Call
 	All  []Broker
@@ -21,7 +21,7 @@ type Brokers struct {
 	ByName    map[string]int32
 }
 
-// Broker is one node that can be reached through its Kafka port.
+// Broker is one node with a reachable Kafka port.
 type Broker struct {
 	ID   int32
 	Host string
@@ -32,18 +32,18 @@ type Broker struct {
 	racks []string
 }
 
-// NearTo reports whether a client that is in a rack reads from this broker where it can.
+// NearTo reports whether a client in a rack should prefer to read from this broker.
 func (b *Broker) NearTo(rack string) bool { return rack != "" && slices.Contains(b.racks, rack) }
 
 // labelsOfRacks are the keys of the labels that say where a broker is, the one that is
 // announced first.
 var labelsOfRacks = []string{"dc", "rack"}
 
-// Brokers are those that this node knows of. One that has no address for
-// clients, or is down, is left out: what it leads has no leader for them, what
-// it holds is offline. This node is always among them, since the client has
-// found it: where others say that it is, so that a client which asks several nodes
-// sees one address, or else where it was found.
+// Brokers returns the brokers that this node knows. It leaves out nodes that have no address for
+// clients or are down: clients see their partitions without a leader, and their replicas as
+// offline. This node is always included, since the client has reached it. Its address is the one
+// that other nodes report, so that a client sees the same address from every node, or else the one
+// that the client has reached.
 func (q *Call) Brokers() *Brokers {
 	members, self := q.Node.Members()
 	b := &Brokers{call: q, Self: int32(self), byAddress: map[string]int32{}, ByName: map[string]int32{}}
@@ -71,7 +71,7 @@ func (q *Call) Brokers() *Brokers {
 	return b
 }
 
-// Find returns a broker that can be reached.
+// Find returns a reachable broker.
 func (b *Brokers) Find(id int32) (Broker, bool) {
 	for _, known := range b.All {
 		if known.ID == id {
@@ -81,10 +81,10 @@ func (b *Brokers) Find(id int32) (Broker, bool) {
 	return Broker{}, false
 }
 
-// NoBroker is the id of none.
+// NoBroker is the id that means no broker.
 const NoBroker = -1
 
-// Leader is the node that takes a log's appends, as far as is known here.
+// Leader returns the leader of a log according to this node.
 func (b *Brokers) Leader(l *verbs.Info) int32 {
 	if id, ok := b.byAddress[l.Leader]; ok {
 		return id
@@ -105,7 +105,7 @@ func (b *Brokers) elsewhere(log string) int32 {
 	return NoBroker
 }
 
-// Replicas are the nodes that hold a log, and those of them that can be reached.
+// Replicas are the nodes that hold a log, and the reachable ones among them.
 type Replicas struct {
 	Voters, Readers     []int32
 	UpVoters, UpReaders []int32
@@ -114,7 +114,7 @@ type Replicas struct {
 // All are the nodes with voters, then those with read replicas.
 func (r *Replicas) All() []int32 { return slices.Concat(r.Voters, r.Readers) }
 
-// Replicas returns who holds a log.
+// Replicas returns the nodes that hold a log.
 func (b *Brokers) Replicas(l *verbs.Info) (on Replicas) {
 	for _, r := range l.Replicas {
 		id, ok := b.ByName[r.Node]

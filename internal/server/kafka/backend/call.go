@@ -12,31 +12,31 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// Call is what the handler of a request gets besides the request.
+// Call is the context of a request for its handler.
 type Call struct {
 	Node   Node
 	Ctx    context.Context // ends when the connection does, or when the server stops
 	Caller verbs.Caller
-	Client string // as the client calls itself
+	Client string // the id that the client claims
 	// Local and Remote are the two sides of the connection.
 	Local, Remote net.Addr
-	// Release gives the request's memory back before a long wait; the handler uses
-	// nothing of the request afterwards.
+	// Release releases the request's memory before a long wait. The handler must not use the
+	// request afterwards.
 	Release func()
 
 	Nodes *Nodes
 }
 
-// May refuses what the client has no right to, in Kafka's words.
+// May returns Kafka's error if the client lacks a right.
 func (q *Call) May(v *guard.Verb, name string) error {
 	return protocol.DeniedOn(v.Of(name), q.Node.May(q.Caller, v, name))
 }
 
-// Principal is whose share of what the node has for groups the client takes; empty: nobody's, where rights are
-// not enforced.
+// Principal is the principal whose share of the node's memory for groups the client uses. It is
+// empty if rights are not enforced.
 func (q *Call) Principal() string { return PrincipalOf(q.Node, q.Caller) }
 
-// PrincipalOf is Call.Principal of a caller.
+// PrincipalOf returns Call.Principal for a caller.
 func PrincipalOf(n Node, c verbs.Caller) string {
 	if c.By == nil || !n.Enforced() {
 		return ""
@@ -52,7 +52,7 @@ func (q *Call) Topic(name string) (verbs.Topic, error) {
 	return q.Node.Topic(q.Ctx, q.Caller, name)
 }
 
-// TopicFor is Topic for a verb that need not be to observe it.
+// TopicFor is Topic for a verb other than observe.
 func (q *Call) TopicFor(v *guard.Verb, name string) (verbs.Topic, error) {
 	if _, ok := LogOf(name, 0); !ok {
 		return q.Topic(name)
@@ -63,10 +63,10 @@ func (q *Call) TopicFor(v *guard.Verb, name string) (verbs.Topic, error) {
 	return q.Node.Topic(q.Ctx, System, name)
 }
 
-// Complete returns the bounds of a partition's log once this node knows all that
-// was committed before the call, so that everything acknowledged with acks=all is
-// within them. A leader that has just been elected, or replaced, and a follower do
-// not know it without asking; what they would answer looks like a truncated log.
+// Complete returns the bounds of a partition's log after this node has learned everything that was
+// committed before the call, so that the bounds include everything acknowledged with acks=all.
+// Without this, a follower, or a leader that was just elected or replaced, may return bounds that
+// look like a truncated log.
 func (q *Call) Complete(topic string, partition, epoch int32) (log string, b verbs.Bounds, err error) {
 	log, ok := LogOf(topic, partition)
 	if !ok {
@@ -85,7 +85,7 @@ func (q *Call) Complete(topic string, partition, epoch int32) (log string, b ver
 	return log, b, err
 }
 
-// CheckEpoch refuses a client that knows of another leadership than this node.
+// CheckEpoch refuses a client that knows another leader epoch than this node.
 func CheckEpoch(b verbs.Bounds, epoch int32) error {
 	switch {
 	case epoch < 0 || epoch == int32(b.Term):

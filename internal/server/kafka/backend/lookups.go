@@ -5,14 +5,14 @@ import "sync"
 // maxLookups bounds how many logs one request asks about at the same time.
 const maxLookups = 64
 
-// Lookups are questions about several logs, each of which may wait for that log's
-// leader to make sure that it still is.
+// Lookups are requests about several logs, each of which may wait until that log's leader has
+// confirmed its leadership.
 type Lookups []func()
 
-// Add adds a question.
+// Add adds a lookup.
 func (l *Lookups) Add(f func()) { *l = append(*l, f) }
 
-// Run answers all of them, maxLookups at a time.
+// Run runs all lookups, maxLookups at a time.
 func (l Lookups) Run() {
 	if len(l) == 1 {
 		l[0]()

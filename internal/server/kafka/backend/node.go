@@ -1,5 +1,5 @@
-// Package backend is what handlers know of a node and of a call: the verbs, which log a
-// partition is, and which nodes are brokers.
+// Package backend has the handlers' view of a node and of a call: the verbs, the logs of
+// partitions, and the brokers.
 package backend
 
 import (
@@ -22,8 +22,8 @@ import (
 	"strandline.dev/internal/server/guard"
 )
 
-// Node is what the server asks of a node. It is a guard.Guard; see node.Node for what each verb
-// promises.
+// Node has the verbs of a node that the server calls. It is a guard.Guard; see node.Node for the
+// contract of each verb.
 type Node interface {
 	ClusterID() string
 	Members() (members []membership.Member, self uint64)
@@ -55,7 +55,7 @@ type Node interface {
 	Rights
 }
 
-// Rights are what the server asks about who calls. See guard.Guard.
+// Rights are the checks of callers that the server makes. See guard.Guard.
 type Rights interface {
 	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
 	Login(mechanism string, from net.Addr) (*guard.Login, error)
@@ -73,11 +73,11 @@ type Rights interface {
 	RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
 }
 
-// System is the server itself.
+// System is the server itself as a caller.
 var System = verbs.Caller{System: true}
 
-// LogOf names the log that holds a partition, and reports whether there can be
-// one: the system's own logs are no topics, nor are partitions.
+// LogOf returns the name of the log of a partition, and reports whether there can be one: the
+// system's logs are not topics, and neither are the logs of other partitions.
 func LogOf(topic string, partition int32) (log string, ok bool) {
 	if topic == "" || verbs.IsSystem(topic) || strings.Contains(topic, "/") || partition < 0 {
 		return "", false
@@ -85,7 +85,7 @@ func LogOf(topic string, partition int32) (log string, ok bool) {
 	return cluster.PartitionLog(topic, partition), true
 }
 
-// TopicName is what a topic may be called.
+// TopicName matches valid names of topics.
 var TopicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 // Fold passes the chunks of [from, until) of a log to fold, which releases each.
@@ -109,13 +109,13 @@ func Fold(ctx context.Context, n Node, log string, from, until record.Offset, fo
 	}
 }
 
-// OffsetsLog keeps what consumer groups have committed. Who leads it
-// coordinates all groups.
+// OffsetsLog is the log with the committed offsets of consumer groups. Its leader coordinates all
+// groups.
 const OffsetsLog = "_offsets"
 
-// OffsetsTopic is what Kafka's tools call the log of committed offsets. It is
-// shown as an internal topic with one partition, as tools expect, and to them it is
-// empty: what the log holds is not what they could read.
+// OffsetsTopic is the name of the log of committed offsets for Kafka's tools. It appears as an
+// internal topic with one partition, as tools expect, and as empty, since they cannot decode the
+// records of the log.
 const OffsetsTopic = "__consumer_offsets"
 
 // IsOffsetsTopic reports whether a partition is the one of the internal topic.

@@ -8,9 +8,9 @@ import (
 	"strandline.dev/internal/node/verbs"
 )
 
-// Nodes is what this node knows of the others. Asking them takes a while, longest
-// where one does not answer, and clients ask for leaders all at once: one question
-// is under way at a time, and who has an earlier answer does not wait for it long.
+// Nodes is this node's knowledge of the other nodes. Asking them takes time, most if one does not
+// answer, and many clients may ask for leaders at once. So only one request is in progress at a
+// time, and callers with an earlier answer wait only briefly for the new one.
 type Nodes struct {
 	node      Node
 	advertise string // the address of this node that clients get; empty: not given
@@ -23,7 +23,7 @@ type Nodes struct {
 	asking chan struct{} // closed when the question under way is answered; nil: none is
 }
 
-// NewNodes makes one. Questions end with stopping and are counted in running.
+// NewNodes returns a Nodes. Its requests end with stopping and are counted in running.
 func NewNodes(n Node, advertise string, stopping context.Context, running *sync.WaitGroup) *Nodes {
 	return &Nodes{node: n, advertise: advertise, stopping: stopping, running: running}
 }
@@ -36,7 +36,7 @@ const (
 	statusWait = 100 * time.Millisecond
 )
 
-// ClusterStatus returns what is known, which is newer than statusKept if all nodes answer.
+// ClusterStatus returns the known status. If all nodes answer, it is not older than statusKept.
 func (q *Call) ClusterStatus() verbs.ClusterStatus { return q.Nodes.status(q.Ctx) }
 
 func (c *Nodes) status(ctx context.Context) verbs.ClusterStatus {

@@ -55,7 +55,7 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 	return r
 }
 
-// OffsetFetch returns what groups have committed.
+// OffsetFetch returns the committed offsets of groups.
 func OffsetFetch(c *Coordinator, q *backend.Call, m *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchResponse {
 	r := kmsg.NewPtrOffsetFetchResponse()
 	if m.Version >= 8 {
@@ -135,7 +135,7 @@ func fetchOffsets(c *Coordinator, q *backend.Call, id string, asked []kmsg.Offse
 	return r
 }
 
-// OffsetDelete forgets offsets of partitions that no member of the group reads.
+// OffsetDelete deletes offsets of partitions that no member of the group reads.
 func OffsetDelete(c *Coordinator, q *backend.Call, m *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteResponse {
 	r := kmsg.NewPtrOffsetDeleteResponse()
 	d, term, err := c.describeFor(q.Ctx, q.Caller, guard.DeleteOffsets, m.Group)

@@ -1,6 +1,6 @@
-// Package coordinator coordinates consumer groups: their members, as the room group
-// decides, and what they have committed, which is kept in a log of the system's own.
-// Handlers take the coordinator, the call and the request.
+// Package coordinator coordinates consumer groups: their members, as package group decides, and
+// their committed offsets, which are stored in a log of the system. Handlers take the coordinator,
+// the call and the request.
 package coordinator
 
 import (
@@ -37,8 +37,8 @@ const (
 	allHeardAfter = (group.MaxSessionMs + group.MaxRebalanceMs) * time.Millisecond
 )
 
-// Coordinator drives the groups of the cluster, on the node that leads the log
-// of their offsets. It brings the time, and waits for what group decides.
+// Coordinator runs the groups of the cluster, on the node that leads the log of their offsets. It
+// supplies the time and waits for the decisions of package group.
 type Coordinator struct {
 	node     backend.Node
 	logger   *slog.Logger
@@ -63,8 +63,7 @@ type Coordinator struct {
 	loading sync.Mutex // held while a new leadership reads the log
 }
 
-// New makes a coordinator. What it does beside the calls ends with stopping and is
-// counted in running.
+// New returns a coordinator. Its background work ends with stopping and is counted in running.
 func New(n backend.Node, memory *budget.Shares, logger *slog.Logger, stopping context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{
 		node: n, logger: logger, stopping: stopping, running: running,
@@ -241,9 +240,9 @@ func (c *Coordinator) crowds(g *group.Group, principal string, more int) bool {
 	return c.memory.Crowds(int64(g.Bytes()+more)) || principal != "" && c.memory.Crowds(int64(c.held[principal]+more))
 }
 
-// Tick lets time pass for all groups, and forgets those that are empty. Their
-// offsets stay. A group that comes back begins at generation 1 again; its old
-// members cannot be taken for new ones, because ids are never used twice.
+// Tick advances the time of all groups, and drops empty groups. Their offsets stay. A group that is
+// used again begins at generation 1; its old members cannot be confused with new ones, because ids
+// are never used twice.
 func (c *Coordinator) Tick() {
 	c.mu.Lock()
 	now := c.now()

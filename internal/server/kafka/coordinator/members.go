@@ -19,7 +19,7 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// What FindCoordinator is asked to find the coordinator of.
+// The kinds of coordinators in a FindCoordinator request.
 const CoordinatesGroups, CoordinatesTransactions = 0, 1
 
 // FindCoordinator returns the node that coordinates groups.
@@ -151,7 +151,8 @@ func host(remote net.Addr) string {
 	return "/" + host
 }
 
-// SyncGroup takes the leader's division of the partitions, and returns the member's part.
+// SyncGroup receives the assignment of partitions from the group's leader, and returns the member's
+// part.
 func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.SyncGroupResponse {
 	s := group.Sync{
 		MemberID: m.MemberID, Instance: protocol.Text(m.InstanceID), Generation: m.Generation,

@@ -22,10 +22,12 @@ import (
 // members. Errors are refusals.
 
 const (
-	// MaxListed bounds the groups of one answer, and MaxListedBytes about their names.
+	// MaxListed is the limit on the groups of one answer, and MaxListedBytes the approximate limit
+	// on the bytes of their names.
 	MaxListed      = 1_000
 	MaxListedBytes = 1 << 20
-	// MaxTopics bounds the topics that are asked about at a time, and MaxSet the offsets that are set at a time.
+	// MaxTopics is the limit on the topics of one request, and MaxSet the limit on the offsets that
+	// one request sets.
 	MaxTopics = 100
 	MaxSet    = 1_000
 )
@@ -44,7 +46,7 @@ type Described struct {
 	Group       group.Description
 }
 
-// Offset is a group's place in a partition.
+// Offset is a group's committed offset in a partition.
 type Offset struct {
 	Topic     string
 	Partition int32
@@ -54,8 +56,8 @@ type Offset struct {
 	Committed int64 // unix ms
 }
 
-// ListGroups returns groups after a name that the caller may observe, and the name after which there are more; empty:
-// there are none.
+// ListGroups returns groups after a name that the caller may observe. If there are more, it returns
+// the name to continue after, otherwise an empty name.
 func (c *Coordinator) ListGroups(ctx context.Context, caller verbs.Caller, after string) (some []Listed, next string, err error) {
 	if !c.node.HoldsSome(caller, access.Observe, access.Group) {
 		return nil, "", nil
@@ -155,8 +157,9 @@ func (c *Coordinator) DescribeGroup(ctx context.Context, caller verbs.Caller, id
 	return out, nil
 }
 
-// ListGroupOffsets returns what a group has committed, by topic and partition: of all partitions of some topics, or
-// without any what it has committed in those that the caller may observe.
+// ListGroupOffsets returns the committed offsets of a group, by topic and partition: all partitions
+// of the given topics, or without topics the committed ones of all topics that the caller may
+// observe.
 func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller verbs.Caller, id string, topics []string) (all []Offset, err error) {
 	if len(topics) > MaxTopics {
 		return nil, record.Refuse(record.Invalid, "%d topics; at most %d are asked about at a time", len(topics), MaxTopics)
@@ -231,7 +234,7 @@ func (o Offset) Compare(other Offset) int {
 	return cmp.Or(strings.Compare(o.Topic, other.Topic), cmp.Compare(o.Partition, other.Partition))
 }
 
-// SetGroupOffsets commits offsets for a group that has no members, all or none.
+// SetGroupOffsets commits offsets for a group without members, all or none.
 func (c *Coordinator) SetGroupOffsets(ctx context.Context, caller verbs.Caller, id string, to []Offset) error {
 	if err := c.node.May(caller, guard.SetGroupOffsets, id); err != nil {
 		return err
@@ -285,8 +288,9 @@ func (c *Coordinator) setGroupOffsets(ctx context.Context, caller verbs.Caller, 
 	return c.refused(id, c.commit(ctx, caller, guard.SetGroupOffsets, outside, change))
 }
 
-// EvictMembers takes the member with an id, or of an instance, out of a group, or with "" all, and returns how many
-// there were. It needs the right that members need, who take each other out over Kafka's protocol.
+// EvictMembers removes the member with an id, or of an instance, from a group, or with "" all
+// members, and returns the number removed. It needs the same right as membership, since members can
+// remove each other over Kafka's protocol.
 func (c *Coordinator) EvictMembers(ctx context.Context, caller verbs.Caller, id, member string) (evicted int, err error) {
 	if err := c.there(ctx, caller, guard.EvictMembers, id); err != nil {
 		return 0, err

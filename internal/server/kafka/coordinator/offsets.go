@@ -24,7 +24,7 @@ const (
 	maxCommitted      = 1_000_000
 	MaxCommitMetadata = 4 << 10
 
-	// OffsetsKept is how long the offsets of a group without members live.
+	// OffsetsKept is how long the offsets of a group without members are kept.
 	OffsetsKept = 7 * 24 * time.Hour
 
 	// checkpointAfter is how many records the log gets, and as many again as

@@ -20,7 +20,7 @@ type MemberDescription struct {
 	Metadata, Share              []byte
 }
 
-// Describe the group as it is now.
+// Describe returns the current state of the group.
 func (g *Group) Describe() Description {
 	d := Description{State: g.state, ProtocolType: g.protocolType}
 	if g.state == Stable || g.state == Syncing {
@@ -32,15 +32,17 @@ func (g *Group) Describe() Description {
 	return d
 }
 
-// Assigned is what a member reads of one topic.
+// Assigned holds the partitions of one topic that a member reads.
 type Assigned struct {
 	Topic      string
 	Partitions []int32
 }
 
-// Assigned returns what a member of a group of consumers reads, up to so many partitions and topics, and whether that is
-// all. Of other members, and of what no consumer understands, it returns what can be read of it. Leaders of groups
-// write it: as structures a few bytes of it may take a hundred.
+// Assigned returns the partitions that a member of a consumer group reads, up to limits on
+// partitions and topics, and reports whether that is all. For other kinds of members, and for
+// malformed assignments, it returns the part that can be decoded. The limits exist because the
+// group's leader writes the assignment, and a few bytes of it may become a hundred bytes of
+// structures.
 func (d *Description) Assigned(m *MemberDescription, most int) (all []Assigned, whole bool) {
 	rest := m.Share
 	if d.ProtocolType != "consumer" || len(rest) < 6 {
@@ -70,8 +72,8 @@ func (d *Description) Assigned(m *MemberDescription, most int) (all []Assigned, 
 	return all, true
 }
 
-// Subscribed returns the topics that members read, and whether that is known of all:
-// members of another kind than consumers exchange other metadata.
+// Subscribed returns the topics that members read, and reports whether they are known for all
+// members: members other than consumers have other metadata.
 func (d *Description) Subscribed() (topics []string, known bool) {
 	for _, m := range d.Members {
 		var wanted kmsg.ConsumerMemberMetadata

@@ -1,8 +1,7 @@
-// Package group decides for one consumer group: who is a member, when members
-// have to come together anew, and what each is answered. It does no I/O, reads no
-// clock and starts no goroutine. Time is an argument, in ms of any clock that
-// does not go back; answers that have to wait for others are functions, called
-// when they are due.
+// Package group makes the decisions for one consumer group: its members, the time of rebalances,
+// and the answers. It does no I/O, reads no clock and starts no goroutine. Time is a parameter, in
+// ms of any monotonic clock. Answers that depend on other members are given to functions when they
+// are known.
 //
 //	          first member            all are here, or time is up
 //	Empty ----------------> Joining --------------------------> Syncing
@@ -11,6 +10,6 @@
 //	  +-----------------------+  | falls silent                    | the assignment
 //	                             +------------- Stable <-----------+
 //
-// Nothing of it is kept over a restart: members find themselves unknown and
-// join again. What they have committed is kept, elsewhere.
+// The state does not survive a restart: members are then unknown and join again. Committed offsets
+// survive; package coordinator stores them.
 package group

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// State of a group, under the name that Kafka's tools know it by.
+// State is the state of a group, by the name that Kafka's tools use.
 type State string
 
 const (
@@ -23,16 +23,15 @@ const (
 
 	MinSessionMs = 1_000
 	MaxSessionMs = 30 * 60_000
-	// MaxRebalanceMs bounds how long a group waits for a silent member.
+	// MaxRebalanceMs is the longest time that a group waits for a silent member.
 	MaxRebalanceMs = 60 * 60_000
 
-	// InitialDelayMs is how long an empty group waits for more members after
-	// the first, so that those who start together share one rebalance.
+	// InitialDelayMs is how long an empty group waits for more members after the first, so that
+	// members that start together share one rebalance.
 	InitialDelayMs = 300
 )
 
-// Group is one consumer group. It has one owner and is not safe for concurrent
-// use.
+// Group is one consumer group. It is not safe for concurrent use.
 type Group struct {
 	state        State
 	generation   int32
@@ -47,10 +46,10 @@ type Group struct {
 	latest int64
 }
 
-// New makes an empty group.
+// New returns an empty group.
 func New() *Group { return &Group{state: Empty, roster: roster{invited: map[string]int64{}}} }
 
-// ProtocolType of the members; empty where there are none.
+// ProtocolType returns the protocol type of the members, or an empty string if there are none.
 func (g *Group) ProtocolType() string {
 	if len(g.members) == 0 {
 		return ""
@@ -58,7 +57,7 @@ func (g *Group) ProtocolType() string {
 	return g.protocolType
 }
 
-// Heartbeat is a sign of life. Its error is what the member has to do.
+// Heartbeat records a heartbeat of a member. The error tells the member what to do.
 func (g *Group) Heartbeat(now int64, id, instance string, generation int32) error {
 	m, err := g.lookUp(id, instance)
 	switch {
@@ -74,8 +73,8 @@ func (g *Group) Heartbeat(now int64, id, instance string, generation int32) erro
 	return nil
 }
 
-// MayCommit decides whether a member may commit offsets. Who is no member and
-// says so, with generation -1, may as long as nobody else is.
+// MayCommit decides whether a member may commit offsets. A client with generation -1, which says
+// that it is not a member, may commit while the group has no members.
 func (g *Group) MayCommit(now int64, id, instance string, generation int32) error {
 	if generation < 0 && id == "" {
 		if len(g.members) > 0 {
@@ -96,7 +95,7 @@ func (g *Group) MayCommit(now int64, id, instance string, generation int32) erro
 	return nil
 }
 
-// Leave takes a member out. One with an instance id may be named by it alone.
+// Leave removes a member. A member with an instance id may be named by that alone.
 func (g *Group) Leave(now int64, id, instance string) error {
 	if m := g.findInstance(instance); m != nil && id == "" {
 		id = m.id
@@ -115,8 +114,8 @@ func (g *Group) Leave(now int64, id, instance string) error {
 	return nil
 }
 
-// Evict takes out the member with an id, or of an instance, or with "" all members and those about to be, and
-// returns how many were members. They may join again.
+// Evict removes the member with an id, or of an instance, or with "" all members and candidates,
+// and returns the number of removed members. They may join again.
 func (g *Group) Evict(now int64, name string) (evicted int) {
 	if name == "" {
 		clear(g.invited)
@@ -129,7 +128,7 @@ func (g *Group) Evict(now int64, name string) (evicted int) {
 	return len(out)
 }
 
-// Tick lets time pass: silent members fall out, and deadlines end.
+// Tick advances the time: it removes silent members, and ends waits whose deadlines have passed.
 func (g *Group) Tick(now int64) {
 	g.voidInvitations(now)
 	if g.removeAll(g.having(func(m *member) bool { return m.join == nil && m.sync == nil && m.silentFrom <= now })) {
@@ -143,7 +142,7 @@ func (g *Group) Tick(now int64) {
 	}
 }
 
-// Close answers all who wait with err: the group is somebody else's now.
+// Close answers all waiting members with err, because another node coordinates the group now.
 func (g *Group) Close(err error) {
 	for _, m := range slices.Clone(g.members) {
 		m.dismiss(err)

@@ -4,18 +4,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Join is a member's wish to be in the next generation.
+// Join is a member's request to be in the next generation.
 type Join struct {
 	MemberID       string // empty: it has none yet
-	Instance       string // empty: it is nobody in particular
+	Instance       string // empty: none
 	ClientID, Host string
 	Principal      string // whose client it is; empty: not known
 	ProtocolType   string
 	Protocols      []Protocol
 	SessionMs      int64
 	RebalanceMs    int64
-	// Invite: a newcomer gets an id first and joins with it, so that one that
-	// does not hear the answer leaves no member behind.
+	// Invite gives a new member an id first, with which it joins, so that a client that does not
+	// receive the answer leaves no member behind.
 	Invite bool
 	NewID  string // what it gets if it has none
 }
@@ -39,7 +39,7 @@ type Joined struct {
 	Protocol     string
 	Leader       string
 	MemberID     string
-	Members      []Candidate // for the leader, which decides who gets what
+	Members      []Candidate // for the leader, which assigns partitions
 }
 
 // Candidate is a member as the leader sees it.
@@ -48,8 +48,8 @@ type Candidate struct {
 	Metadata     []byte
 }
 
-// Join takes a member into the next generation. done is called when that
-// begins, or at once with a refusal.
+// Join adds a member to the next generation. done is called when that begins, or at once with a
+// refusal.
 func (g *Group) Join(now int64, j Join, done func(Joined)) {
 	m, err := g.admit(now, &j)
 	if err != nil {

@@ -14,7 +14,7 @@ type roster struct {
 	invited map[string]int64
 }
 
-// Vacant reports that nobody is in the group nor about to be.
+// Vacant reports whether the group has neither members nor candidates.
 func (r *roster) Vacant() bool { return len(r.members) == 0 && len(r.invited) == 0 }
 
 // What a group takes in memory besides its texts, as BenchmarkMemory measures it.
@@ -25,7 +25,7 @@ const (
 	bytesOfProtocol = 48
 )
 
-// Bytes is about what the group takes in memory; nothing if it is vacant.
+// Bytes returns the approximate memory of the group in bytes; 0 if it is vacant.
 func (r *roster) Bytes() int {
 	if r.Vacant() {
 		return 0
@@ -37,14 +37,14 @@ func (r *roster) Bytes() int {
 	return n
 }
 
-// Held adds what the members of each principal take in memory to the sum of that principal.
+// Held adds the memory of each principal's members to the sum of that principal.
 func (r *roster) Held(sums map[string]int) {
 	for _, m := range r.members {
 		sums[m.principal] += m.bytes + len(m.assignment)
 	}
 }
 
-// Grows returns how many bytes of memory the group takes more after a join than before.
+// Grows returns the number of bytes of memory by which a join enlarges the group.
 func (r *roster) Grows(j *Join) int {
 	m := r.findInstance(j.Instance)
 	if m == nil {

@@ -55,8 +55,8 @@ func (g *Group) Sync(now int64, s Sync, done func(Synced)) {
 	}
 }
 
-// Receives returns how many bytes of memory the group takes more after a Sync than before: none unless the
-// leader divides what nobody has been given yet.
+// Receives returns the number of bytes of memory by which a Sync enlarges the group: 0 unless it is
+// the first assignment of the leader in this generation.
 func (g *Group) Receives(s *Sync) int {
 	m, err := g.lookUp(s.MemberID, s.Instance)
 	if err != nil || m.id != g.leader || g.state != Syncing || s.Generation != g.generation {

@@ -1,5 +1,5 @@
-// Package protocol is what is Kafka's own: its error codes for our refusals, and how
-// requests and answers of each version are laid out.
+// Package protocol has the parts specific to Kafka: its error codes for our refusals, and the
+// layouts of requests and answers of each version.
 package protocol
 
 import (
@@ -54,7 +54,7 @@ var errorCodes = map[record.Reason]*kerr.Error{
 	record.Denied:           kerr.TopicAuthorizationFailed, // of a topic: see DeniedOn
 }
 
-// CodeOf returns the code that reports err to a client; 0 for no error.
+// CodeOf returns Kafka's code for err; 0 for no error.
 func CodeOf(err error) int16 {
 	if err == nil {
 		return 0
@@ -82,8 +82,8 @@ func kafkaError(err error) *kerr.Error {
 	return kerr.UnknownServerError
 }
 
-// DeniedOn is the error of a caller that may not do something with an object: Kafka has a
-// code for each kind of object.
+// DeniedOn returns the error for a caller without a right on an object: Kafka has a code for each
+// kind of object.
 func DeniedOn(o access.Object, err error) error {
 	if !errors.Is(err, &record.Refusal{Reason: record.Denied}) {
 		return err
@@ -98,8 +98,8 @@ func DeniedOn(o access.Object, err error) error {
 	return Refuse(code, record.RefusalOf(err).Detail)
 }
 
-// ProduceCode is codeOf for a refused append: records that are wrong or too large
-// differ from a request that is.
+// ProduceCode is CodeOf for a refused append: invalid or too large records have other codes than
+// invalid or too large requests.
 func ProduceCode(r *record.Refusal) int16 {
 	switch r.Reason {
 	case record.Invalid:
@@ -119,10 +119,10 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.detail }
 func (e *refusedError) Unwrap() error { return e.code }
 
-// Refuse returns an error that is answered with code; detail says why to a person.
+// Refuse returns an error with a code; detail is the reason for people.
 func Refuse(code *kerr.Error, detail string) error { return &refusedError{code, detail} }
 
-// DetailOf returns the text that describes err to a person; nil for no error.
+// DetailOf returns the text of err for people; nil for no error.
 func DetailOf(err error) *string {
 	if err == nil {
 		return nil
@@ -135,10 +135,10 @@ func DetailOf(err error) *string {
 	return &text
 }
 
-// NoOperations stands for "rights were not asked for".
+// NoOperations means that rights were not requested.
 const NoOperations = -1 << 31
 
-// Text is what an optional string says; nothing is empty.
+// Text returns an optional string, or an empty string for nil.
 func Text(s *string) string {
 	if s == nil {
 		return ""

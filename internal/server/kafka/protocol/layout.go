@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Layout is how a request is laid out, as far as lengths and counts go. The
-// decoder of kmsg believes a count before it has seen what it counts: it
-// allocates by it, or goes in circles. So a request is walked by its layout
-// first, and only what is wholly there is decoded.
+// Layout is the layout of a request with respect to lengths and counts. The decoder of kmsg trusts
+// a count before it has read the counted elements: it allocates by it, or loops. So a request is
+// first checked against its layout, and decoded only if it is complete.
 //
 // A layout is written as one field after the other:
 //
@@ -20,8 +19,8 @@ import (
 //	( x )       array of a plain type
 //	x@3 x@3-5   only from version 3 on, only in versions 3 to 5
 //
-// In a flexible version every struct ends with tagged fields, and lengths are
-// varints; the layout does not say so, the walk does.
+// In a flexible version every struct ends with tagged fields, and lengths are varints. The layout
+// does not contain this; Check adds it.
 type Layout []field
 
 type field struct {
@@ -30,7 +29,7 @@ type field struct {
 	min, max int16
 }
 
-// ParseLayout panics where the text is wrong: layouts are constants.
+// ParseLayout parses a layout. It panics if the text is invalid, since layouts are constants.
 func ParseLayout(text string) Layout {
 	l, rest := parseFields(text, 0)
 	if rest != "" {
@@ -89,9 +88,9 @@ func parseVersion(text string) int16 {
 
 var errLayout = errors.New("a length or a count goes beyond the request")
 
-// Check proves that data begins with one request of this layout, whole, counts its
-// fields, elements and tags, and returns what follows it, which means nothing:
-// librdkafka sends a byte too many now and then.
+// Check verifies that data begins with one complete request of this layout, counts its fields,
+// elements and tags, and returns the bytes that follow it. They have no meaning: librdkafka
+// sometimes sends an extra byte.
 func (l Layout) Check(data []byte, version int16, flexible bool) (rest []byte, parts int, err error) {
 	w := Walk{Rest: data, Version: version, Flexible: flexible}
 	if !w.fields(l, true) {

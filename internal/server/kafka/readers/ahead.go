@@ -18,8 +18,8 @@ type ahead struct {
 	budget *budget.Pool // chunkCost of it is taken for each of chunks
 }
 
-// ReadAhead begins to read as many chunks as the last answer took, if those
-// were several: a single one the reader itself has under way.
+// ReadAhead begins to read as many chunks as the last answer took, if it took several. The reader
+// itself already reads a single chunk ahead.
 func (r *Kept) ReadAhead(ctx context.Context, pool *budget.Pool) {
 	n := r.taken
 	r.taken = 0

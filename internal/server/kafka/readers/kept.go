@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// ChunkCost is what a chunk takes of the budget of answers, in bytes.
+	// ChunkCost is the cost of a chunk in the budget of answers, in bytes.
 	ChunkCost = 1<<20 + 256<<10
 
 	// maxKept bounds the readers that wait for a Fetch to continue from
@@ -25,9 +25,8 @@ const (
 	KeptTime = 2 * time.Second
 )
 
-// Kept is a reader between two requests. A consumer that reads a long log
-// asks for one piece after the other; a reader that stands where the next piece
-// begins has it at hand, or is reading it already.
+// Kept is a reader between two requests. A consumer of a long log requests one part after the
+// other. A kept reader at the offset of the next part has it in memory, or is already reading it.
 type Kept struct {
 	Log    string
 	id     uint64        // of the log
@@ -57,7 +56,7 @@ func (r *Kept) begin(c reading.Chunk) {
 	r.taken++
 }
 
-// Used reports whether nothing is left of the newest chunk.
+// Used reports whether the newest chunk is used up.
 func (r *Kept) Used() bool { return len(r.left) == 0 && len(r.stored.Batches) == 0 }
 
 // Run is a run of whole batches, in memory or in a file.
@@ -134,7 +133,8 @@ func cut(run []byte, limit int) int {
 	return n
 }
 
-// LastBatch is the last batch of a run, which is stored and so known to be whole.
+// LastBatch returns the last batch of a run. The run is stored, so the batch is known to be
+// complete.
 func LastBatch(run []byte) record.Batch {
 	for {
 		size := batchSize(run)
@@ -180,8 +180,7 @@ type Pool struct {
 // NewPool returns an empty pool of readers of n. Close it.
 func NewPool(n backend.Node) *Pool { return &Pool{node: n} }
 
-// Open finds a reader that stands at an offset, or begins one.
-// With stored, what it gives may lie in files.
+// Open returns a kept reader at an offset, or a new one. With stored, its batches may be in files.
 func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset, stored bool) (*Kept, error) {
 	s.mu.Lock()
 	for i := len(s.all) - 1; i >= 0; i-- {
@@ -201,7 +200,7 @@ func (s *Pool) Open(ctx context.Context, log string, id uint64, at record.Offset
 	return &Kept{Log: log, id: id, Next: at, reader: reader}, nil
 }
 
-// Keep lets a reader wait; the one that has waited longest makes room.
+// Keep adds a reader to the pool. If the pool is full, it closes the one that has waited longest.
 func (s *Pool) Keep(r *Kept) {
 	r.since = time.Now()
 	s.mu.Lock()
@@ -231,12 +230,12 @@ func (s *Pool) Waiting() (readers, chunks int) {
 	return len(s.all), chunks
 }
 
-// Expire closes those that nobody came back to.
+// Expire closes readers that no request has continued within their time.
 func (s *Pool) Expire(now time.Time) {
 	s.drop(func(r *Kept) bool { return now.Sub(r.since) > KeptTime })
 }
 
-// Forget closes those of a log that is going to be deleted.
+// Forget closes the readers of a log that will be deleted.
 func (s *Pool) Forget(log string) {
 	s.drop(func(r *Kept) bool { return r.Log == log })
 }

@@ -9,9 +9,8 @@ import (
 	"strandline.dev/internal/server/kafka/backend"
 )
 
-// Newest finds records with the latest time. A log has no index of times of producers,
-// so the whole log is read; what was found is kept, and the next search begins behind
-// it.
+// Newest finds records with the latest time. A log has no index of producers' times, so a search
+// reads the whole log. The result is kept, and the next search begins after it.
 type Newest struct {
 	node backend.Node
 	// known is a place of its own for one search at a time, and what earlier ones found
@@ -28,15 +27,15 @@ type newestRecord struct {
 // maxNewest bounds the logs whose results are kept.
 const maxNewest = 1000
 
-// NewNewest returns a search of the logs of n that has found nothing yet.
+// NewNewest returns a Newest for the logs of n, without results.
 func NewNewest(n backend.Node) *Newest {
 	s := &Newest{node: n, known: make(chan map[uint64]newestRecord, 1)}
 	s.known <- map[uint64]newestRecord{}
 	return s
 }
 
-// Find returns the record with the latest time, as its producer gave it, the first of
-// several; offset -1 in an empty log. A search that ctx ends is continued by the next.
+// Find returns the record with the latest time, as its producer gave it, the first of several;
+// offset -1 in an empty log. If ctx ends a search, the next one continues it.
 func (s *Newest) Find(ctx context.Context, log string, b verbs.Bounds) (record.Record, error) {
 	var known map[uint64]newestRecord
 	select {

@@ -1,5 +1,5 @@
-// Package settings has the configuration of a topic by Kafka's names: what each is
-// called, whether a value fits, and what it means for a log.
+// Package settings has the configuration of a topic by Kafka's names: the name of each setting, its
+// valid values, and its meaning for a log.
 package settings
 
 import (
@@ -20,17 +20,17 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// Setting is one of Kafka's settings of a topic. What a topic was given is kept as
-// it was given, because tools compare it with what they asked for; what it means
-// for the log follows from all of them together, see Derive.
+// Setting is one of Kafka's settings of a topic. Values are stored as they were given, because
+// tools compare them with their requests. Derive computes the configuration of the log from all
+// settings together.
 type Setting struct {
 	Name string
 	Kind kmsg.ConfigType
 	// Check refuses a value; nil: none but Show's.
 	Check func(value string) error
-	// Show is the value of a log for which none was given.
+	// Show returns the value for a log without a given one.
 	Show func(*settings.Config) string
-	// Rare settings are shown only where one was given, or asked for by name.
+	// Rare settings are shown only if they were given, or requested by name.
 	Rare bool
 	Note string
 }
@@ -65,7 +65,7 @@ const (
 // amount.
 const anyTime = "9223372036854775807"
 
-// All are all that a topic may be given, by name.
+// All returns all settings of a topic, by name.
 var All = []Setting{
 	{Name: cleanupPolicy, Kind: kmsg.ConfigTypeList, Check: checkPolicy, Show: always("delete"),
 		Note: "Logs are never compacted: with compact, everything is kept, and retention does not apply without delete."},
@@ -167,7 +167,7 @@ func checkPolicy(value string) error {
 	return nil
 }
 
-// Listed are the elements of a list.
+// Listed returns the elements of a list.
 func Listed(value string) (all []string) {
 	for one := range strings.SplitSeq(value, ",") {
 		if one = strings.TrimSpace(one); one != "" {
@@ -177,7 +177,7 @@ func Listed(value string) (all []string) {
 	return all
 }
 
-// CodecOf is how the batches of a log are compressed, or that any way is fine.
+// CodecOf returns the required compression of a log's batches, or that any is accepted.
 func CodecOf(c *settings.Config) (codec record.Codec, anyCodec bool) {
 	switch value := c.Settings[compressionType]; value {
 	case "", "producer":
@@ -195,7 +195,7 @@ func Compacted(c *settings.Config) bool {
 	return strings.Contains(c.Settings[cleanupPolicy], "compact") // of a checked list, without an allocation
 }
 
-// Majority is how many of so many replicas an append waits for.
+// Majority returns the number of replicas for which an append waits, given the number of all.
 func Majority(replicas int) int { return replicas/2 + 1 }
 
 func limit(n int64) string {
@@ -205,8 +205,8 @@ func limit(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Value is what a setting of a log is, and whether it was given. What was given
-// through this port may have been changed through another since.
+// Value returns the value of a setting of a log, and reports whether it was given. A value given
+// through this port may have been changed through another port.
 func (s *Setting) Value(c *settings.Config) (value string, given bool) {
 	value, given = c.Settings[s.Name]
 	if !given {
@@ -218,7 +218,7 @@ func (s *Setting) Value(c *settings.Config) (value string, given bool) {
 	return value, true
 }
 
-// Given are all settings of a log that it was given, through any port.
+// Given returns all settings given to a log, through any port.
 func Given(c *settings.Config) map[string]string {
 	all := maps.Clone(c.Settings)
 	if all == nil {
@@ -233,8 +233,7 @@ func Given(c *settings.Config) map[string]string {
 	return all
 }
 
-// Derive makes what the node has to know out of the settings that were given.
-// They have been checked.
+// Derive computes the node's configuration from the given settings, which must be valid.
 func Derive(c settings.Config) settings.Config {
 	number := func(name string) int64 {
 		n, err := strconv.ParseInt(c.Settings[name], 10, 64)

@@ -129,9 +129,9 @@ func firstOf(c *reading.Chunk, unixMs int64) (found record.Record, ok bool, err 
 	return found, false, nil
 }
 
-// OffsetForLeaderEpoch returns to a consumer the end of a leadership that it has read
-// in: what it has read beyond is not in the log. Nothing that was served ever leaves
-// the log, so the answer only ever confirms.
+// OffsetForLeaderEpoch returns to a consumer the end of a leader epoch: records that it has read
+// beyond this end are not in the log. Records that were served never leave the log, so the answer
+// always confirms the consumer's position.
 func OffsetForLeaderEpoch(q *backend.Call, m *kmsg.OffsetForLeaderEpochRequest) *kmsg.OffsetForLeaderEpochResponse {
 	r := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	r.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, len(m.Topics))

@@ -14,7 +14,7 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// Metadata describes the brokers, and topics: those asked for, or all.
+// Metadata describes the brokers and the requested topics, or all topics.
 func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 	brokers := q.Brokers()
 	r := kmsg.NewPtrMetadataResponse()

@@ -19,9 +19,9 @@ func lastSequence(next record.Sequence) int32 {
 	return int32((next - 1) % (1 << 31))
 }
 
-// InitProducerID reserves an id. Nothing is kept: the producer's first batch in
-// a log opens its session there. A producer that asks again, to raise its
-// epoch, gets a new id, which serves it as well.
+// InitProducerID reserves an id. It stores nothing: the producer's first batch in a log opens its
+// session there. A producer that asks again to raise its epoch gets a new id, which has the same
+// effect.
 func InitProducerID(q *backend.Call, m *kmsg.InitProducerIDRequest) *kmsg.InitProducerIDResponse {
 	r := kmsg.NewPtrInitProducerIDResponse()
 	r.ProducerID, r.ProducerEpoch = -1, -1
@@ -39,8 +39,8 @@ func InitProducerID(q *backend.Call, m *kmsg.InitProducerIDRequest) *kmsg.InitPr
 	return r
 }
 
-// DescribeProducers describes the idempotent producers that a partition knows. Any replica
-// answers, with what it has applied, as tools that name a broker expect.
+// DescribeProducers describes the idempotent producers of a partition. Any replica answers, with
+// what it has applied, as tools that name a broker expect.
 func DescribeProducers(q *backend.Call, m *kmsg.DescribeProducersRequest) *kmsg.DescribeProducersResponse {
 	r := kmsg.NewPtrDescribeProducersResponse()
 	for i := range m.Topics {

@@ -18,9 +18,8 @@ const (
 	ElectUnclean   = 1
 )
 
-// ElectLeaders hands partitions over to the first of their replicas, which is the
-// one that Kafka calls preferred. Of no partition is the leader ever chosen among
-// replicas that lack a record.
+// ElectLeaders moves the leadership of partitions to their first replicas, which Kafka calls
+// preferred. A replica that lacks committed records never becomes the leader.
 func ElectLeaders(q *backend.Call, m *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
 	r := kmsg.NewPtrElectLeadersResponse()
 	if err := q.May(guard.TransferLeader, ""); err != nil {
@@ -91,8 +90,7 @@ func elect(q *backend.Call, b *backend.Brokers, topic string, number int32, kind
 	return nil
 }
 
-// DescribeQuorum describes the log that holds the cluster's catalog as what Kafka's
-// tools call the metadata quorum.
+// DescribeQuorum describes the log of the cluster's catalog as Kafka's metadata quorum.
 func DescribeQuorum(q *backend.Call, m *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	const topic = "__cluster_metadata"
 	r := kmsg.NewPtrDescribeQuorumResponse()
