@@ -1,5 +1,5 @@
-// Attacks are programs that would take a node from its honest clients, each with an honest client beside it
-// whose appends it may slow down to twice their p99 at most.
+// Command attacks runs programs that attack a node, each beside an honest client. An attack may at
+// most double the p99 of that client's appends.
 //
 //	go run ./test/attacks [-time 10s] [NAME ...]
 package main

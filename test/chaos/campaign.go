@@ -69,8 +69,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run is one campaign. The error says why there was none; what it found is in the
-// report. When ctx ends, the schedule does.
+// Run runs one campaign. The error says why it could not run; the report has its findings. When ctx
+// ends, the schedule ends.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	o = o.withDefaults()
 	has := machine()

@@ -87,8 +87,8 @@ func (c *child) end() {
 	}
 }
 
-// ServeAsClient makes a client process of this program, if it was started as one
-// by a campaign; it does not return then. Who runs campaigns calls it first.
+// ServeAsClient runs a client and does not return, if a campaign started this process as a client.
+// A program that runs campaigns must call it first.
 func ServeAsClient() {
 	text, is := os.LookupEnv(childVariable)
 	if !is {

@@ -13,7 +13,7 @@ import (
 	"strandline.dev/test/history/judge"
 )
 
-// Report is what a campaign did and found, or several together.
+// Report has the figures and findings of one or several campaigns.
 type Report struct {
 	Seed     uint64        `json:"seed"`
 	Nodes    int           `json:"nodes"`
@@ -83,7 +83,7 @@ func newReport(o Options, left []string) *Report {
 	return &Report{Seed: o.Seed, Nodes: o.Nodes, Kinds: map[string]*Kind{}, Answers: map[string]int{}, Did: map[string]int{}, NotDone: left, options: o}
 }
 
-// Holds reports whether nothing was found.
+// Holds reports whether there are no findings.
 func (r *Report) Holds() bool { return len(r.Problems) == 0 && r.Violations == 0 }
 
 func (r *Report) kind(name string) *Kind {
@@ -159,7 +159,7 @@ func (r *Report) Join(o *Report) {
 	r.Problems = append(r.Problems, o.Problems...)
 }
 
-// Sum is an empty report that others are joined to.
+// Sum returns an empty report, to which others are joined.
 func Sum() *Report { return newReport(Options{}, nil) }
 
 // Print writes the figures for people.
@@ -195,7 +195,7 @@ func (r *Report) Print(out io.Writer) {
 	fmt.Fprintf(out, "%d violations\n", r.Violations)
 }
 
-// Explain writes what a failed campaign has found, and how to see it again.
+// Explain writes the findings of a failed campaign, and how to reproduce them.
 func (r *Report) Explain(out io.Writer) {
 	fmt.Fprintf(out, "\nthe campaign of seed %d failed:\n", r.Seed)
 	for _, problem := range r.Problems {

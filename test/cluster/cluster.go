@@ -16,12 +16,12 @@ import (
 	"strandline.dev/test/proxy"
 )
 
-// Patience bounds every wait for something that must come, and all that some tests do, on a machine
-// where many tests run at once under the race detector, in an hour in which it is four times
-// slower than in another. It says nothing of speed.
+// Patience is the limit on every wait for an event that must happen. It allows for a machine that
+// runs many tests under the race detector and is at times four times slower. It is not a measure of
+// speed.
 const Patience = 8 * time.Minute
 
-// Options say what a cluster is made of.
+// Options describe a cluster.
 type Options struct {
 	// Nodes is how many nodes form the cluster: a, b, c and so on, at most 26.
 	// One forms it by itself.
@@ -36,10 +36,10 @@ type Options struct {
 	Data func(node string) string
 	// Place is the datacenter of a node of this name, its label dc; nil: it has none.
 	Place func(node string) string
-	// Direct leaves the proxies between the nodes out: what nodes say to each other then
-	// does not wait for the process of the test, where a thousand clients may be at work.
+	// Direct leaves out the proxies between the nodes, so that their messages do not wait for the
+	// process of the test, where a thousand clients may run.
 	Direct bool
-	// Kafka has the nodes serve Kafka's clients too.
+	// Kafka makes the nodes serve Kafka's clients too.
 	Kafka bool
 	// Encrypted gives nodes and clients certificates.
 	Encrypted bool
@@ -188,7 +188,7 @@ func (c *Cluster) Forget(name string) {
 	_ = n.log.Close()
 }
 
-// Client is a new one of all nodes there are now, closed at the end of the test.
+// Client returns a new client of all current nodes. It is closed at the end of the test.
 func (c *Cluster) Client(opts ...client.Option) *client.Client {
 	c.t.Helper()
 	all := c.dial(c.Addresses(), opts...)

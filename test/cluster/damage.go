@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Damage is what disks do to files while nobody looks.
+// Damage is a kind of damage to a file.
 type Damage string
 
 const (
@@ -38,7 +38,7 @@ func (n *disk) Replicas() []string {
 	return dirs
 }
 
-// KeepCopy remembers what a node that does not run has stored, for StaleFile.
+// KeepCopy copies the stored data of a stopped node, for StaleFile.
 func (n *disk) KeepCopy() {
 	n.cluster.t.Helper()
 	n.requireStopped()
@@ -160,7 +160,7 @@ func (n *disk) Wipe() {
 	n.note("wiped")
 }
 
-// Log is what the node has written to its log, in all its lives.
+// Log returns the log output of the node from all its runs.
 func (n *disk) Log() string {
 	text, err := os.ReadFile(n.log.Name())
 	require.NoError(n.cluster.t, err)

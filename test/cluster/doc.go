@@ -1,7 +1,6 @@
-// Package cluster runs clusters of real strandline processes for tests: every
-// node on a loopback address of its own, every link between two nodes through
-// a proxy that can be delayed, stalled one way or cut, and a load that knows
-// what was promised to it.
+// Package cluster runs clusters of real strandline processes for tests. Every node has a separate
+// loopback address. Every link between two nodes runs through a proxy that can be delayed, stalled
+// one way or cut. A load checks the acknowledgements that it received.
 //
 //	c := cluster.Start(t, cluster.Options{Nodes: 3})
 //	c.CreateLog("orders", client.LogConfig{})
@@ -12,9 +11,9 @@
 //	l.Stop()
 //	l.Verify()
 //
-// It knows the program by its command line and its gRPC port only, and links
-// none of the server. Every process dies with the test; what the nodes wrote to
-// their logs is shown when the test fails.
+// It uses the program only through its command line and its gRPC port, and links no part of the
+// server. Every process ends with the test. If the test fails, the log output of the nodes is
+// shown.
 //
 // Start with Cluster (cluster.go), then Node (node.go), links.go for the
 // network, and load.go with verify.go for what must hold.

@@ -74,7 +74,7 @@ func (h *loadHistory) keep(c *Cluster) string {
 	return kept.Name()
 }
 
-// OutcomeOf is what an error of a change says.
+// OutcomeOf returns the outcome of a change from its error.
 func OutcomeOf(err error) history.Event {
 	var e *client.Error
 	switch {
@@ -88,8 +88,7 @@ func OutcomeOf(err error) history.Event {
 	return history.Event{Outcome: history.Unknown, Reason: e.Reason}
 }
 
-// OutcomeOfRefusal is what a refusal inside a stream says of the append it
-// answers.
+// OutcomeOfRefusal returns the outcome of an append from its refusal inside a stream.
 func OutcomeOfRefusal(r *strandlinev1.Refusal) history.Event {
 	switch r.GetMetadata()["outcome"] {
 	case "not_done":

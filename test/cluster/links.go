@@ -52,7 +52,7 @@ func (c *wiring) Heal() {
 	}
 }
 
-// Delay makes everything between two nodes d later, each way.
+// Delay delays all bytes between two nodes by d, in each direction.
 func (c *wiring) Delay(a, b string, d time.Duration) {
 	c.t.Helper()
 	c.way(a, b).SetDelay(d)

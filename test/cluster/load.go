@@ -33,8 +33,8 @@ type LoadOptions struct {
 	Rate int
 }
 
-// Load is writers that append to one log, and readers of it. The answers they get
-// are kept, and in the end checked against the rules of docs/history.md.
+// Load is a set of writers and readers of one log. It records their answers, and checks them at the
+// end against the rules of docs/history.md.
 type Load struct {
 	cluster *Cluster
 	options LoadOptions
@@ -87,7 +87,7 @@ func (c *Cluster) Load(o LoadOptions) *Load {
 	return l
 }
 
-// Acked is how many records have been acknowledged.
+// Acked returns the number of acknowledged records.
 func (l *Load) Acked() int64 { return l.acked.Load() }
 
 // Await waits until so many more records are acknowledged.
@@ -142,7 +142,7 @@ type Report struct {
 	LongestGap time.Duration
 }
 
-// FailedCalls is how many calls of the client did not do what they were to.
+// FailedCalls returns the number of client calls that failed.
 func (r Report) FailedCalls() int { return r.Failed + r.Unknown + r.Forgotten + r.Restarts }
 
 // count counts the answer to an append.

@@ -12,7 +12,7 @@ import (
 	"strandline.dev/test/leaks"
 )
 
-// T is what the harness needs of a test; *testing.T and *testing.B are ones.
+// T has the methods of a test that the harness uses; *testing.T and *testing.B implement it.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -87,8 +87,8 @@ func RemovePrograms() error {
 	return nil
 }
 
-// Main is what TestMain of a package does whose tests run clusters: it removes the
-// programs that they built, and looks for goroutines that are left.
+// Main is the TestMain of packages whose tests run clusters: it removes the programs that they
+// built, and fails if goroutines are left.
 func Main(m interface{ Run() int }) {
 	leaks.CollectSeldom()
 	code := m.Run()

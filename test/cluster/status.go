@@ -182,7 +182,7 @@ func (c *observer) knownToBeOut(name string) bool {
 	return slices.ContainsFunc(answers, func(s client.ClusterStatus) bool { return findNode(&s, name) == nil })
 }
 
-// Await asks for the status until missing has nothing to say about it.
+// Await asks for the status until missing returns an empty text.
 func (c *observer) Await(what string, missing func(*client.ClusterStatus) string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(20 * time.Millisecond) {

@@ -17,9 +17,9 @@ import (
 	"strandline.dev/test/history"
 )
 
-// Verify stops the load, reads the log back from every node that runs, each from that
-// node alone, and holds all that writers and readers were answered against the rules of
-// docs/history.md. It returns the range that is there, which every node has to agree on.
+// Verify stops the load, reads the log back from each running node, and checks all answers of
+// writers and readers against the rules of docs/history.md. It returns the readable range, which
+// must be the same on every node.
 func (l *Load) Verify() (start, end int64) { return l.verifyOn(l.cluster.nodes...) }
 
 // verifyOn is Verify where not all nodes have a replica.

@@ -1,6 +1,6 @@
-// Package corpus keeps the inputs of a fuzz target that led to new places in one
-// file, testdata/corpus/FuzzName beside the target: files in the format of
-// testdata/fuzz, one after the other. scripts/fuzz-keep writes it.
+// Package corpus stores the inputs of a fuzz target that reached new code in one file,
+// testdata/corpus/FuzzName beside the target: files in the format of testdata/fuzz, one after the
+// other. scripts/fuzz-keep writes it.
 package corpus
 
 import (

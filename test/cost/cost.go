@@ -1,4 +1,4 @@
-// Package cost measures what a piece of work takes of the process that does it.
+// Package cost measures the allocations, memory and processor time of work in this process.
 package cost
 
 import (

@@ -1,6 +1,6 @@
-// Package flaws makes servers with one mistake each, to show that the checks of
-// docs/testing.md notice it. Each mistake is a patch in a folder of this package, which
-// is applied to copies of the sources when a program is built:
+// Package flaws builds servers with one mistake each, to show that the checks of docs/testing.md
+// detect it. Each mistake is a patch in a folder of this package, which is applied to copies of the
+// sources when a program is built:
 //
 //	go run ./test/flaws/overlay DIR
 //	go build -overlay DIR/overlay.json -o broken ./cmd/strandline

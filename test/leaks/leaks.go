@@ -1,4 +1,4 @@
-// Package leaks is the TestMain of packages whose tests may leave no goroutine.
+// Package leaks has the TestMain of packages whose tests must not leave goroutines.
 package leaks
 
 import (

@@ -66,8 +66,8 @@ func (c *connection) run() {
 	blind := func([]byte) {}
 	carrying.Go(func() { c.up.fill(c.client, sees(Up)) })
 	carrying.Go(func() { c.down.fill(target, blind) })
-	carrying.Go(func() { c.pass(c.up.drain(target, blind), target, c.down) })
-	carrying.Go(func() { c.pass(c.down.drain(c.client, sees(Down)), c.client, c.up) })
+	carrying.Go(func() { c.pass(c.up.forward(target, blind), target, c.down) })
+	carrying.Go(func() { c.pass(c.down.forward(c.client, sees(Down)), c.client, c.up) })
 	carrying.Wait()
 }
 
@@ -82,7 +82,7 @@ func (c *connection) pass(end error, to *net.TCPConn, back *line) {
 		// The news travels back to the sender behind what was said before, as
 		// late and as stalled as that.
 		reset(to)
-		<-back.drained
+		<-back.forwarded
 	}
 	c.cancel()
 }

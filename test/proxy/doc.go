@@ -1,8 +1,7 @@
-// Package proxy is a TCP link that tests and benchmarks can make slow, silent
-// one way, or broken: it needs no privileges and no kernel module, and works
-// between processes that know nothing of it.
+// Package proxy implements a TCP proxy that tests and benchmarks can make slow, silent one way, or
+// broken. It needs no privileges and no kernel module, and is transparent for the processes that it
+// connects.
 //
-// It forwards bytes between those who connect to it and one target. It knows
-// no protocol. Proxy (proxy.go) is what is turned; a connection is two lines,
-// one each way, and line.go is where bytes wait.
+// It forwards bytes between its clients and one target. It knows no protocol. Proxy (proxy.go) has
+// the controls. A connection is two lines, one in each direction; line.go holds waiting bytes.
 package proxy

@@ -35,7 +35,7 @@ var errClosed = errors.New("line closed")
 // line is one direction of a connection: bytes in the order they came, each
 // with the time before which it must not leave.
 type line struct {
-	drained chan struct{} // closed when drain has returned
+	forwarded chan struct{} // closed when forward has returned
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -59,7 +59,7 @@ type chunk struct {
 var blocks = sync.Pool{New: func() any { return new([blockBytes]byte) }}
 
 func newLine() *line {
-	l := &line{drained: make(chan struct{})}
+	l := &line{forwarded: make(chan struct{})}
 	l.changed.L = &l.mu
 	l.wake = time.AfterFunc(time.Hour, func() {
 		l.mu.Lock()
@@ -91,11 +91,11 @@ func (l *line) fill(from io.Reader, seen func([]byte)) {
 	}
 }
 
-// drain writes to what is due, until it has reached the end of the stream,
+// forward writes to what is due, until it has reached the end of the stream,
 // which it returns: io.EOF or what ended reading; or errGone if nobody takes
 // the bytes, and errClosed.
-func (l *line) drain(to *net.TCPConn, seen func([]byte)) error {
-	defer close(l.drained)
+func (l *line) forward(to *net.TCPConn, seen func([]byte)) error {
+	defer close(l.forwarded)
 	var batch []chunk
 	for {
 		var end error
@@ -227,7 +227,7 @@ func (l *line) setStalled(stalled bool) {
 	l.changed.Broadcast()
 }
 
-// close ends fill and drain; what the line holds is forgotten.
+// close ends fill and forward; what the line holds is forgotten.
 func (l *line) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package resident reads how much memory a process has of the machine.
+// Package resident reads the resident memory of a process.
 package resident
 
 import (
@@ -11,8 +11,8 @@ import (
 
 var line = regexp.MustCompile(`(?m)^(VmRSS|VmHWM):\s+(\d+) kB$`)
 
-// Of is what a process has in memory, in bytes: now, and at the most since it began.
-// Where there is no /proc the test ends.
+// Of returns the resident memory of a process in bytes: the current value, and the peak since it
+// started. Where there is no /proc the test ends.
 func Of(t testing.TB, pid int) (now, most int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

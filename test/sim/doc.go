@@ -5,19 +5,17 @@
 // against the rules of docs/history.md. The same seed gives the same run, to the
 // byte of its history.
 //
-// The replicas are those of production, moved step by step (runtime.Stepped), on
-// segments that lie on a faultdisk.Disk; what is damaged is repaired by
-// repair.Repairer. Where replicas are to be, what a node hosts, what follows from a
-// finished move or a lost replica, what disks have room for and what nobody has any more
-// is decided by package cluster, as in a node; how that is carried out is written again
-// here: catalog.go, hosting.go, replicarepair.go, space.go. Of what damage takes, a log's
-// durable watermark shows most; the little that it cannot see a replica learns here, see
-// damage.go. The catalog is no log here but a register; servers and the transport are not
-// part of it. The processes of test/cluster are for
-// those.
+// The replicas are the production code, run step by step (runtime.Stepped), with segments on a
+// faultdisk.Disk; repair.Repairer repairs damage. As in a node, package cluster decides the
+// placement of replicas, the replicas that a node hosts, the results of finished moves and lost
+// replicas, the effects of full disks, and recovery after permanent loss. The simulator has its own
+// code to carry these out: catalog.go, hosting.go, replicarepair.go, space.go. A log's durable
+// watermark detects most lost data; the simulator informs a replica of the rest, see damage.go. The
+// catalog is a register here, not a log. Servers and the transport are not part of the simulation;
+// test/cluster tests them with processes.
 //
-// A write is a coroutine (writing.go), which runs only while the world waits for it,
-// so that other things can happen between what it writes and its sync.
+// A write is a coroutine (writing.go), which runs only while the world waits for it, so that other
+// events can occur between the write and its sync.
 //
 // Start with Run (run.go), then world (world.go), node (node.go) and what happens to
 // them: mix.go, faults.go, damage.go, operator.go, idle.go, level.go, torn.go, hard.go, recover.go,

@@ -1,3 +1,3 @@
-// Package tidy holds the house rules that matter enough to be tests: which
-// room may import which, and that the generated code stays generated.
+// Package tidy tests the rules of the repository, such as the permitted imports between packages
+// and the consistency of generated code.
 package tidy

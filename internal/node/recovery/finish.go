@@ -20,7 +20,7 @@ func (d *Directory) Begin(plan *cluster.RecoveryPlan, now cluster.Remains) error
 	if err := d.Check(plan, now); err != nil || d.Progress(plan) != Untouched {
 		return err
 	}
-	file, err := seal(plan)
+	file, err := encodeSummed(plan)
 	if err != nil {
 		return fmt.Errorf("encode the plan: %w", err)
 	}

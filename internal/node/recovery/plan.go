@@ -92,7 +92,7 @@ func (d *Directory) read(path string) (*cluster.RecoveryPlan, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	plan := new(cluster.RecoveryPlan)
-	if err := unseal(data, plan); err != nil {
+	if err := decodeSummed(data, plan); err != nil {
 		return nil, fmt.Errorf("read %s: %w; each node of the recovery has the same plan, as %s, %s or set-aside/recovery-CLUSTER.json: copy it from there",
 			path, err, filepath.Base(planPath(d.Path)), filepath.Base(startedPath(d.Path)))
 	}
@@ -126,22 +126,22 @@ func (d *Directory) kept(plan *cluster.RecoveryPlan) (paths []string) {
 	return append(paths, beforePath(d.Path, plan.Was), donePath(d.Path, plan.Cluster))
 }
 
-// sealed is how plans and remains are stored.
-type sealed struct {
+// summed is the stored form of plans and remains: JSON with its checksum.
+type summed struct {
 	Content json.RawMessage `json:"content"`
 	Sum     uint32          `json:"sum"` // record.Checksum of Content
 }
 
-func seal(content any) ([]byte, error) {
+func encodeSummed(content any) ([]byte, error) {
 	data, err := json.Marshal(content)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(sealed{data, record.Checksum(data)})
+	return json.Marshal(summed{data, record.Checksum(data)})
 }
 
-func unseal(data []byte, content any) error {
-	var s sealed
+func decodeSummed(data []byte, content any) error {
+	var s summed
 	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func unseal(data []byte, content any) error {
 }
 
 // EncodeRemains encodes remains as a file for other machines.
-func EncodeRemains(s cluster.Remains) ([]byte, error) { return seal(s) }
+func EncodeRemains(s cluster.Remains) ([]byte, error) { return encodeSummed(s) }
 
 // DecodeRemains decodes the output of EncodeRemains.
 func DecodeRemains(data []byte) (s cluster.Remains, err error) {
-	if err := unseal(data, &s); err != nil {
+	if err := decodeSummed(data, &s); err != nil {
 		return s, err
 	}
 	if s.Cluster == "" || s.Node == 0 {

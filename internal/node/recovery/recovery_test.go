@@ -329,7 +329,7 @@ func TestPlansAndRemainsThatAreDamagedAreRefused(t *testing.T) {
 		_, err := DecodeRemains(bad)
 		require.Error(t, err, "byte %d", i)
 	}
-	asPlan, err := seal(plan)
+	asPlan, err := encodeSummed(plan)
 	require.NoError(t, err)
 	_, err = DecodeRemains(asPlan)
 	require.ErrorContains(t, err, "not what a node has")

@@ -27,9 +27,9 @@ type outbox struct {
 	given   int // answers that gRPC has and has not written
 	waiting []outboxChunk
 	held    int64 // capacity of waiting
-	// draining: a goroutine gives gRPC what waits, and nobody else does.
-	draining bool
-	ended    error
+	// feeding is set while a goroutine passes waiting answers to gRPC; no other goroutine does.
+	feeding bool
+	ended   error
 }
 
 // outboxChunk is encoded answers, each behind its length, of which some have been taken.
@@ -60,7 +60,7 @@ func newOutbox(stream grpc.ServerStream, answers *budget.Shares, f *inflow) *out
 // send sends an answer or keeps it, waiting while too much is kept.
 func (o *outbox) send(answer any) error {
 	o.mu.Lock()
-	if !o.draining && o.given < maxGiven {
+	if !o.feeding && o.given < maxGiven {
 		o.given++
 		o.mu.Unlock()
 		return o.give(answer)
@@ -75,9 +75,9 @@ func (o *outbox) send(answer any) error {
 	if err := o.keep(answer); err != nil {
 		return err
 	}
-	if !o.draining {
-		o.draining = true
-		go o.drain()
+	if !o.feeding {
+		o.feeding = true
+		go o.feed()
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func (o *outbox) count(change int) {
 	o.held += int64(change)
 }
 
-// drain gives gRPC what waits.
-func (o *outbox) drain() {
+// feed passes waiting answers to gRPC.
+func (o *outbox) feed() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.ended == nil && len(o.waiting) > 0 {
@@ -142,7 +142,7 @@ func (o *outbox) drain() {
 			o.ended = err
 		}
 	}
-	o.draining = false
+	o.feeding = false
 	o.changed.Broadcast()
 }
 
@@ -162,7 +162,7 @@ func (o *outbox) written() {
 	}
 	o.given--
 	o.inflow.send(-1)
-	if o.draining && o.given == maxGiven/2 {
+	if o.feeding && o.given == maxGiven/2 {
 		o.changed.Broadcast()
 	}
 }
@@ -180,7 +180,7 @@ func (o *outbox) end(err error) {
 func (o *outbox) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.draining {
+	for o.feeding {
 		o.changed.Wait()
 	}
 	o.inflow.send(-o.given)

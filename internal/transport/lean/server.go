@@ -20,11 +20,11 @@ const (
 	// callTime is the time limit for the call frame of a connection, and then for the message of
 	// a client that sends only one.
 	callTime = 10 * time.Second
-	// drainTime is the time limit for a client to notice the end of its stream; stopDrainTime is
+	// lingerTime is the time limit for a client to notice the end of its stream; stopLingerTime is
 	// that limit while the server stops; stopTime is the limit for a write then.
-	drainTime     = 5 * time.Second
-	stopDrainTime = 500 * time.Millisecond
-	stopTime      = 2 * time.Second
+	lingerTime     = 5 * time.Second
+	stopLingerTime = 500 * time.Millisecond
+	stopTime       = 2 * time.Second
 )
 
 // Options are the options of a Server. All except TryWrite and SendFile are required.
@@ -174,8 +174,8 @@ func (s *Server) serve(conn net.Conn) {
 }
 
 func (s *Server) end(stream *serverStream, err error) {
-	_ = stream.conn.SetReadDeadline(time.Now().Add(drainTime))
-	hasten := context.AfterFunc(s.stopping, func() { _ = stream.conn.SetReadDeadline(time.Now().Add(stopDrainTime)) })
+	_ = stream.conn.SetReadDeadline(time.Now().Add(lingerTime))
+	hasten := context.AfterFunc(s.stopping, func() { _ = stream.conn.SetReadDeadline(time.Now().Add(stopLingerTime)) })
 	defer hasten()
 	stream.end(err)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drainAll returns what a queue has to send, as it goes on the wire.
-func drainAll(t *testing.T, q *queue, compressed bool) *bytes.Buffer {
+// takeAll returns what a queue has to send, as it goes on the wire.
+func takeAll(t *testing.T, q *queue, compressed bool) *bytes.Buffer {
 	t.Helper()
 	b, wire := newBatch(), new(bytes.Buffer)
 	if compressed {
@@ -66,7 +66,7 @@ func TestALargeMessageTakesTheLesserPartOfABusyLink(t *testing.T) {
 	}
 	sent := map[uint64]int{}
 	for sent[2] < 32 {
-		logs, _ := drain(t, q, b)
+		logs, _ := nextFrames(t, q, b)
 		for _, l := range logs {
 			sent[l]++
 		}
@@ -105,7 +105,7 @@ func TestALargeMessageThatIsUnderWayArrives(t *testing.T) {
 		require.Equal(t, before, q.bytes())
 		put(1, newest)
 		require.Equal(t, before+int64(size(newest)-size(newer)), q.bytes(), "one under way, and one that waits")
-		_, err := wire.ReadFrom(drainAll(t, q, compressed))
+		_, err := wire.ReadFrom(takeAll(t, q, compressed))
 		require.NoError(t, err)
 
 		r := newFrameReader(bufio.NewReader(wire))
@@ -142,7 +142,7 @@ func TestALargeMessageIsReadByTheWriterAndNotByWhoSendsIt(t *testing.T) {
 			again := slices.Clone(message) // which is not the same memory, nor is it divided alike
 			again[len(again)/2]++
 			require.True(t, q.putLarge(header{kind: messageFrame, log: 1}, net.Buffers{again[:20], again[20:]}))
-			_, err := wire.ReadFrom(drainAll(t, q, compressed))
+			_, err := wire.ReadFrom(takeAll(t, q, compressed))
 			require.NoError(t, err)
 			r := newFrameReader(bufio.NewReader(wire))
 			_, payload, err := r.next()
@@ -157,7 +157,7 @@ func TestALargeMessageThatArrivesDamagedEndsTheConnection(t *testing.T) {
 	whole := func() *bytes.Buffer {
 		q := newQueue(unbounded{})
 		require.True(t, q.putLarge(header{kind: messageFrame}, net.Buffers{make([]byte, 3*largePart)}))
-		return drainAll(t, q, false)
+		return takeAll(t, q, false)
 	}
 	for name, damage := range map[string]func([]byte) []byte{
 		"a bit that flipped": func(b []byte) []byte { b[headerSize+largePart/2] ^= 1; return b },

@@ -12,8 +12,8 @@ import (
 	"strandline.dev/test/corpus"
 )
 
-// drain takes one batch and returns the logs of its frames.
-func drain(t *testing.T, q *queue, b *batch) (logs []uint64, wire []byte) {
+// nextFrames takes one batch and returns the logs of its frames.
+func nextFrames(t *testing.T, q *queue, b *batch) (logs []uint64, wire []byte) {
 	t.Helper()
 	q.take(b)
 	var out bytes.Buffer
@@ -33,13 +33,13 @@ func TestAnUrgentMessageGetsInBetweenThePartsOfALargeOne(t *testing.T) {
 	q, b := newQueue(unbounded{}), newBatch()
 	large := bytes.Repeat([]byte("abcd"), 5<<20/8)
 	require.True(t, q.put(header{kind: messageFrame, log: 1}, net.Buffers{large}))
-	logs, wire := drain(t, q, b)
+	logs, wire := nextFrames(t, q, b)
 	require.Equal(t, []uint64{1}, logs)
 	require.True(t, q.put(header{kind: messageFrame, lane: urgent, log: 2}, net.Buffers{[]byte("now")}))
-	logs, more := drain(t, q, b)
+	logs, more := nextFrames(t, q, b)
 	require.Equal(t, []uint64{2, 1}, logs)
 	wire = append(wire, more...)
-	_, more = drain(t, q, b)
+	_, more = nextFrames(t, q, b)
 	wire = append(wire, more...)
 
 	r := newFrameReader(bufio.NewReader(bytes.NewReader(wire)))
@@ -59,7 +59,7 @@ func TestAFloodOfUrgentMessagesDoesNotStarveTheOthers(t *testing.T) {
 	for range 20000 {
 		require.True(t, q.put(header{kind: messageFrame, lane: urgent, log: 2}, net.Buffers{make([]byte, 100)}))
 	}
-	logs, _ := drain(t, q, b)
+	logs, _ := nextFrames(t, q, b)
 	require.Contains(t, logs, uint64(1))
 }
 
@@ -71,7 +71,7 @@ func TestAFullLaneDropsWhatComesAndTheOtherLaneGoesOn(t *testing.T) {
 	}
 	require.False(t, q.put(header{kind: messageFrame}, nil))
 	require.True(t, q.put(header{kind: messageFrame, lane: urgent}, nil))
-	drain(t, q, b)
+	nextFrames(t, q, b)
 	require.True(t, q.put(header{kind: messageFrame}, nil))
 	q.close()
 	require.False(t, q.put(header{kind: messageFrame}, nil))
@@ -93,7 +93,7 @@ func TestQueuesShareTheMemory(t *testing.T) {
 	require.False(t, other.put(header{kind: messageFrame}, message), "half is its share")
 	require.False(t, slow.put(header{kind: messageFrame}, message))
 	for other.bytes() > 0 {
-		drain(t, other, b)
+		nextFrames(t, other, b)
 	}
 	require.EqualValues(t, size, all.Used())
 	require.True(t, other.put(header{kind: messageFrame}, net.Buffers{make([]byte, 2*size)}), "one message always")

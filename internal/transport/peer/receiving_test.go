@@ -100,7 +100,7 @@ func TestACallForWhichThereIsNoRoomFails(t *testing.T) {
 	m := New(Options{Receiving: &room{size: 3 << 20}})
 	c := newConnection(m, &timedReader{}, bufio.NewReader(&w), 2, "", false, false)
 	require.ErrorIs(t, c.read(), io.EOF)
-	r := newFrameReader(bufio.NewReader(drainAll(t, c.queue, false)))
+	r := newFrameReader(bufio.NewReader(takeAll(t, c.queue, false)))
 	h, text, err := r.next()
 	require.NoError(t, err)
 	require.Equal(t, header{kind: failureFrame, lane: urgent, log: 7, length: uint32(len(text))}, h)

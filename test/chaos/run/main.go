@@ -1,5 +1,5 @@
-// Command run lets clusters of real processes live through faults under load, and
-// checks the answers that their clients got: see --help.
+// Command run runs clusters of real processes under faults and load, and checks the answers of
+// their clients: see --help.
 package main
 
 import (

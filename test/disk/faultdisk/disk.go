@@ -1,11 +1,9 @@
-// Package faultdisk is a disk in memory that fails the way disks do: it
-// forgets what was not synced, keeps half of a write, flips bits, reports
-// errors, fills up. It implements vfs.FS, is driven by tests, and given
-// the same seed and the same calls it fails the same way.
+// Package faultdisk implements a disk in memory that fails as disks do: it loses unsynced bytes,
+// keeps half of a write, flips bits, reports errors, fills up. It implements vfs.FS and is driven
+// by tests. With the same seed and the same calls it fails in the same way.
 //
-// Start with Disk. File content and directory entries each exist twice, as
-// the programs see them and as the platter has them; everything here is about
-// the difference.
+// Start with Disk. File content and directory entries exist twice: as programs see them, and as the
+// disk has stored them. This package models the difference.
 package faultdisk
 
 import (

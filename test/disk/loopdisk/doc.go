@@ -1,11 +1,9 @@
-// Package loopdisk is a small ext4 file system of its own for one node, in a
-// file behind a loop device, whose power can be cut: the kernel shuts it down
-// without writing its journal, so that after the next mount there is what was
-// synced, and of the rest no more than happened to be written back. It can also
-// be full, hang, and fail every write.
+// Package loopdisk provides a small separate ext4 file system for one node, in a file behind a loop
+// device. Its power can be cut: the kernel shuts it down without writing its journal, so that after
+// the next mount it has the synced data, and of the rest only the part that was already written
+// back. It can also fill up, hang, and fail every write.
 //
-// It needs the right to mount, which root has where loop devices are there, and
-// mkfs.ext4; Available reports whether such a disk can be made. What it does not show
-// is a device that lies about its own cache: bytes that ext4 has written without a
-// flush are kept.
+// It needs mkfs.ext4, loop devices and the right to mount, which root has; Available reports
+// whether such a disk can be created. It does not simulate a device that lies about its cache:
+// bytes that ext4 has written without a flush are kept.
 package loopdisk

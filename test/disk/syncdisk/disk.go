@@ -1,5 +1,5 @@
-// Package syncdisk is a disk over another one on which a test holds up syncs, or fails
-// them.
+// Package syncdisk implements a disk on top of another one, on which a test can delay or fail
+// syncs.
 package syncdisk
 
 import (

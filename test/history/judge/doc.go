@@ -1,7 +1,7 @@
-// Package judge holds the rules that a history has to obey, whatever the servers went
-// through, against one. docs/history.md describes each.
+// Package judge checks a history against the rules that every history must obey. docs/history.md
+// describes each rule.
 //
-// A Checker (checker.go) takes the events one by one. Each rule has a file of its own,
-// rule_*.go; rule.go lists them. What the rules share is in book.go: which record is at
-// which offset, and who said so.
+// A Checker (checker.go) takes the events one by one. Each rule has a separate file, rule_*.go;
+// rule.go lists them. book.go has the state that the rules share: the record at each offset, and
+// the answers that show it.
 package judge

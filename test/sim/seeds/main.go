@@ -3,9 +3,8 @@
 //
 //	go run ./test/sim/seeds -from 0 -count 10000
 //
-// Each seed runs in one thread of a process of its own kind, since a run takes
-// the process's randomness over. A process that dies or hangs is a seed that
-// failed.
+// Each seed runs in one thread of a separate process, since a run replaces the randomness of the
+// process. If the process dies or hangs, the seed has failed.
 package main
 
 import (

@@ -1,12 +1,12 @@
 //go:build with_tla
 
-// Command traces runs the simulator under one seed and writes what Raft did on each replica as a
-// module of TLA+, for test/model/traces:
+// Command traces runs the simulator under one seed and writes the events of Raft on each replica as
+// a TLA+ module, for test/model/traces:
 //
 //	go run -tags with_tla ./test/sim/traces -seed 3 >RaftTrace.tla
 //
-// The trace ends where Raft's specification does not know what happens; the last line of the
-// module says why.
+// The trace ends at the first event that Raft's specification does not have; the last line of the
+// module gives the reason.
 package main
 
 import (

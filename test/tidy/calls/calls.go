@@ -1,5 +1,5 @@
-// Package calls tells which function of a program calls which, as the type checker
-// resolves them.
+// Package calls finds the calls between the functions of a program, as the type checker resolves
+// them.
 package calls
 
 import (

@@ -1,5 +1,5 @@
-// Command walk prints what something runs through: the functions that ran, below those
-// that call them, in the order of the source. scripts/walk runs it.
+// Command walk prints the functions that ran during an operation, as a call tree in the order of
+// the source. scripts/walk runs it.
 package main
 
 import (
