@@ -711,6 +711,7 @@ func TestAReplicaOfAMemoryLogEndsOnlyIfNothingHasHappenedToIt(t *testing.T) {
 	_, err := c.createLog("a", "orders", settings.Config{Durability: settings.Memory})
 	require.NoError(t, err)
 	c.append("orders", "one")
+	c.healthy() // a majority has been enough until here
 	leader := c.leader("orders")
 	var follower *Node
 	for name, n := range c.nodes {

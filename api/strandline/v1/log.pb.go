@@ -241,7 +241,8 @@ type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Set by the server in reads; ignored in appends.
 	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The producer's time; the server's where an append leaves it unset.
+	// The producer's time; the server's where an append leaves it unset. In reads
+	// a time outside of the years 1 to 9999 is the nearest of these.
 	Timestamp     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
 	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3,oneof" json:"key,omitempty"`
 	Value         []byte                 `protobuf:"bytes,4,opt,name=value,proto3,oneof" json:"value,omitempty"`

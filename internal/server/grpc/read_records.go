@@ -109,8 +109,16 @@ func (f *recordFrames) flush(next record.Offset) error {
 	return err
 }
 
-// splitMillis splits unix milliseconds the way a protobuf timestamp wants them.
+// Protobuf's timestamps are those of the years 1 to 9999, in unix milliseconds: JSON has no others.
+const (
+	firstMillis = -62_135_596_800_000
+	lastMillis  = 253_402_300_799_999
+)
+
+// splitMillis splits unix milliseconds the way a protobuf timestamp wants them. A time that it cannot express, which
+// producers may have stored, becomes the nearest that it can.
 func splitMillis(ms int64) (seconds int64, nanos int32) {
+	ms = min(max(ms, firstMillis), lastMillis)
 	seconds, rest := ms/1000, ms%1000
 	if rest < 0 {
 		seconds, rest = seconds-1, rest+1000

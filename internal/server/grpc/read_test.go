@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -318,4 +319,24 @@ func TestALogThatIsNotThereIsNotFound(t *testing.T) {
 	c := d.append(t)
 	c.send(&wire.AppendRequest{Log: "others", Batches: batchOf(t, 0, "v")})
 	require.Equal(t, "LOG_NOT_FOUND", c.receive().Refused.GetReason())
+}
+
+// A producer may have stored any time. A client that reads plain records, and JSON above all, gets one that exists.
+func TestEveryStoredTimeIsReadAsOneThatProtobufHas(t *testing.T) {
+	for ms, want := range map[int64]string{
+		0:                 "1970-01-01T00:00:00Z",
+		-1:                "1969-12-31T23:59:59.999Z",
+		lastMillis:        "9999-12-31T23:59:59.999Z",
+		lastMillis + 1:    "9999-12-31T23:59:59.999Z",
+		math.MaxInt64:     "9999-12-31T23:59:59.999Z",
+		firstMillis:       "0001-01-01T00:00:00Z",
+		firstMillis - 1:   "0001-01-01T00:00:00Z",
+		math.MinInt64:     "0001-01-01T00:00:00Z",
+		1_700_000_000_123: "2023-11-14T22:13:20.123Z",
+	} {
+		var at timestamppb.Timestamp
+		at.Seconds, at.Nanos = splitMillis(ms)
+		require.NoError(t, at.CheckValid())
+		require.Equal(t, want, at.AsTime().Format(time.RFC3339Nano), ms)
+	}
 }
