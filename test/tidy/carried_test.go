@@ -34,6 +34,8 @@ var carried = map[string]string{
 	"verbs.MaxRequestName":          "TestACreateThatIsMadeAgainReturnsTheLogThatItCreated",
 	"filter.maxRead":                "TestAnExpressionReadsNoMoreThanItMay",
 	"filter.maxText":                "TestWhatIsSaidOfAFaultIsShortAndText",
+	"durablestreams.maxText":        "TestTheLargestNoteIsRead",
+	"durablestreams.maxNote":        "TestTheLargestNoteIsRead",
 	"audit.maxText":                 "TestAnEntryIsSmallWhateverItsCallerCallsThings",
 }
 
@@ -59,6 +61,8 @@ var notCarried = map[string]string{
 	"peer.maxReason":              "a text, of which more is cut",
 	"peer.maxNotice":              "a text in a log, of which more is cut",
 	"durablestreams.maxAnswer":    "records, of which the next ones come in another answer",
+	"durablestreams.maxFolded":    "is kept in memory; beyond it the least recently used are forgotten",
+	"durablestreams.maxBody":      "half of what an append request takes",
 	"cluster.maxPage":             "a page, of which more is cut",
 	"inspect.maxReadyAnswer":      "a page, of which more is cut",
 	"segment.MaxKeyFilterBytes":   "a summary that would be larger is not made",

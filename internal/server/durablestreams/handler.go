@@ -2,227 +2,145 @@ package durablestreams
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
 )
 
-const (
-	// pollTime is how long a long poll waits for records.
-	pollTime = 20 * time.Second
-	// eventsTime is how long events last: then the client comes again with its offset.
-	eventsTime = time.Minute
-	// maxAnswer is where the records of one answer end that is not a stream of events: it has one record at least.
-	maxAnswer = 1 << 20
-)
-
-// Handler reads logs for clients of the protocol through the calls of strandline.v1, which check
-// the caller's rights and limit its memory and time. A log is a stream of its records as JSON.
+// Handler serves the protocol through the calls of strandline.v1, which check the caller's rights and
+// limit its memory and time.
 type Handler struct {
-	Logs strandlinev1.LogServiceClient
+	Logs    strandlinev1.LogServiceClient
+	Catalog strandlinev1.CatalogServiceClient
+	Streams *Streams
 	// Refuse answers with an error and an HTTP status; 0 selects the status from the error.
 	Refuse func(w http.ResponseWriter, status int, err error)
 	// Reserve reserves memory for a message to the client, and releases the previous reservation.
 	// With more it keeps that, and returns an error if there is not enough memory.
 	Reserve func(ctx context.Context, m proto.Message, more bool) error
+	// Body reads the body of the request and reserves memory for it, and for the messages that it may become.
+	// Both numbers are limits, of bytes and of messages.
+	Body func(most, messages int64) ([]byte, error)
+	// May returns an error if the caller lacks the right that a method needs on a log. Able only reports
+	// it, without an entry in the audit log.
+	May  func(ctx context.Context, method, log string) error
+	Able func(ctx context.Context, method, log string) bool
 	// Lasts prepares the connection for a long answer.
 	Lasts func(ctx context.Context)
+	// URL is the request's, without its query.
+	URL string
 }
 
-// Serve answers a GET or HEAD for the log with a name.
-func (h Handler) Serve(w http.ResponseWriter, q *http.Request, log string) {
-	if q.Method != http.MethodGet && q.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		h.Refuse(w, http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "a log is only read as a stream: GET or HEAD"))
-		return
+// allows lists the HTTP methods of a stream.
+const allows = "GET, HEAD, PUT, POST, DELETE"
+
+// Method returns the method of strandline.v1 by which a request with an HTTP method is admitted.
+func Method(of string) string {
+	switch of {
+	case http.MethodPut:
+		return createMethod
+	case http.MethodPost:
+		return appendMethod
+	case http.MethodDelete:
+		return deleteMethod
 	}
-	asked, err := parse(q.URL.Query())
-	if err != nil {
-		h.Refuse(w, 0, record.Refuse(record.Invalid, "%v", err))
-		return
-	}
-	info, err := h.Logs.GetInfo(q.Context(), &strandlinev1.GetInfoRequest{Log: log})
-	if err != nil {
-		h.Refuse(w, 0, err)
-		return
-	}
-	a := &answering{Handler: h, w: w, log: info.GetInfo(), cursor: asked.cursor, next: asked.from.offset}
-	switch {
-	case asked.from.start:
-		a.next = a.log.GetStartOffset()
-	case asked.from.tail:
-		a.next = a.log.GetEndOffset()
-	case a.next < a.log.GetStartOffset():
-		h.Refuse(w, http.StatusGone, &record.Refusal{Reason: record.OffsetTrimmed, Start: record.Offset(a.log.GetStartOffset()), Detail: fmt.Sprintf("offset %d is trimmed: the log starts at %d", a.next, a.log.GetStartOffset())})
-		return
-	case a.next > a.log.GetEndOffset():
-		h.Refuse(w, 0, &record.Refusal{Reason: record.OffsetBeyondEnd, End: record.Offset(a.log.GetEndOffset()), Detail: fmt.Sprintf("offset %d is beyond the end of the log at %d", a.next, a.log.GetEndOffset())})
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	ctx, cancel := context.WithCancel(q.Context())
-	defer cancel()
-	switch {
-	case q.Method == http.MethodHead:
-		a.next = a.log.GetEndOffset()
-		a.headers(true)
-	case asked.mode == events:
-		a.events(ctx)
-	case asked.mode == longPoll && a.next == a.log.GetEndOffset():
-		a.poll(ctx)
+	return "/strandline.v1.LogService/Read"
+}
+
+const (
+	createMethod = "/strandline.v1.CatalogService/CreateLog"
+	deleteMethod = "/strandline.v1.CatalogService/DeleteLog"
+	appendMethod = "/strandline.v1.LogService/Append"
+)
+
+// logOf returns the name of the log of a path: slashes become dots.
+func logOf(path string) string { return strings.ReplaceAll(path, "/", ".") }
+
+// Serve answers a request for the stream of a path.
+func (h Handler) Serve(w http.ResponseWriter, q *http.Request, path string) {
+	// The content type is the creator's: a browser must not run scripts of a stream in this origin.
+	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	f := h.Streams.use(logOf(path))
+	defer h.Streams.release(f)
+	var err error
+	switch q.Method {
+	case http.MethodGet, http.MethodHead:
+		err = h.get(w, q, f)
+	case http.MethodPut:
+		err = h.put(w, q, f)
+	case http.MethodPost:
+		err = h.post(w, q, f)
+	case http.MethodDelete:
+		err = h.remove(w, q, f)
 	default:
-		a.catchUp(ctx, q.Header.Get("If-None-Match"), asked)
+		err = &statusError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "a stream knows %s", allows)}
 	}
-}
-
-// answering is one answer.
-type answering struct {
-	Handler
-	w      http.ResponseWriter
-	log    *strandlinev1.LogInfo
-	cursor int64
-	next   int64 // offset
-}
-
-// headers sets those that say where the answer ends.
-func (a *answering) headers(upToDate bool) {
-	h := a.w.Header()
-	h.Set("Stream-Next-Offset", formatOffset(a.next))
-	if upToDate {
-		h.Set("Stream-Up-To-Date", "true")
-	}
-}
-
-func (a *answering) newCursor() string { return nextCursor(time.Now(), a.cursor, rand.Int64()) }
-
-// read begins a read at next.
-func (a *answering) read(ctx context.Context, follow bool) (strandlinev1.LogService_ReadClient, error) {
-	q := &strandlinev1.ReadRequest{Log: a.log.GetName(), LogId: a.log.GetId(), From: &strandlinev1.ReadRequest_Offset{Offset: a.next}, Follow: follow}
-	if follow {
-		q.Heartbeat = durationpb.New(pollTime)
-	} else {
-		q.UntilOffset, q.MaxBytes = proto.Int64(a.log.GetEndOffset()), maxAnswer
-	}
-	return a.Logs.Read(ctx, q)
-}
-
-// catchUp answers with what there is, up to maxAnswer.
-func (a *answering) catchUp(ctx context.Context, known string, asked request) {
-	text, first := []byte("["), a.next
-	if a.next < a.log.GetEndOffset() {
-		frames, err := a.read(ctx, false)
-		for more := false; err == nil && len(text) < maxAnswer; more = true {
-			var frame *strandlinev1.ReadResponse
-			if frame, err = frames.Recv(); err != nil {
-				break
-			}
-			if err = a.Reserve(ctx, frame, more); err != nil {
-				if more {
-					err = nil // the client gets what there was room for
-				}
-				break
-			}
-			if text, err = appendRecords(text, frame.GetRecords()); err == nil {
-				a.next = frame.GetFirstOffset() + int64(frame.GetRecordCount())
-			}
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			a.Refuse(a.w, 0, err)
-			return
-		}
-	}
-	a.headers(a.next == a.log.GetEndOffset())
-	if asked.mode == longPoll {
-		a.w.Header().Set("Stream-Cursor", a.newCursor())
-	}
-	if !asked.from.tail {
-		tag := fmt.Sprintf(`"%d:%d:%d"`, a.log.GetId(), first, a.next)
-		a.w.Header().Set("ETag", tag)
-		if known == tag {
-			a.w.WriteHeader(http.StatusNotModified)
-			return
-		}
-	}
-	_, _ = a.w.Write(append(text, ']')) // a client that is gone ends the call
-}
-
-// poll waits for records behind the end.
-func (a *answering) poll(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
-	defer cancel()
-	frames, err := a.read(ctx, true)
-	for err == nil {
-		var frame *strandlinev1.ReadResponse
-		if frame, err = frames.Recv(); err != nil || frame.GetRecordCount() == 0 {
-			continue
-		}
-		if err = a.Reserve(ctx, frame, false); err != nil {
-			break
-		}
-		var text []byte
-		if text, err = appendRecords([]byte("["), frame.GetRecords()); err != nil {
-			break
-		}
-		a.next = frame.GetFirstOffset() + int64(frame.GetRecordCount())
-		a.headers(a.next == frame.GetEndOffset())
-		a.w.Header().Set("Stream-Cursor", a.newCursor())
-		_, _ = a.w.Write(append(text, ']'))
+	if err == nil {
 		return
 	}
-	if ctx.Err() == nil {
-		a.Refuse(a.w, 0, err)
-		return
+	as := &statusError{why: err}
+	if errors.As(err, &as); as.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", allows)
 	}
-	a.headers(true)
-	a.w.Header().Set("Stream-Cursor", a.newCursor())
-	a.w.Header().Del("Content-Type")
-	a.w.WriteHeader(http.StatusNoContent)
+	status := as.status
+	switch reasonOf(as.why) {
+	case record.TooLarge:
+		status = http.StatusRequestEntityTooLarge
+	case record.OffsetTrimmed:
+		status = http.StatusGone
+	}
+	h.Refuse(w, status, as.why)
 }
 
-// events sends records as they commit.
-func (a *answering) events(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, eventsTime)
-	defer cancel()
-	frames, err := a.read(ctx, true)
-	if err != nil {
-		a.Refuse(a.w, 0, err)
-		return
-	}
-	a.Lasts(ctx)
-	var text []byte
-	for began := false; ; began = true {
-		frame, err := frames.Recv()
-		if err == nil {
-			err = a.Reserve(ctx, frame, false)
-		}
-		text = text[:0]
-		if err == nil && frame.GetRecordCount() > 0 {
-			var array []byte
-			array, err = appendRecords([]byte("["), frame.GetRecords())
-			text = appendEvent(text, "data", append(array, ']'))
-		}
-		if err != nil {
-			if !began {
-				a.Refuse(a.w, 0, err)
-			}
-			return // the client comes again with its offset, and learns why then
-		}
-		if !began {
-			a.w.Header().Set("Content-Type", "text/event-stream")
-		}
-		a.next = frame.GetFirstOffset() + int64(frame.GetRecordCount())
-		said, _ := json.Marshal(control{Next: formatOffset(a.next), Cursor: a.newCursor(), UpToDate: a.next == frame.GetEndOffset()}) // of strings
-		_, _ = a.w.Write(appendEvent(text, "control", said))
-		_ = http.NewResponseController(a.w).Flush()
-	}
+// statusError is a refusal whose HTTP status is not the one of its reason.
+type statusError struct {
+	status int
+	why    error
 }
+
+func (e *statusError) Error() string { return e.why.Error() }
+
+func invalid(err error) error { return record.Refuse(record.Invalid, "%v", err) }
+
+// noStream refuses a write to a log that is not a stream.
+func noStream(found found) error {
+	if found == isGone {
+		return record.Refuse(record.OffsetTrimmed, "the first records of this stream are trimmed, which say what it is")
+	}
+	return &statusError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "this log was not created as a stream: it is only read as one")}
+}
+
+// state folds the log, calls decide with the state, and returns a copy of it without producers. If the
+// stream has expired it returns errExpired, and deletes the log if the caller has the right.
+func (h Handler) state(ctx context.Context, f *folded, decide func(*stream)) (stream, found, error) {
+	if err := f.look.take(ctx); err != nil {
+		return stream{}, 0, err
+	}
+	found, err := h.fold(ctx, f)
+	var s stream
+	if f.state != nil {
+		s = *f.state
+		s.producers = nil
+	}
+	expired := err == nil && found == isStream && s.expired(time.Now())
+	if err == nil && found == isStream && !expired && decide != nil {
+		decide(f.state)
+	}
+	f.look.release()
+	if !expired {
+		return s, found, err
+	}
+	if h.Able(ctx, deleteMethod, f.log) {
+		_, _ = h.Catalog.DeleteLog(ctx, &strandlinev1.DeleteLogRequest{Name: f.log, LogId: s.id}) // if it fails, the next request tries
+	}
+	return s, found, errExpired
+}
+
+// errExpired refuses requests for a stream that has expired.
+var errExpired = record.Refuse(record.LogNotFound, "the stream has expired")

@@ -1,7 +1,10 @@
 package durablestreams
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -62,15 +65,98 @@ func appendRecords(to []byte, records []*strandlinev1.Record) ([]byte, error) {
 	return to, nil
 }
 
-// control is what an event says beside records.
-type control struct {
-	Next     string `json:"streamNextOffset"`
-	Cursor   string `json:"streamCursor"`
-	UpToDate bool   `json:"upToDate,omitempty"`
+// form is the encoding of records in answers.
+type form int
+
+const (
+	plain  form = iota // of a log that is not a stream: JSON with offsets, keys and headers
+	values             // messages of JSON, as an array
+	text               // the bytes of messages, one after the other
+	binary             // the same, and in base64 in events
+)
+
+// formOf returns the form for a content type.
+func formOf(content string) form {
+	switch name := typeOf(content); {
+	case name == jsonType:
+		return values
+	case strings.HasPrefix(name, "text/"):
+		return text
+	}
+	return binary
 }
 
-// appendEvent appends an event whose data is one line: JSON has no other ones.
+// begin returns the beginning of an answer.
+func (f form) begin() []byte {
+	if f == plain || f == values {
+		return []byte{'['}
+	}
+	return []byte{}
+}
+
+// add appends records to an answer.
+func (f form) add(to []byte, records []*strandlinev1.Record) ([]byte, error) {
+	if f == plain {
+		return appendRecords(to, records)
+	}
+	for _, r := range records {
+		if n, ok := noteOf(r); !ok || !n.Message {
+			continue
+		}
+		if f == values && len(to) > 1 {
+			to = append(to, ',')
+		}
+		to = append(to, r.GetValue()...)
+	}
+	return to, nil
+}
+
+// some reports whether an unfinished answer contains messages.
+func (f form) some(answer []byte) bool { return len(answer) > len(f.begin()) }
+
+// end ends an answer.
+func (f form) end(answer []byte) []byte {
+	if f == plain || f == values {
+		return append(answer, ']')
+	}
+	return answer
+}
+
+// event appends an answer as a data event.
+func (f form) event(to, answer []byte) []byte {
+	if f == binary {
+		answer = base64.StdEncoding.AppendEncode(nil, answer)
+	}
+	return appendEvent(to, "data", answer)
+}
+
+// control is the data of a control event.
+type control struct {
+	Next     string `json:"streamNextOffset"`
+	Cursor   string `json:"streamCursor,omitempty"`
+	UpToDate bool   `json:"upToDate,omitempty"`
+	Closed   bool   `json:"streamClosed,omitempty"`
+}
+
+// appendEvent appends an event. Every line of the data becomes a data line, whichever characters end it,
+// so that data cannot begin another event. A client removes one blank after the colon, which is
+// therefore added to a line that begins with one.
 func appendEvent(to []byte, name string, data []byte) []byte {
-	to = append(append(append(to, "event: "...), name...), "\ndata: "...)
-	return append(append(to, data...), "\n\n"...)
+	to = append(append(to, "event: "...), name...)
+	for more := true; more; {
+		line, rest := data, []byte(nil)
+		at := bytes.IndexAny(data, "\r\n")
+		if more = at >= 0; more {
+			line, rest = data[:at], data[at+1:]
+			if data[at] == '\r' && len(rest) > 0 && rest[0] == '\n' {
+				rest = rest[1:]
+			}
+		}
+		to = append(to, "\ndata:"...)
+		if len(line) > 0 && line[0] == ' ' {
+			to = append(to, ' ')
+		}
+		to, data = append(to, line...), rest
+	}
+	return append(to, "\n\n"...)
 }

@@ -76,5 +76,5 @@ func TestRecordsAreWrittenAsTextWhereTheyAreText(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `[{"offset":7,"timestamp":"2026-11-28T01:02:03.004Z","key":"a","value":"line\nline","headers":[{"key":"h","value_base64":"/w=="}]},`+
 		`{"offset":8,"timestamp":"2026-11-28T01:02:03.004Z","value_base64":"/w=="},{"offset":9,"timestamp":"2026-11-28T01:02:03.004Z","value":""}`, string(text))
-	require.Equal(t, "event: data\ndata: []\n\n", string(appendEvent(nil, "data", []byte("[]"))))
+	require.Equal(t, "event: data\ndata:[]\n\n", string(appendEvent(nil, "data", []byte("[]"))))
 }

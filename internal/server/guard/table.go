@@ -121,6 +121,10 @@ func (g *Guard) May(c verbs.Caller, v *Verb, name string) error {
 	return nil
 }
 
+// Able reports whether a caller has the right that a verb needs, without an entry in the audit log.
+// It is for what a server does only if it may.
+func (g *Guard) Able(c verbs.Caller, v *Verb, name string) bool { return g.has(c, v.Right, v.Of(name)) }
+
 // Audit records the outcome of a verb that May has allowed, or a refusal, in the audit log.
 func (g *Guard) Audit(c verbs.Caller, v *Verb, name string, err error) {
 	g.record(&c, v.Name, v.Of(name), err)

@@ -17,6 +17,7 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/durablestreams"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
@@ -32,6 +33,7 @@ type api struct {
 	// texts and sent are the node's memory for requests and for answers.
 	texts, sent *budget.Arriving
 	gateway     *runtime.ServeMux
+	streams     *durablestreams.Streams
 }
 
 // services are all of strandline.v1: those of the registered files, see TestEveryCallNeedsTheRightOfItsVerb.
@@ -60,7 +62,7 @@ var services = []func(*runtime.ServeMux, grpc.ClientConnInterface) error{
 const apiPrefix = "/strandline.v1."
 
 func newAPI(o Options) (*api, error) {
-	a := &api{calls: o.Calls, callers: o.Callers, certified: o.Identified, texts: o.Texts, sent: o.SentTexts}
+	a := &api{calls: o.Calls, callers: o.Callers, certified: o.Identified, texts: o.Texts, sent: o.SentTexts, streams: durablestreams.NewStreams()}
 	a.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &marshaler{runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
 		runtime.WithErrorHandler(failed),

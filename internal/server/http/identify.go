@@ -20,6 +20,7 @@ import (
 type Callers interface {
 	Identify(certified identity.Principal, from net.Addr, authorization string) (*guard.Holder, *record.Refusal)
 	May(c verbs.Caller, v *guard.Verb, name string) error
+	Able(c verbs.Caller, v *guard.Verb, name string) bool
 	Sees(c verbs.Caller, o access.Object) bool
 	Enforced() bool
 	Slow(ctx context.Context, from net.Addr)

@@ -43,8 +43,14 @@ func origins(listed []string, next http.Handler) http.Handler {
 
 // Headers that pages of listed origins may send, and read.
 var (
-	sendable = []string{"Authorization", "Content-Type", "Grpc-Timeout", "If-None-Match", "Traceparent"}
-	readable = []string{"ETag", "Stream-Cursor", "Stream-Next-Offset", "Stream-Up-To-Date", "WWW-Authenticate"}
+	sendable = []string{
+		"Authorization", "Content-Type", "Grpc-Timeout", "If-None-Match", "Traceparent",
+		"Producer-Epoch", "Producer-Id", "Producer-Seq", "Stream-Closed", "Stream-Expires-At", "Stream-Seq", "Stream-TTL",
+	}
+	readable = []string{
+		"ETag", "Location", "WWW-Authenticate", "Producer-Epoch", "Producer-Expected-Seq", "Producer-Received-Seq", "Producer-Seq",
+		"Stream-Closed", "Stream-Cursor", "Stream-Expires-At", "Stream-Next-Offset", "Stream-SSE-Data-Encoding", "Stream-TTL", "Stream-Up-To-Date",
+	}
 )
 
 // isOf reports whether an origin is that of a host, as requests name it.

@@ -1,9 +1,13 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -11,32 +15,37 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/durablestreams"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
 
 // streamsPrefix is what the path of each log begins with as a stream of the Durable Streams protocol.
 const streamsPrefix = "/streams/"
 
-// readMethod is what a reader of a stream calls, in the eyes of the guard.
-const readMethod = "/strandline.v1.LogService/Read"
-
-// serveStream serves reads of a log by that protocol. A caller is admitted as for a read over gRPC.
+// serveStream serves a stream. A caller is admitted as for the call of gRPC that does the same.
 func (a *api) serveStream(w http.ResponseWriter, q *http.Request) {
-	ctx, err := a.admit(a.context(q), readMethod)
+	method := durablestreams.Method(q.Method)
+	ctx, err := a.admit(a.context(q), method)
 	if err != nil {
 		w.Header().Set("Connection", "close") // see once
 		refuse(w, err)
 		return
 	}
-	if !a.proved(ctx) || q.Method != http.MethodGet && q.Method != http.MethodHead {
+	if !a.proved(ctx) {
 		w.Header().Set("Connection", "close")
 	}
-	a.answer(ctx, w, q, readMethod, false, func(answer *answer, q *http.Request) {
+	a.answer(ctx, w, q, method, false, func(answer *answer, q *http.Request) {
 		durablestreams.Handler{
 			Logs:    strandlinev1.NewLogServiceClient(a.calls),
+			Catalog: strandlinev1.NewCatalogServiceClient(a.calls),
+			Streams: a.streams,
 			Refuse:  refuseAs,
 			Reserve: answer.reserve,
+			Body:    answer.body.whole,
+			May:     a.may,
+			Able:    a.able,
 			Lasts:   func(context.Context) { answer.stream = true; answer.lasts() },
+			URL:     urlOf(q),
 		}.Serve(answer, q, strings.TrimPrefix(q.URL.Path, streamsPrefix))
 	})
 }
@@ -63,4 +72,56 @@ func (a *answer) reserve(ctx context.Context, m proto.Message, more bool) error 
 		return record.Refuse(record.Busy, "this node has no memory for more of an answer now")
 	}
 	return nil
+}
+
+// may refuses a caller that lacks the right which a method needs on a log.
+func (a *api) may(ctx context.Context, method, log string) error {
+	if a.callers == nil {
+		return nil
+	}
+	return a.callers.May(guard.CallerOf(ctx), guard.Methods()[method], log)
+}
+
+// able reports whether a caller has that right. It is not audited.
+func (a *api) able(ctx context.Context, method, log string) bool {
+	return a.callers == nil || a.callers.Able(guard.CallerOf(ctx), guard.Methods()[method], log)
+}
+
+// urlOf is the URL of a request, without a query.
+func urlOf(q *http.Request) string {
+	u := url.URL{Scheme: "http", Host: q.Host, Path: q.URL.Path, RawPath: q.URL.RawPath}
+	if encrypted, _ := q.Context().Value(encryptedKey{}).(bool); encrypted {
+		u.Scheme = "https"
+	}
+	return u.String()
+}
+
+// whole reads a body that is not JSON of a message, of at most so many bytes, and pays for it and for so many messages
+// that it may become.
+func (b *body) whole(most, messages int64) ([]byte, error) {
+	var text []byte
+	for {
+		if len(text) == cap(text) {
+			grown := min(max(nameWithin, 2*int64(cap(text))), most+1)
+			if err := b.pay(grown * textCost); err != nil {
+				return nil, err
+			}
+			text = append(make([]byte, 0, grown), text...)
+		}
+		n, err := b.from.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		var timeout net.Error
+		switch {
+		case int64(len(text)) > most:
+			r := record.Refuse(record.TooLarge, "a body of more than %d bytes", most)
+			r.Limit = most
+			return nil, r
+		case errors.Is(err, io.EOF):
+			return text, b.pay(int64(cap(text))*textCost + min(int64(bytes.Count(text, []byte(",")))+1, messages)*2*objectCost)
+		case errors.As(err, &timeout) && timeout.Timeout():
+			return nil, record.Refuse(record.Invalid, "the body did not come in time")
+		case err != nil:
+			return nil, record.Refuse(record.Invalid, "the body has no end")
+		}
+	}
 }

@@ -47,6 +47,10 @@ func (holders) May(c verbs.Caller, v *guard.Verb, name string) error {
 	return nil
 }
 
+func (h holders) Able(c verbs.Caller, v *guard.Verb, name string) bool {
+	return h.May(c, v, name) == nil
+}
+
 func (h holders) Sees(c verbs.Caller, o access.Object) bool {
 	return o == access.OfCluster && h.May(c, guard.ObserveCluster, "") == nil
 }
