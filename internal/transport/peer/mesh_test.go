@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -154,14 +155,20 @@ func TestTheLowerIdDials(t *testing.T) {
 }
 
 func TestACutConnectionIsDialledAnew(t *testing.T) {
-	again := make(chan struct{}, 1)
-	again <- struct{}{}
+	var cut atomic.Bool
+	again := make(chan struct{})
 	a, b := pair(t, func(o *Options) {
 		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-			<-again // a connection that came before the end of the other was seen would replace that
+			if cut.Load() { // a connection that came before the end of the other was seen would replace that
+				select {
+				case <-again:
+				case <-ctx.Done():
+				}
+			}
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}
 	})
+	cut.Store(true)
 	_ = (*a.links.Load())[2].current.Load().conn.Close()
 	require.Equal(t, change{2, false, false}, next(t, a.changes))
 	require.Equal(t, change{1, false, true}, next(t, b.changes), "who is dialled takes the end of a connection for the end of the process")
