@@ -153,6 +153,7 @@ func (h Handler) foldOn(ctx context.Context, f *folded) (found, error) {
 				f.state = nil
 				return isLog, nil
 			}
+			f.state = s // if the read fails, the next one continues here
 		}
 		if frame.GetRecordCount() > 0 {
 			s.end = max(s.end, frame.GetNextOffset())

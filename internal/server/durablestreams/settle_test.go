@@ -28,16 +28,19 @@ type oneLog struct {
 	lost []bool
 	// blind: it cannot be read.
 	blind bool
+	// cut is after how many records a read fails; 0: it does not.
+	cut int
 }
 
 type frames struct {
 	grpc.ServerStreamingClient[strandlinev1.ReadResponse]
 	left []*strandlinev1.ReadResponse
+	last error
 }
 
 func (f *frames) Recv() (*strandlinev1.ReadResponse, error) {
 	if len(f.left) == 0 {
-		return nil, io.EOF
+		return nil, f.last
 	}
 	one := f.left[0]
 	f.left = f.left[1:]
@@ -49,12 +52,15 @@ func (l *oneLog) Read(_ context.Context, q *strandlinev1.ReadRequest, _ ...grpc.
 		return nil, record.Refuse(record.NotLeader, "nobody knows")
 	}
 	from, end := q.GetOffset(), int64(len(l.records))
-	f := new(frames)
+	f := &frames{last: io.EOF}
 	if q.GetFollow() {
 		f.left = append(f.left, &strandlinev1.ReadResponse{LogId: 1, FirstOffset: from, EndOffset: end})
 	}
+	if read := end - from; l.cut > 0 && read > int64(l.cut) {
+		end, f.last = from+int64(l.cut), record.Refuse(record.Busy, "cut off")
+	}
 	if from < end {
-		f.left = append(f.left, &strandlinev1.ReadResponse{LogId: 1, FirstOffset: from, EndOffset: end, RecordCount: int32(end - from), Records: l.records[from:]})
+		f.left = append(f.left, &strandlinev1.ReadResponse{LogId: 1, FirstOffset: from, EndOffset: end, RecordCount: int32(end - from), Records: l.records[from:end]})
 	}
 	return f, nil
 }
@@ -181,6 +187,21 @@ func TestAWriteWhoseAnswerIsLostIsThereOnceAndAnsweredWell(t *testing.T) {
 	w = a(http.MethodPost, "6")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), "OUTCOME_UNKNOWN", "what nobody can look for is not known")
+}
+
+func TestAFoldThatFailsContinuesWhereItWas(t *testing.T) {
+	l := new(oneLog)
+	a, b := nodeOf(l), nodeOf(l)
+	require.Equal(t, http.StatusCreated, a(http.MethodPut, "0").Code)
+	for range 9 {
+		require.Equal(t, http.StatusNoContent, a(http.MethodPost, "1").Code)
+	}
+	l.cut = 4
+	require.Equal(t, http.StatusServiceUnavailable, b(http.MethodHead, "").Code)
+	require.Equal(t, http.StatusServiceUnavailable, b(http.MethodHead, "").Code)
+	w := b(http.MethodHead, "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, formatOffset(10), w.Header().Get("Stream-Next-Offset"))
 }
 
 func TestReasonsOfErrorsAreFoundInThem(t *testing.T) {

@@ -42,6 +42,11 @@ type settings struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
+// valid reports whether a PUT can have asked for the settings.
+func (s *settings) valid() bool {
+	return typeOf(s.Type) != "" && len(s.Type) <= maxText && (s.TTL == nil || *s.TTL >= 0 && *s.TTL <= maxTTL)
+}
+
 // step is the position of a producer in its own count of requests.
 type step struct {
 	ID    string `json:"id"`
@@ -95,7 +100,7 @@ func (s *stream) apply(r *strandlinev1.Record) {
 	if !ok {
 		return
 	}
-	if r.GetOffset() == 0 && n.Create != nil {
+	if r.GetOffset() == 0 && n.Create != nil && n.Create.valid() {
 		s.created, s.settings = true, *n.Create
 	}
 	s.used = max(s.used, n.At)

@@ -242,6 +242,12 @@ func TestAFoldKnowsStreamsByTheirFirstRecordAndRecordsByTheirNotes(t *testing.T)
 	}
 	require.Equal(t, stream{end: 5}, s)
 
+	for _, settings := range []string{`{}`, `{"type":"text"}`, `{"type":"a/` + strings.Repeat("b", maxText) + `"}`, `{"type":"a/b","ttl":-1}`, `{"type":"a/b","ttl":9223372036854775807}`} {
+		s = stream{}
+		s.apply(&strandlinev1.Record{Headers: []*strandlinev1.Header{{Key: noteKey, Value: []byte(`{"create":` + settings + `}`)}}})
+		require.False(t, s.created, settings)
+	}
+
 	f := created(t, settings{})
 	f.add(note{Producer: &step{strings.Repeat("x", maxText+1), 0, 0}}, false, "x")
 	require.Empty(t, f.producers, "a name that no request can have")
