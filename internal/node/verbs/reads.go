@@ -42,7 +42,7 @@ func (rd *Reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 	if refusal != nil {
 		return nil, refusal
 	}
-	turns := rd.turns.For(c.name())
+	turns := rd.turnsOf(c)
 	selects, err := turns.Filter(ctx, q.Filter)
 	if err != nil {
 		return nil, err
@@ -67,9 +67,12 @@ func (rd *Reads) source(h *hosted.Log, turns *reading.Turns) reading.Source {
 	}
 }
 
+// turnsOf are the turns and searches of a client.
+func (rd *Reads) turnsOf(c Caller) *reading.Turns { return rd.turns.For(c.whose()) }
+
 // lookBack searches a log for a match of a check below the keys that its leader keeps.
 func (rd *Reads) lookBack(c Caller, h *hosted.Log, check *sequence.Check) {
-	reading.LookBack(rd.source(h, rd.turns.For(c.name())), check)
+	reading.LookBack(rd.source(h, rd.turnsOf(c)), check)
 }
 
 // makeSure waits until this replica knows what the read asks for.

@@ -15,8 +15,8 @@ import (
 // Caller is the caller of a verb. The node does not check it: internal/server/guard has checked its
 // rights before.
 type Caller struct {
-	// By is the servers' description of the caller, or nil.
-	By fmt.Stringer
+	// By is the caller as the servers know it, or nil.
+	By Described
 	// System is set if a part of the server itself calls: it may use the logs of the system except
 	// the catalog.
 	System bool
@@ -43,12 +43,20 @@ type Caller struct {
 	Request string
 }
 
-// name is what the servers call the caller; empty: nothing.
-func (c Caller) name() string {
+// Described is a caller as the servers know it. Its String is for people.
+type Described interface {
+	fmt.Stringer
+	// Whose returns the key by which the resources of a client are counted: its principal, or else
+	// its address.
+	Whose() string
+}
+
+// whose is the key by which what the caller takes is counted; empty: the servers do not know it.
+func (c Caller) whose() string {
 	if c.By == nil {
 		return ""
 	}
-	return c.By.String()
+	return c.By.Whose()
 }
 
 // identify refuses a log that has the name that the caller asks for, but is not

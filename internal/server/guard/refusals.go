@@ -95,8 +95,8 @@ func (r *refusals) room(now time.Time) bool {
 	return len(r.full) < maxRefused-1
 }
 
-// payer is whose refusals those of a caller are.
-func payer(h *Holder) string {
+// Whose is the key by which refusals of the caller are counted, and what it takes of the node.
+func (h *Holder) Whose() string {
 	if h == nil {
 		return "anonymous"
 	}
@@ -121,7 +121,7 @@ func (g *Guard) Slow(ctx context.Context, from net.Addr) { g.slow(ctx, holderOf(
 
 // Whose returns the key by which refusals of the caller of a context, or of the client at an
 // address, are counted.
-func (g *Guard) Whose(ctx context.Context, from net.Addr) string { return payer(holderOf(ctx, from)) }
+func (g *Guard) Whose(ctx context.Context, from net.Addr) string { return holderOf(ctx, from).Whose() }
 
 func holderOf(ctx context.Context, from net.Addr) *Holder {
 	if h, _ := ctx.Value(holderKey{}).(*Holder); h != nil {
@@ -151,13 +151,13 @@ func (g *Guard) SlowHolder(ctx context.Context, h *Holder) {
 // clients there do not delay a health check of the node.
 func (g *Guard) Unproved(ctx context.Context, h *Holder) {
 	if h.Principal == "" {
-		who := "asks for what everybody may: " + payer(h)
+		who := "asks for what everybody may: " + h.Whose()
 		g.refusals.add(who, time.Now())
 		g.wait(ctx, who, unprovedWait)
 	}
 }
 
-func (g *Guard) slow(ctx context.Context, h *Holder) { g.wait(ctx, payer(h), refusedWait) }
+func (g *Guard) slow(ctx context.Context, h *Holder) { g.wait(ctx, h.Whose(), refusedWait) }
 
 // wait waits for as long as a caller has to, or for most.
 func (g *Guard) wait(ctx context.Context, who string, most time.Duration) {
@@ -179,7 +179,7 @@ func (g *Guard) wait(ctx context.Context, who string, most time.Duration) {
 
 // wasRefused notes that something was refused to a caller.
 func (g *Guard) wasRefused(h *Holder) {
-	g.refusals.add(payer(h), time.Now())
+	g.refusals.add(h.Whose(), time.Now())
 	if h != nil {
 		h.refused.Store(true)
 	}
