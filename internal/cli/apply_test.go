@@ -52,6 +52,11 @@ grants: [{principal: user/alice, object: log/orders, rights: [append, read]}]
 	require.Equal(t, terminal.ExitRefused, o.code)
 	require.Contains(t, o.err, "0 changes were made, and not: + log no name; apply again goes on there")
 
+	write("users: [alice, bob]\nlogs: [{name: orders, retention: 1h}, {name: 'no name'}, {name: z}]")
+	o = p.run(nil, "apply", "-f", file, "--json")
+	require.Equal(t, terminal.ExitRefused, o.code)
+	require.Contains(t, o.out, `"applied":1,"passwords":{"bob":"`, "a password is shown only once, whatever fails after")
+
 	o = p.run(nil, "apply", "-f", filepath.Join(t.TempDir(), "none"))
 	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, p.must("", "apply", "--schema"), "json-schema.org")

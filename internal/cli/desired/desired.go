@@ -180,6 +180,11 @@ func planned(ctx context.Context, admin *client.Admin, f File) ([]change, error)
 		if has.Grants, has.Enforced, err = access.ListGrants(ctx); err != nil {
 			return nil, err
 		}
+		caller, err := access.WhoAmI(ctx)
+		if err != nil {
+			return nil, err
+		}
+		has.Caller = caller.Principal
 	}
 	return plan(f, has)
 }
@@ -204,6 +209,9 @@ func apply(c *terminal.Terminal, command *cobra.Command, admin *client.Admin, ch
 	for _, one := range changes {
 		password, err := one.step.do(command.Context(), admin)
 		if err != nil {
+			if c.JSON { // a password is not to be had again
+				err = errors.Join(err, c.Show(done, nil))
+			}
 			return terminal.Hinted(terminal.Changing(err), fmt.Sprintf("%s were made, and not: %s; apply again goes on there", terminal.Counted(int64(done.Applied), "change"), one))
 		}
 		done.Applied++

@@ -29,6 +29,37 @@ var has = current{
 	},
 }
 
+// A size is shown rounded, and compared as it is.
+func TestASizeThatIsShownAsAnotherIsChanged(t *testing.T) {
+	from := client.LogConfig{RetentionBytes: 1_100_000_000_000}
+	to := client.LogConfig{RetentionBytes: 1 << 40}
+	require.Equal(t, []setting{{"retention_bytes", "1100000000000B", "1099511627776B"}}, differences(&from, to))
+}
+
+// A topic with several partitions is left to Kafka's tools, which change them together.
+func TestATopicWithSeveralPartitionsIsLeft(t *testing.T) {
+	has := current{Logs: []client.LogInfo{{Name: "clicks"}, {Name: "clicks/1"}, {Name: "old"}}}
+	all, err := plan(File{Logs: []Log{}}, has)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "old", all[0].Name)
+	_, err = plan(File{Logs: []Log{{Name: "clicks"}}}, has)
+	require.ErrorContains(t, err, "several partitions")
+}
+
+func TestNobodyTakesTheRightToAdministerFromHimself(t *testing.T) {
+	administer := []string{"administer"}
+	has := current{Caller: "user/ci", Enforced: true, Grants: []client.Grant{{Principal: "user/ci", Object: "cluster", Rights: administer}}}
+	root := Grant{Principal: "user/root", Object: "cluster", Rights: administer}
+	_, err := plan(File{Grants: []Grant{root}}, has)
+	require.ErrorContains(t, err, "take the right to administer from user/ci")
+	_, err = plan(File{Grants: []Grant{root, {Principal: "user/ci", Object: "cluster", Rights: administer}}}, has)
+	require.NoError(t, err)
+	has.Caller = "node/a"
+	_, err = plan(File{Grants: []Grant{root}}, has)
+	require.NoError(t, err)
+}
+
 func planText(t *testing.T, text string) (lines []string, err error) {
 	t.Helper()
 	f, err := read(strings.NewReader(text))
@@ -83,8 +114,8 @@ enforce_rights: true
 `, []string{
 			"+ user carol", "+ default rule us.*: rule leader home dc=nyc", "+ log eu.audit: fenced true",
 			"+ grant user/carol on cluster: rights administer", "+ grant user/alice on log/orders: rights trim",
-			"~ rights of all principals: enforced false -> true",
 			"- grant user/alice on log/orders: rights read", "- default rule eu.*", "- user bob",
+			"~ rights of all principals: enforced false -> true",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,8 +12,9 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
-// current is what a cluster has.
+// current is what a cluster has, and who asks.
 type current struct {
+	Caller       string // its principal; empty: it has none
 	Logs         []client.LogInfo
 	DefaultRules []client.DefaultRule
 	Users        []string
@@ -69,9 +70,13 @@ type logStep struct {
 }
 
 // plan returns the changes that make of what a cluster has what a file says, in the order in which they can be
-// made: what others need comes first, and what takes something away last, so that no user has fewer rights than
-// before and after. An error names what no change can reach.
+// made: what others need comes first, then what takes something away, so that no user has fewer rights than
+// before and after, and the enforcement of rights last, after which the caller may do less. An error names what no
+// change can reach.
 func plan(f File, has current) ([]change, error) {
+	if err := f.keepsCaller(has); err != nil {
+		return nil, err
+	}
 	users := f.users(has)
 	rules := f.defaultRules(has)
 	logs, err := f.logs(has)
@@ -89,17 +94,31 @@ func plan(f File, has current) ([]change, error) {
 }
 
 // turn orders changes: everything that adds, in the order of plan, and then everything that removes, in the reverse order.
-// Rights are enforced between the two, and are no longer enforced before all else.
 func (c change) turn() int {
-	if c.step.enforce != nil && !*c.step.enforce {
-		return -1
-	}
-	kinds := []string{"user", "default rule", "log", "grant", "rights"}
+	kinds := []string{"user", "default rule", "log", "grant"}
 	at := slices.Index(kinds, c.Kind)
-	if c.Action == remove {
+	switch {
+	case c.step.enforce != nil && *c.step.enforce:
+		return 2*len(kinds) + 1
+	case c.step.enforce != nil:
+		return -1
+	case c.Action == remove:
 		return 2*len(kinds) - at
 	}
 	return at
+}
+
+// keepsCaller refuses to take the right to administer from whoever asks for it: the changes after that would be denied,
+// and so would the one that gives it back.
+func (f File) keepsCaller(has current) error {
+	administers := func(principal string, rights []string) bool {
+		return principal == has.Caller && slices.Contains(rights, "administer")
+	}
+	if f.Grants == nil || !slices.ContainsFunc(has.Grants, func(g client.Grant) bool { return administers(g.Principal, g.Rights) }) ||
+		slices.ContainsFunc(f.Grants, func(g Grant) bool { return administers(g.Principal, g.Rights) }) {
+		return nil
+	}
+	return fmt.Errorf("the grants of the file take the right to administer from %s, who asks for it: add it, or ask as another administrator", has.Caller)
 }
 
 func (f File) users(has current) (all []change) {
@@ -149,11 +168,21 @@ func (f File) logs(has current) (all []change, err error) {
 	if f.Logs == nil {
 		return nil, nil
 	}
-	before := map[string]client.LogInfo{}
+	before, topics := map[string]client.LogInfo{}, map[string]bool{}
 	for _, l := range has.Logs {
+		if topic, _, parted := strings.Cut(l.Name, "/"); parted {
+			topics[topic] = true // it has several partitions, which are changed together
+			continue
+		}
 		before[l.Name] = l
 	}
+	for topic := range topics {
+		delete(before, topic)
+	}
 	for _, l := range f.Logs {
+		if topics[l.Name] {
+			return nil, fmt.Errorf("log %s is a topic with several partitions, which Kafka's tools change: leave it out", l.Name)
+		}
 		info, known := before[l.Name]
 		delete(before, l.Name)
 		if !known {
@@ -185,7 +214,14 @@ func (f File) logs(has current) (all []change, err error) {
 // differences are the settings in which configurations differ; from nil, those that are not their defaults.
 func differences(from *client.LogConfig, to client.LogConfig) (all []setting) {
 	before, after := shown(from), shown(&to)
+	bytes := []int64{0, to.RetentionBytes}
+	if from != nil {
+		bytes[0] = from.RetentionBytes
+	}
 	for i, name := range []string{"durability", "retention", "retention_bytes", "replicas", "fenced", "rule"} {
+		if name == "retention_bytes" && bytes[0] != bytes[1] && before[i] == after[i] { // sizes are rounded
+			before[i], after[i] = fmt.Sprintf("%dB", bytes[0]), fmt.Sprintf("%dB", bytes[1])
+		}
 		switch {
 		case before[i] == after[i]:
 		case from == nil:

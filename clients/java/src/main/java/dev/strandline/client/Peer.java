@@ -43,6 +43,10 @@ final class Peer {
 
   private final ManagedChannel connection;
   private final ReloadedContext files; // null: it is not encrypted
+
+  /** Why an attempt failed that was made before a file was replaced. */
+  private volatile Throwable outdated;
+
   private final Threads threads;
   private final Signal changed = new Signal();
   private volatile long left = System.nanoTime() - AVOIDED;
@@ -113,16 +117,7 @@ final class Peer {
           return;
         }
         case SHUTDOWN -> throw StrandlineException.closed("client");
-        case TRANSIENT_FAILURE -> {
-          if (files == null || !files.replaced()) {
-            throw unconnected(why(bound));
-          }
-          // It failed with files of before: that says nothing of a connection that is tried now.
-          connection.resetConnectBackoff();
-          if (!patient.await(changed, () -> connection.getState(false) != state)) {
-            throw unconnected(why(bound));
-          }
-        }
+        case TRANSIENT_FAILURE -> throw unconnected(why(bound));
         default -> {
           if (patient.await(changed, () -> connection.getState(false) != state)) {
             continue;
@@ -177,6 +172,12 @@ final class Peer {
       innermost = innermost.getCause();
       lasting |= lasts(innermost);
     }
+    if (files != null && files.replaced()) {
+      outdated = innermost;
+    }
+    // What failed with files of before says nothing of a connection that is tried with those of
+    // now.
+    lasting &= innermost != outdated;
     message +=
         innermost instanceof UnresolvedAddressException
             ? ": the name is not known: " + Address.parse(address).host()

@@ -19,16 +19,17 @@ import javax.net.ssl.SSLSessionContext;
 final class ReloadedContext extends SslContext {
   private final Tls tls;
   private String seen = ""; // of the files in newest
-  private String tried = ""; // of the files when a connection was tried last
+  private String tried; // of the files when a handshake began last
   private SslContext newest;
 
   /** Uses first until a file is found that is there and can be used. */
   ReloadedContext(Tls tls, SslContext first) {
     this.tls = tls;
     newest = first;
+    tried = stamp();
   }
 
-  /** Whether a file has been replaced since a connection was tried. */
+  /** Whether a file has been replaced since a handshake began. */
   synchronized boolean replaced() {
     return !stamp().equals(tried);
   }
