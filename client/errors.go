@@ -42,7 +42,7 @@ type Error struct {
 	Epoch     uint32
 	Sequence  uint64
 
-	Start            int64  // OFFSET_TRIMMED: the log's start; CHECK_TOO_OLD: the least offset since which the log can check
+	Start            int64  // OFFSET_TRIMMED: the log's start; CHECK_TOO_OLD: the least offset since which the log can check; BUSY of a check, unless 0: a check since there instead is the same, and has less to search
 	End              int64  // OFFSET_BEYOND_END, END_MISMATCH: the log's end
 	ExpectedSequence uint64 // SEQUENCE_GAP: the sequence that the log expected
 	WriterTerm       uint64 // FENCED: the term that holds the log

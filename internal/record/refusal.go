@@ -127,7 +127,7 @@ func (r Reason) Outcome() Outcome {
 type Refusal struct {
 	Reason     Reason
 	Detail     string
-	Start      Offset   // OffsetTrimmed, CheckTooOld
+	Start      Offset   // OffsetTrimmed, CheckTooOld; Busy: a check since there asks for the same, see sequence.Search; 0: none
 	End        Offset   // OffsetBeyondEnd, EndMismatch
 	Expected   Sequence // SequenceGap: the next sequence that the log accepts
 	Epoch      Epoch    // StaleEpoch: the session's epoch

@@ -2,6 +2,8 @@ package sequence
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -84,6 +86,32 @@ func NewCheck(since record.Offset, keys, prefixes [][]byte, headers []record.Hea
 // from returns the offset from which on the check is to be decided: the records below do not match.
 func (c *Check) from() record.Offset { return max(c.Since, c.Search.To) }
 
+// Digest identifies what the check is for, from Since on: no two checks that differ have the same.
+func (c *Check) Digest() [sha256.Size]byte {
+	of := binary.AppendVarint(nil, int64(c.Since))
+	text := func(s []byte) {
+		of = binary.AppendUvarint(of, uint64(len(s)))
+		of = append(of, s...)
+	}
+	for _, texts := range [][][]byte{c.keys, c.prefixes} {
+		of = binary.AppendUvarint(of, uint64(len(texts)))
+		for _, s := range texts {
+			text(s)
+		}
+	}
+	for i := range c.headers {
+		h := &c.headers[i]
+		text([]byte(h.Key))
+		if h.Value == nil {
+			of = append(of, 0)
+			continue
+		}
+		of = append(of, 1)
+		text(h.Value)
+	}
+	return sha256.Sum256(of)
+}
+
 // Bytes returns the size of keys, prefixes and headers.
 func (c *Check) Bytes() int { return c.bytes }
 
@@ -143,8 +171,12 @@ func (s appends) decideCheck(c *Check) *record.Refusal {
 	case from >= kept:
 		return nil
 	case c.Search.Lacked != "":
-		return record.Refuse(record.Busy, "check since offset %d, the log keeps keys from offset %d on, and the search of those below ended at offset %d for want of %s: "+
+		r := record.Refuse(record.Busy, "check since offset %d, the log keeps keys from offset %d on, and the search of those below ended at offset %d for want of %s: "+
 			"send the append again, or read up to offset %d and check since there", c.Since, kept, from, c.Search.Lacked, kept)
+		if from > c.Since {
+			r.Start = from
+		}
+		return r
 	}
 	r := record.Refuse(record.CheckTooOld, "check since offset %d, the log keeps keys from offset %d on: read up to there, and check since there", c.Since, kept)
 	r.Start = kept

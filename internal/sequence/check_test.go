@@ -227,6 +227,11 @@ func TestACheckIsWorthSendingAgainWhereItsSearchLackedSomething(t *testing.T) {
 		require.Equal(t, test.reason, r.Reason, "%v", r)
 		require.Equal(t, record.NotDone, r.Reason.Outcome())
 		require.Equal(t, test.reason == record.Busy, r.Reason.Retryable())
+		if test.reason == record.Busy && test.search.To > 1 {
+			require.Equal(t, test.search.To, r.Start, "a check since there is the same")
+		} else if test.reason == record.Busy {
+			require.Zero(t, r.Start, "the search got nowhere")
+		}
 		if test.search.Lacked != "" && test.search.Found == nil {
 			require.Contains(t, r.Detail, string(test.search.Lacked))
 			require.Contains(t, r.Detail, "offset 4", "reading up to there helps as well")
@@ -365,4 +370,31 @@ func TestTheRefusalOfACheckIsShort(t *testing.T) {
 		require.Equal(t, size <= record.MaxConflictKey, r.Key != nil, size)
 		require.Less(t, len(r.Detail), 300, size)
 	}
+}
+
+func TestChecksThatDifferHaveDigestsThatDiffer(t *testing.T) {
+	check := func(since record.Offset, keys, prefixes [][]byte, headers ...record.Header) [32]byte {
+		c, err := NewCheck(since, keys, prefixes, headers)
+		require.NoError(t, err)
+		return c.Digest()
+	}
+	texts := func(of ...string) (all [][]byte) {
+		for _, s := range of {
+			all = append(all, []byte(s))
+		}
+		return all
+	}
+	all := [][32]byte{
+		check(1, texts("ab", "c"), nil), check(1, texts("a", "bc"), nil),
+		check(1, texts("a", "b"), nil), check(2, texts("a", "b"), nil), check(1, texts("ab"), nil), check(1, texts("a"), texts("b")),
+		check(1, nil, texts("a", "b")), check(1, nil, nil, record.Header{Key: "a", Value: []byte("b")}), check(1, texts("a"), nil, record.Header{Key: "b"}),
+		check(1, nil, nil, record.Header{Key: "a"}), check(1, nil, nil, record.Header{Key: "a", Value: []byte{}}),
+		check(1, nil, nil, record.Header{Key: "ab"}), check(1, nil, nil, record.Header{Key: "a"}, record.Header{Key: "b"}),
+	}
+	different := map[[32]byte]bool{}
+	for _, d := range all {
+		different[d] = true
+	}
+	require.Len(t, different, len(all))
+	require.Equal(t, all[0], check(1, texts("ab", "c"), nil))
 }

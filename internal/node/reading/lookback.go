@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxLookBytes bounds what is read of the log, and inflated, to decide one check.
+	// maxLookBytes bounds what is read of the log, and inflated, to decide one check, however often it comes.
 	maxLookBytes = 16 << 20
 	// maxLookTime bounds the time for that, with the waits for memory, for turns, for an earlier search
 	// of the same holder, and for what was in flight when the log began to keep keys.
@@ -29,8 +29,8 @@ const (
 )
 
 // LookBack searches the committed records of a log below those whose keys the leader keeps for a match of
-// a check, and sets Check.Search. The leader decides: what was not searched it refuses, and an append that
-// is a duplicate it accepts.
+// a check, and sets Check.Search. A search that has lacked time or memory continues when the check comes
+// again. The leader decides: what was not searched it refuses, and an append that is a duplicate it accepts.
 func LookBack(of Source, c *sequence.Check) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxLookTime)
 	defer cancel()
@@ -38,34 +38,37 @@ func LookBack(of Source, c *sequence.Check) {
 	if err == nil && (!leads || c.Since >= from) {
 		return
 	}
-	c.Search.To = c.Since
+	q := sought{of.ID, of.Replica.Status().Term, c.Digest()}
+	begin := of.Turns.searches.resume(q, c.Since)
+	c.Search.To = begin.to
 	if err == nil {
 		// What was in flight when it began to keep keys is among neither, until it has committed.
 		_, _, err = of.Replica.Tail().AwaitBounds(ctx, func(_, end record.Offset) bool { return end >= from })
 	}
 	if err == nil {
-		err = of.Turns.searching.Acquire(ctx, of.Turns.holder)
+		err = of.Turns.searches.lanes.Acquire(ctx, of.Turns.holder)
 	}
 	if err != nil {
 		c.Search.Lacked = sequence.LackedTime
 		return
 	}
-	defer of.Turns.searching.Release(of.Turns.holder)
+	defer of.Turns.searches.lanes.Release(of.Turns.holder)
 	if of.Reads.Acquire(ctx, lookRoom) != nil {
 		c.Search.Lacked = sequence.LackedMemory
 		return
 	}
 	defer of.Reads.Release(lookRoom)
-	look(ctx, of, c)
+	of.Turns.searches.ended(q, c, look(ctx, of, c, begin.left))
 }
 
-func look(ctx context.Context, of Source, c *sequence.Check) {
+// look searches from Check.Search.To on, and returns how many of the bytes that it may read are left.
+func look(ctx context.Context, of Source, c *sequence.Check, left int) int {
 	_, end, err := of.Replica.Tail().Bounds()
 	if err != nil {
-		return
+		return left
 	}
 	l := looking{
-		Source: of, check: c, reader: of.Replica.NewReader(c.Since), at: c.Since, until: end, left: maxLookBytes,
+		Source: of, check: c, reader: of.Replica.NewReader(c.Search.To), at: c.Search.To, until: end, left: left,
 		pacer: pacer{pace: of.Pace, intake: of.Intake, most: longestLookPause}, memory: inflated.Get().(*[]byte),
 	}
 	defer l.reader.Close()
@@ -76,6 +79,7 @@ func look(ctx context.Context, of Source, c *sequence.Check) {
 	if c.Search.To = l.at; l.left > 0 && ctx.Err() != nil {
 		c.Search.Lacked = sequence.LackedTime
 	}
+	return l.left
 }
 
 // looking is one search. No record in [check.Since, at) matches.

@@ -121,6 +121,50 @@ func TestASearchSaysWhyItHasEnded(t *testing.T) {
 	})
 }
 
+// A log takes longer to read than one search may, for as long as it is slow: appends that are sent again get there.
+func TestASearchThatIsMadeAgainContinuesWhereItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of, stored := oldRecords(t, 20)
+		stored.read = 400 * time.Millisecond
+		first, _ := searched(t, of, "key/19")
+		require.Equal(t, sequence.LackedTime, first.Lacked)
+		for to := first.To; ; {
+			next, _ := searched(t, of, "key/19")
+			if next.Found != nil {
+				require.EqualValues(t, 19, next.Found.Offset)
+				break
+			}
+			require.Greater(t, next.To, to)
+			to = next.To
+		}
+		again, _ := searched(t, of, "key/19")
+		require.Equal(t, first, again, "one that has ended begins anew")
+		other, _ := searched(t, of, "key/2")
+		require.EqualValues(t, 2, other.Found.Offset, "another check has a search of its own")
+		require.Len(t, of.Turns.searches.unended, 1)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		of, stored := oldRecords(t, 100)
+		stored.read = 100 * time.Millisecond
+		var search sequence.Search
+		for again := true; again; again = search.Lacked != "" {
+			search, _ = searched(t, of, "nobody")
+		}
+		require.Less(t, search.To, record.Offset(80), "all together read as much as one may")
+	})
+}
+
+func TestSearchesThatMayBeContinuedAreBounded(t *testing.T) {
+	s := newSearches()
+	c := checkOfKey(t, "nobody")
+	c.Search = sequence.Search{To: 5, Lacked: sequence.LackedTime}
+	for term := range uint64(2*maxUnended + 1) {
+		s.ended(sought{1, term, c.Digest()}, c, 7)
+		require.Equal(t, reached{5, 7}, s.resume(sought{1, term, c.Digest()}, 0))
+		require.LessOrEqual(t, len(s.unended), maxUnended)
+	}
+}
+
 func TestASearchWaitsForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of, _ := oldRecords(t, 20)

@@ -15,9 +15,9 @@ import (
 // however many readers each has. Searches for checks take them as well, of each holder one search
 // at a time.
 type Turns struct {
-	all       *budget.Turns
-	searching *budget.Lanes
-	holder    string
+	all      *budget.Turns
+	searches *searches
+	holder   string
 }
 
 // turnTime is how long a turn is if others may want it; one record may make it longer.
@@ -25,11 +25,11 @@ const turnTime = time.Millisecond
 
 // NewTurns makes the turns of a node.
 func NewTurns() *Turns {
-	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), searching: budget.NewLanes()}
+	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), searches: newSearches()}
 }
 
 // For returns the turns as one holder takes them.
-func (t *Turns) For(holder string) *Turns { return &Turns{t.all, t.searching, holder} }
+func (t *Turns) For(holder string) *Turns { return &Turns{t.all, t.searches, holder} }
 
 // turn is one reader's. The zero value is that of a reader without one.
 type turn struct {

@@ -135,6 +135,10 @@ func facts(r *record.Refusal) map[string]string {
 	switch r.Reason {
 	case record.OffsetTrimmed, record.DataLost, record.CheckTooOld:
 		m["start_offset"] = strconv.FormatInt(int64(r.Start), 10)
+	case record.Busy:
+		if r.Start > 0 {
+			m["start_offset"] = strconv.FormatInt(int64(r.Start), 10)
+		}
 	case record.Held:
 		if r.Hold != nil {
 			m["hold"], m["hold_offset"] = r.Hold.Name, strconv.FormatInt(int64(r.Hold.Offset), 10)

@@ -69,6 +69,10 @@ func TestARefusedCheckHasOffsetAndKeyAmongItsMetadata(t *testing.T) {
 	old := record.Refuse(record.CheckTooOld, "it is too old")
 	old.Start = 9
 	require.Equal(t, map[string]string{"retryable": "false", "outcome": "not_done", "start_offset": "9"}, facts(old))
+	busy := record.Refuse(record.Busy, "its search took too long")
+	require.Equal(t, map[string]string{"retryable": "true", "outcome": "not_done"}, facts(busy))
+	busy.Start = 9
+	require.Equal(t, map[string]string{"retryable": "true", "outcome": "not_done", "start_offset": "9"}, facts(busy))
 }
 
 func infoOf(t *testing.T, err error) *errdetails.ErrorInfo {
