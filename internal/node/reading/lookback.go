@@ -20,10 +20,11 @@ const (
 	// longestLookPause is the longest pause for each MiB: all of a search take half of its time.
 	longestLookPause = 31 * time.Millisecond
 
-	lookChunk    = 1 << 20
+	lookChunk = 1 << 20
+	// lookRoom is what a search takes of the node's memory for reads, lookInflated what it takes besides from
+	// the first compressed batch on.
+	lookRoom     = runtime.ChunkRoom
 	lookInflated = 4 << 20
-	// lookRoom is what a search takes of the node's memory for reads.
-	lookRoom = runtime.ChunkRoom + lookInflated
 	// lookedInTurn are the records that are looked at before the time of a turn is.
 	lookedInTurn = 64
 )
@@ -53,6 +54,11 @@ func LookBack(of Source, c *sequence.Check) {
 		return
 	}
 	defer of.Turns.searches.lanes.Release(of.Turns.holder)
+	if of.Turns.searches.places.Acquire(ctx, of.Turns.holder) != nil {
+		c.Search.Lacked = sequence.LackedMemory
+		return
+	}
+	defer of.Turns.searches.places.Release()
 	if of.Reads.Acquire(ctx, lookRoom) != nil {
 		c.Search.Lacked = sequence.LackedMemory
 		return
@@ -71,12 +77,11 @@ func look(ctx context.Context, of Source, c *sequence.Check, left int) int {
 		Source: of, check: c, reader: of.Replica.NewReader(c.Search.To), at: c.Search.To, until: end, left: left,
 		pacer: pacer{pace: of.Pace, intake: of.Intake, most: longestLookPause}, memory: inflated.Get().(*[]byte),
 	}
-	defer l.reader.Close()
-	defer inflated.Put(l.memory)
+	defer l.end()
 	l.useSummaries()
 	for l.at < end && l.left > 0 && l.at <= of.Replica.KeysFrom() && ctx.Err() == nil && l.step(ctx) {
 	}
-	if c.Search.To = l.at; l.left > 0 && ctx.Err() != nil {
+	if c.Search.To = l.at; l.left > 0 && ctx.Err() != nil && c.Search.Lacked == "" {
 		c.Search.Lacked = sequence.LackedTime
 	}
 	return l.left
@@ -93,6 +98,15 @@ type looking struct {
 	at, until record.Offset
 	left      int     // bytes that may still be read
 	memory    *[]byte // that batches are inflated into
+	inflates  bool    // it has taken lookInflated
+}
+
+func (l *looking) end() {
+	l.reader.Close()
+	inflated.Put(l.memory)
+	if l.inflates {
+		l.Reads.Release(lookInflated)
+	}
 }
 
 // useSummaries makes the query for key summaries. A query of both keys and prefixes selects
@@ -154,7 +168,7 @@ func (l *looking) step(ctx context.Context) bool {
 func (l *looking) search(ctx context.Context, run []byte) bool {
 	for len(run) > 0 {
 		b, rest, err := record.Split(run)
-		if err != nil || !l.inTurn(ctx) {
+		if err != nil || !l.hasRoom(ctx, b) || !l.inTurn(ctx) {
 			return false
 		}
 		run = rest
@@ -182,6 +196,20 @@ func (l *looking) search(ctx context.Context, run []byte) bool {
 			return false
 		}
 	}
+	return true
+}
+
+// hasRoom waits for the memory that a compressed batch is inflated into. It reports false when ctx has ended.
+func (l *looking) hasRoom(ctx context.Context, b record.Batch) bool {
+	if l.inflates || b.Compression() == record.None {
+		return true
+	}
+	l.turn.end()
+	if l.Reads.Acquire(ctx, lookInflated) != nil {
+		l.check.Search.Lacked = sequence.LackedMemory
+		return false
+	}
+	l.inflates = true
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/budget"
@@ -48,6 +49,12 @@ func (c slowCursor) Next(until record.Offset, maxBytes int) ([]segment.Entry, er
 // that the leader keeps. None is in memory.
 func oldRecords(t *testing.T, records int) (Source, *slowSegments) {
 	t.Helper()
+	return oldRecordsIn(t, records, record.None)
+}
+
+// oldRecordsIn has them in batches of which each has the next of the codecs.
+func oldRecordsIn(t *testing.T, records int, codecs ...record.Codec) (Source, *slowSegments) {
+	t.Helper()
 	begin, err := core.Bootstrap([]uint64{1})
 	require.NoError(t, err)
 	stored := &slowSegments{Log: memory.New(begin)}
@@ -68,7 +75,7 @@ func oldRecords(t *testing.T, records int) (Source, *slowSegments) {
 	for i := range records {
 		var b record.Builder
 		require.NoError(t, b.Add(record.Record{Key: fmt.Appendf(nil, "key/%d", i), Value: make([]byte, 256<<10)}))
-		batch, err := b.Finish(record.None)
+		batch, err := b.Finish(codecs[i%len(codecs)])
 		require.NoError(t, err)
 		replica.Append(&core.Request{Append: &sequence.Append{ExpectedEnd: sequence.NoExpectation, Batches: []record.Batch{batch}, Records: 1, Bytes: len(batch)}})
 		round()
@@ -77,7 +84,7 @@ func oldRecords(t *testing.T, records int) (Source, *slowSegments) {
 	round()
 	require.EqualValues(t, records, replica.KeysFrom())
 	replica.Tail().Evict(stored.LastIndex()+1, 0)
-	return Source{Log: &endingLog{}, Replica: replica.Replica, Intake: new(Intake), Pace: new(Pace), Turns: NewTurns(), Reads: budget.NewPool(1 << 30)}, stored
+	return Source{Log: &endingLog{}, Replica: replica.Replica, Intake: new(Intake), Pace: new(Pace), Turns: NewTurns(1 << 30), Reads: budget.NewPool(1 << 30)}, stored
 }
 
 func checkOfKey(t *testing.T, key string) *sequence.Check {
@@ -155,7 +162,7 @@ func TestASearchThatIsMadeAgainContinuesWhereItWas(t *testing.T) {
 }
 
 func TestSearchesThatMayBeContinuedAreBounded(t *testing.T) {
-	s := newSearches()
+	s := newSearches(1 << 30)
 	c := checkOfKey(t, "nobody")
 	c.Search = sequence.Search{To: 5, Lacked: sequence.LackedTime}
 	for term := range uint64(2*maxUnended + 1) {
@@ -178,6 +185,70 @@ func TestASearchWaitsForMemory(t *testing.T) {
 		search, took := searched(t, of, "nobody")
 		require.Equal(t, sequence.Search{To: 20}, search)
 		require.Equal(t, maxLookTime/2, took)
+	})
+}
+
+// Most searches inflate nothing, and take no memory for it.
+func TestASearchWaitsForTheMemoryThatItInflatesIntoOnceItHasACompressedBatch(t *testing.T) {
+	for _, codecs := range [][]record.Codec{{record.None}, {record.None, record.Snappy}} {
+		synctest.Test(t, func(t *testing.T) {
+			of, _ := oldRecordsIn(t, 20, codecs...)
+			of.Turns.all = budget.NewTurns(1)
+			of.Reads = budget.NewPool(8 << 20)
+			taken := of.Reads.Size() - lookRoom - lookInflated + 1
+			require.True(t, of.Reads.TryAcquire(taken))
+			c := checkOfKey(t, "nobody")
+			free := make(chan int, 1)
+			time.AfterFunc(maxLookTime/2, func() { free <- of.Turns.all.Free() })
+			LookBack(of, c)
+			require.Equal(t, taken, of.Reads.Used())
+			if len(codecs) == 1 {
+				require.Equal(t, sequence.Search{To: 20}, c.Search)
+				return
+			}
+			require.Equal(t, sequence.Search{To: 1, Lacked: sequence.LackedMemory}, c.Search)
+			require.Equal(t, 1, <-free, "it waits without a turn")
+
+			time.AfterFunc(maxLookTime/2, func() { of.Reads.Release(taken) })
+			search, took := searched(t, of, "nobody")
+			require.Equal(t, sequence.Search{To: 20}, search)
+			require.Equal(t, maxLookTime/2, took)
+		})
+	}
+}
+
+func TestSearchesOfManyTakeAQuarterOfTheMemoryForReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of, _ := oldRecordsIn(t, 4, record.Snappy)
+		of.Reads = budget.NewPool(64 << 20)
+		of.Turns = NewTurns(of.Reads.Size())
+		of.Turns.all = budget.NewTurns(1)
+		var other turn // which all wait for with the memory that they take
+		require.NoError(t, other.begin(t.Context(), of.Turns))
+		time.AfterFunc(maxLookTime/2, other.end)
+		var most int64
+		var searches sync.WaitGroup
+		for i := range 9 {
+			searches.Go(func() {
+				of := of
+				of.Turns = of.Turns.For(fmt.Sprint(i))
+				c := checkOfKey(t, "nobody")
+				LookBack(of, c)
+				assert.Equal(t, sequence.Search{To: 4}, c.Search)
+			})
+		}
+		ended := make(chan struct{})
+		go func() { searches.Wait(); close(ended) }()
+		for running := true; running; {
+			most = max(most, of.Reads.Used())
+			select {
+			case <-ended:
+				running = false
+			case <-time.After(time.Millisecond):
+			}
+		}
+		require.Positive(t, most)
+		require.LessOrEqual(t, most, of.Reads.Size()/4)
 	})
 }
 

@@ -12,10 +12,12 @@ import (
 // maxUnended bounds the searches of a node that may be continued. With one more, all begin anew.
 const maxUnended = 1024
 
-// searches are what the searches for checks share on a node: of each holder one runs at a time, and one
-// that has lacked something continues where it was when its append is sent again.
+// searches are what the searches for checks share on a node: of each holder one runs at a time, of all
+// holders as many as take a quarter of the memory for reads, and one that has lacked something continues
+// where it was when its append is sent again.
 type searches struct {
-	lanes *budget.Lanes
+	lanes  *budget.Lanes
+	places *budget.Turns
 
 	mu      sync.Mutex
 	unended map[sought]reached
@@ -33,8 +35,10 @@ type reached struct {
 	left int // bytes that may still be read
 }
 
-func newSearches() *searches {
-	return &searches{lanes: budget.NewLanes(), unended: map[sought]reached{}}
+// newSearches makes those of a node that has so many bytes for reads.
+func newSearches(reads int64) *searches {
+	places := max(1, int(reads/4/(lookRoom+lookInflated)))
+	return &searches{lanes: budget.NewLanes(), places: budget.NewTurns(places), unended: map[sought]reached{}}
 }
 
 // resume returns where a search begins.

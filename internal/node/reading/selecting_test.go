@@ -66,7 +66,7 @@ func TestEachPassOfAFilterThatHasTakenLongComesFurther(t *testing.T) {
 	long := time.Now().Add(-time.Hour)
 	for name, codec := range map[string]record.Codec{"stored": record.None, "compressed": record.Zstd} {
 		t.Run(name, func(t *testing.T) {
-			turns := NewTurns()
+			turns := NewTurns(1 << 30)
 			s, _, c := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, codec, 100)
 			for s.at < 100 {
 				before := s.at
@@ -194,7 +194,7 @@ func TestAReadShowsItsProgressWhileItWaitsForATurn(t *testing.T) {
 }
 
 func TestAChunkOfWhichNothingIsSelectedIsNotSent(t *testing.T) {
-	s, log, _ := selectingOver(t, NewTurns(), filter.Spec{Keys: [][]byte{[]byte("b")}}, record.None, 20)
+	s, log, _ := selectingOver(t, NewTurns(1<<30), filter.Spec{Keys: [][]byte{[]byte("b")}}, record.None, 20)
 	c, err := s.next(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 20, c.Next)
@@ -203,7 +203,7 @@ func TestAChunkOfWhichNothingIsSelectedIsNotSent(t *testing.T) {
 }
 
 func TestAReadThatIsRefusedShowsFirstHowFarItHasCome(t *testing.T) {
-	s, log, _ := selectingOver(t, NewTurns(), filter.Spec{Keys: [][]byte{[]byte("b")}}, record.None, 20)
+	s, log, _ := selectingOver(t, NewTurns(1<<30), filter.Spec{Keys: [][]byte{[]byte("b")}}, record.None, 20)
 	log.err = record.Trimmed(20, 30, nil)
 	c, err := s.next(t.Context())
 	require.NoError(t, err)
@@ -254,7 +254,7 @@ func skippingOver(t *testing.T, look time.Duration, segments int) (*selecting, *
 	f, err := filter.New(filter.Spec{Keys: [][]byte{[]byte("b")}})
 	require.NoError(t, err)
 	log, reads := &endingLog{}, budget.NewPool(1<<30)
-	of := Source{Log: log, Replica: replica.Replica, Turns: NewTurns(), Filter: f, Skipped: func(int) {}, Reads: reads, Stalled: budget.NewStalled(1 << 30)}
+	of := Source{Log: log, Replica: replica.Replica, Turns: NewTurns(1 << 30), Filter: f, Skipped: func(int) {}, Reads: reads, Stalled: budget.NewStalled(1 << 30)}
 	r := New(of, Request{Until: NoOffset, Follow: true, Metered: true}, 0, func() {})
 	t.Cleanup(r.Close)
 	return r.selecting, log, stored

@@ -23,9 +23,9 @@ type Turns struct {
 // turnTime is how long a turn is if others may want it; one record may make it longer.
 const turnTime = time.Millisecond
 
-// NewTurns makes the turns of a node.
-func NewTurns() *Turns {
-	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), searches: newSearches()}
+// NewTurns makes the turns of a node that has so many bytes for reads.
+func NewTurns(reads int64) *Turns {
+	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), searches: newSearches(reads)}
 }
 
 // For returns the turns as one holder takes them.

@@ -24,7 +24,7 @@ type Reads struct {
 
 // NewReads returns the verbs that read, within memory.
 func NewReads(metrics *metrics.Metrics, memory *budget.Memory, finder *Finder) *Reads {
-	return &Reads{metrics: metrics, memory: memory, finder: finder, turns: reading.NewTurns()}
+	return &Reads{metrics: metrics, memory: memory, finder: finder, turns: reading.NewTurns(memory.Reads.Size())}
 }
 
 // Read begins a read. ctx bounds finding the place to begin; the Reader's own
