@@ -103,7 +103,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	a.answer(ctx, w, q, method, many, func(answer *answer, q *http.Request) {
-		if answer.stream = many || isStream(method); answer.stream {
+		if answer.stream = many || isStream(method); many {
 			answer.lasts()
 		}
 		a.gateway.ServeHTTP(answer, q)

@@ -91,6 +91,9 @@ func reserve(ctx context.Context, _ http.ResponseWriter, m proto.Message) error 
 		a.body.held.release() // its one request has been decoded, on this goroutine
 	}
 	if m == nil {
+		if !a.body.many {
+			a.lasts()
+		}
 		return nil
 	}
 	if err := a.held.take(ctx, int64(proto.Size(m))*textCost); err != nil {

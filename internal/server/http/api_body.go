@@ -31,6 +31,9 @@ const (
 	nameWithin = 4 << 10
 	// What a byte of text takes while it is decoded, and what an object and an element of a list become.
 	textCost, objectCost, elementCost = 4, 256, 48
+	// memoryWait is how long a request that is no stream waits for the node's memory: its client has the rest of its time
+	// to send it.
+	memoryWait = readTimeout / 2
 	// restTime is how long the rest of a stream's requests is received that is not decoded. A client that is still
 	// sending when its connection is closed may not see its answer.
 	restTime = time.Second
@@ -52,6 +55,8 @@ type body struct {
 	decoder  *json.Decoder
 	begin    []byte // the first bytes that were pulled, up to nameWithin
 	pulled   int64
+	before   int64 // of pulled, what the decoder before this one took
+	room     int64 // that the decoder's buffer has had
 	admitted bool
 
 	// decoding is held while a request is decoded: a stream's are decoded beside its handler. What is below
@@ -115,6 +120,7 @@ func (b *body) decode(into any) error {
 	if err := b.look(); err != nil {
 		return err
 	}
+	b.shrink()
 	var text json.RawMessage
 	if err := b.decoder.Decode(&text); err != nil {
 		return asRefusal(err)
@@ -218,13 +224,22 @@ func (p puller) Read(into []byte) (int, error) {
 	if b.many {
 		limit = rpc.MaxRequestBytes
 	}
-	waits := b.pulled - b.decoder.InputOffset()
+	waits := b.waits()
+	if b.many && b.held.bytes() == 0 && waits <= smallText { // the client may be between two requests, or at its end
+		if err := b.deadline(); err != nil {
+			return 0, err
+		}
+		if _, err := b.from.Peek(1); err != nil {
+			return 0, err
+		}
+	}
 	if waits >= limit {
 		r := record.Refuse(record.TooLarge, "a request of more than %d bytes of JSON", limit)
 		r.Limit = limit
 		return 0, r
 	}
 	into = into[:min(int64(len(into)), limit-waits)]
+	b.room = max(b.room, waits+int64(len(into)))
 	if err := b.pay((waits + int64(len(into))) * textCost); err != nil {
 		return 0, err
 	}
@@ -239,6 +254,19 @@ func (p puller) Read(into []byte) (int, error) {
 		b.begin = append(b.begin, into[:min(n, nameWithin-len(b.begin))]...)
 	}
 	return n, err
+}
+
+// waits is how much the decoder has that it has not decoded.
+func (b *body) waits() int64 { return b.pulled - b.before - b.decoder.InputOffset() }
+
+// shrink begins with a small buffer again behind a large request, unless others have come with it.
+func (b *body) shrink() {
+	if b.room <= nameWithin || b.waits() > smallText {
+		return
+	}
+	rest, _ := io.ReadAll(b.decoder.Buffered()) // of memory
+	b.before, b.room = b.pulled-int64(len(rest)), 0
+	b.decoder = json.NewDecoder(io.MultiReader(bytes.NewReader(rest), puller{b}))
 }
 
 // admit refuses a caller that lacks the right that a method needs, before more of a large request is read than it
@@ -296,7 +324,8 @@ func firstField(path string) protoreflect.FieldDescriptor {
 	return nil
 }
 
-// pay holds so many bytes of memory. The first are waited for; then something is held, and others may wait for it.
+// pay holds so many bytes of memory. The first are waited for, for a stream as long as it lasts; then something is held,
+// and others may wait for it.
 func (b *body) pay(bytes int64) error {
 	all := b.api.texts.Size()
 	if bytes > all/2 {
@@ -305,12 +334,25 @@ func (b *body) pay(bytes int64) error {
 		return r
 	}
 	if b.held.bytes() == 0 {
-		if err := b.held.take(b.ctx, min(bytes, all/4)); err != nil {
-			return err
+		ctx, cancel := b.ctx, func() {}
+		if !b.many {
+			ctx, cancel = context.WithTimeout(ctx, memoryWait)
+		}
+		err := b.held.take(ctx, min(bytes, all/4))
+		cancel()
+		switch {
+		case b.ctx.Err() != nil:
+			return b.ctx.Err()
+		case err != nil:
+			return noMemory()
 		}
 	}
 	if more := bytes - b.held.bytes(); more > 0 && !b.held.grow(more) {
-		return record.Refuse(record.Busy, "this node has no memory for a request of this size now")
+		return noMemory()
 	}
 	return nil
+}
+
+func noMemory() error {
+	return record.Refuse(record.Busy, "this node has no memory for a request of this size now")
 }

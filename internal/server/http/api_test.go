@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,7 +190,7 @@ func TestAnswersDoNotWaitForWhatRequestsHold(t *testing.T) {
 	address := s.listen(t)
 	var streams []net.Conn
 	for range 2 {
-		streams = append(streams, begin(t, address, "Append", "alice", `{"log":"orders"}`+"\n{"))
+		streams = append(streams, begin(t, address, "Append", "alice", `{"log":"orders"}`+"\n{"+strings.Repeat(" ", smallText)))
 		<-received
 	}
 	require.Eventually(t, func() bool { return o.Texts.Used() > 0 }, time.Minute, time.Millisecond, "both are in the middle of a request")
@@ -206,8 +208,8 @@ func TestAnswersDoNotWaitForWhatRequestsHold(t *testing.T) {
 }
 
 func TestReadersOfOnePrincipalThatTakeNothingLeaveAnswersToOthers(t *testing.T) {
-	frame := &strandlinev1.ReadResponse{Batches: make([]byte, 64<<10)}
 	s, o := calls(t, logs{read: func(q *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {
+		frame := &strandlinev1.ReadResponse{Batches: make([]byte, q.GetMaxRecords())}
 		for range 1000 {
 			if err := stream.Send(frame); err != nil || !q.GetFollow() {
 				return err
@@ -216,22 +218,186 @@ func TestReadersOfOnePrincipalThatTakeNothingLeaveAnswersToOthers(t *testing.T) 
 		return nil
 	}}, 2<<20)
 	address := s.listen(t)
-	for range 10 { // with 256 KiB each of 2 MiB
-		_, err := io.WriteString(begin(t, address, "Read", "mallory", `{"log":"orders","follow":true}`), end)
+	read := func(token string, bytes int, more string) net.Conn {
+		conn := begin(t, address, "Read", token, fmt.Sprintf(`{"log":"orders","maxRecords":"%d"%s}`, bytes, more))
+		_, err := io.WriteString(conn, end)
 		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(writeTime/3)))
+		return conn
+	}
+	const counted, large = 64 << 10, 512 << 10 // of which the one takes 256 KiB of 2 MiB, and the other is sent beside them
+	takesNone := read("mallory", large, `,"follow":true`)
+	_, err := takesNone.Read(make([]byte, 1))
+	require.NoError(t, err)
+	for range 10 {
+		read("mallory", counted, `,"follow":true`)
 	}
 	full := func() bool { return o.SentTexts.Waiting() }
 	require.Eventually(t, full, time.Minute, time.Millisecond)
 	for range 3 {
-		conn := begin(t, address, "Read", "alice", `{"log":"orders"}`)
-		_, err := io.WriteString(conn, end)
-		require.NoError(t, err)
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(writeTime/3)))
-		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		r, err := http.ReadResponse(bufio.NewReader(read("alice", counted, "")), nil)
 		require.NoError(t, err)
 		n, err := io.Copy(io.Discard, r.Body)
 		require.NoError(t, err)
-		require.Greater(t, n, int64(64<<10))
+		require.Greater(t, n, int64(counted))
 		require.True(t, full(), "mallory has as much as she gets")
 	}
+	next := read("alice", large, "")
+	require.NoError(t, next.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	_, err = next.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "one large answer is sent at a time")
+	require.NoError(t, takesNone.Close())
+	require.NoError(t, next.SetReadDeadline(time.Now().Add(writeTime/3)))
+	_, err = next.Read(make([]byte, 1))
+	require.NoError(t, err)
+}
+
+// hold takes memory for others, until a request of another holder that takes so many bytes does not fit.
+func hold(of *budget.Arriving, bytes int64) {
+	for i := range 64 {
+		for of.Grow(fmt.Sprint("other", i), bytes) {
+		}
+	}
+}
+
+// answerOn reads the answer to a call.
+func answerOn(t *testing.T, conn net.Conn) (r *http.Response, text string) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(writeTime)))
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	all, err := io.ReadAll(r.Body)
+	require.NoError(t, err, "the answer is whole")
+	return r, string(all)
+}
+
+func TestARequestOfACallThatAnswersWithAStreamHasToComeInTime(t *testing.T) {
+	s, o := calls(t, logs{}, 1<<20)
+	s.http.ReadTimeout = 100 * time.Millisecond
+	_, text := answerOn(t, begin(t, s.listen(t), "Read", "", `{"log":"orders"`)) // one byte short
+	require.Contains(t, text, `"reason":"INVALID"`)
+	require.Zero(t, o.Texts.Used())
+}
+
+func TestACallThatAnswersWithAStreamMayLastLongerThanItsRequestMay(t *testing.T) {
+	s, _ := calls(t, logs{read: func(_ *strandlinev1.ReadRequest, stream grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {
+		for i := range 2 {
+			if err := stream.Send(&strandlinev1.ReadResponse{EndOffset: int64(i)}); err != nil {
+				return err
+			}
+			select {
+			case <-stream.Context().Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+		return stream.Context().Err()
+	}}, 1<<20)
+	s.http.ReadTimeout, s.http.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	conn := begin(t, s.listen(t), "Read", "", `{"log":"orders"}`)
+	_, err := io.WriteString(conn, end)
+	require.NoError(t, err)
+	_, text := answerOn(t, conn)
+	require.Equal(t, 2, strings.Count(text, "result"), text)
+	require.NotContains(t, text, "error")
+}
+
+func TestAnIdleStreamOfRequestsHoldsNothingAndNeedsNothingToEnd(t *testing.T) {
+	s, o := calls(t, logs{append: func(stream grpc.BidiStreamingServer[strandlinev1.AppendRequest, strandlinev1.AppendResponse]) error {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				return err
+			}
+			if err := stream.Send(appended); err != nil {
+				return err
+			}
+		}
+	}}, 1<<20)
+	conn := begin(t, s.listen(t), "Append", "alice", `{"log":"orders","records":[{"value":"`+strings.Repeat("eHh4", 20<<10)+`"}]}`+"\n")
+	from := bufio.NewReader(conn)
+	r, err := http.ReadResponse(from, nil)
+	require.NoError(t, err)
+	lines := bufio.NewReader(r.Body)
+	line, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "result")
+	require.Eventually(t, func() bool { return o.Texts.Used() == 0 }, 10*time.Second, time.Millisecond)
+	hold(o.Texts, 16<<10)
+	const small = `{"records":[]}` + "\n"
+	_, err = fmt.Fprintf(conn, "%x\r\n%s\r\n", len(small), small)
+	require.NoError(t, err)
+	line, err = lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "result", "a small request takes little, also behind a large one")
+	hold(o.Texts, 1)
+	_, err = io.WriteString(conn, end)
+	require.NoError(t, err)
+	rest, err := io.ReadAll(lines)
+	require.NoError(t, err)
+	require.Empty(t, string(rest))
+}
+
+func TestARequestForWhichThereIsNoMemoryInTimeIsRefusedAsBusy(t *testing.T) {
+	s, o := calls(t, logs{}, 32<<10)
+	hold(o.Texts, 1)
+	conn := begin(t, s.listen(t), "Read", "", `{"log":"orders"`+strings.Repeat(" ", 8<<10)+"}")
+	_, text := answerOn(t, conn)
+	require.Contains(t, text, `"reason":"BUSY"`)
+	require.Contains(t, text, `"retryable":true,"outcome":"not_done"`)
+}
+
+func TestAChunkedStreamThatEndsFirstIsAnsweredWhileItsClientStillSends(t *testing.T) {
+	s, _ := calls(t, logs{append: func(stream grpc.BidiStreamingServer[strandlinev1.AppendRequest, strandlinev1.AppendResponse]) error {
+		if _, err := stream.Recv(); err != nil {
+			return err
+		}
+		return stream.Send(appended)
+	}}, 1<<20)
+	conn := begin(t, s.listen(t), "Append", "", `{"log":"orders"}`+"\n{")
+	from := bufio.NewReader(conn)
+	_, err := from.Peek(1)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "1\r\n \r\n")
+	require.NoError(t, err)
+	r, err := http.ReadResponse(from, nil)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, r.Body)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "1\r\n \r\n")
+	require.NoError(t, err)
+	_, err = from.ReadByte()
+	require.ErrorIs(t, err, io.EOF, "the connection is not reset")
+}
+
+func TestARequestBehindAStreamThatWasNotTakenToItsEndIsNotExecuted(t *testing.T) {
+	var reads atomic.Int32
+	s, _ := calls(t, logs{
+		append: func(stream grpc.BidiStreamingServer[strandlinev1.AppendRequest, strandlinev1.AppendResponse]) error {
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+			return stream.Send(appended)
+		},
+		read: func(*strandlinev1.ReadRequest, grpc.ServerStreamingServer[strandlinev1.ReadResponse]) error {
+			reads.Add(1)
+			return nil
+		},
+	}, 1<<20)
+	closed := make(chan struct{})
+	s.http.ConnState = func(conn net.Conn, state http.ConnState) {
+		if answered(conn, state); state == http.StateClosed {
+			close(closed)
+		}
+	}
+	conn, err := net.Dial("tcp", s.listen(t))
+	require.NoError(t, err)
+	defer conn.Close()
+	const call = "POST /strandline.v1.LogService/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+	const one, two = `{"log":"orders"}`, `{"log":"orders"} {]`
+	_, err = io.WriteString(conn, fmt.Sprintf(call, "Append", len(two), two)+fmt.Sprintf(call, "Read", len(one), one))
+	require.NoError(t, err)
+	<-closed
+	require.Zero(t, reads.Load())
 }

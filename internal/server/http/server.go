@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -128,7 +129,10 @@ func withCalls(next http.Handler, o Options) (http.Handler, error) {
 	calls := atHome(origins(o.Origins, a), o.machine)
 	streams := atHome(origins(o.Origins, http.HandlerFunc(a.serveStream)), o.machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		conn, _ := connOf(q).(*linesConn)
 		switch {
+		case conn.wasLast():
+			panic(http.ErrAbortHandler)
 		case strings.HasPrefix(q.URL.Path, apiPrefix):
 			calls.ServeHTTP(w, q)
 		case strings.HasPrefix(q.URL.Path, streamsPrefix):
@@ -266,13 +270,29 @@ func (c *linesConn) isLast() {
 	}
 }
 
+// wasLast reports whether a request came behind the last one, and was received with it. c may be nil.
+func (c *linesConn) wasLast() bool { return c != nil && c.last.Load() }
+
+// farewell closes a connection whose client may still be sending: it has restTime to take its answer.
+func (c *linesConn) farewell() {
+	type half interface{ CloseWrite() error }
+	to, ok := c.Conn.(half)
+	if outer, wraps := c.Conn.(interface{ NetConn() net.Conn }); !ok && wraps {
+		to, ok = outer.NetConn().(half)
+	}
+	if ok && to.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(restTime)) == nil {
+		_, _ = io.Copy(io.Discard, c.Conn)
+	}
+	_ = c.Close()
+}
+
 // answered begins to count again, or ends the connection. It is http.Server.ConnState.
 func answered(conn net.Conn, state http.ConnState) {
 	c, ok := conn.(*linesConn)
 	switch {
 	case !ok || state != http.StateIdle:
 	case c.last.Load():
-		_ = c.Close()
+		c.farewell()
 	default:
 		c.lines.Store(0)
 		c.body.Store(false)
