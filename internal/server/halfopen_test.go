@@ -84,16 +84,16 @@ func TestHandshakesThatStopKeepNobodyOutOfAnyPort(t *testing.T) {
 					}
 				}
 			}
-			shows, within := time.Since(began) < soon, time.Minute
-			if shows {
-				within = patience
+			inTime, until := time.Since(began) < soon, began.Add(time.Minute)
+			if inTime {
+				until = began.Add(patience)
 			}
-			ctx, cancel := context.WithDeadline(t.Context(), began.Add(within))
+			ctx, cancel := context.WithDeadline(t.Context(), until)
 			defer cancel()
 			for range 3 {
 				require.NoError(t, port.honest(ctx))
 			}
-			if shows {
+			if inTime {
 				requireOneCloses(t, began.Add(patience), "the oldest of an address makes way", oldest...)
 			}
 		})
