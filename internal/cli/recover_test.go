@@ -243,9 +243,8 @@ exit code 1
 	require.Zero(t, s.recover("--data", s.dirs("b", "c"), "--i-accept-loss").code)
 }
 
-// Not beside others: a process that another test starts holds the locks of this one's directories until it runs its
-// program.
 func TestARecoveryIsRefusedWhereItWouldDoHarm(t *testing.T) {
+	t.Parallel()
 	s := newSurvivors(t, 5, "a", "b", "c")
 	o := s.recover("--data", s.dirs("a", "b"))
 	require.Equal(t, o, s.recover("--data", s.dirs("a", "b")), "what is only shown is the same again")

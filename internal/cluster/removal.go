@@ -120,7 +120,7 @@ func (s *State) NoNode(name string) *record.Refusal {
 	return record.Refuse(record.NoNode, "there is no node %q; there are: %s", name, s.names())
 }
 
-// names returns the names of the nodes that are not leaving, for an error.
+// names returns the names of the nodes that are not leaving, sorted, for an error.
 func (s *State) names() string {
 	var names []string
 	for _, n := range s.Members() {
@@ -128,5 +128,6 @@ func (s *State) names() string {
 			names = append(names, n.Name)
 		}
 	}
+	slices.Sort(names)
 	return strings.Join(names, ", ")
 }

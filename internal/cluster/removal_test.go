@@ -69,4 +69,8 @@ func TestANodeIsNotReplacedByTwo(t *testing.T) {
 	require.Nil(t, refusal, "the same once more")
 	_, refusal = ReplaceNode(s, "node4", "node3", all)
 	require.ErrorContains(t, refusal, `from node "node4" to "node3", which is removed itself; there are: node1, node2, node4, node5`)
+	renamed := s.Nodes[1]
+	renamed.Name = "west"
+	s.Nodes[1] = renamed
+	require.ErrorContains(t, s.NoNode("x"), "there are: node2, node4, node5, west", "by name, in whichever order they came")
 }

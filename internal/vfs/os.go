@@ -211,7 +211,16 @@ func flock(f *os.File, how int) (io.Closer, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: another process has it: %w", f.Name(), err)
 	}
-	return f, nil
+	return locked{f}, nil
+}
+
+// locked is a file with a lock of flock.
+type locked struct{ file *os.File }
+
+// Close ends the lock, then closes the file. To close it would not suffice: a process that is
+// being started has a copy of the file until it runs its program, and the lock with it.
+func (l locked) Close() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }
 
 type osFile struct{ *os.File }

@@ -6,9 +6,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"strandline.dev/internal/vfs"
 )
@@ -135,6 +137,39 @@ func TestWhoOnlyReadsChangesNothing(t *testing.T) {
 	content, err := disk.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, "as it was", string(content))
+}
+
+// A process that is started meanwhile has a copy of the lock's file until it runs its program.
+func TestALockEndsThoughAnotherProcessHasACopyOfItsFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	for _, disk := range []vfs.FS{vfs.OS(), vfs.ReadOnly()} {
+		lock, err := disk.Lock(name)
+		require.NoError(t, err)
+		copied := copyOf(t, name)
+		require.NoError(t, lock.Close())
+		again, err := vfs.OS().Lock(name)
+		require.NoError(t, err)
+		require.NoError(t, again.Close())
+		require.NoError(t, copied.Close())
+	}
+}
+
+// copyOf returns a second descriptor of the file, as fork makes it.
+func copyOf(t *testing.T, name string) *os.File {
+	t.Helper()
+	open, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, link := range open {
+		if target, err := os.Readlink(link); err == nil && target == name {
+			fd, err := strconv.Atoi(filepath.Base(link))
+			require.NoError(t, err)
+			second, err := unix.Dup(fd)
+			require.NoError(t, err)
+			return os.NewFile(uintptr(second), name)
+		}
+	}
+	require.FailNow(t, "no descriptor of the file", name)
+	return nil
 }
 
 func TestWhatIsStoredIsForItsUserAlone(t *testing.T) {
