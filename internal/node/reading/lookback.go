@@ -14,18 +14,19 @@ import (
 const (
 	// maxLookBytes bounds what is read of the log, and inflated, to decide one check, however often it comes.
 	maxLookBytes = 16 << 20
-	// maxLookTime bounds the time for that, with the waits for memory, for turns, for an earlier search
-	// of the same holder, and for what was in flight when the log began to keep keys.
+	// maxLookTime bounds the time of a search, including waits for memory, for turns, for an
+	// earlier search of the same holder, and for appends that were in flight when the log began to
+	// keep keys.
 	maxLookTime = time.Second
 	// longestLookPause is the longest pause for each MiB: all of a search take half of its time.
 	longestLookPause = 31 * time.Millisecond
 
 	lookChunk = 1 << 20
-	// lookRoom is what a search takes of the node's memory for reads, lookInflated what it takes besides from
-	// the first compressed batch on.
+	// lookRoom is the memory of a search, and lookInflated its additional memory from the first
+	// compressed batch on, both from the node's memory for reads.
 	lookRoom     = runtime.ChunkRoom
 	lookInflated = 4 << 20
-	// lookedInTurn are the records that are looked at before the time of a turn is.
+	// lookedInTurn is the number of records examined between two checks of the turn's time.
 	lookedInTurn = 64
 )
 
@@ -43,7 +44,8 @@ func LookBack(of Source, c *sequence.Check) {
 	begin := of.Turns.searches.resume(q, c.Since)
 	c.Search.To = begin.to
 	if err == nil {
-		// What was in flight when it began to keep keys is among neither, until it has committed.
+		// Appends that were in flight when the log began to keep keys are in neither place until
+		// they have committed.
 		_, _, err = of.Replica.Tail().AwaitBounds(ctx, func(_, end record.Offset) bool { return end >= from })
 	}
 	if err == nil {
@@ -94,7 +96,7 @@ type looking struct {
 	reader    *runtime.Reader
 	pacer     pacer
 	turn      turn
-	query     *segment.KeyQuery // nil: key summaries say nothing about the check
+	query     *segment.KeyQuery // nil: key summaries cannot exclude segments for this check
 	at, until record.Offset
 	left      int     // bytes that may still be read
 	memory    *[]byte // that batches are inflated into
@@ -109,8 +111,8 @@ func (l *looking) end() {
 	}
 }
 
-// useSummaries makes the query for key summaries. A query of both keys and prefixes selects
-// records with both, while a check looks for either, so keys take the place of prefixes there.
+// useSummaries prepares the query for key summaries. A query with both keys and prefixes selects
+// records that match both, while a check looks for either, so keys then become prefixes.
 func (l *looking) useSummaries() {
 	keys, prefixes, ok := l.check.Keys()
 	if !ok {
@@ -163,8 +165,8 @@ func (l *looking) step(ctx context.Context) bool {
 	return !paced || !chunk.Stored() || l.pacer.hold(ctx, read) == nil
 }
 
-// search looks at a run of batches. It reports false if one cannot be read, after a match, and when ctx has
-// ended.
+// search examines a run of batches. It returns false if a batch cannot be read, after a match, and
+// when ctx has ended.
 func (l *looking) search(ctx context.Context, run []byte) bool {
 	for len(run) > 0 {
 		b, rest, err := record.Split(run)
@@ -213,7 +215,8 @@ func (l *looking) hasRoom(ctx context.Context, b record.Batch) bool {
 	return true
 }
 
-// inTurn takes a turn, and after its time another one. It reports false when ctx has ended.
+// inTurn takes a turn, or passes it on after its time and takes another. It returns false when ctx
+// has ended.
 func (l *looking) inTurn(ctx context.Context) bool {
 	if l.turn.held && time.Since(l.turn.begun) < turnTime {
 		return true

@@ -10,50 +10,52 @@ import (
 	"strandline.dev/internal/replica/runtime"
 )
 
-// metered is how a metered reader uses the node's memory for reads. A chunk takes its
-// part of it until it is released, which a client that does not keep up puts off. So a
-// client that has just come, or that did not take a chunk in time, is given little at once,
-// and so is everybody where memory is short: copies of a few batches.
+// metered accounts for the node's memory for reads that a metered reader uses. A chunk holds its
+// memory until it is released, and a slow client delays the release. So a new client, a client that
+// did not accept a chunk in time, and every client when memory is short get small chunks: copies of
+// a few batches.
 //
-// What a client has not taken in time (Reader.Drop) leaves the memory that readers wait for, and
-// counts among what all stalled clients hold: a reader never waits for one that takes nothing.
+// Memory of a chunk that the client did not accept in time (Reader.Drop) moves from the pool that
+// readers wait for to the pool of stalled clients, so a reader never waits for a stalled client.
 type metered struct {
 	reads   *budget.Pool
 	stalled *budget.Stalled
 	sparing bool // the client is always given little, see Request.Little
 
 	mu sync.Mutex // Next against Drop
-	// passed is what the client was given since it has not taken something in time.
+	// passed counts the bytes that the client was given since it last failed to accept a chunk in
+	// time.
 	passed int64
 	taken  bool  // a chunk's part was taken, for the chunk being read or in rest
-	room   int64 // so much was taken: runtime.ChunkRoom, or more for a chunk of large batches; at most all that reads has
-	large  int64 // what the next chunk is known to take, if that is more
-	// rest is the part of a chunk that was not given out yet; its parts lie in the
-	// memory of whole.
+	room   int64 // bytes acquired: runtime.ChunkRoom, or more for a chunk of large batches; at most the size of reads
+	large  int64 // size of the next chunk if it is known to be larger
+	// rest is the part of a chunk that was not returned yet. It refers to the memory of whole.
 	rest, whole Chunk
 
-	// given is what the client holds: whoever has it may not get to giving it back when its client
-	// goes.
+	// given is the memory that the client holds. The server may not release it if the client
+	// leaves.
 	given charges
 }
 
 const (
-	// littleBytes is what a client that may not keep up is given at once; a batch is never divided.
+	// littleBytes is the size of a small chunk. A batch is never divided.
 	littleBytes = 64 << 10
-	// hiddenBytes is what a client seems to take that takes nothing: the window of its stream, and what gRPC
-	// takes of a message before it holds up who sends it, are 64 KiB each where nobody has set them.
+	// hiddenBytes is what a stalled client may appear to accept: by default, the window of its
+	// stream and the bytes of a message that gRPC buffers before it blocks the sender are 64 KiB
+	// each.
 	hiddenBytes = 4 * littleBytes
 )
 
-// keepsUp reports whether the client has taken more than lies on the way to it.
+// keepsUp reports whether the client has accepted more bytes than may be buffered on the way to it.
 func (f *metered) keepsUp() bool { return f.passed > hiddenBytes }
 
-// little reports whether the client is to be given little: it asks for that, may not keep up, or memory is short.
+// little reports whether the client gets small chunks: it asks for them, may be slow, or memory is
+// short.
 func (f *metered) little() bool {
 	return f.sparing || !f.keepsUp() || f.reads.Used() > f.reads.Size()/2
 }
 
-// most is how much of a chunk of so many bytes is read at once.
+// most returns how many of the given bytes to read at once.
 func (f *metered) most(bytes int) int {
 	if f != nil && f.little() {
 		return min(bytes, littleBytes)
@@ -61,7 +63,8 @@ func (f *metered) most(bytes int) int {
 	return bytes
 }
 
-// take waits for the memory of a chunk if there is something to read.
+// take acquires memory for a chunk if there is something to read. It waits until the memory is
+// available.
 func (f *metered) take(ctx context.Context, r *Reader) error {
 	if f == nil || f.taken {
 		return nil
@@ -77,8 +80,8 @@ func (f *metered) take(ctx context.Context, r *Reader) error {
 	return nil
 }
 
-// roomFor is what a chunk of so many bytes takes: one that is larger than all the memory takes all of it, so that it can
-// be read at all.
+// roomFor returns the memory for a chunk of the given size. A chunk larger than the whole pool gets
+// the whole pool, so that it can be read at all.
 func (f *metered) roomFor(bytes int64) int64 { return min(bytes, f.reads.Size()) }
 
 func (f *metered) give() {
@@ -88,7 +91,7 @@ func (f *metered) give() {
 	}
 }
 
-// shrink gives back what has been taken beyond so many bytes.
+// shrink releases the acquired memory beyond the given size.
 func (f *metered) shrink(bytes int64) {
 	if bytes < f.room {
 		f.reads.Release(f.room - bytes)
@@ -96,8 +99,9 @@ func (f *metered) shrink(bytes int64) {
 	}
 }
 
-// fits takes what a chunk of large batches has more than a usual one. If that is not there it gives all back: the
-// chunk is read again when there is room for it, and nobody waits for memory with some.
+// fits acquires the memory by which a chunk of large batches exceeds a usual chunk. If it is not
+// available, fits releases all memory, so that no reader waits for memory while it holds some. The
+// chunk is read again when there is memory for it.
 func (f *metered) fits(c Chunk) bool {
 	more := f.roomFor(int64(c.Bytes)) - f.room
 	if more <= 0 {
@@ -112,8 +116,8 @@ func (f *metered) fits(c Chunk) bool {
 	return false
 }
 
-// grow counts bytes that something takes beside its chunk until release. It reports false if they are not there. One that
-// takes more than half of all is counted as half, so that it can be read at all.
+// grow acquires memory for data beside a chunk, until release. It returns false if the memory is
+// not available. It acquires at most half of the pool, so that larger data can be read at all.
 func (f *metered) grow(bytes int64) (release func(), ok bool) {
 	bytes = max(min(bytes, f.reads.Size()/2), 0)
 	if bytes > 0 && !f.reads.TryAcquire(bytes) {
@@ -122,8 +126,8 @@ func (f *metered) grow(bytes int64) (release func(), ok bool) {
 	return f.given.add(f.reads, bytes).release, true
 }
 
-// nextMetered returns a whole chunk, which has its part of the memory until it is
-// released, or a copy of some of one.
+// nextMetered returns a whole chunk, which holds its memory until it is released, or a copy of part
+// of a chunk.
 func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 	f := r.slow
 	if len(f.rest.Parts) > 0 {
@@ -165,7 +169,7 @@ func (r *Reader) again(ctx context.Context, c Chunk) (Chunk, error) {
 	return r.nextMetered(ctx)
 }
 
-// charged makes the memory that the reader has taken that of a chunk.
+// charged transfers the memory that the reader has acquired to a chunk.
 func (f *metered) charged(release func()) func() {
 	f.taken = false
 	charge := f.given.add(f.reads, f.room)
@@ -175,9 +179,9 @@ func (f *metered) charged(release func()) func() {
 	}
 }
 
-// few takes the next batches from rest, together no more than littleBytes, at least one. What
-// is given is a copy, which counts for itself, so that clients that take nothing can be many. The rest is
-// kept while there is memory for it. A batch that is most of its chunk is not copied.
+// few returns a copy of the next batches of rest: at most littleBytes, but at least one batch. The
+// copy has its own memory, so that many stalled clients fit into the pool. The rest is kept while
+// there is memory for it. A batch that is most of its chunk is not copied.
 func (r *Reader) few() (Chunk, error) {
 	f := r.slow
 	first, _, err := record.Split(f.rest.Parts[0])
@@ -201,7 +205,7 @@ func (r *Reader) few() (Chunk, error) {
 	return c, nil
 }
 
-// batches takes copies of the first batches out of rest.
+// batches removes the first batches from rest and returns a copy of them.
 func (f *metered) batches() (Chunk, error) {
 	c := f.rest
 	c.Parts, c.Bytes, c.Count = nil, 0, 0
@@ -228,17 +232,18 @@ func (f *metered) batches() (Chunk, error) {
 	return copied(c), nil
 }
 
-// copied is a chunk in memory of its own.
+// copied returns a copy of a chunk in its own memory.
 func copied(c Chunk) Chunk {
 	c.Parts = [][]byte{slices.Concat(c.Parts...)}
 	c.Release = func() {}
 	return c
 }
 
-// Drop notes that the client has not taken in time what the reader gave out last. What the reader holds
-// besides is given up, and is read again when it is asked for. What the client holds is counted among what
-// all stalled clients hold; where others need it, end is called, which ends the read. Drop may be called beside
-// Next, and does nothing then, and again, which it needs where stalled clients hold too much.
+// Drop records that the client did not accept the newest chunk in time. It releases everything else
+// that the reader holds; the reader reads it again later. The memory that the client holds moves to
+// the pool of stalled clients. If others need that memory, end is called and must end the read.
+// Drop may be called repeatedly, and concurrently with Next, in which case it does nothing. Repeat
+// it while the pool of stalled clients is full.
 func (r *Reader) Drop(end func()) {
 	if r.slow != nil && r.slow.mu.TryLock() {
 		defer r.slow.mu.Unlock()
@@ -254,7 +259,7 @@ func (r *Reader) drop() {
 	r.reader.Seek(r.next)
 }
 
-// giveUpRest has what was not given out of a chunk read again.
+// giveUpRest releases the part of a chunk that was not returned, and moves the reader back to it.
 func (r *Reader) giveUpRest() {
 	f := r.slow
 	if len(f.whole.Parts) == 0 {
@@ -317,7 +322,7 @@ func (c *charge) release() {
 	}
 }
 
-// stall counts what is held as that of a client which takes nothing, where there is room for it.
+// stall moves the charges to the pool of stalled clients, as far as it has room.
 func (s *charges) stall(in *budget.Stalled, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

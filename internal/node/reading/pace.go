@@ -7,37 +7,36 @@ import (
 	"time"
 )
 
-// Pace holds reads of old records back while this machine's cores are short and
-// the log takes appends: who boots from the start of a log can use all there is
-// of both, and an append, which waits for a core at each of its steps, pays for
-// that many times over.
+// Pace slows down reads of old records while this machine's processors are short and the log
+// receives appends. A client that reads a log from its start can use all processors and the whole
+// disk, and an append, which waits for a processor at each of its steps, is delayed several times.
 //
-// Readers pause now and then, and how late a pause ends reports whether cores are
-// to be had. Late once, and all pause twice as long; each time that was not late
-// makes pauses a little shorter again, until about one in easing is late.
+// Readers pause now and then. A pause that ends late shows that processors are short, and doubles
+// the pauses of all readers. Each pause that ends in time shortens the next one a little, until
+// about one in easing is late.
 type Pace struct {
 	pause atomic.Int64 // ns for each MiB; at least shortestPause once it is used
 }
 
 const (
-	// A pause of shortestPause for each MiB holds nobody back: 1 GiB/s.
+	// A pause of shortestPause for each MiB does not slow down a reader: 1 GiB/s.
 	shortestPause = time.Millisecond
-	// longestPause leaves each reader 5 MiB/s, whatever else there is to do, and
-	// one that would fall behind catchUp times what its log takes.
+	// longestPause lets each reader read at least 5 MiB/s. A reader also reads at least catchUp
+	// times the rate at which its log grows.
 	longestPause = 200 * time.Millisecond
 	catchUp      = 4
-	// latePause is more than timers are late where a core is idle.
+	// latePause is longer than timers are late on an idle processor.
 	latePause = 300 * time.Microsecond
 	// easing is the part by which a pause that was not late shortens the next.
 	easing = 32
-	// pacedChunkBytes is read at once: what waits for the core that works on it
-	// does so for less than half a millisecond.
+	// pacedChunkBytes is the read size of paced readers: whoever waits for this processor waits for
+	// less than half a millisecond.
 	pacedChunkBytes = 256 << 10
-	// PacedTime after an append the reads of its log are not paced any more.
+	// PacedTime is how long reads of a log are paced after an append.
 	PacedTime = time.Second
 )
 
-// pacer is one reader's part in a pace.
+// pacer is the state of one reader in a pace.
 type pacer struct {
 	pace   *Pace
 	intake *Intake       // of the reader's log
@@ -45,8 +44,8 @@ type pacer struct {
 	owed   time.Duration // less than shortestPause
 }
 
-// hold pauses for what so many bytes owe, unless ctx ends. What is less than
-// shortestPause is owed until later.
+// hold pauses for the given number of bytes, unless ctx ends. Debt below shortestPause is carried
+// over.
 func (p *pacer) hold(ctx context.Context, bytes int) error {
 	wanted := max(time.Duration(p.pace.pause.Load()), shortestPause)
 	pause := min(wanted, p.longest(time.Now()))
@@ -66,8 +65,8 @@ func (p *pacer) hold(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// longest is the longest pause for each MiB with which this reader does not fall
-// behind its log.
+// longest returns the longest pause for each MiB with which this reader does not fall behind its
+// log.
 func (p *pacer) longest(now time.Time) time.Duration {
 	most := cmp.Or(p.most, longestPause)
 	rate := float64(p.intake.Rate(now)) * catchUp
@@ -77,8 +76,8 @@ func (p *pacer) longest(now time.Time) time.Duration {
 	return time.Duration(float64(1<<20) / rate * float64(time.Second))
 }
 
-// learn sets the next pause from how late one was. Of two readers that learn at
-// the same time one may be forgotten.
+// learn sets the next pause from the lateness of the last one. Of two concurrent calls, one may be
+// lost.
 func (p *Pace) learn(pause, late time.Duration) {
 	if late > latePause {
 		pause = min(2*pause, longestPause)
@@ -88,8 +87,8 @@ func (p *Pace) learn(pause, late time.Duration) {
 	p.pause.Store(int64(pause))
 }
 
-// Intake is how much a log takes a second. The log keeps it and not its readers,
-// so that one who has just come knows it.
+// Intake measures the rate at which a log grows. It belongs to the log, so that a new reader knows
+// the rate immediately.
 type Intake struct {
 	second      atomic.Int64 // unix, of the newest write
 	bytes       atomic.Int64 // in that second
@@ -111,8 +110,8 @@ func (i *Intake) Took(bytes int, now time.Time) {
 	i.bytes.Add(int64(bytes))
 }
 
-// Rate is bytes a second: those of the last whole second, or what this one has
-// brought if that is more. A look beside a write may be a write off.
+// Rate returns bytes per second: of the last whole second, or of the current one if it has more.
+// Called during a write, it may be one write behind.
 func (i *Intake) Rate(now time.Time) int64 {
 	switch now.Unix() - i.second.Load() {
 	case 0:

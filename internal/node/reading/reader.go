@@ -32,8 +32,7 @@ type Reader struct {
 	reader *runtime.Reader
 	tail   *tail.Tail
 	pacer  pacer
-	// paced: the newest chunk, of so many bytes, was of old records in a log
-	// that takes appends.
+	// paced: the newest chunk, of this size, had old records of a log that receives appends.
 	paced     bool
 	given     int
 	request   Request
@@ -43,7 +42,7 @@ type Reader struct {
 	bytes     int64         // given so far
 	done      bool
 	selecting *selecting // the work of the filter; nil: there is none
-	// slow is what a metered reader holds; nil: it is not metered.
+	// slow is the memory of a metered reader; nil: it is not metered.
 	slow *metered
 	// closed is called when the reader is closed; nil: it is the node's own, which is
 	// not paced.
@@ -152,7 +151,7 @@ func (r *Reader) nextChunk(ctx context.Context) (Chunk, error) {
 		if err := r.log.Fresh(&r.request); err != nil {
 			return Chunk{}, err
 		}
-		age := r.log.Age() // before the end is looked at: it may only be reported too old
+		age := r.log.Age() // read before the end, so that the age can only be too high
 		if c, ok := r.nextStored(size); ok {
 			c.Age = age
 			return c, nil
@@ -231,7 +230,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// cut takes from whole entries the batches that the limits leave.
+// cut returns the batches of whole entries that are within the limits.
 func (r *Reader) cut(frames []segment.Entry) (Chunk, error) {
 	c := Chunk{First: r.next}
 	c.Parts = make([][]byte, 0, len(frames))

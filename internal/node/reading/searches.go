@@ -12,9 +12,9 @@ import (
 // maxUnended bounds the searches of a node that may be continued. With one more, all begin anew.
 const maxUnended = 1024
 
-// searches are what the searches for checks share on a node: of each holder one runs at a time, of all
-// holders as many as take a quarter of the memory for reads, and one that has lacked something continues
-// where it was when its append is sent again.
+// searches are the searches for checks on a node. Each holder runs one at a time, and all holders
+// together as many as use a quarter of the memory for reads. A search that lacked time or memory
+// continues where it stopped when its append is sent again.
 type searches struct {
 	lanes  *budget.Lanes
 	places *budget.Turns
@@ -23,7 +23,8 @@ type searches struct {
 	unended map[sought]reached
 }
 
-// sought identifies a search. What it has seen does not change within the term of a leader, whoever asks.
+// sought identifies a search. Its progress is the same for every caller within the term of a
+// leader.
 type sought struct {
 	log, term uint64
 	check     [sha256.Size]byte
@@ -35,7 +36,7 @@ type reached struct {
 	left int // bytes that may still be read
 }
 
-// newSearches makes those of a node that has so many bytes for reads.
+// newSearches returns the searches of a node with the given memory for reads.
 func newSearches(reads int64) *searches {
 	places := max(1, int(reads/4/(lookRoom+lookInflated)))
 	return &searches{lanes: budget.NewLanes(), places: budget.NewTurns(places), unended: map[sought]reached{}}
@@ -51,7 +52,7 @@ func (s *searches) resume(q sought, since record.Offset) reached {
 	return reached{to: since, left: maxLookBytes}
 }
 
-// ended keeps how far a search came that may continue, and forgets one that may not.
+// ended stores the progress of a search that may continue, and removes one that is complete.
 func (s *searches) ended(q sought, c *sequence.Check, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// A chunk is given at the latest after so many bytes of stored batches were looked at, or
-	// so much time, even if nothing of them was selected.
+	// A chunk is returned after progressBytes of stored batches were scanned, or progressTime has
+	// passed, even if no record was selected.
 	progressBytes = 4 << 20
 	progressTime  = 500 * time.Millisecond
 	// selectedBytes is where a chunk of selected records ends. Only a batch that inflates to
@@ -25,8 +25,8 @@ const (
 	selectedBytes = 1 << 20
 	// maxFailed is how many failed records a chunk names.
 	maxFailed = 100
-	// inflatedBytes is what a batch may inflate to in a reader's turn without counting. More
-	// counts against the node's memory for reads, as inflateRoom.
+	// inflatedBytes is the size up to which a batch may inflate in a reader's turn without being
+	// counted. A larger one counts as inflateRoom in the node's memory for reads.
 	inflatedBytes = 4 << 20
 	inflateRoom   = record.MaxInflatedBytes * 9 / 4
 )
@@ -37,20 +37,20 @@ type Failed struct {
 	Message string
 }
 
-// selecting is the work of a reader with a filter: it takes chunks as they are stored, looks
-// at each record, and gives chunks of what was selected. It works in turns, so that slow
-// expressions never take more than their part of the machine.
+// selecting is the part of a reader that applies a filter: it reads chunks as they are stored,
+// examines each record, and returns chunks of selected records. It works in turns, so that slow
+// expressions never use more than their share of the processors.
 type selecting struct {
 	reader  *Reader
 	filter  *filter.Filter
 	turns   *Turns
-	at      record.Offset     // everything below was looked at
+	at      record.Offset     // everything below was scanned
 	records int64             // that may still be given
 	bytes   int64             // of selected batches that may still be given
 	given   bool              // a batch was given: bytes bounds the others only
 	query   *segment.KeyQuery // of the filter; nil: it selects by no key
 	skipped func(segments int)
-	ending  error // what comes after the newest chunk; nil: more
+	ending  error // the error after the newest chunk; nil: there is more to read
 }
 
 func newSelecting(r *Reader, q *Request, of Source, first record.Offset) *selecting {
@@ -67,8 +67,8 @@ func newSelecting(r *Reader, q *Request, of Source, first record.Offset) *select
 	return s
 }
 
-// next is Reader.Next with a filter. Its chunks may have no records: these show how far the
-// reader has come.
+// next implements Reader.Next with a filter. A chunk may have no records: it then only reports the
+// position of the reader.
 func (s *selecting) next(ctx context.Context) (Chunk, error) {
 	first, looked, begun := s.at, 0, time.Now()
 	for s.ending == nil {
@@ -112,7 +112,8 @@ func (s *selecting) next(ctx context.Context) (Chunk, error) {
 		if out.Bytes > 0 {
 			out.Parts = [][]byte{p.selection.Bytes}
 		}
-		// What was selected takes the place of the chunk in the node's memory, and more if it was compressed.
+		// The selection replaces the chunk in the node's memory. If the chunk was compressed, the
+		// selection may be larger.
 		out.Release = c.Release
 		if err := s.count(&out, out.Bytes-c.Bytes); err != nil {
 			c.Release()
@@ -126,7 +127,7 @@ func (s *selecting) next(ctx context.Context) (Chunk, error) {
 	return Chunk{}, s.ending
 }
 
-// count counts what a selection takes more than the chunk that it is of.
+// count acquires memory for the bytes by which a selection exceeds its chunk.
 func (s *selecting) count(out *Chunk, bytes int) error {
 	f := s.reader.slow
 	if f == nil || bytes <= 0 {
@@ -145,8 +146,8 @@ func (s *selecting) count(out *Chunk, bytes int) error {
 	return nil
 }
 
-// skip moves over some segments that have none of the keys, and reports whether it moved. What it reads
-// to find out is paced as old records are.
+// skip moves past segments that have none of the keys, and reports whether it moved. Its reads are
+// paced as reads of old records are.
 func (s *selecting) skip(ctx context.Context) bool {
 	if s.query == nil {
 		return false
@@ -161,7 +162,7 @@ func (s *selecting) skip(ctx context.Context) bool {
 
 func (s *selecting) skipSome(ctx context.Context) bool {
 	r := s.reader
-	if s.at != r.next { // or something read waits to be looked at
+	if s.at != r.next { // or a chunk that was read waits to be scanned
 		return false
 	}
 	if r.slow != nil {
@@ -176,7 +177,7 @@ func (s *selecting) skipSome(ctx context.Context) bool {
 	return segments > 0
 }
 
-// within takes the next stored chunk.
+// within returns the next stored chunk.
 func (s *selecting) within(ctx context.Context, pending bool, begun time.Time) (Chunk, error) {
 	limited, cancel := limit(ctx, pending, begun)
 	defer cancel()
@@ -187,8 +188,8 @@ func (s *selecting) within(ctx context.Context, pending bool, begun time.Time) (
 	return c, err
 }
 
-// limit ends what waits, for a chunk or for a turn, when progress may be put off no longer, if
-// there is some.
+// limit bounds a wait for a chunk or a turn: if the reader has made progress, the wait ends when it
+// must be reported.
 func limit(ctx context.Context, pending bool, begun time.Time) (context.Context, context.CancelFunc) {
 	if !pending {
 		return ctx, func() {}
@@ -200,12 +201,12 @@ func limit(ctx context.Context, pending bool, begun time.Time) (context.Context,
 func (s *selecting) progress(first record.Offset) Chunk {
 	r := s.reader
 	c := Chunk{First: first, Next: s.at, Selected: true, Release: func() {}}
-	c.Age = r.log.Age() // before the end is looked at: it may only be reported too old
+	c.Age = r.log.Age() // read before the end, so that the age can only be too high
 	c.Start, c.End, _ = r.tail.Bounds()
 	return c
 }
 
-// rewind has the reader read again from at.
+// rewind moves the reader back to at.
 func (s *selecting) rewind() {
 	r := s.reader
 	if r.slow != nil {
@@ -217,7 +218,7 @@ func (s *selecting) rewind() {
 	r.reader.Seek(s.at)
 }
 
-// pass looks at the records of one chunk.
+// pass scans the records of one chunk.
 type pass struct {
 	*selecting
 	chunk     *Chunk
@@ -233,8 +234,8 @@ type pass struct {
 	counted, uncounted int64
 }
 
-// run looks at all, or at as much as a chunk of selected records takes. at is then behind
-// what was looked at.
+// run scans the chunk until it ends or the selection is full. at is then the end of the scanned
+// records.
 func (p *pass) run(ctx context.Context) error {
 	defer p.turn.end()
 	if p.filter.Costly() {
@@ -261,7 +262,7 @@ func (p *pass) run(ctx context.Context) error {
 	return nil
 }
 
-// batch looks at the records of a batch.
+// batch scans the records of a batch.
 func (p *pass) batch(ctx context.Context, b record.Batch) error {
 	var w record.Walk
 	if b.Compression() != record.None {
@@ -318,8 +319,8 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 	return nil
 }
 
-// take adds a record that is wanted to those of its batch, which begin at from in the selection. It reports false if the
-// chunk has no room for it.
+// take adds a selected record to its batch, which begins at from in the selection. It returns false
+// if the chunk has no room for the record.
 func (p *pass) take(w *record.Walk, o record.Offset, from int) bool {
 	most := selectedBytes
 	if from > 0 {
@@ -350,8 +351,8 @@ func (p *pass) fail(o record.Offset, err error) {
 	}
 }
 
-// bound takes the newest batch back, which begins at before, if it exceeds the bytes that
-// the reader wants.
+// bound removes the newest batch, which begins at before, if it exceeds the number of bytes that
+// the reader requested.
 func (p *pass) bound(before, count int, from record.Offset) {
 	size := int64(len(p.selection.Bytes) - before)
 	if size > p.bytes && p.given {
@@ -366,8 +367,9 @@ func (p *pass) bound(before, count int, from record.Offset) {
 	}
 }
 
-// yield lets others have the turn, and divides the chunk if it has taken long, or if there is
-// no memory to wait with. Each pass moves at before it divides: the next one would be no faster.
+// yield passes the turn on. It divides the chunk if the pass has taken long, or if there is no
+// memory to keep while waiting. A pass advances at before it divides, since otherwise the next pass
+// would not advance either.
 func (p *pass) yield(ctx context.Context) {
 	if time.Since(p.turn.begun) < turnTime {
 		return

@@ -9,29 +9,28 @@ import (
 	"strandline.dev/internal/filter"
 )
 
-// Turns bound how many readers of a node evaluate expressions, or inflate batches to look
-// into them, at a time: half its cores at most, so that however slow an expression is,
-// appends and other reads have the others. Holders who wait are served one after the other,
-// however many readers each has. Searches for checks take them as well, of each holder one search
-// at a time.
+// Turns limit how many readers of a node evaluate expressions, or inflate batches to examine them,
+// at the same time: half of the processors, so that appends and other reads have the rest however
+// slow an expression is. Holders get turns in rotation, however many readers each has. Searches for
+// checks use the same turns, one search of each holder at a time.
 type Turns struct {
 	all      *budget.Turns
 	searches *searches
 	holder   string
 }
 
-// turnTime is how long a turn is if others may want it; one record may make it longer.
+// turnTime is how long a turn lasts if others may be waiting; a single record may exceed it.
 const turnTime = time.Millisecond
 
-// NewTurns makes the turns of a node that has so many bytes for reads.
+// NewTurns returns the turns of a node with the given memory for reads.
 func NewTurns(reads int64) *Turns {
 	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), searches: newSearches(reads)}
 }
 
-// For returns the turns as one holder takes them.
+// For returns the turns for one holder.
 func (t *Turns) For(holder string) *Turns { return &Turns{t.all, t.searches, holder} }
 
-// turn is one reader's. The zero value is that of a reader without one.
+// turn is the turn of one reader. In the zero value it holds none.
 type turn struct {
 	turns *Turns
 	held  bool
@@ -47,8 +46,8 @@ func (t *turn) begin(ctx context.Context, all *Turns) error {
 	return nil
 }
 
-// Filter makes the filter of a read, in a turn if there is an expression to compile; none
-// for nil. The error is that of filter.New, or of ctx.
+// Filter compiles the filter of a read, in a turn if there is an expression. It returns nil for a
+// nil spec. The error is that of filter.New, or of ctx.
 func (t *Turns) Filter(ctx context.Context, s *filter.Spec) (*filter.Filter, error) {
 	if s == nil {
 		return nil, nil

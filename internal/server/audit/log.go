@@ -22,7 +22,7 @@ type Outcome string
 
 const (
 	Done    Outcome = "done"
-	Refused Outcome = "refused" // for want of a right, or of a proof of who calls
+	Refused Outcome = "refused" // for lack of a right, or of authentication
 	Failed  Outcome = "failed"  // nothing has changed
 	Unknown Outcome = "unknown" // it may be done
 )
@@ -56,9 +56,10 @@ const (
 	queued = 4096
 	// gatherEvery is how often entries that are gathered are written.
 	gatherEvery = time.Minute
-	// gathered bounds the kinds of entries that are gathered in that time, and ofCaller those of one
-	// principal at one address, or in one network of IPv6. What is beyond is one line for each
-	// caller, and one for those of all callers beyond gathered: others' entries have room.
+	// gathered bounds the kinds of entries that are gathered in that time, and ofCaller those of
+	// one principal at one address, or in one IPv6 network. Further entries of a caller share one
+	// line, and further entries of all callers beyond gathered share another, so that entries of
+	// others have room.
 	gathered = 1024
 	ofCaller = 32
 	// maxText bounds each text of an entry, in bytes of the file: a caller chooses some of them, and
@@ -78,17 +79,17 @@ type Log struct {
 	dropped prometheus.Counter
 
 	mu sync.Mutex // guards what follows
-	// same is how often an entry was recorded since its line, by what is the same in them.
+	// same counts how often an entry was repeated since its line was written.
 	same    map[Entry]int
 	callers map[caller]int // entries in same of each
 
-	// What follows belongs to run.
+	// The following fields belong to run.
 	file    *os.File
 	out     *bufio.Writer
 	failing bool
 }
 
-// caller is who caused an entry, and from which network.
+// caller is the principal that caused an entry, and its network.
 type caller struct{ principal, from string }
 
 // Open opens an audit log that appends to a file, and creates the file if it does not exist.
@@ -129,7 +130,7 @@ func (l *Log) Record(e Entry) {
 	}
 }
 
-// bounded returns a text that takes at most maxText bytes in JSON, with a mark where it was cut.
+// bounded returns text cut to at most maxText bytes in JSON, with a mark at the cut.
 func bounded(text string) string {
 	const mark = "..."
 	var cut, size int
@@ -144,7 +145,7 @@ func bounded(text string) string {
 	return text
 }
 
-// inJSON is how many bytes a character takes in JSON, at most.
+// inJSON returns the maximum number of bytes of a character in JSON.
 func inJSON(r rune) int {
 	switch {
 	case r == '"', r == '\\':
@@ -155,7 +156,8 @@ func inJSON(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// networkOf returns what an address counts as: of IPv6 the first 64 bits, as a client has all of the others.
+// networkOf returns the network by which an address is counted: of an IPv6 address the first 64
+// bits, because a client controls the rest.
 func networkOf(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || !a.Unmap().Is6() {
@@ -165,7 +167,7 @@ func networkOf(address string) string {
 	return network.String()
 }
 
-// first reports whether an entry has a line of its own, and counts it if not.
+// first reports whether an entry gets its own line. If not, it counts the entry.
 func (l *Log) first(e Entry) bool {
 	e.Time, e.Times = time.Time{}, 0
 	l.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/transport/secure"
 )
 
-// What finds out who calls, before a verb is called.
+// The functions in this file identify the caller before a verb is called.
 
 // Call returns the context of a call from an address, with or without an Authorization header.
 func (g *Guard) Call(ctx context.Context, from net.Addr, authorization string) (context.Context, error) {
@@ -81,7 +81,7 @@ func (g *Guard) HoldsSome(c verbs.Caller, right access.Rights, kind access.Kind)
 	return valid && rules.HoldsAnywhere(h.Principal, scope, kind, right)
 }
 
-// verbOf is a method in the words of the audit log: that of GetInfo is get-info.
+// verbOf returns the verb of a method as in the audit log: get-info for GetInfo.
 func verbOf(method string) string {
 	var out strings.Builder
 	for i, r := range method[strings.LastIndexByte(method, '/')+1:] {

@@ -13,7 +13,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// connections knows who is connected, and how much of each port every principal has.
+// connections holds the open connections, and the number of connections of each principal on each
+// port.
 type connections struct {
 	mu   sync.Mutex
 	last uint64
@@ -21,7 +22,8 @@ type connections struct {
 	held map[holding]int
 }
 
-// holding is what connections are counted by; with an empty principal all of a port.
+// holding is the key by which connections are counted; an empty principal stands for all
+// connections of a port.
 type holding struct{ port, principal string }
 
 // Connection is one connection of a client with this node.

@@ -100,8 +100,8 @@ func (g *Guard) Start() {
 	})
 }
 
-// warnOpen says that this node could be reached by others and nothing is refused. It returns
-// false as long as that is not known.
+// warnOpen logs that rights are not enforced although other machines can reach this node. It
+// returns false while this is not known.
 func (g *Guard) warnOpen() (known bool) {
 	rules, known := g.node.Rules()
 	if known = known && g.node.ClusterID() != ""; known && !rules.Enforced {
@@ -116,9 +116,9 @@ func (g *Guard) Stop() {
 	g.tasks.Wait()
 }
 
-// endLost ends the streams that read or observe what their holders no longer may. Those
-// that append are refused with the next request: ending them would leave it open whether
-// the ones before are in the log.
+// endLost ends the streams that read or observe objects on which their holders have lost the right.
+// Append streams are not ended: their next request is refused, and ending them would leave the
+// outcome of earlier requests unknown.
 func (g *Guard) endLost() {
 	rules, _ := g.node.Rules()
 	if !rules.Enforced {
@@ -185,13 +185,13 @@ func (g *Guard) Enforced() bool {
 	return rules.Enforced
 }
 
-// may refuses a call of a verb for which the caller lacks the right on the object of a name. Where rights are
-// enforced it also notes whose the sessions are that the call opens.
+// may refuses a call of a verb if the caller lacks the right on the named object. If rights are
+// enforced, it also sets the principal of sessions that the call opens.
 func (g *Guard) may(c *verbs.Caller, v *Verb, name string) *record.Refusal {
 	return g.mayDo(c, v.Name, v.Right, v.Of(name))
 }
 
-// mayDo is may for what has no row in the table.
+// mayDo is like may, for a call without a row in the table.
 func (g *Guard) mayDo(c *verbs.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
 	if c.System {
 		return nil
@@ -200,7 +200,7 @@ func (g *Guard) mayDo(c *verbs.Caller, verb string, need access.Rights, o access
 	return g.mayBy(rules, known, c, verb, need, o)
 }
 
-// mayBy is mayDo by rules that are known to be those of the cluster, or not.
+// mayBy is like mayDo, with the given rules. known reports that they are the rules of the cluster.
 func (g *Guard) mayBy(rules *access.Rules, known bool, c *verbs.Caller, verb string, need access.Rights, o access.Object) *record.Refusal {
 	if !rules.Enforced && (known || !g.o.Careful) {
 		return nil
@@ -230,12 +230,13 @@ func (g *Guard) mayBy(rules *access.Rules, known bool, c *verbs.Caller, verb str
 	return nil
 }
 
-// mayUse is may for a verb about a session, which belongs to whoever opened it.
+// mayUse is like may, for a verb about a session. A session belongs to the principal that opened
+// it.
 func (g *Guard) mayUse(c *verbs.Caller, v *Verb, log string, session record.SessionID) *record.Refusal {
 	if refusal := g.may(c, v, log); refusal != nil || c.Owner == 0 {
 		return refusal
 	}
-	// One that was opened before rights were enforced belongs to nobody.
+	// A session that was opened before rights were enforced belongs to no principal.
 	if owner := session.Owner(); owner != 0 && owner != c.Owner {
 		refusal := record.Refuse(record.Denied, "session %d belongs to another principal than %s", session, c.By)
 		g.record(c, v.Name, v.Of(log), refusal)
@@ -256,8 +257,8 @@ func (g *Guard) mayAnywhere(c *verbs.Caller, v *Verb) *record.Refusal {
 	return g.mayDo(c, v.Name, v.Right, access.OfCluster)
 }
 
-// mayList refuses those who have not proved who they are: others get a list of what they
-// may observe, which can be empty.
+// mayList refuses callers that have not authenticated. Others get a list of the objects that they
+// may observe, which may be empty.
 func (g *Guard) mayList(c *verbs.Caller) *record.Refusal {
 	if g.Sees(*c, access.OfCluster) {
 		return nil
@@ -280,7 +281,7 @@ func (g *Guard) has(c verbs.Caller, right access.Rights, o access.Object) bool {
 	return g.hasBy(rules, known, c, right, o)
 }
 
-// hasBy is has by rules that are known to be those of the cluster, or not.
+// hasBy is like has, with the given rules. known reports that they are the rules of the cluster.
 func (g *Guard) hasBy(rules *access.Rules, known bool, c verbs.Caller, right access.Rights, o access.Object) bool {
 	if !rules.Enforced && (known || !g.o.Careful) || c.System {
 		return true
@@ -293,8 +294,9 @@ func (g *Guard) hasBy(rules *access.Rules, known bool, c verbs.Caller, right acc
 	return d.holds() && d.rights&right != 0
 }
 
-// shownTo reports which logs the caller may observe: others are not even described. What is decided about each is
-// not remembered: there may be very many, and one list asks once.
+// shownTo returns a function that reports whether the caller may observe a log; other logs are not
+// even described. It does not cache the decisions: there may be many logs, and a list asks once for
+// each.
 func (g *Guard) shownTo(c verbs.Caller) func(log string) bool {
 	rules, known := g.node.Rules()
 	if !rules.Enforced && (known || !g.o.Careful) || c.System {

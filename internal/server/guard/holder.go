@@ -38,8 +38,8 @@ type Holder struct {
 	named int // bytes of the names in of
 }
 
-// proof identifies one password of a user: each is kept with a salt of its own, the same
-// password again too.
+// proof identifies one password of a user. Each stored password has its own salt, even if the same
+// password is set again.
 type proof struct {
 	mechanism string
 	storedKey []byte
@@ -56,19 +56,19 @@ type held struct {
 	rules  *access.Rules
 	on     access.Object
 	rights access.Rights
-	// valid: what the holder has shown is, until expires, in unix ms; 0: for ever.
+	// valid reports that the holder's credentials are valid until expires, in unix ms; 0: for ever.
 	valid   bool
 	expires int64
 	// used are the rights that calls have relied on.
 	used atomic.Uint32
 }
 
-// holds reports whether what the holder has shown is valid now.
+// holds reports whether the holder's credentials are valid now.
 func (h *held) holds() bool { return h.valid && (h.expires == 0 || now() < h.expires) }
 
-// maxDecisions bounds the decisions that are kept of one holder, maxNamed the bytes of the
-// names of their objects. A decision on a name that is longer than any object can have is
-// not kept: clients choose what they ask for.
+// maxDecisions bounds the cached decisions of one holder, and maxNamed the bytes of the names of
+// their objects. A decision about a name that is longer than any object's name is not cached,
+// because clients choose the names in their requests.
 const (
 	maxDecisions = 1024
 	maxNamed     = 32 << 10
@@ -132,8 +132,8 @@ func (h *Holder) decide(rules *access.Rules, o access.Object, now func() int64) 
 	return d
 }
 
-// shown returns whether what the holder has shown is still valid, until when, and what of
-// its principal's rights it leaves.
+// shown reports whether the holder's credentials are still valid and when they expire, and returns
+// the scope to which they restrict the rights of the principal.
 func (h *Holder) shown(rules *access.Rules, now func() int64) (scope []access.Scope, expires int64, valid bool) {
 	switch {
 	case h.Token != "":
@@ -146,8 +146,8 @@ func (h *Holder) shown(rules *access.Rules, now func() int64) (scope []access.Sc
 	return nil, 0, rules.Believes(h.Principal)
 }
 
-// lost returns an object on which the holder has relied on rights of a set and has them no
-// more, and reports whether there is one.
+// lost returns an object on which the holder has used rights of the set that it no longer has, and
+// reports whether there is one.
 func (h *Holder) lost(rules *access.Rules, set access.Rights, now func() int64) (o access.Object, lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -37,8 +37,8 @@ var verifierOf = map[string]string{Plain: ScramSHA256}
 var scrams = map[string]scram.HashGeneratorFcn{ScramSHA256: scram.SHA256, ScramSHA512: scram.SHA512}
 
 const (
-	// passwordIterations is how slow a guess of a password is made, here and for whoever
-	// has stolen a catalog.
+	// passwordIterations is the number of iterations of the key derivation. It slows down guesses
+	// of a password, including guesses from a stolen catalog.
 	passwordIterations = 15_000
 	saltBytes          = 16
 	// maxLogin bounds a message of a login, in bytes.
@@ -47,10 +47,10 @@ const (
 	maxSteps = 4
 )
 
-// administrators are whose turns those are who set passwords.
+// administrators is the key under which callers that set passwords wait for their turn.
 const administrators = "administrators"
 
-// derive makes what is kept of a password.
+// derive returns the verifiers of a password.
 func (g *Guard) derive(ctx context.Context, password string) (map[string]access.Verifier, error) {
 	verifiers := map[string]access.Verifier{}
 	for name := range scrams {
@@ -65,7 +65,8 @@ func (g *Guard) derive(ctx context.Context, password string) (map[string]access.
 	return verifiers, nil
 }
 
-// deriveWith takes some milliseconds of a processor, and waits for a turn of whose.
+// deriveWith derives a key, which takes some milliseconds of processor time. It waits for a turn
+// under the key whose.
 func (g *Guard) deriveWith(ctx context.Context, whose, mechanism, password string, by scram.KeyFactors) (scram.StoredCredentials, error) {
 	if err := g.logins.deriving.Acquire(ctx, whose); err != nil {
 		return scram.StoredCredentials{}, err
@@ -83,13 +84,13 @@ func (g *Guard) deriveWith(ctx context.Context, whose, mechanism, password strin
 	return stored, nil
 }
 
-// logins prove passwords.
+// logins is the state of all authentications by password.
 type logins struct {
-	// secret makes what is said of users that there are not look like what is said of
-	// others, as long as the cluster has none that is the same on all nodes.
+	// secret makes answers about unknown users look like answers about others, while the cluster
+	// has no such secret that is the same on all nodes.
 	secret [32]byte
-	// deriving has a turn for the one password that is derived from, of the addresses that wait one after the
-	// other: whoever guesses takes one processor from the others, at most, and delays a login by one guess.
+	// deriving allows one key derivation at a time; addresses get turns in rotation. So guessing
+	// clients use one processor at most, and delay a login by one guess.
 	deriving *budget.Turns
 }
 
@@ -105,7 +106,7 @@ type Login struct {
 	verifier  access.Verifier // that the password is compared with
 }
 
-// errLogin is what a client hears, whatever was wrong: the reason would help who guesses.
+// errLogin is the error for every failed login, because the reason would help an attacker.
 var errLogin = errors.New("the user or the password is not right")
 
 // errTooFast ends an attempt whose connection is closed.
@@ -183,8 +184,8 @@ func (l *Login) audit(h *Holder, err error) {
 	l.guard.record(&verbs.Caller{By: h}, audit.Authenticate, triedAs("user", l.user), err)
 }
 
-// credentials are what is kept of a user. Those that there are not get some that no
-// password fits and that are the same each time, so that nobody learns who there is.
+// credentials returns the stored verifier of a user. For an unknown user it returns one that
+// matches no password and is always the same, so that nobody can find out which users exist.
 func (l *Login) credentials(user string) (scram.StoredCredentials, error) {
 	l.user = user
 	v, ok := l.kept(l.mechanism)
@@ -198,7 +199,7 @@ func (l *Login) credentials(user string) (scram.StoredCredentials, error) {
 	}, nil
 }
 
-// kept returns what is kept of the user for a mechanism.
+// kept returns the stored verifier of the user for a mechanism.
 func (l *Login) kept(mechanism string) (access.Verifier, bool) {
 	rules, _ := l.guard.node.Rules()
 	u, _ := rules.User(l.user)
@@ -216,8 +217,8 @@ func (g *Guard) madeUp(rules *access.Rules, what, user string) []byte {
 	return mac.Sum(nil)
 }
 
-// plain reports whether a message of PLAIN has the password of a user: whom to act for,
-// who it is, and the password, with a zero byte before each of the latter two.
+// plain reports whether a PLAIN message has the password of a user. The message contains the
+// identity to act for, the user and the password, separated by zero bytes.
 func (l *Login) plain(ctx context.Context, message string) (bool, error) {
 	parts := strings.Split(message, "\x00")
 	if len(parts) != 3 || len(parts[2]) > maxPassword || parts[0] != "" && parts[0] != parts[1] {

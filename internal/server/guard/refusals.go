@@ -10,33 +10,38 @@ import (
 )
 
 const (
-	// refusedRate is how many requests of one caller are refused in a second, and as many at once, before the next
-	// ones wait. A caller is a principal, or who has not proved who it is at an address.
+	// refusedRate is how many refused requests per second one caller may have without delay, and as
+	// many in one burst; further requests wait. A caller is a principal, or all unauthenticated
+	// clients of an address.
 	refusedRate = 100
-	// refusedWait is how long one waits at most. Then it is refused all the same: a caller that would wait for
-	// longer has as many refusals in a second as it has connections, or streams where it has proved who it is.
+	// refusedWait is the maximum wait. After it the request is refused anyway, so a caller that
+	// would have to wait longer gets one refusal per second on each of its connections, or streams
+	// if it has authenticated.
 	refusedWait = time.Second
-	// unprovedWait is how long what everybody may ask waits at most: less than the second that Kubernetes gives a
-	// probe, which may come from the address of one who asks without end.
+	// unprovedWait is the maximum wait for requests that everybody may send. It is shorter than the
+	// second that Kubernetes gives a probe, which may come from the address of a client that sends
+	// requests without pause.
 	unprovedWait = refusedWait / 4
 
 	refusedBurst = time.Second
-	// refusedTogether is how many topics of one request count as one when they are refused: they cost less than as
-	// many requests, and a consumer of a hundred topics that loses its right is not held up at once.
+	// refusedTogether is how many refused topics of one request count as one refusal: they cost
+	// less than as many requests, and a consumer of a hundred topics that loses its right is not
+	// delayed immediately.
 	refusedTogether = 20
-	// maxRefused bounds the callers that are counted each on its own. All others share one place.
+	// maxRefused bounds the callers that are counted separately. All others share one counter.
 	maxRefused = 4096
 )
 
-// refusals slow down callers that are refused: a refusal costs the node about what it costs the caller, who may
-// ask for one after the other. They would take the processors from callers that may do what they ask for.
+// refusals slows down callers that are refused. A refusal costs the node about as much as the
+// caller, which may send one request after the other, so such callers could take the processors
+// from callers with rights.
 type refusals struct {
-	token time.Duration // in which one comes back
+	token time.Duration // the time in which one token returns
 	known atomic.Int64  // callers in full
 
 	mu sync.Mutex
-	// full is when the bucket of a caller, of a second of tokens, is full again. Callers that are not in it have a
-	// full one.
+	// full is the time at which the token bucket of a caller, with tokens for one second, is full
+	// again. A caller without an entry has a full bucket.
 	full  map[string]time.Time
 	swept time.Time
 }
@@ -45,7 +50,7 @@ func newRefusals(rate int) *refusals {
 	return &refusals{token: time.Second / time.Duration(rate), full: map[string]time.Time{}}
 }
 
-// add notes that a request of a caller was refused.
+// add records that a request of a caller was refused.
 func (r *refusals) add(who string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +69,7 @@ func (r *refusals) add(who string, now time.Time) {
 	r.known.Store(int64(len(r.full)))
 }
 
-// owes returns how long a caller has to wait.
+// owes returns how long a caller must wait.
 func (r *refusals) owes(who string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +83,7 @@ func (r *refusals) owes(who string, now time.Time) time.Duration {
 	return max(0, full.Sub(now.Add(refusedBurst)))
 }
 
-// room reports whether one more caller can be told apart. The caller of room holds mu.
+// room reports whether one more caller can be counted separately. The caller of room holds mu.
 func (r *refusals) room(now time.Time) bool {
 	if len(r.full) < maxRefused-1 {
 		return true
@@ -95,7 +100,7 @@ func (r *refusals) room(now time.Time) bool {
 	return len(r.full) < maxRefused-1
 }
 
-// Whose is the key by which refusals of the caller are counted, and what it takes of the node.
+// Whose returns the key by which refusals of the caller, and its use of resources, are counted.
 func (h *Holder) Whose() string {
 	if h == nil {
 		return "anonymous"
@@ -108,7 +113,7 @@ func (h *Holder) Whose() string {
 		return "anonymous"
 	}
 	if a = a.Unmap().WithZone(""); a.Is6() {
-		network, _ := a.Prefix(64) // a client has all of its addresses; fails for none
+		network, _ := a.Prefix(64) // a client controls the whole network; cannot fail
 		return network.String()
 	}
 	return a.String()
@@ -159,7 +164,7 @@ func (g *Guard) Unproved(ctx context.Context, h *Holder) {
 
 func (g *Guard) slow(ctx context.Context, h *Holder) { g.wait(ctx, h.Whose(), refusedWait) }
 
-// wait waits for as long as a caller has to, or for most.
+// wait waits as long as a caller must, but at most for the given time.
 func (g *Guard) wait(ctx context.Context, who string, most time.Duration) {
 	if g.refusals.known.Load() == 0 {
 		return
@@ -177,7 +182,7 @@ func (g *Guard) wait(ctx context.Context, who string, most time.Duration) {
 	}
 }
 
-// wasRefused notes that something was refused to a caller.
+// wasRefused records that a request of a caller was refused.
 func (g *Guard) wasRefused(h *Holder) {
 	g.refusals.add(h.Whose(), time.Now())
 	if h != nil {

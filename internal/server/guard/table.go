@@ -30,7 +30,8 @@ const (
 // method is how a method of gRPC calls a verb.
 type method struct {
 	verb *Verb
-	// large: it takes requests that cost much to decode, if the caller has the right that the verb needs.
+	// large reports that the verb accepts requests that are expensive to decode, if the caller has
+	// the right that the verb needs.
 	large bool
 }
 

@@ -95,7 +95,7 @@ func (g *Guard) Append(c verbs.Caller, log string, a *sequence.Append, written, 
 		done(sequence.Answer{Refusal: refusal})
 		return
 	}
-	if a.Check != nil { // its refusal says what is in the log
+	if a.Check != nil { // its refusal reveals content of the log
 		if refusal := g.may(&c, Read, log); refusal != nil {
 			done(sequence.Answer{Refusal: refusal})
 			return
@@ -337,7 +337,7 @@ func (g *Guard) FinalizeCluster(ctx context.Context, c verbs.Caller) (level int,
 	return call(g, &c, FinalizeCluster, "", func() (int, error) { return g.node.FinalizeCluster(ctx, c) })
 }
 
-// What every client may know that may call at all.
+// Verbs that every client with access may call.
 
 func (g *Guard) ClusterID() string                                   { return g.node.ClusterID() }
 func (g *Guard) Members() (members []membership.Member, self uint64) { return g.node.Members() }

@@ -22,9 +22,10 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// api serves strandline.v1 as JSON: POST /SERVICE/METHOD with a request, or with one on each line where the method
-// takes many. The answer is JSON, of a stream a line for each message. What translates is generated from the proto;
-// what is here admits callers before anything is decoded, as the gRPC port does, and bounds what is held as text.
+// api serves strandline.v1 as JSON: POST /SERVICE/METHOD with a request, or with one request per
+// line if the method accepts a stream. The answer is JSON, with one line per message if it is a
+// stream. The translation is generated from the proto. This code admits callers before it decodes
+// anything, as the gRPC port does, and limits the memory for text.
 type api struct {
 	calls   *rpc.Local
 	callers Callers
@@ -58,7 +59,7 @@ var services = []func(*runtime.ServeMux, grpc.ClientConnInterface) error{
 	},
 }
 
-// apiPrefix is what the path of each method begins with.
+// apiPrefix is the prefix of the path of each method.
 const apiPrefix = "/strandline.v1."
 
 func newAPI(o Options) (*api, error) {
@@ -111,7 +112,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	})
 }
 
-// answer has a call of a method answered whose caller is admitted.
+// answer serves a call whose caller is admitted.
 func (a *api) answer(ctx context.Context, w http.ResponseWriter, q *http.Request, method string, many bool, serve func(*answer, *http.Request)) {
 	b := newBody(ctx, a, method, many, q)
 	defer func() { _ = b.end() }()
@@ -122,7 +123,7 @@ func (a *api) answer(ctx context.Context, w http.ResponseWriter, q *http.Request
 	serve(answer, q)
 }
 
-// context is that of a request, with what gRPC would know of a call.
+// context returns the context of a request with the values that gRPC would add for a call.
 func (a *api) context(q *http.Request) context.Context {
 	ctx := peer.NewContext(q.Context(), &peer.Peer{Addr: clientAddr{addressOf(q), connOf(q)}})
 	sent := metadata.MD{}
@@ -150,7 +151,7 @@ func (a clientAddr) Disconnect() {
 	}
 }
 
-// admit refuses a caller that may not call a method, before anything of its request is read.
+// admit refuses a caller that may not call a method, before it reads any part of the request.
 func (a *api) admit(ctx context.Context, method string) (context.Context, error) {
 	ctx, err := a.calls.Admit(ctx, method)
 	if err != nil || a.callers == nil || !a.certified || a.callers.Enforced() {
@@ -162,7 +163,7 @@ func (a *api) admit(ctx context.Context, method string) (context.Context, error)
 	return ctx, nil
 }
 
-// proved reports whether the caller of a call has proved who it is, or need not.
+// proved reports whether the caller has authenticated or does not have to.
 func (a *api) proved(ctx context.Context) bool {
 	if a.callers == nil || !a.callers.Enforced() {
 		return true
@@ -171,12 +172,12 @@ func (a *api) proved(ctx context.Context) bool {
 	if h == nil {
 		return false
 	}
-	a.callers.Unproved(ctx, h) // those who may call what everybody may, see once
+	a.callers.Unproved(ctx, h) // requests that everybody may send, see once
 	return h.Principal != ""
 }
 
-// misasked returns what is wrong with a request as one of HTTP. A page in a browser cannot send JSON to another site
-// without asking first, see Options.Origins.
+// misasked returns the error of a request that is not a valid HTTP request for the API. A page in a
+// browser cannot send JSON to another site without a preflight request, see Options.Origins.
 func misasked(q *http.Request, served bool) *httpError {
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	switch {

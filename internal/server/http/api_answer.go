@@ -50,7 +50,7 @@ func (m *marshaler) StreamContentType(any) string { return "application/x-ndjson
 // ContentType implements runtime.Marshaler.
 func (m *marshaler) ContentType(any) string { return "application/json" }
 
-// writeTime is how long a client of a stream may take for one message.
+// writeTime is how long a client of a stream may take to accept one message.
 const writeTime = 30 * time.Second
 
 type answerKey struct{}
@@ -126,7 +126,7 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// FlushError is what http.ResponseController calls, behind each message of a stream.
+// FlushError is called by http.ResponseController after each message of a stream.
 func (a *answer) FlushError() error {
 	defer a.held.release()
 	if err := a.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -140,13 +140,14 @@ func (a *answer) isBroken() {
 	a.body.cancel()
 }
 
-// end says why the requests of a stream were not taken to their end, behind the answers to those before.
+// end writes the reason if not all requests of a stream were read, after the answers to the earlier
+// ones.
 func (a *answer) end() {
 	refusal := a.body.end()
 	if !a.stream || !a.body.many || refusal == nil {
 		return
 	}
-	a.ResponseWriter.Header().Set("Connection", "close") // what is left of the requests is not read
+	a.ResponseWriter.Header().Set("Connection", "close") // the remaining requests are not read
 	if !a.wrote {
 		refuse(a, refusal)
 		return
@@ -207,7 +208,7 @@ func failed(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w htt
 	if a, _ := ctx.Value(answerKey{}).(*answer); a != nil {
 		if refusal := a.body.end(); refusal != nil {
 			err = refusal
-			w.Header().Set("Connection", "close") // what is left of the request is not read
+			w.Header().Set("Connection", "close") // the rest of the request is not read
 		}
 	}
 	refuse(w, err)

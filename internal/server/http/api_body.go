@@ -25,23 +25,26 @@ import (
 )
 
 const (
-	// smallText is how much of a request is read before its caller's rights on what it is about are looked at.
+	// smallText is how many bytes of a request are read before the caller's rights on the object
+	// are checked.
 	smallText = 512
-	// nameWithin is where the name of that has to be, in a larger one.
+	// nameWithin is the number of first bytes of a larger request within which the name of the
+	// object must be.
 	nameWithin = 4 << 10
-	// What a byte of text takes while it is decoded, and what an object and an element of a list become.
+	// The memory of a byte of text while it is decoded, and of a decoded object and list element.
 	textCost, objectCost, elementCost = 4, 256, 48
-	// memoryWait is how long a request that is no stream waits for the node's memory: its client has the rest of its time
-	// to send it.
+	// memoryWait is how long a request that is not a stream waits for the node's memory. Its client
+	// has the rest of its time to send it.
 	memoryWait = readTimeout / 2
-	// restTime is how long the rest of a stream's requests is received that is not decoded. A client that is still
-	// sending when its connection is closed may not see its answer.
+	// restTime is how long the rest of a stream's requests is received without being decoded. A
+	// client that is still sending when its connection is closed may not see its answer.
 	restTime = time.Second
 	// requestIdle is how long a client may send nothing of a stream of requests.
 	requestIdle = 5 * time.Minute
 )
 
-// body are the requests of a call, which are admitted and paid for out of the node's memory before they are decoded.
+// body reads the requests of a call. It admits each one and acquires the node's memory for it
+// before it decodes it.
 type body struct {
 	ctx     context.Context
 	cancel  context.CancelFunc // of ctx
@@ -59,11 +62,11 @@ type body struct {
 	room     int64 // that the decoder's buffer has had
 	admitted bool
 
-	// decoding is held while a request is decoded: a stream's are decoded beside its handler. What is below
-	// belongs to who holds it.
+	// decoding is held while a request is decoded, because requests of a stream are decoded
+	// concurrently with its handler. It guards the fields below.
 	decoding sync.Mutex
 	held     share // of api.texts
-	ended    bool  // nothing is decoded any more
+	ended    bool  // nothing more is decoded
 	complete bool  // the last request has been received
 	// refusal is why the requests ended before their end.
 	refusal error
@@ -80,14 +83,14 @@ func newBody(ctx context.Context, a *api, method string, many bool, q *http.Requ
 	return b
 }
 
-// Read implements io.Reader: nothing is left for whoever discards the rest.
+// Read implements io.Reader. It returns io.EOF so that nothing discards the rest of the body.
 func (b *body) Read([]byte) (int, error) { return 0, io.EOF }
 
 // Close implements io.Closer.
 func (b *body) Close() error { return nil }
 
-// Decode implements runtime.Decoder. The error is io.EOF behind the last request, and where a stream of them was
-// refused: the gateway would log another one.
+// Decode implements runtime.Decoder. It returns io.EOF after the last request, and if a request of
+// a stream was refused, because the gateway would log another error.
 func (b *body) Decode(into any) error {
 	b.decoding.Lock()
 	defer b.decoding.Unlock()
@@ -143,13 +146,13 @@ func (b *body) decode(into any) error {
 	return nil
 }
 
-// end lets nothing more be decoded, and returns why the requests ended before their end, if they did. What is being
-// decoded is waited for, and nothing is held afterwards. A connection on which there may be more of the requests has no
-// other ones: they would be taken for those.
+// end stops decoding, and returns the reason if the requests were not read to their end. It waits
+// for a request that is being decoded and releases all memory. If the connection may contain
+// further requests of the call, it is closed, because they would be taken for new requests.
 func (b *body) end() error {
 	b.cancel()
 	if !b.decoding.TryLock() {
-		_ = b.control.SetReadDeadline(time.Unix(0, 1)) // whoever waits for the client returns at once
+		_ = b.control.SetReadDeadline(time.Unix(0, 1)) // makes a wait for the client return immediately
 		b.decoding.Lock()
 	}
 	defer b.decoding.Unlock()
@@ -165,7 +168,8 @@ func (b *body) end() error {
 	return b.refusal
 }
 
-// asRefusal returns what a client gets of an error of a decoder, which may quote the client's text at length.
+// asRefusal returns the client's error for an error of a decoder, which may quote the client's text
+// at length.
 func asRefusal(err error) error {
 	var r *record.Refusal
 	var timeout net.Error
@@ -256,10 +260,11 @@ func (p puller) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// waits is how much the decoder has that it has not decoded.
+// waits returns the number of bytes that the decoder has not decoded yet.
 func (b *body) waits() int64 { return b.pulled - b.before - b.decoder.InputOffset() }
 
-// shrink begins with a small buffer again behind a large request, unless others have come with it.
+// shrink replaces the buffer by a small one after a large request, unless further requests have
+// arrived with it.
 func (b *body) shrink() {
 	if b.room <= nameWithin || b.waits() > smallText {
 		return
@@ -269,8 +274,8 @@ func (b *body) shrink() {
 	b.decoder = json.NewDecoder(io.MultiReader(bytes.NewReader(rest), puller{b}))
 }
 
-// admit refuses a caller that lacks the right that a method needs, before more of a large request is read than it
-// begins with.
+// admit refuses a caller that lacks the right for a method, before more than the beginning of a
+// large request is read.
 func (b *body) admit(first []byte) error {
 	b.admitted = true
 	if !b.many {
@@ -287,7 +292,7 @@ func (b *body) admit(first []byte) error {
 	return b.api.callers.May(guard.CallerOf(b.ctx), verb, name)
 }
 
-// name is what a request begins with, if that is a name: its first field.
+// name returns the first field of a request if it is the name.
 func (b *body) name(first []byte) (string, bool) {
 	field := firstField(b.method)
 	d := json.NewDecoder(bytes.NewReader(first))
@@ -324,8 +329,8 @@ func firstField(path string) protoreflect.FieldDescriptor {
 	return nil
 }
 
-// pay holds so many bytes of memory. The first are waited for, for a stream as long as it lasts; then something is held,
-// and others may wait for it.
+// pay acquires memory for a request. It waits for the first bytes, for a stream without a time
+// limit, and not for more, because others may wait for the memory that it then holds.
 func (b *body) pay(bytes int64) error {
 	all := b.api.texts.Size()
 	if bytes > all/2 {

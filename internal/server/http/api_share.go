@@ -7,14 +7,15 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// share is what one side of a call holds of the node's memory for texts, which counts as its caller's.
+// share is the memory of one side of a call, from the node's memory for texts. It counts for the
+// caller.
 type share struct {
 	of           *budget.Arriving
 	whose        string
 	taken, grown int64
 }
 
-// whose names the caller of an admitted call by whom what it holds is counted.
+// whose returns the key by which the memory of an admitted call is counted.
 func (a *api) whose(admitted context.Context, q *http.Request) string {
 	if a.callers == nil {
 		return ""
@@ -22,7 +23,8 @@ func (a *api) whose(admitted context.Context, q *http.Request) string {
 	return a.callers.Whose(admitted, addressOf(q))
 }
 
-// take waits for so many bytes, with nothing held. The error is that of ctx.
+// take releases all memory, and waits until it has acquired the given number of bytes. The error is
+// that of ctx.
 func (s *share) take(ctx context.Context, bytes int64) error {
 	s.release()
 	err := s.of.Acquire(ctx, s.whose, bytes)
@@ -32,7 +34,7 @@ func (s *share) take(ctx context.Context, bytes int64) error {
 	return err
 }
 
-// grow takes so many bytes more. It reports false if they are not there.
+// grow acquires more bytes without waiting. It returns false if they are not available.
 func (s *share) grow(bytes int64) bool {
 	grown := s.of.Grow(s.whose, bytes)
 	if grown {
@@ -43,7 +45,7 @@ func (s *share) grow(bytes int64) bool {
 
 func (s *share) bytes() int64 { return s.taken + s.grown }
 
-// release gives all back. It may be called again.
+// release releases all memory. It may be called again.
 func (s *share) release() {
 	s.of.Release(s.whose, s.taken)
 	s.of.Shrink(s.whose, s.grown)

@@ -28,19 +28,19 @@ type Callers interface {
 	Whose(ctx context.Context, from net.Addr) string
 }
 
-// addressKey is of a request's context, and has the address of its connection.
+// addressKey is the context key of the address of a request's connection.
 type addressKey struct{}
 
-// connKey is of a request's context, and has its connection.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
-// connOf is the connection that a request came by, or nil.
+// connOf returns the connection of a request, or nil.
 func connOf(q *http.Request) net.Conn {
 	conn, _ := q.Context().Value(connKey{}).(net.Conn)
 	return conn
 }
 
-// connected notes a connection and its address, which knows the principal.
+// connected stores a connection and its address, which contains the principal, in a context.
 func connected(ctx context.Context, conn net.Conn) context.Context {
 	ctx = context.WithValue(ctx, addressKey{}, conn.RemoteAddr())
 	ctx = context.WithValue(ctx, connKey{}, conn)
@@ -53,11 +53,11 @@ func connected(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// encryptedKey is of the context of a request that came over TLS.
+// encryptedKey is the context key of a request that arrived over TLS.
 type encryptedKey struct{}
 
-// needing serves a path to those who may ask for a verb on the cluster. Where rights are not
-// enforced it serves those who have a certificate, if clients need one.
+// needing serves a path to callers that may call a verb on the cluster. If rights are not enforced,
+// it serves callers with a certificate, provided that clients need one.
 func (o Options) needing(v *guard.Verb, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		err := o.may(q, v)
@@ -80,10 +80,10 @@ func (o Options) needing(v *guard.Verb, next http.Handler) http.Handler {
 	})
 }
 
-// once ends the connection behind the answer: an idle one is for those who have shown that
-// they may ask for more than everybody, and until it has asked a client has readTimeout.
-// One who asks without end is held up, with a connection that counts until then, also where
-// the client has left it.
+// once closes the connection after the answer. Only callers that have shown more rights than
+// everybody has may keep an idle connection; before its request, a client has readTimeout. It
+// delays a client that sends requests without pause; the connection counts until then, even if the
+// client has closed it.
 func (o Options) once(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if o.Callers != nil {
@@ -99,17 +99,17 @@ func (o Options) once(next http.Handler) http.Handler {
 	})
 }
 
-// listensKey is of a request's context, and has the address that its port listens at.
+// listensKey is the context key of the address at which the port listens.
 type listensKey struct{}
 
-// listening notes the address of a listener.
+// listening stores the address of a listener in a context.
 func listening(l net.Listener) context.Context {
 	return context.WithValue(context.Background(), listensKey{}, l.Addr())
 }
 
-// atHome refuses what a page in a browser asks by a name of its own that leads to this machine,
-// where nothing is asked of those who are here: a port that listens for this machine alone is asked for
-// by an address, as localhost or by the machine's name. Behind TLS the name is the certificate's.
+// atHome refuses requests from web pages under a host name that resolves to this machine, because
+// local callers need no credentials. A port that listens only for this machine accepts requests for
+// an address, localhost or the machine's name. With TLS, the certificate determines the name.
 func atHome(next http.Handler, machine string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if byAnotherName(q, machine) {
@@ -122,15 +122,16 @@ func atHome(next http.Handler, machine string) http.Handler {
 	})
 }
 
-// byAnotherName reports whether a request to a port for this machine alone asks for another one.
+// byAnotherName reports whether a request to a port that listens only for this machine has another
+// host name.
 func byAnotherName(q *http.Request, machine string) bool {
 	at, _ := q.Context().Value(listensKey{}).(*net.TCPAddr)
 	encrypted, _ := q.Context().Value(encryptedKey{}).(bool)
 	return !encrypted && at != nil && at.IP.IsLoopback() && !isHome(q.Host, machine)
 }
 
-// isHome reports whether the host of a request is localhost, an address, the name of the machine with or
-// without its domain, or not said.
+// isHome reports whether the host of a request is localhost, an address, the name of the machine
+// with or without its domain, or missing.
 func isHome(hostPort, machine string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -143,8 +144,7 @@ func isHome(hostPort, machine string) bool {
 
 func plainName(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// sees reports whether the caller of a page that is open to everybody is shown more than
-// others are.
+// sees reports whether the caller of a page that is open to everybody may see more than others.
 func (o Options) sees(q *http.Request) bool {
 	if byAnotherName(q, o.machine) {
 		return false // it may be a page in a browser, see atHome
@@ -162,7 +162,7 @@ func (o Options) sees(q *http.Request) bool {
 	return o.Callers.Sees(verbs.Caller{By: h}, access.OfCluster)
 }
 
-// addressOf is where a request comes from.
+// addressOf returns the client address of a request.
 func addressOf(q *http.Request) net.Addr {
 	if from, _ := q.Context().Value(addressKey{}).(net.Addr); from != nil {
 		return from

@@ -13,8 +13,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// live answers as long as the process does. It looks at nothing else: restarting a
-// process does not repair a disk.
+// live answers as long as the process runs. It checks nothing else: restarting a process does not
+// repair a disk.
 func live(w http.ResponseWriter, _ *http.Request) {
 	text(w)
 	_, _ = io.WriteString(w, "ok\n")
@@ -98,8 +98,7 @@ func logMetrics(w http.ResponseWriter, q *http.Request, n Node, logger *slog.Log
 	}).ServeHTTP(w, q)
 }
 
-// atOnce lets a handler answer so many requests at the same time, and refuses the
-// others.
+// atOnce limits the number of concurrent requests of a handler, and refuses further ones.
 func atOnce(limit int, handle http.HandlerFunc) http.Handler {
 	places := make(chan struct{}, limit)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

@@ -62,9 +62,9 @@ type Options struct {
 }
 
 const (
-	// MaxConnections is for the listener: there is no other bound. One address holds a quarter,
-	// and where the port is full it yields to one that holds fewer: whoever asks whether
-	// the node lives is answered.
+	// MaxConnections is the limit of the listener; there is no other limit. One address may have a
+	// quarter. When the port is full, an address with more connections gives up one for an address
+	// with fewer, so that health checks are answered.
 	MaxConnections          = 1000
 	MaxConnectionsOfAddress = MaxConnections / 4
 
@@ -143,14 +143,15 @@ func withCalls(next http.Handler, o Options) (http.Handler, error) {
 	}), nil
 }
 
-// path is what is served at one path, and the verb on the cluster that the caller asks for.
+// path is a path of the server, its handler, and the verb on the cluster that its caller must be
+// allowed to call.
 type path struct {
 	pattern string
 	verb    *guard.Verb // nil: anybody may ask
 	handler http.Handler
 }
 
-// paths are all that there is. What stands here without a verb shows nothing of logs.
+// paths returns all paths. A path without a verb shows nothing about logs.
 func (o Options) paths(n Node, metrics http.Handler) []path {
 	all := []path{
 		{"/metrics", guard.ObserveCluster, metrics},
@@ -187,15 +188,15 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Stop lets requests that are under way end, until ctx does.
+// Stop waits for requests in progress until ctx ends, and then closes their connections.
 func (s *Server) Stop(ctx context.Context) {
 	if s.http.Shutdown(ctx) != nil {
 		_ = s.http.Close()
 	}
 }
 
-// metricsHandler has a registry of its own: two servers in one process do not
-// meet in a global one.
+// metricsHandler uses its own registry, so that two servers in one process do not share a global
+// one.
 func metricsHandler(n Node, o Options) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	all := append([]prometheus.Collector{
@@ -214,9 +215,9 @@ func metricsHandler(n Node, o Options) (http.Handler, error) {
 	}), nil
 }
 
-// linesListener has connections on which a request has at most maxHeaderLines lines: each becomes a hundred
-// bytes and more before anybody knows who asks. What is behind the headers of a request is not counted: requests that
-// are refused end the connection, so that no other one follows them unseen.
+// linesListener limits the header of a request to maxHeaderLines lines: each takes a hundred bytes
+// and more before the caller is identified. Bytes after the headers of a request are not counted: a
+// refused request closes the connection, so that no further request follows uncounted.
 type linesListener struct{ net.Listener }
 
 func (l linesListener) Accept() (net.Conn, error) {
@@ -263,17 +264,20 @@ func (c *linesConn) headerLines(read []byte) (lines int32) {
 	return lines
 }
 
-// isLast has the connection closed behind the answer to its request, also where that has begun. c may be nil.
+// isLast closes the connection after the answer to its current request, even if the answer has
+// begun. c may be nil.
 func (c *linesConn) isLast() {
 	if c != nil {
 		c.last.Store(true)
 	}
 }
 
-// wasLast reports whether a request came behind the last one, and was received with it. c may be nil.
+// wasLast reports whether a request followed the last one and was received together with it. c may
+// be nil.
 func (c *linesConn) wasLast() bool { return c != nil && c.last.Load() }
 
-// farewell closes a connection whose client may still be sending: it has restTime to take its answer.
+// farewell closes a connection whose client may still be sending. The client has restTime to read
+// its answer.
 func (c *linesConn) farewell() {
 	type half interface{ CloseWrite() error }
 	to, ok := c.Conn.(half)

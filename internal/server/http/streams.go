@@ -19,7 +19,7 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// streamsPrefix is what the path of each log begins with as a stream of the Durable Streams protocol.
+// streamsPrefix is the prefix of the path of each log as a stream of the Durable Streams protocol.
 const streamsPrefix = "/streams/"
 
 // serveStream serves a stream. A caller is admitted as for the call of gRPC that does the same.
@@ -96,8 +96,8 @@ func urlOf(q *http.Request) string {
 	return u.String()
 }
 
-// whole reads a body that is not JSON of a message, of at most so many bytes, and pays for it and for so many messages
-// that it may become.
+// whole reads a body of at most the given size that is not the JSON of a message. It acquires
+// memory for the body and for the number of messages that it may contain.
 func (b *body) whole(most, messages int64) ([]byte, error) {
 	var text []byte
 	for {

@@ -18,11 +18,12 @@ type api struct {
 	min, max int16 // versions, inclusive
 	layout   protocol.Layout
 	large    bool // may have up to MaxGroupBytes
-	// verb is what the request asks for. Who has the right that it needs on no object at all may send no request
-	// that is more than small; where it needs none, no client needs one.
+	// verb is the verb that the request calls. A client that holds the required right on no object
+	// at all may not send more than a small request; if verb requires no right, no client needs a
+	// large one.
 	verb *guard.Verb
-	// handle does the work and makes the answer. nil for those that the
-	// connection treats in ways of their own: Produce, Fetch, ApiVersions.
+	// handle executes the request and returns the answer. nil for requests that the connection
+	// handles itself: Produce, Fetch, ApiVersions.
 	handle func(*call) kmsg.Response
 }
 
@@ -32,15 +33,15 @@ var (
 	apiVersionsKey = kmsg.ApiVersions.Int16()
 )
 
-// apis are all kinds of requests that are served, by key. Topics are described
-// with ids; requests that name nothing but the id are not served, since logs have
-// names here. Layouts are those of versions from min to max.
+// apis lists all supported kinds of requests by key. Topics are returned with ids; requests that
+// contain only an id are not supported, because logs have names here. Layouts are those of versions
+// from min to max.
 //
-// ConsumerGroupHeartbeat is not announced: clients of the newer group protocol that can
-// go back to the classic one do so where it is missing, and take a refusal for final.
+// ConsumerGroupHeartbeat is not announced: a client of the newer group protocol that can use the
+// classic one does so if the request is missing, and treats a refusal as final.
 //
-// Produce is announced from version 0, although 0 to 2 carry records of an
-// older format and are refused: librdkafka compresses nothing where it is not.
+// Produce is announced from version 0, although versions 0 to 2 carry records in an older format
+// and are refused: librdkafka does not compress without it.
 var apis = index(
 	serve(kmsg.Produce, guard.Append, 0, 11, "s@3 h i [s [i r]]", nil),
 	serve(kmsg.Fetch, guard.Read, 4, 12, "i i i i b i@7 i@7 [s [i i@9 l i@12 l@5 i]] [s (i)]@7 s@11", nil),
@@ -97,7 +98,7 @@ func index(all ...*api) map[int16]*api {
 	return byKey
 }
 
-// on makes a handler of a function that takes its own type of request.
+// on adapts a function with its own type of request to a handler.
 func on[Q kmsg.Request, R kmsg.Response](f func(*backend.Call, Q) R) func(*call) kmsg.Response {
 	return func(q *call) kmsg.Response { return f(q.asked(), q.request.(Q)) }
 }

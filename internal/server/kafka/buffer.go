@@ -7,7 +7,7 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// buffer is the memory of a request, and what it took of the budget.
+// buffer is the memory of a request, with the bytes that it acquired from the budget.
 type buffer struct {
 	bytes   []byte
 	pooled  *[]byte    // nil: not to be used again
@@ -20,8 +20,8 @@ type buffer struct {
 // so on, and at last keptBuffer.
 var buffers [10]sync.Pool
 
-// bufferClass is the place in buffers of memory for so many bytes, and its size;
-// a request larger than keptBuffer has none.
+// bufferClass returns the pool of buffers that can hold size bytes, and their capacity. A request
+// larger than keptBuffer has none.
 func bufferClass(size int) (class *sync.Pool, capacity int) {
 	if size > keptBuffer {
 		return nil, size
@@ -34,7 +34,7 @@ func bufferClass(size int) (class *sync.Pool, capacity int) {
 	return &buffers[n], smallBuffer << n
 }
 
-// release ends the use of the memory; what was released before has none.
+// release releases the memory. It may be called again.
 func (b *buffer) release() {
 	if b.pooled != nil {
 		b.class.Put(b.pooled)

@@ -32,7 +32,7 @@ type call struct {
 	refused  atomic.Int32 // see verbs.Caller.Refused
 }
 
-// caller is the connection's, for what this request asks for.
+// caller returns the caller of the connection, for this request.
 func (q *call) caller() verbs.Caller {
 	caller := q.connection.caller()
 	caller.Refused = &q.refused
@@ -47,7 +47,7 @@ func (q *call) find() {
 	}
 }
 
-// admit refuses a request of so many bytes that is not taken, before any of it is.
+// admit refuses a request before any of it is received, by its kind and size.
 func (q *call) admit(size int) error {
 	if q.find(); q.api == unserved {
 		q.connection.logUnserved(q.key, q.version)
@@ -71,10 +71,11 @@ func (q *call) admit(size int) error {
 	return nil
 }
 
-// receive receives a request of so many bytes that was admitted, and takes what it will cost out of the
-// budget. That happens when it is here: what has only been announced keeps nobody waiting who needs the
-// same part of the budget. Until then a request that the connection's own memory has no room for is one of those that
-// arrive, and before the client has proved who it is nothing is taken from anybody: see proveBytes.
+// receive receives an admitted request of the given size and acquires its cost from the budget. It
+// does so after the request has arrived, so that a request which was only announced blocks nobody
+// who needs the same part of the budget. Until then, a request that is larger than the connection's
+// own buffer counts in Memory.Arriving. Before the client has authenticated, nothing is acquired:
+// see proveBytes.
 func (q *call) receive(size int) error {
 	c := q.connection
 	class, capacity := bufferClass(size)
@@ -112,7 +113,8 @@ func (q *call) receive(size int) error {
 	return nil
 }
 
-// cost is what a request of so many bytes holds until its answer has been sent, and of which part of the budget.
+// cost returns the memory that a request of the given size holds until its answer has been sent,
+// and its part of the budget.
 func (q *call) cost(size, capacity int) (*budget.Pool, int64) {
 	switch s := q.connection.server; {
 	case q.api.key == produceKey:
@@ -205,9 +207,8 @@ func (q *call) answer() error {
 	return nil
 }
 
-// beginResponse appends room for the length, and the header of an answer. That
-// of ApiVersions has no tags in any version, because a client reads it before
-// it knows which one it got.
+// beginResponse appends space for the length, and the header of an answer. The answer to
+// ApiVersions has no tags in any version, because a client reads it before it knows the version.
 func (q *call) beginResponse(out []byte, flexible bool) []byte {
 	out = append(out, 0, 0, 0, 0)
 	out = binary.BigEndian.AppendUint32(out, uint32(q.correlation))
@@ -217,7 +218,7 @@ func (q *call) beginResponse(out []byte, flexible bool) []byte {
 	return out
 }
 
-// asked is the call as handlers in other rooms get it.
+// asked returns the call in the form that handlers in other packages use.
 func (q *call) asked() *backend.Call {
 	c := q.connection
 	return &backend.Call{

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	// proveTime and proveBytes are what a connection may take until its client has proved
-	// who it is, where it has to.
+	// proveTime and proveBytes limit a connection until its client has authenticated, if it must.
 	proveTime  = 10 * time.Second
 	proveBytes = 16 << 10
 )
 
-// login is what a connection knows of an attempt to prove a password. It belongs to the
-// goroutine that answers.
+// login is the state of an authentication by password. It belongs to the goroutine that sends
+// answers.
 type login struct {
 	attempt *guard.Login
 	// failed: the connection ends behind the answer.
@@ -33,8 +32,8 @@ var (
 	errNoMember    = errors.New("its client shows the certificate of a node that is no member of the cluster")
 )
 
-// identify closes the connection later, unless forget is called, where the client's certificate does
-// not suffice to continue.
+// identify closes the connection later, unless forget is called, if the client must authenticate
+// and its certificate does not suffice.
 func (c *connection) identify() (forget func() bool) {
 	if !c.mustProve() {
 		return func() bool { return false }
@@ -42,7 +41,8 @@ func (c *connection) identify() (forget func() bool) {
 	return c.awaitProof()
 }
 
-// awaitProof closes the connection if its client has not proved who it is in time, unless forget is called.
+// awaitProof closes the connection if its client does not authenticate in time, unless forget is
+// called.
 func (c *connection) awaitProof() (forget func() bool) {
 	return time.AfterFunc(proveTime, func() {
 		if c.mustProve() {
@@ -51,11 +51,11 @@ func (c *connection) awaitProof() (forget func() bool) {
 	}).Stop
 }
 
-// kafkaPort is what the port is called where connections are listed.
+// kafkaPort is the name of the port in lists of connections.
 const kafkaPort = "kafka"
 
-// count counts the connection, until left is called. The error refuses a client that has too many and shows so
-// by its certificate.
+// count counts the connection until left is called. The error refuses a client that has too many
+// and has authenticated with a certificate.
 func (c *connection) count() (left func(), err error) {
 	s := c.server
 	c.prove, left = s.node.Connected(kafkaPort, s.options.MaxConnections, c.conn.RemoteAddr(), func() { s.cut(func(one *connection) bool { return one == c }) })
@@ -70,8 +70,8 @@ func (c *connection) caller() verbs.Caller {
 	return verbs.Caller{}
 }
 
-// holderName is by whom the client's share of what all clients share is counted: by who it has proved to be,
-// else by where it connects from.
+// holderName returns the key by which the client's share of common resources is counted: its
+// principal, or else its address.
 func (c *connection) holderName() string {
 	if h := c.holder.Load(); h != nil && h.Principal != "" {
 		return h.Principal
@@ -79,14 +79,14 @@ func (c *connection) holderName() string {
 	return c.from
 }
 
-// mustProve reports whether the client has to prove who it is before anything else.
+// mustProve reports whether the client must authenticate before any other request.
 func (c *connection) mustProve() bool {
 	h := c.holder.Load()
 	return (h == nil || h.Principal == "") && c.server.node.Enforced()
 }
 
-// admits returns an error for a request of so many bytes that comes before the client has
-// proved who it is.
+// admits returns an error for a request of the given size that an unauthenticated client may not
+// send.
 func admits(c *connection, key int16, size int) error {
 	if !c.mustProve() {
 		return nil
@@ -103,8 +103,9 @@ func admits(c *connection, key int16, size int) error {
 	return err
 }
 
-// mayLarge reports whether the client may send a request of this kind that costs more than a small one: where
-// it holds the right that the kind needs on nothing, all of it would be refused, after it was decoded.
+// mayLarge reports whether the client may send a request of this kind that costs more than a small
+// one. If it holds the required right on no object, the whole request would be refused after it was
+// decoded.
 func (q *call) mayLarge() bool {
 	n := q.connection.server.node
 	if !n.Enforced() {
@@ -113,8 +114,8 @@ func (q *call) mayLarge() bool {
 	return q.api.verb.Right != access.None && n.HoldsSome(q.connection.caller(), q.api.verb.Right, q.api.verb.On)
 }
 
-// refuseLarge is the refusal of such a request, which ends the connection: to answer it, it would have to
-// be decoded.
+// refuseLarge returns the refusal of such a request. It ends the connection, because an answer
+// would require decoding the request.
 func (c *connection) refuseLarge(a *api, size int) error {
 	reason := record.Denied
 	if a.verb.Right == access.None {
@@ -126,7 +127,8 @@ func (c *connection) refuseLarge(a *api, size int) error {
 }
 
 // saslHandshake begins a login. Version 0 is announced because librdkafka before 2.9 looks for it
-// and then uses version 1, as Kafka does. Whoever uses it sends what follows without headers, which is not taken.
+// and then uses version 1, as with Kafka. A client that does use version 0 sends the following
+// messages without headers, which this server does not accept.
 func (q *call) saslHandshake(m *kmsg.SASLHandshakeRequest) *kmsg.SASLHandshakeResponse {
 	c := q.connection
 	r := kmsg.NewPtrSASLHandshakeResponse()

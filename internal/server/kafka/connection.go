@@ -21,23 +21,23 @@ import (
 	"strandline.dev/internal/transport/secure"
 )
 
-// connection is one client's connection. One goroutine receives its requests
-// and hands appends to their logs at once; another answers all in the order in
-// which they came, and does for each but an append the work when its turn has
-// come. So many appends are in flight, the log decides them in order, and a
-// connection holds the memory of one other answer at a time.
+// connection is the connection of one client. One goroutine receives its requests and passes
+// appends to their logs immediately. Another goroutine sends all answers in the order of the
+// requests, and executes each request other than an append when its turn comes. So many appends are
+// in flight, the log decides them in order, and a connection holds the memory of one other answer
+// at a time.
 //
-// When the client goes away, what has been handed to a log is appended all the
-// same. What has not been received whole by then is never appended.
+// If the client disconnects, appends that were passed to a log still happen. A request that was not
+// completely received by then is never appended.
 type connection struct {
 	sending
 	server *Server
 	line   *rpc.Line[*call]
 	in     *bufio.Reader
-	// out is what of the answers has not been sent: answers to appends that are
-	// ready at the same time leave together.
+	// out holds answers that have not been sent. Answers to appends that are ready at the same time
+	// are sent together.
 	out []byte
-	// try sends what the client takes without waiting; nil: it cannot be.
+	// try sends the bytes that the client accepts without waiting; nil: not possible.
 	try lean.TryWrite
 	// produced is the memory of the answer to a Produce.
 	produced kmsg.ProduceResponse
@@ -45,18 +45,18 @@ type connection struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	client string // as it calls itself
-	// holder is who the client is, as far as it has proved it.
+	// holder is the client, with its principal if it has authenticated.
 	holder atomic.Pointer[guard.Holder]
 	login  login
 	// from is where the client connects from: see holderName.
 	from string
-	// entered ends its place among those that have proved nothing; nil: it has none.
+	// entered ends its place among unauthenticated connections; nil: it has none.
 	entered atomic.Pointer[func()]
-	// prove notes that the client has proved who it is, see guard.Guard.Connected.
+	// prove records that the client has authenticated, see guard.Guard.Connected.
 	prove func(context.Context) error
-	// unproved is how many bytes have come before that, where it has to.
+	// unproved is the number of bytes received before that, if the client must authenticate.
 	unproved int
-	// unserved: it was logged that the client asks for what is not served.
+	// unserved: it was logged that the client sends requests that are not supported.
 	unserved bool
 }
 
@@ -95,7 +95,7 @@ func (c *connection) serve() {
 		defer close(received)
 		err := c.receive()
 		if c.server.stopping.Err() != nil {
-			c.line.Close() // what was received is answered
+			c.line.Close() // received requests are still answered
 			return
 		}
 		c.logEnd(err)
@@ -126,7 +126,7 @@ func (c *connection) logEnd(err error) {
 	c.log("a Kafka connection was closed", "client", c.conn.RemoteAddr().String(), "id", c.client, "reason", err)
 }
 
-// logUnserved logs a request that is not served, the first of a connection.
+// logUnserved logs an unsupported request, the first of a connection.
 func (c *connection) logUnserved(key, version int16) {
 	if !c.unserved {
 		c.unserved = true
@@ -135,8 +135,8 @@ func (c *connection) logUnserved(key, version int16) {
 	}
 }
 
-// log logs what a client does wrong, one line in logUnprovedEvery; of those that have to prove who they
-// are, and have not, another one: they hide nothing of what others do.
+// log logs an error of a client, at most one line in logUnprovedEvery. Clients that must
+// authenticate and have not are limited separately, so that they do not hide the errors of others.
 func (c *connection) log(message string, args ...any) {
 	every := &c.server.provedLog
 	if c.mustProve() {
@@ -145,7 +145,7 @@ func (c *connection) log(message string, args ...any) {
 	every.Do(func() { c.server.logger.Info(message+", perhaps not the only one", args...) })
 }
 
-// finish lets no more requests in.
+// finish accepts no more requests.
 func (c *connection) finish() {
 	c.line.Close()
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
@@ -158,7 +158,7 @@ func (c *connection) cut() {
 	_ = c.conn.Close()
 }
 
-// receive takes requests until the connection fails or the line is closed.
+// receive receives requests until the connection fails or the line is closed.
 func (c *connection) receive() error {
 	for c.line.AwaitRoom() {
 		c.slow()
@@ -234,9 +234,9 @@ func (c *connection) size() (int, error) {
 	return size, nil
 }
 
-// receiveFrame receives a request of so many bytes into memory that may have room for the first of them only: more is
-// there when these have come. It ends the connection of a client that is too slow: slower
-// than slowest after some time, or sooner where others wait to send something large.
+// receiveFrame receives a request of the given size. frame may have room for only the first bytes;
+// it grows as they arrive. receiveFrame ends the connection of a slow client: one slower than
+// slowest for receiveTime, or for receiveLook while others wait to send a large request.
 func (c *connection) receiveFrame(frame []byte, size int) ([]byte, error) {
 	if c.in.Buffered() < size {
 		defer c.deadline(time.Time{})
@@ -266,8 +266,7 @@ func (c *connection) receiveFrame(frame []byte, size int) ([]byte, error) {
 	}
 }
 
-// deadline sets when receiving ends, but for a server that stops: it wants no
-// more at all.
+// deadline sets the deadline for receiving, unless the server stops: then nothing more is received.
 func (c *connection) deadline(t time.Time) error {
 	err := c.conn.SetReadDeadline(t)
 	if c.server.stopping.Err() != nil {
@@ -276,8 +275,8 @@ func (c *connection) deadline(t time.Time) error {
 	return err
 }
 
-// answer sends the answers in order, until there are no more. What is ready
-// leaves before anything that may wait.
+// answer sends the answers in order until there are none left. It sends all ready answers before it
+// does anything that may wait.
 func (c *connection) answer() error {
 	for {
 		q, ok := c.line.Next()
@@ -304,8 +303,8 @@ func (c *connection) answer() error {
 	}
 }
 
-// tryAnswer sends the answer to an append if that needs no waiting. What it leaves in out
-// goes with the next, or by flush.
+// tryAnswer sends the answer to an append if it can do so without waiting. Bytes that it leaves in
+// out are sent with the next answer, or by flush.
 func (c *connection) tryAnswer(q *call) bool {
 	if q.produced == nil {
 		return false
@@ -323,14 +322,14 @@ func (c *connection) tryAnswer(q *call) bool {
 	return true
 }
 
-// respond puts an answer of one piece behind those that are not sent yet.
+// respond appends an answer in one piece to the unsent ones.
 func (c *connection) respond(q *call, r kmsg.Response) {
 	begin := len(c.out)
 	c.out = r.AppendTo(q.beginResponse(c.out, r.IsFlexible()))
 	binary.BigEndian.PutUint32(c.out[begin:], uint32(len(c.out)-begin-4))
 }
 
-// flush sends the answers that are not sent yet.
+// flush sends the unsent answers.
 func (c *connection) flush() error {
 	if len(c.out) == 0 {
 		return nil
@@ -340,8 +339,7 @@ func (c *connection) flush() error {
 	return err
 }
 
-// emptied keeps the memory of what was sent for the next answers, unless it is
-// much more than they usually need.
+// emptied reuses the memory of sent answers for the next ones, unless it is much larger than usual.
 func (c *connection) emptied(sent []byte) {
 	if c.out = sent[:0]; cap(sent) > keptBuffer {
 		c.out = nil

@@ -27,7 +27,7 @@ type fetch struct {
 	request *kmsg.FetchRequest
 	parts   []fetchPart // in the order of the request
 	bytes   int         // of records in parts
-	failed  bool        // a part has an error, which the client should hear of
+	failed  bool        // a part has an error, which the client should get
 	// redirected: a part is better read elsewhere; there is nothing to wait for.
 	redirected bool
 	charged    int64 // taken from the budget of answers
@@ -74,7 +74,7 @@ func (q *call) answerFetch() error {
 	return err
 }
 
-// collect gathers until there is enough to send, or no more time.
+// collect reads until there is enough to send or the time is up.
 func (f *fetch) collect() {
 	ctx, cancel := context.WithTimeout(f.call.connection.ctx, time.Duration(max(f.request.MaxWaitMillis, 0))*time.Millisecond)
 	defer cancel()
@@ -91,10 +91,10 @@ func (f *fetch) collect() {
 	}
 }
 
-// inTouch makes sure that the leaders of what this node only follows have been in touch
-// with it lately, and reports whether all have. A follower that is cut off, or whose disk
-// hangs, has nothing to give and would keep its consumers waiting for ever: they are
-// sent back to the leader.
+// inTouch reports whether the leaders of all followed logs have sent to this node recently, and
+// asks for confirmation where necessary. A follower that is cut off, or whose disk hangs, has
+// nothing to return and would keep its consumers waiting for ever, so they are sent back to the
+// leader.
 func (f *fetch) inTouch() bool {
 	var asking backend.Lookups
 	for i := range f.parts {
@@ -165,8 +165,8 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	}
 	at := record.Offset(p.FetchOffset)
 	if at > part.bounds.End && part.bounds.Leading {
-		// A leader that has been replaced and has not heard knows less than others
-		// have served, and the error makes consumers begin elsewhere.
+		// A replaced leader that does not know of its successor knows less than others have served.
+		// The error makes consumers look for the new one.
 		if _, part.bounds, err = f.call.asked().Complete(topic, p.Partition, p.CurrentLeaderEpoch); err != nil {
 			return err
 		}
@@ -199,10 +199,10 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	return nil
 }
 
-// nearer returns a broker in the client's rack that holds the log, if this one leads it and is
-// in another rack: a leader names it to clients that prefer to read elsewhere. Logs differ
-// in which of several they name. A client that is at the end of what that broker has, and not
-// of the log, is better served here: the broker may be behind for long.
+// nearer returns a broker in the client's rack that holds the log, if this node leads it and is in
+// another rack: a leader names such a broker to clients that prefer to read elsewhere. Different
+// logs name different ones of several brokers. A client whose position is at the end of the data of
+// that broker, but not of the log, is better served here: the broker may lag for a long time.
 func (f *fetch) nearer(ctx context.Context, log string, b verbs.Bounds, at record.Offset) int32 {
 	if f.request.Rack == "" || !b.Leading {
 		return backend.NoBroker
@@ -236,8 +236,8 @@ func (f *fetch) nearer(ctx context.Context, log string, b verbs.Bounds, at recor
 	return backend.NoBroker
 }
 
-// read takes batches from a reader up to limit. The first chunk is free, as a
-// fetch must always get on; those behind it are taken while the budget lasts.
+// read reads batches up to limit. The first chunk is free of charge, so that every fetch makes
+// progress; further chunks are read while the budget lasts.
 func (f *fetch) read(ctx context.Context, part *fetchPart, r *readers.Kept, limit int) error {
 	for part.bytes < limit || part.bytes == 0 && f.bytes == 0 {
 		if r.Used() {
@@ -249,15 +249,15 @@ func (f *fetch) read(ctx context.Context, part *fetchPart, r *readers.Kept, limi
 		part.runs = runs
 		part.bytes += n
 		if done == nil {
-			return nil // what is left of the chunk is too much
+			return nil // the rest of the chunk exceeds the limit
 		}
 		f.done = append(f.done, done)
 	}
 	return nil
 }
 
-// more lets a reader begin its next chunk, which costs nothing if it is free.
-// Done: there is none, or the budget does not allow for it.
+// more begins the next chunk of a reader. It acquires memory from the budget unless free is set.
+// done means that there is no chunk, or no budget for it.
 func (f *fetch) more(ctx context.Context, r *readers.Kept, free bool) (done bool, err error) {
 	if r.TakeAhead() {
 		f.charged += readers.ChunkCost
@@ -276,7 +276,7 @@ func (f *fetch) more(ctx context.Context, r *readers.Kept, free bool) (done bool
 	return false, err
 }
 
-// await returns when so many bytes more have come to the logs, one of them has changed in
+// await returns when the given number of bytes was appended to the logs, one of them changed in
 // another way, or ctx ends.
 func (f *fetch) await(ctx context.Context, bytes int) {
 	w := reading.NewWaiter(bytes)
@@ -297,8 +297,8 @@ func (f *fetch) await(ctx context.Context, bytes int) {
 	}
 }
 
-// finish releases what was gathered. Readers that have more to give stand by
-// for the next request, if this one was sent.
+// finish releases the collected data. If the answer was sent, readers with more data are kept for
+// the next request.
 func (f *fetch) finish(sent bool) {
 	for _, r := range f.readers {
 		if b, err := f.call.connection.server.node.Bounds(backend.System, r.Log); sent && err == nil && r.Next < b.End {

@@ -46,8 +46,8 @@ const (
 	// received and not answered. At the bound the connection is not read on.
 	maxUnanswered = 256
 
-	// MaxFetchBytes bounds the records in one answer to Fetch, whatever the
-	// request allows; a first batch larger than that goes out whole.
+	// MaxFetchBytes bounds the records in one answer to Fetch, whatever the request allows; a first
+	// batch larger than that is sent whole.
 	MaxFetchBytes = 16 << 20
 
 	// maxFetchPartitions bounds the partitions of one Fetch or ListOffsets.
@@ -72,20 +72,19 @@ const (
 	// most for its memory to be used again.
 	keptParts = 16
 
-	// A request whose first bytes have come may be receiveTime behind what comes with slowest
-	// bytes a second; receiveLook where others wait to send something large, for
-	// which it holds a place.
+	// receiveTime is how far a request whose first bytes have arrived may fall behind a rate of
+	// slowest bytes per second; receiveLook applies while other clients wait to send a large
+	// request, for which it holds a place.
 	receiveTime = 30 * time.Second
 	receiveLook = 2 * time.Second
 	slowest     = 1 << 20
 
-	// A client that takes less of its answer than sendPiece in sendTime is cut
-	// off.
+	// A client that accepts less than sendPiece of its answer in sendTime is disconnected.
 	sendTime  = time.Minute
 	sendPiece = 1 << 20
 
-	// logUnprovedEvery is the least time between two lines about clients that have not
-	// proved who they are: whoever connects must not fill the disk.
+	// logUnprovedEvery is the minimum time between two log lines about unauthenticated clients, so
+	// that they cannot fill the disk.
 	logUnprovedEvery = time.Second
 
 	// touchTime is how long a follower waits for its leader before it sends consumers

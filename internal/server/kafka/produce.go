@@ -21,9 +21,9 @@ type produced struct {
 	call    *call
 	request *kmsg.ProduceRequest
 	parts   []producedPart  // in the order of the request
-	one     [1]producedPart // what parts usually are
+	one     [1]producedPart // the parts, in the usual case
 	waiting atomic.Int32    // parts without an answer, and one while they are handed over
-	holding atomic.Int32    // parts whose log may still look at the request's memory, and one as above
+	holding atomic.Int32    // parts whose log may still use the request's memory, and one as above
 	encoded bool            // the answer lies in the connection's out
 }
 
@@ -36,14 +36,15 @@ type producedPart struct {
 	batch  [1]record.Batch
 	// appendTime is the time that the records were given, in unix ms; 0: none.
 	appendTime int64
-	// inflated is what the batch inflates to at most; 0: it is not compressed.
+	// inflated is the maximum inflated size of the batch; 0: it is not compressed.
 	inflated int
-	// recompressed is what a batch that was compressed anew takes of the budget.
+	// recompressed is the memory that a batch compressed again by the server acquired from the
+	// budget.
 	recompressed int64
-	// answered is set by the one who writes answer and code.
+	// answered is set by the goroutine that writes answer and code.
 	answered atomic.Bool
 	answer   sequence.Answer
-	code     int16 // of what was refused before the log saw it
+	code     int16 // for a part that was refused before the log got it
 }
 
 // Acks of a request.
@@ -53,8 +54,8 @@ const (
 	acksAll    = -1
 )
 
-// produce hands the batches of a request to their logs and puts the call into
-// the line. With acks=0 there is no answer, so it gets no place in it.
+// produce passes the batches of a request to their logs and adds the call to the line. With acks=0
+// there is no answer and no place in the line.
 func (q *call) produce() {
 	p := &produced{call: q, request: q.request.(*kmsg.ProduceRequest)}
 	q.produced, q.request = p, nil
@@ -94,7 +95,7 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
 	} else if err := s.node.May(p.call.caller(), guard.Append, log); err != nil {
-		// Before anything is looked into: what a client may not append costs nothing else.
+		// First, so that a request which the client may not append costs nothing else.
 		part.answer.Refusal = record.RefusalOf(err)
 		part.code = protocol.ProduceCode(part.answer.Refusal)
 	} else if err := part.check(p, records); err != nil {
@@ -155,8 +156,8 @@ func (part *producedPart) apply(from *connection, c *nodesettings.Config) *recor
 	return nil
 }
 
-// haveKeys refuses a batch that has a record without a key. Nothing is compacted here, but
-// whoever reads a topic that is to be compacted, or mirrors it to a Kafka, counts on keys.
+// haveKeys refuses a batch that has a record without a key. Nothing is compacted here, but clients
+// that read a topic with cleanup.policy=compact, or mirror it to a Kafka cluster, rely on keys.
 func (part *producedPart) haveKeys(from *connection) error {
 	look := func() error {
 		for r, err := range part.batch[0].Records {
@@ -188,8 +189,7 @@ func (p *produced) refused() int16 {
 	return 0
 }
 
-// check makes the append out of a batch, proving everything that a log takes
-// for granted.
+// check builds the append of a batch, and verifies every property that a log relies on.
 func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 	if p.request.Version < 3 {
 		return nil // its records are of another format, which refused reports
@@ -224,7 +224,7 @@ func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 	return nil
 }
 
-// settle takes the log's last word, from any goroutine.
+// settle receives the log's final answer, on any goroutine.
 func (part *producedPart) settle(a sequence.Answer) {
 	part.take(a)
 	part.released()
@@ -237,8 +237,8 @@ func (part *producedPart) released() {
 	part.of.released()
 }
 
-// take takes the log's answer, the first if there are two: with acks=1 the log
-// answers when the records are written, and again when they are committed.
+// take receives the log's answer; with acks=1 the first of two: the log answers when the records
+// are written, and again when they are committed.
 func (part *producedPart) take(a sequence.Answer) {
 	if part.answered.Swap(true) {
 		return
@@ -268,8 +268,8 @@ func (p *produced) settled() {
 		c.line.Answer(&p.call.place)
 		return
 	}
-	// A client that wants no answers learns of a refusal by the end of its
-	// connection, as it would from Kafka: it then asks who leads.
+	// A client that wants no answers learns of a refusal from the end of its connection, as with
+	// Kafka. It then looks for the leader.
 	for i := range p.parts {
 		if part := &p.parts[i]; part.code != 0 {
 			c.log("a Kafka connection was closed: an append without acks was refused",

@@ -21,8 +21,8 @@ type sending struct {
 	sendBy time.Time
 }
 
-// write sends the parts one after the other. A client may take as long as it
-// likes, as long as it takes sendPiece within sendTime.
+// write sends the parts in order. A client may take any time, provided that it accepts sendPiece
+// within sendTime.
 func (c *sending) write(parts ...[]byte) error {
 	if len(parts) == 1 && len(parts[0]) <= sendPiece {
 		if err := c.sendInTime(); err != nil {
@@ -70,8 +70,8 @@ func (c *sending) send(runs []readers.Run) error {
 	return c.write(parts...)
 }
 
-// sendStored sends bytes of a file. Where it cannot be read, what was verified of it is
-// not relied on any more: the next read finds out what is wrong.
+// sendStored sends bytes of a file. If the file cannot be read, its bytes count as unverified
+// again, and the next read finds the error.
 func (c *sending) sendStored(run *readers.Run) error {
 	for position, left := run.Position, run.Size; left > 0; {
 		if err := c.sendInTime(); err != nil {

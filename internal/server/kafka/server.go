@@ -35,8 +35,8 @@ type Server struct {
 	topics                          topics.Topics
 	metrics                         *metrics
 	answers                         rpc.Flusher
-	// unprovedLog limits the lines about clients that have not proved who they are, provedLog
-	// those about others.
+	// unprovedLog limits log lines about clients that have not authenticated, and provedLog those
+	// about others.
 	unprovedLog, provedLog rate.Sometimes
 	unproved               rpc.Unproved
 
@@ -137,7 +137,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// take serves a connection, or closes it where there are too many.
+// take serves a connection, or closes it if there are too many.
 func (s *Server) take(conn net.Conn) {
 	if !s.admit(conn) {
 		_ = conn.Close()
@@ -174,9 +174,9 @@ func (s *Server) admit(conn net.Conn) bool {
 	return false
 }
 
-// room reports whether there is room for a connection. Where its clients have to prove who they are, one of
-// those that have not makes way for it if the port is full, or if it is one more of them and they have their
-// part of the port. The caller holds mu.
+// room reports whether there is room for a connection. If clients must authenticate, an
+// unauthenticated connection is closed to make room when the port is full, or when this connection
+// is unauthenticated too and such connections use up their share. The caller holds mu.
 func (s *Server) room(c *connection) bool {
 	full := len(s.connections) >= s.options.MaxConnections
 	crowded := c.mustProve() && s.unproved.Crowded(s.options.MaxConnections)
@@ -222,9 +222,9 @@ func (s *Server) keepTime(ctx context.Context) {
 	}
 }
 
-// evict ends the connections of clients that are no longer who they have proved to be,
-// where rules have changed since before, and returns the newest ones. Clients that have proved nothing and
-// may have to from now on have as long for it as those that connect.
+// evict closes the connections of clients whose authentication is no longer valid, if rules have
+// changed since before, and returns the newest rules. Unauthenticated clients that must
+// authenticate from now on get as much time for it as new ones.
 func (s *Server) evict(before *access.Rules) *access.Rules {
 	rules := s.node.Rules()
 	if rules == before {
@@ -244,8 +244,7 @@ func (s *Server) evict(before *access.Rules) *access.Rules {
 	return rules
 }
 
-// cut ends connections, each by itself: TLS says goodbye, which takes seconds where the client does
-// not read.
+// cut closes connections concurrently: closing TLS takes seconds if the client does not read.
 func (s *Server) cut(which func(*connection) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,13 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// unserved stands for every kind and version of request that is not served. Clients
-// that ask for the versions first never send one. The others get an error, if the
-// answer to their request has a place for one; where it has not, or nothing is known
-// of it, their connection is closed, as Kafka does.
+// unserved stands for all unsupported kinds and versions of requests. Clients that first ask for
+// the versions never send one. Others get an error if the answer to their request has a field for
+// it. If it has none, or the kind is unknown, the connection is closed, as Kafka does.
 var unserved = &api{key: -1, name: "unserved", handle: func(q *call) kmsg.Response { return unsupported(q.key, q.version) }}
 
-// unsupported is an answer that says so, or nil.
+// unsupported returns an answer with this error, or nil.
 func unsupported(key, version int16) kmsg.Response {
 	r := kmsg.ResponseForKey(key)
 	if r == nil || version < 0 || version > r.MaxVersion() {
@@ -40,8 +39,8 @@ var tlsAlert = []byte{0x15, 3, 1, 0, 2, 2, 70}
 
 var errTLS = errors.New("its client speaks TLS, and this node has no certificates (serve --tls-cert)")
 
-// refuseTLS refuses a client that begins with a TLS hello, which would otherwise be
-// taken for a request of 369 MB, and says why.
+// refuseTLS refuses a client that begins with a TLS hello, which would otherwise be read as a
+// request of 369 MB, and reports why.
 func (c *connection) refuseTLS(prefix []byte) error {
 	if prefix[0] != 0x16 || prefix[1] != 3 {
 		return nil

@@ -32,13 +32,14 @@ type Callers interface {
 	// Whose returns the key by which the resources of a client are counted: its principal, or else
 	// its address.
 	Whose(ctx context.Context, from net.Addr) string
-	// Slow waits where requests of the caller, or of who is at an address, were refused too often of late, and
-	// what SlowRefused returns where some of this call's were among them, between the requests of a stream.
+	// Slow delays the caller, or the client at an address, if too many of its requests were refused
+	// recently. SlowRefused returns a function that does so between the requests of a stream, if
+	// requests of this stream were refused.
 	Slow(ctx context.Context, from net.Addr)
 	SlowRefused(ctx context.Context) (slow func())
-	// Connected counts a connection of a client with a port that takes so many, until left is called. end closes
-	// it, without waiting. proved is called with a context from Call whose caller has proved who it is; its error
-	// refuses the call.
+	// Connected counts a connection of a client among the most connections of a port, until left is
+	// called. end closes the connection without waiting. proved must be called with a context from
+	// Call whose caller has authenticated; its error refuses the call.
 	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
 	// Stream returns the context of a stream, which may end with the caller's rights. end
 	// is called after it.
@@ -48,7 +49,7 @@ type Callers interface {
 // authorizationKey is the metadata that has a token, as HTTP's header of that name.
 const authorizationKey = "authorization"
 
-// shown is the address of a call's client, and what it says of itself.
+// shown returns the address of a call's client and its Authorization header.
 func shown(ctx context.Context) (from net.Addr, authorization string) {
 	from = nowhere{}
 	if p, ok := peer.FromContext(ctx); ok {
@@ -66,12 +67,13 @@ type nowhere struct{}
 func (nowhere) Network() string { return "" }
 func (nowhere) String() string  { return "" }
 
-// identification is what came of Callers.Call for a context.
+// identification is the result of Callers.Call for a context.
 type identification struct{ refusal error }
 
 type identificationKey struct{}
 
-// identify returns a context that knows who calls, or why that is not believed.
+// identify returns a context that contains the caller, or the reason why its credentials were
+// refused.
 func (s *Server) identify(ctx context.Context) context.Context {
 	if s.options.Callers == nil {
 		return ctx
@@ -89,9 +91,9 @@ func (s *Server) identify(ctx context.Context) context.Context {
 	return context.WithValue(known, identificationKey{}, identification{})
 }
 
-// tap is called with the headers of a call of gRPC, before more of it is received: what one
-// who has not proved who it is may send would not do for a large request with a token. Of a call that
-// is refused here nothing is kept.
+// tap handles the headers of a gRPC call before more of it is received: before it authenticates, a
+// client may not send enough for a large request with a token. Nothing of a call that is refused
+// here is kept.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	method := info.FullMethodName
 	one, served := s.serves()[method]
@@ -105,8 +107,8 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return ctx, err
 }
 
-// awaited is the only request of a call, until it has come. Its bytes are gRPC's meanwhile, which takes up to
-// MaxRequestBytes of any: so many for each stream, for as long as the client likes.
+// awaited is the only request of a call, until it has arrived. Until then gRPC buffers it, up to
+// MaxRequestBytes for each stream, and without a time limit.
 type awaited struct{ late *time.Timer }
 
 type awaitedKey struct{}
@@ -126,10 +128,10 @@ func hasCome(ctx context.Context) {
 	}
 }
 
-// unknownMethod stands for all methods that are not served.
+// unknownMethod stands for all methods that do not exist.
 const unknownMethod = "/unknown"
 
-// methods returns all that are served over HTTP/2, and whether their clients send one request each.
+// methods returns all methods served over HTTP/2, and whether their clients send a single request.
 func (s *Server) methods() map[string]bool {
 	all := map[string]bool{}
 	for service, info := range s.GetServiceInfo() {
@@ -140,7 +142,8 @@ func (s *Server) methods() map[string]bool {
 	return all
 }
 
-// admit refuses a call of a method if its caller may not make any, before it is decoded.
+// admit refuses a call of a method if its caller may not call it at all, before the request is
+// decoded.
 func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
 	if s.options.Callers == nil {
 		return ctx, nil
@@ -160,8 +163,8 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	return ctx, StatusOf(ctx, err)
 }
 
-// slow holds up a caller that is refused too often. In the tap of gRPC that holds up its connection, on which nobody
-// has proved who it is; afterwards one call.
+// slow delays a caller that is refused too often. In gRPC's tap this delays the whole connection,
+// on which no client has authenticated; later it delays one call.
 func (s *Server) slow(ctx context.Context) {
 	if s.options.Callers == nil {
 		return
@@ -170,7 +173,8 @@ func (s *Server) slow(ctx context.Context) {
 	s.options.Callers.Slow(ctx, from)
 }
 
-// admitting is a service whose calls are admitted before they are decoded. Its streams are by an interceptor.
+// admitting returns a service whose calls are admitted before they are decoded. An interceptor
+// admits its streams.
 func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 	out := *service
 	out.Methods = slices.Clone(service.Methods)
@@ -189,8 +193,8 @@ func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 	return &out
 }
 
-// decode decodes a request into a message, unless it is large and its caller may not make it: two bytes of
-// a list can become a structure of two hundred.
+// decode decodes a request into a message, unless it is large and its caller may not send it: two
+// bytes of a list can become a structure of two hundred.
 func (s *Server) decode(ctx context.Context, method string, receive func(any) error, into any) error {
 	if _, admits := into.(Admission); admits {
 		return receive(into)
@@ -227,7 +231,7 @@ func (a *admitted) Admit(data mem.BufferSlice) (any, error) {
 	return a.into, nil
 }
 
-// identified calls a handler with a stream whose context knows who calls.
+// identified calls a handler with a stream whose context contains the caller.
 func (s *Server) identified(srv any, stream grpc.ServerStream, method string, handler grpc.StreamHandler) error {
 	if s.options.Callers == nil {
 		return handler(srv, stream)
@@ -242,8 +246,8 @@ func (s *Server) identified(srv any, stream grpc.ServerStream, method string, ha
 	return StatusOf(ctx, handler(srv, identifiedStream{stream, ctx, s, method}))
 }
 
-// identifiedStream is a stream with a context of its own, whose messages are decoded for those who may send
-// them.
+// identifiedStream is a stream with its own context. It decodes messages only for callers that may
+// send them.
 type identifiedStream struct {
 	grpc.ServerStream
 	ctx    context.Context

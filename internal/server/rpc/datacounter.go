@@ -6,20 +6,22 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// dataCounter counts those bytes of what a connection receives that belong to messages: over HTTP/2
-// the payload of DATA frames, as nobody takes the others out of the count, and all of another connection.
+// dataCounter counts the received bytes of a connection that belong to messages: over HTTP/2 the
+// payload of DATA frames, because nothing subtracts other bytes later; on any other connection all
+// bytes.
 type dataCounter struct {
-	// matched is how much of HTTP/2's preface has come; other: something else has.
+	// matched is the length of the received part of HTTP/2's preface. other is set if anything else
+	// was received.
 	matched int
 	other   bool
 
 	head [frameOverhead]byte // of a frame
-	got  int                 // so much of head has come
-	left int                 // so much of the frame's payload has not come
+	got  int                 // received bytes of head
+	left int                 // bytes of the frame's payload that were not received yet
 	data bool                // it is a DATA frame
 }
 
-// count counts those of b, which has been received next, and the DATA frames that begin there.
+// count counts these bytes in b, the next received data, and the DATA frames that begin there.
 func (c *dataCounter) count(b []byte) (n, frames int) {
 	for ; !c.other && c.matched < len(http2.ClientPreface) && len(b) > 0; b = b[1:] {
 		if b[0] != http2.ClientPreface[c.matched] {

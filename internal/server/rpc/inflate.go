@@ -19,9 +19,9 @@ type Inflating struct {
 func NewInflating(m *budget.Memory) *Inflating { return &Inflating{m.Inflate, m.Inflating} }
 
 const (
-	// firstInflated is what a batch is given to inflate to at first, for a small one;
-	// usualRatio, for each byte of a large one. What inflates to more is begun again with
-	// moreInflated times as much, as often as it has to be.
+	// firstInflated is the initial limit for inflating a small batch; usualRatio, per byte, that
+	// for a large one. A batch that exceeds the limit is inflated again with a limit moreInflated
+	// times as high, repeatedly if necessary.
 	firstInflated = 64 << 10
 	usualRatio    = 8
 	moreInflated  = 8
@@ -29,8 +29,7 @@ const (
 
 var errGivenUp = record.Refuse(record.Busy, "the connection or the server ended while a compressed batch waited to be looked into")
 
-// roomFor is the memory that inflating to so many bytes may take for a moment, see
-// record.MaxInflatedBytes.
+// roomFor returns the peak memory of inflating to the given size, see record.MaxInflatedBytes.
 func roomFor(inflated int) int64 { return int64(inflated) * 9 / 4 }
 
 // Check is Batch.Check for a batch of a caller. It returns the largest inflated size of the batch,

@@ -11,25 +11,25 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// inflow counts what one connection has sent and no handler has received yet. gRPC
-// gives the window of a connection back as soon as bytes have come, and each stream
-// has a window of its own: on streams whose requests wait for room it would take in
-// streamWindow each. So while too much waits on all connections together, one that
-// waits with more than its share is not read on, and TCP holds its client up. Where no
-// handler waits for room, one may wait for the rest of a request: such a connection is
-// read on when it has a turn, until it is back to its share. A thousand connections
-// would otherwise each hold most of a request. One principal has as many turns as are left for all others, so one that
-// begins requests and does not end them keeps nobody else out.
+// inflow counts the bytes that one connection has received and no handler has read yet. gRPC
+// returns the window of a connection as soon as bytes arrive, and each stream has its own window:
+// on streams whose requests wait for memory, gRPC would accept streamWindow each. So while all
+// connections together hold too much, a connection with more than its share is not read, and TCP
+// blocks its client. If no handler of the connection waits for memory, one may wait for the rest of
+// a request. Such a connection needs a turn, and is read until it is below its share again;
+// otherwise a thousand connections would each hold most of a request. One principal gets at most as
+// many turns as are left for all others, so a principal that begins requests and does not complete
+// them blocks nobody else.
 //
-// The only request of a call is small, but nobody knows that before it is there. A connection
-// without a stream of requests to append has its share of them, and where there is no room at all it
-// waits with more than one read brings: its requests are received or given up within requestTime.
+// The only request of a call is small, but its size is unknown until it arrives. A connection
+// without an append stream gets the share of one with an append stream. While there is no room at
+// all, it waits if it holds more than one read: its requests are read or dropped within
+// requestTime.
 //
-// Nobody reports what gRPC drops with a stream, so the count
-// drifts. What it never went below while nothing stalled for forgetAfter is taken for
-// that, if handlers have received as much meanwhile, or it is little. Without a stream
-// of requests to append it is what the count never went below for forgetCalls: no call has a request
-// that old.
+// gRPC does not report the data that it drops with a stream, so the count drifts. If nothing
+// stalled for forgetAfter, the minimum of the count during that time is considered drift, provided
+// that handlers read as much meanwhile, or the count is small. For a connection without an append
+// stream, the minimum during forgetCalls is considered drift: no call has a request that old.
 type inflow struct {
 	all *budget.Inflow
 
@@ -44,9 +44,10 @@ type inflow struct {
 	turnOf  string // the holder then
 	turnEnd int64  // of what is kept, up to which the turn goes
 	largest int    // request that was handed over, since the connection was quiet
-	// turnAwaited gives up waiting for a turn; nil while nobody does.
+	// turnAwaited cancels the wait for a turn; nil if there is none.
 	turnAwaited context.CancelFunc
-	// sending are answers that have not been written, the last one at takenAt at the latest.
+	// sending counts answers that have not been written. takenAt is when the last one was written,
+	// or sending began.
 	sending int
 	takenAt time.Time
 	closed  bool
@@ -61,14 +62,15 @@ type inflow struct {
 const (
 	forgetAfter = time.Second
 	forgetCalls = requestTime + time.Second
-	// lookAgain is how often a connection that is held looks at what the others do.
+	// lookAgain is how often a blocked connection checks the others.
 	lookAgain = 50 * time.Millisecond
 	// lookSeldom is the same for one that has no stream to append yet.
 	lookSeldom = 8 * lookAgain
-	// firstTurn is what a turn takes until requests have been seen.
+	// firstTurn is the size of a turn before any request was read.
 	firstTurn = 1 << 20
-	// stuckTurn is what a turn takes where answers are stuck: behind what the kernel has
-	// received, often 6 MiB, is the permission to send them. Where memory is short it comes in several.
+	// stuckTurn is the size of a turn if answers are stuck: the client's permission to send them
+	// follows the data that the kernel has received, often 6 MiB. If memory is short, several turns
+	// are needed.
 	stuckTurn = 8 << 20
 
 	// What HTTP/2 and gRPC add to a message.
@@ -76,9 +78,9 @@ const (
 	frameOverhead = 9
 	messageHeader = 5
 
-	// frameKept is what gRPC holds of a DATA frame until a handler receives it, beside its bytes: its place in the list of what the stream
-	// has received (56 bytes, and as many that the list has grown ahead), the head of its buffer, and what the buffer is
-	// rounded up by.
+	// frameKept is the memory that gRPC holds for a DATA frame, in addition to its bytes, until a
+	// handler reads it: an element in the list of received data (56 bytes, and as many for the
+	// growth of the list), the header of its buffer, and the rounding of the buffer.
 	frameKept = 160
 )
 
@@ -130,11 +132,11 @@ const (
 	wait
 	// takeTurn: it has more than its share, perhaps a part of a request.
 	takeTurn
-	// readSlowly: it has used up its turn, or is not known to append. Either the
-	// request is larger than those before, or its handlers have not come to receive.
+	// readSlowly: the connection has used up its turn, or has no append stream. Either the request
+	// is larger than earlier ones, or its handlers have not called receive yet.
 	readSlowly
-	// readSeldom: it is not known to append, has little, and all connections together have more
-	// than they should. Most likely its first handler has not come to receive.
+	// readSeldom: the connection has no append stream and holds little, and all connections
+	// together hold too much. Most likely its first handler has not called receive yet.
 	readSeldom
 )
 
@@ -144,13 +146,13 @@ func (f *inflow) look() decision {
 	return f.decide()
 }
 
-// stuck reports whether answers wait for the client's permission to send, which comes by
-// this connection: it has to be read. The caller holds mu.
+// stuck reports whether answers wait for the client's permission to send. It arrives on this
+// connection, so the connection must be read. The caller holds mu.
 func (f *inflow) stuck() bool { return f.sending > 0 && time.Since(f.takenAt) >= lookAgain }
 
-// share is what the connection may have. Connections that came before keep what they
-// have, though the equal share was more then: where there is no room at all, one read
-// has to do.
+// share returns the number of bytes that the connection may hold. Earlier connections keep the data
+// that they received when the equal share was larger. So while there is no room at all, the share
+// is 0, and one read must suffice.
 func (f *inflow) share() int64 {
 	if f.all.Full() {
 		return 0
@@ -158,7 +160,8 @@ func (f *inflow) share() int64 {
 	return f.all.Share(math.MaxInt64)
 }
 
-// decide also ends a turn that is needed no more. The caller holds mu.
+// decide returns what to do with the connection. It also releases a turn that is no longer needed.
+// The caller holds mu.
 func (f *inflow) decide() decision {
 	over := f.kept() - f.share()
 	switch {
@@ -184,7 +187,8 @@ func (f *inflow) decide() decision {
 	return read
 }
 
-// pause waits until the connection has changed, or others may have.
+// pause waits until the state of this connection changes, for at most the given time, because
+// others may have changed.
 func (f *inflow) pause(most time.Duration) {
 	again := time.NewTimer(most)
 	select {
@@ -204,8 +208,8 @@ func (f *inflow) awaitTurn() {
 		return
 	}
 	f.turnAwaited = cancel
-	// What is more than a quarter of all turns has no share of them: whoever began it and sent nothing more would keep
-	// out all others with as much.
+	// A turn is at most a quarter of all turns: a client that began a larger request and sent
+	// nothing more would block all others.
 	turn, most := int64(f.largest), f.all.Turns.Size()/4
 	if f.stuck() {
 		turn = max(turn, stuckTurn)
@@ -234,10 +238,12 @@ func (f *inflow) awaitTurn() {
 	}
 }
 
-// received counts what has come: so many bytes, of which data belong to messages, and the DATA frames that began there.
-// What gRPC keeps beside a frame's bytes is counted where a connection appends: it is more than a small request. Such a connection
-// has what HTTP/2 adds counted as well, which nobody takes out: so where there is no room at all it is not read
-// before it has a turn, and a thousand of them do not bring one read each. One that makes calls would be held up by it.
+// received counts received bytes, the part of them that belongs to messages (data), and the DATA
+// frames that begin in them. For a connection with an append stream it also counts the memory that
+// gRPC keeps for each frame, which exceeds a small request, and the bytes that HTTP/2 adds, which
+// nothing subtracts later. So without any room such a connection is not read before it has a turn,
+// and a thousand of them do not add one read each. A connection with calls only would be blocked by
+// these bytes.
 func (f *inflow) received(bytes, data, frames int) {
 	f.mu.Lock()
 	if f.appends > 0 {
@@ -391,14 +397,15 @@ func (f *inflow) serve(change int) {
 	f.mu.Unlock()
 }
 
-// kept is what gRPC holds of what has come. The caller holds mu.
+// kept returns the memory that gRPC holds for unread data. The caller holds mu.
 func (f *inflow) kept() int64 { return f.ahead + f.beside }
 
 // add counts bytes that have come, and the frames that began there. The caller holds mu.
 func (f *inflow) add(bytes, frames int64) { f.set(f.ahead+bytes, f.beside+frames*frameKept) }
 
-// remove takes bytes out of the count that are there no more, and as large a part of what is kept beside them: a client
-// may send several requests in one frame, or one in several. The caller holds mu.
+// remove subtracts bytes that were read or dropped, and the same fraction of the memory kept for
+// frames: a client may send several requests in one frame, or one request in several. The caller
+// holds mu.
 func (f *inflow) remove(bytes int64) {
 	ahead, beside := f.ahead-bytes, int64(0)
 	if ahead > 0 {
@@ -421,7 +428,8 @@ func (f *inflow) set(ahead, beside int64) {
 	}
 }
 
-// wake lets a reader that waits look again, and a turn end. The caller holds mu.
+// wake makes a waiting reader check again, and releases a turn that is no longer needed. The caller
+// holds mu.
 func (f *inflow) wake() {
 	if f.turn > 0 || f.turnAwaited != nil {
 		if f.decide() != takeTurn && f.turnAwaited != nil {

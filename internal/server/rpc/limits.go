@@ -12,10 +12,10 @@ const (
 	// client sees as UNAVAILABLE.
 	DefaultMaxConnections = 10_000
 
-	// reservedConnections are the last of them. They are for whoever looks into why
-	// all others are taken: calls are answered there, streams are refused with BUSY,
-	// and each is closed after reservedLife, so that nobody settles on one. After
-	// reservedLeast it makes room for another one from the same host.
+	// reservedConnections is the number of connections at the limit that are reserved for finding
+	// out why all others are in use: they answer calls, refuse streams with BUSY, and are closed
+	// after reservedLife, so that no client keeps one. After reservedLeast, a reserved connection
+	// is closed for another one from the same host.
 	reservedConnections = 64
 	reservedLife        = 10 * time.Second
 	reservedLeast       = time.Second
@@ -28,13 +28,12 @@ const (
 	// and not answered, of all streams together, where no other pool is given.
 	DefaultInFlightBytes = 256 << 20
 
-	// MaxRequestBytes bounds one message of an append stream. gRPC refuses a
-	// larger one with RESOURCE_EXHAUSTED before it is received. gRPC holds a
-	// message until all of it is there, and only then can the budget of appends
-	// hold the stream up; until then inflow does.
+	// MaxRequestBytes bounds one message of an append stream. gRPC refuses a larger one with
+	// RESOURCE_EXHAUSTED before it receives it. gRPC buffers a message until it is complete, and
+	// only then can the budget of appends block the stream; until then inflow limits it.
 	MaxRequestBytes = 64 << 20
 
-	// requestTime is how long the only request of a call may take to come.
+	// requestTime is how long the only request of a call may take to arrive.
 	requestTime = 10 * time.Second
 
 	// MaxCallBytes bounds every other message a client sends: names, offsets
@@ -45,7 +44,7 @@ const (
 	// known: it becomes at most some 50 KiB.
 	smallCall = 512
 
-	// longestName bounds the name that a larger one has to begin with, where it is about a log.
+	// longestName bounds the name with which a larger message of a call about a log must begin.
 	longestName = 1 << 10
 
 	// maxMetadataBytes bounds the headers of one call.
@@ -53,20 +52,19 @@ const (
 )
 
 const (
-	// streamWindow is what a client may send on one stream ahead of our
-	// reading: more than the 16 MiB that a producer has in flight unless configured
-	// otherwise, so that it is the producer's window that holds it up on a long
-	// link and not this one, which gives room back half a round trip later. A
-	// round trip of 140 ms carries 110 MiB/s on one stream; with 4 MiB it was 20.
-	// Fixed windows also spare the pings with which gRPC would otherwise measure
-	// the path for as long as a connection lives.
+	// streamWindow is how many bytes a client may send on one stream before the server reads them.
+	// It exceeds the 16 MiB that a producer has in flight by default, so that on a long link the
+	// producer's window is the limit and not this one, which opens half a round trip later. With
+	// it, one stream carries 110 MiB/s over a round trip of 140 ms; with 4 MiB it carried 20. Fixed
+	// windows also avoid the pings with which gRPC would otherwise measure the path during the
+	// whole life of a connection.
 	//
-	// What many streams that are not read on hold together is bounded by inflow.
+	// inflow limits the memory of many unread streams together.
 	streamWindow     = 20 << 20
 	connectionWindow = 32 << 20
 
-	// What is gathered for one write to a socket, and read from one at once.
-	// Reads of long frames measured no faster with 128, 256 or 512 KiB.
+	// The buffer sizes for one write to a socket and one read from it. Reads of long frames were no
+	// faster with 128, 256 or 512 KiB.
 	writeBuffer = 32 << 10
 	readBuffer  = 32 << 10
 

@@ -26,7 +26,7 @@ type Line[T any] struct {
 	length int
 	// counted is how many places were taken of answers, in steps.
 	counted int
-	// closed: nobody joins any more. broken: nobody takes answers any more.
+	// closed: no request may join. broken: no answers are returned.
 	closed, broken bool
 
 	flusher *Flusher // nil: the sender sends all
@@ -48,11 +48,11 @@ type Place[T any] struct {
 }
 
 const (
-	// placeBytes is what a place takes with its request, once that has its answer. Until
-	// then it is part of what a request costs.
+	// placeBytes is the memory of a place and its request after the request has its answer. Before,
+	// it is part of the cost of the request.
 	placeBytes = 192
-	// freePlaces of a line are not counted, and always there: a client that keeps up
-	// needs no more. Others are counted so many at a time.
+	// freePlaces is the number of places of each line that are always available and not counted: a
+	// fast client needs no more. Further places are counted in steps of placesStep.
 	freePlaces = 32
 	placesStep = 64
 )
@@ -72,7 +72,7 @@ func (l *Line[T]) SendBy(f *Flusher, try func(T) bool) { l.flusher, l.try = f, t
 // line accepts requests only up to its share. It must be called before the first Join.
 func (l *Line[T]) Within(answers *budget.Shares) { l.answers = answers }
 
-// full reports whether nobody may join for want of room. The caller holds mu.
+// full reports whether no request may join for lack of room. The caller holds mu.
 func (l *Line[T]) full() bool {
 	if l.closed || l.length < min(freePlaces, l.limit) {
 		return false
@@ -80,7 +80,7 @@ func (l *Line[T]) full() bool {
 	return l.length >= l.limit || l.answers != nil && l.length >= int(l.answers.Share(int64(l.limit)*placeBytes)/placeBytes)
 }
 
-// count takes places of answers, or gives them back. The caller holds mu.
+// count sets the number of counted places. The caller holds mu.
 func (l *Line[T]) count(places int) {
 	l.answers.Changed(int64(l.counted)*placeBytes, int64(places)*placeBytes)
 	l.counted = places

@@ -16,9 +16,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// limitedListener closes connections beyond a number as soon as they come, so
-// that a client learns at once, instead of waiting in the kernel's queue. The last
-// ones below that number are reserved.
+// limitedListener closes connections beyond a limit as soon as they arrive, so that a client gets
+// an error immediately instead of waiting in the kernel's queue. The last connections below the
+// limit are reserved.
 type limitedListener struct {
 	net.Listener
 	limit    int64 // with those that are reserved
@@ -27,7 +27,7 @@ type limitedListener struct {
 	inflow   *budget.Inflow
 	atMax    atomic.Bool
 	logger   *slog.Logger
-	callers  Callers // nil: nobody asks who calls
+	callers  Callers // nil: callers are not identified
 	unproved *Unproved
 
 	mu sync.Mutex
@@ -60,15 +60,14 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// makeRoom closes a connection of a client that has to prove who it is and has not.
+// makeRoom closes a connection whose client must authenticate and has not.
 func (l *limitedListener) makeRoom(conn net.Conn) bool {
 	return l.callers != nil && l.callers.Enforced() && l.unproved.MakeRoom(conn.RemoteAddr())
 }
 
-// reserve makes c one of the reserved connections, or returns nil. Where all are taken,
-// the oldest one of the host with the most is closed for it, so that a client which
-// connects again and again keeps no other from being answered. From the same host c
-// has to wait until that one had its time.
+// reserve makes c one of the reserved connections, or returns nil. If all are in use, it closes the
+// oldest one of the host with the most, so that a client that connects repeatedly does not block
+// others. For a new connection from the same host, the old one must have lasted reservedLeast.
 func (l *limitedListener) reserve(c *countedConn) *reservedConn {
 	host, _, _ := net.SplitHostPort(c.Conn.RemoteAddr().String())
 	r := &reservedConn{countedConn: c, host: host, since: time.Now()}
@@ -116,27 +115,27 @@ type countedConn struct {
 	ready    *readyReader // nil until it is used, or if it cannot be
 	closing  sync.Once
 	closed   atomic.Bool // set before Close ends what there is
-	proved   atomic.Bool // a call has proved who the client is
+	proved   atomic.Bool // a call has authenticated the client
 	late     atomic.Pointer[time.Timer]
-	// entered ends its place among those that have proved nothing; nil: it has none.
+	// entered ends its place among unauthenticated connections; nil: it has none.
 	entered atomic.Pointer[func()]
-	// prove and left are of Callers.Connected; nil: nobody asks who calls.
+	// prove and left are from Callers.Connected; nil: callers are not identified.
 	prove func(context.Context) error
 	left  func()
 }
 
-// grpcPort is what the port is called where connections are listed.
+// grpcPort is the name of the port in lists of connections.
 const grpcPort = "grpc"
 
-// count counts the connection among those of a port that takes so many.
+// count counts the connection among the most connections of the port.
 func (c *countedConn) count(most int) {
 	if callers := c.listener.callers; callers != nil {
 		c.prove, c.left = callers.Connected(grpcPort, most, c.Conn.RemoteAddr(), func() { go func() { _ = c.Close() }() })
 	}
 }
 
-// provedBy notes that the caller of a context has proved who it is. Its error refuses a caller that has too many
-// connections: this one is closed soon unless that changes.
+// provedBy records that the caller of a context has authenticated. Its error refuses a caller with
+// too many connections; awaitProof then closes the connection, unless that changes.
 func (c *countedConn) provedBy(known context.Context) error {
 	if c.proved.Load() {
 		return nil
@@ -157,12 +156,12 @@ func (c *countedConn) leaveUnproved() {
 	}
 }
 
-// proveTime is how long a client may keep a connection on which it has not proved who it is,
-// where it has to. gRPC's own services, such as that for health, answer it meanwhile.
+// proveTime is how long a client may keep a connection without authenticating, if it must
+// authenticate. gRPC's own services, such as the health service, answer it meanwhile.
 const proveTime = 10 * time.Second
 
-// awaitProof closes the connection when its client has had proveTime to prove who it is, and
-// has to. False: there are too many such connections, and this one is to be closed at once.
+// awaitProof closes the connection after proveTime if its client must authenticate and has not. It
+// returns false if there are too many such connections and this one must be closed immediately.
 func (c *countedConn) awaitProof() bool {
 	l, callers := c.listener, c.listener.callers
 	if callers == nil {
@@ -193,7 +192,7 @@ func (c *countedConn) awaitProof() bool {
 	return true
 }
 
-// endProof ends what awaitProof began: it would keep the connection in memory.
+// endProof undoes awaitProof, which would otherwise keep the connection in memory.
 func (c *countedConn) endProof() {
 	c.leaveUnproved()
 	if late := c.late.Swap(nil); late != nil {
@@ -253,8 +252,8 @@ func Disconnect(ctx context.Context) {
 // Disconnecter is the address of a client on another port that can close its connection.
 type Disconnecter interface{ Disconnect() }
 
-// reservedConn is one of the last connections. gRPC hands its remote address on to
-// the handlers, who know it by that.
+// reservedConn is one of the reserved connections. gRPC passes its remote address to the handlers,
+// which recognize it by the type of the address.
 type reservedConn struct {
 	*countedConn
 	host  string // of the client
@@ -278,7 +277,7 @@ func (c *reservedConn) Close() error {
 	return c.countedConn.Close()
 }
 
-// admitStream refuses streams on reserved connections, and finds out whose the others are.
+// admitStream refuses streams on reserved connections, and identifies the callers of the others.
 func (s *Server) admitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if from, ok := peer.FromContext(stream.Context()); ok {
 		if _, reserved := from.Addr.(reservedAddr); reserved {

@@ -84,7 +84,8 @@ func (l *Local) AdmitLarge(ctx context.Context, method string, bytes int, named 
 	return StatusOf(ctx, l.server.options.Callers.AdmitLarge(ctx, method, bytes, named))
 }
 
-// begin returns the context of a call, which Stop waits for and may cut off. end has to be called after it.
+// begin returns the context of a call. Stop waits for the call and may cancel it. The caller must
+// call end after it.
 func (l *Local) begin(ctx context.Context) (_ context.Context, end func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +98,7 @@ func (l *Local) begin(ctx context.Context) (_ context.Context, end func(), err e
 	return ctx, func() { release(); cancel(); l.calls.Done() }, nil
 }
 
-// stop takes no new calls and returns when those under way have ended; they are cut off when ctx ends.
+// stop accepts no new calls and returns when all calls have ended. It cancels them when ctx ends.
 func (l *Local) stop(ctx context.Context) {
 	l.mu.Lock()
 	l.stopped = true
@@ -180,11 +181,11 @@ type localStream struct {
 	many     bool // the client sends more than one message
 	up, down chan mem.BufferSlice
 	decoded  chan struct{} // the handler has decoded what it received
-	taken    chan struct{} // the client has done with what it received before
+	taken    chan struct{} // the client no longer needs the message that it received before
 	sent     sync.Once     // closes up
-	owes     bool          // of the client: it has received something, and not said that it is done with it
+	owes     bool          // the client has received a message and not released it yet
 	ended    chan struct{} // the handler has returned
-	err      error         // what it returned
+	err      error         // the handler's error
 }
 
 // localClient is the client's end; at most one goroutine may send and one receive at a time.
@@ -218,7 +219,8 @@ func (c localClient) SendMsg(m any) error {
 	}
 }
 
-// unsent is what SendMsg returns where the handler takes no more: RecvMsg has the error.
+// unsent returns the error of SendMsg after the handler has ended: RecvMsg returns the actual
+// error.
 func (c localClient) unsent() error {
 	if c.many {
 		return io.EOF

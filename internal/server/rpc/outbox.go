@@ -11,15 +11,15 @@ import (
 	"strandline.dev/internal/budget"
 )
 
-// outbox sends the answers of a stream over gRPC. What its client does not take, gRPC
-// keeps in some 500 bytes for an answer of 15. So it is given a few answers at a time, and
-// the others wait here, encoded. They are taken from the line meanwhile, and the
-// connection is read on: the client's permission to send comes behind its requests.
+// outbox sends the answers of a stream over gRPC. For an answer of 15 bytes that the client does
+// not accept, gRPC holds some 500 bytes. So gRPC gets a few answers at a time, and the outbox holds
+// the others in encoded form. Meanwhile the outbox continues to take answers from the line, so that
+// the connection is read: the client's permission to send follows its requests.
 type outbox struct {
 	stream  grpc.ServerStream
 	answers *budget.Shares
 	inflow  *inflow
-	next    sending // what gRPC is being given, by one goroutine at a time
+	next    sending // used by the one goroutine that passes answers to gRPC
 
 	mu sync.Mutex
 	// changed: gRPC has written answers or was given them, or the stream has ended.
@@ -41,8 +41,8 @@ type outboxChunk struct {
 const (
 	// maxGiven is how many answers of a stream gRPC is given before it has written one.
 	maxGiven = 64
-	// maxOutboxBytes is what the answers of a stream that wait may take, where there is
-	// memory for it. A stream may always have one chunk.
+	// maxOutboxBytes bounds the waiting answers of a stream, as far as there is memory. A stream
+	// may always hold one chunk.
 	maxOutboxBytes = 256 << 10
 	chunkBytes     = 2 << 10
 )
@@ -102,7 +102,7 @@ func (o *outbox) keep(answer any) error {
 	return nil
 }
 
-// take takes out the first answer that waits. The caller holds mu.
+// take removes the first waiting answer and returns it. The caller holds mu.
 func (o *outbox) take() []byte {
 	c := &o.waiting[0]
 	size, n := binary.Uvarint(c.data[c.taken:])
@@ -167,7 +167,7 @@ func (o *outbox) written() {
 	}
 }
 
-// end wakes whoever waits: the stream is gone.
+// end ends all waits because the stream has ended.
 func (o *outbox) end(err error) {
 	o.mu.Lock()
 	o.ended = err
@@ -206,8 +206,8 @@ func (s *sending) encode(c codec) (data mem.BufferSlice, err error) {
 	return counting(data, s.from), nil
 }
 
-// countedBuffer notifies whoever waits for it when gRPC has no more use for the buffer. gRPC's own
-// buffers do not do so where they are too small to be pooled.
+// countedBuffer calls back when gRPC no longer needs the buffer. gRPC's own buffers do not, if they
+// are too small to be pooled.
 type countedBuffer struct {
 	mem.Buffer
 	of   interface{ written() }

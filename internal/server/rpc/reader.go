@@ -9,10 +9,9 @@ import (
 )
 
 const (
-	// stallTime is how long a client may take for a chunk before it counts as one that takes
-	// nothing.
+	// stallTime is how long a client may take to accept a chunk before it counts as stalled.
 	stallTime = 100 * time.Millisecond
-	// lookAtReader is how often it is looked at from then on.
+	// lookAtReader is the interval of further checks.
 	lookAtReader = time.Second
 )
 

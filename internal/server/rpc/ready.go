@@ -56,7 +56,7 @@ func (c *countedConn) readyReader() *readyReader {
 // readyReader reads a socket. The fields after try are those of one read.
 type readyReader struct {
 	raw syscall.RawConn
-	try func(socket uintptr) (done bool) // made once: it would be allocated for each read
+	try func(socket uintptr) (done bool) // allocated once instead of for each read
 
 	size   int
 	pool   mem.BufferPool
@@ -88,8 +88,8 @@ func TryWriter(conn net.Conn) lean.TryWrite {
 	return nil
 }
 
-// socketOf is what a connection's writes go to as they are; nil where there is no such
-// thing, as with TLS in between.
+// socketOf returns the TCP connection to which a connection writes its bytes unchanged, or nil if
+// there is none, as with TLS.
 func socketOf(conn net.Conn) *net.TCPConn {
 	for {
 		switch under := conn.(type) {

@@ -24,8 +24,7 @@ const errorDomain = "strandline.dev"
 // ErrStopping is the cause with which a stopping server ends its streams.
 var ErrStopping = record.Refuse(record.ShuttingDown, "this node is shutting down")
 
-// statusCodes has a code for every reason; what a program should look at is
-// the reason.
+// statusCodes has a code for every reason. Programs should look at the reason instead.
 var statusCodes = map[record.Reason]codes.Code{
 	record.Invalid:          codes.InvalidArgument,
 	record.TooLarge:         codes.InvalidArgument,
@@ -125,8 +124,8 @@ func InStream(r *record.Refusal, partly bool) *strandlinev1.Refusal {
 	}
 }
 
-// facts are the metadata of a refusal: the answers to "may I retry?" and
-// "could it be done?", and what its reason is about.
+// facts returns the metadata of a refusal: whether to retry, whether the request may have taken
+// effect, and the details of its reason.
 func facts(r *record.Refusal) map[string]string {
 	m := map[string]string{
 		"retryable": strconv.FormatBool(r.Reason.Retryable()),

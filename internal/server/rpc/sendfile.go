@@ -11,7 +11,7 @@ import (
 	"strandline.dev/internal/transport/lean"
 )
 
-// errNoFile: what was to be sent is no file of the system. Nothing has been sent.
+// errNoFile means that the source is not a file of the operating system. Nothing has been sent.
 var errNoFile = errors.New("not a file that the system can send")
 
 // FileStream is a stream on which the system can send bytes of files, see package lean. SendFrom

@@ -184,7 +184,7 @@ func (h healthService) Watch(q *grpc_health_v1.HealthCheckRequest, stream grpc.S
 	return err
 }
 
-// watchStream is a stream with a context of its own.
+// watchStream is a stream with its own context.
 type watchStream struct {
 	grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]
 	ctx context.Context

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// unprovedShare is the part of a port's connections that clients may have, where rights are
-	// enforced, who have not proved who they are: one in so many.
+	// unprovedShare is the fraction of a port's connections that unauthenticated clients may have
+	// if rights are enforced: one in unprovedShare.
 	unprovedShare = 4
-	// unprovedLeast is how long such a client has for that before one of an address
-	// with as many connections can have its place.
+	// unprovedLeast is how long such a client may take to authenticate before a client of an
+	// address with as many connections can get its place.
 	unprovedLeast = time.Second
 )
 
