@@ -17,7 +17,7 @@ import (
 	"strandline.dev/internal/transport/peer"
 )
 
-// beginning lets a member take part in its cluster.
+// beginning starts the work of a member in its cluster.
 type beginning struct {
 	logger       *slog.Logger
 	me           *datadir.Me
@@ -51,7 +51,7 @@ func newBeginning(
 	}
 }
 
-// openTimeout bounds how long a node that is alone may take to be ready.
+// openTimeout bounds the time in which a node without peers must become ready.
 const openTimeout = time.Minute
 
 // Begin starts this member's work. The only node of a cluster serves its logs when Begin returns; a
@@ -86,8 +86,7 @@ func (b *beginning) Begin() (err error) {
 	default:
 		err = c.Learn(ctx)
 	}
-	// What is damaged is being brought back, see CatalogRepairer; the rest of what
-	// the catalog says follows then.
+	// CatalogRepairer repairs the damage; the rest of the catalog's content is applied afterwards.
 	if err != nil && !host.Leaving.Load() && !host.Repairs.Begun.Load() {
 		return fmt.Errorf("open catalog: %w", err)
 	}

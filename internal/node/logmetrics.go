@@ -19,7 +19,7 @@ type logCollector struct {
 	hosts []*hosted.Log
 }
 
-// logSeries are all series of a log, but for those of its followers.
+// logSeries has all series of a log, except those of its followers.
 var logSeries = []struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -64,7 +64,7 @@ var (
 		"On the leader: bytes of the records at and after the offset of a hold.", []string{"log", "hold"}, nil)
 )
 
-// logView is what is known of one log at the time of a scrape.
+// logView is the state of one log at the time of a scrape.
 type logView struct {
 	info      verbs.Info
 	state     string

@@ -115,7 +115,7 @@ func Open(o settings.Options) (*Node, error) {
 	if err := o.Disk.MkdirAll(datadir.WatermarksDir(o.DataDir)); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
-	// A name that a process had made before it was killed may be in the page cache only.
+	// A name created by a process that was killed may be in the page cache only.
 	if err := errors.Join(o.Disk.SyncDir(o.DataDir), o.Disk.SyncDir(datadir.WatermarksDir(o.DataDir))); err != nil {
 		return nil, fmt.Errorf("make the names in %s durable: %w", o.DataDir, err)
 	}
@@ -223,8 +223,8 @@ func (n *Node) close(ctx context.Context) error {
 	n.logs.Changing.Lock()
 	n.logs.Closed = true
 	n.logs.Changing.Unlock()
-	// From here nobody hosts or unhosts any more, and those who answer other
-	// nodes are not waited for with the lock held.
+	// From here on no log is hosted or removed, and goroutines that answer other nodes are not
+	// waited for with the lock held.
 	n.tasks.Stop()
 	n.logs.AwaitCatalogShown()
 	var closing sync.WaitGroup
@@ -249,7 +249,7 @@ func (n *Node) close(ctx context.Context) error {
 	}
 	n.ticking.Stop()
 	n.mesh.Close()
-	n.slow.Running.Wait() // what hangs still uses the files
+	n.slow.Running.Wait() // hanging work still uses the files
 	failures = append(failures, n.lock.Close())
 	return errors.Join(failures...)
 }

@@ -18,8 +18,8 @@ import (
 	"strandline.dev/internal/node/verbs"
 )
 
-// newNode makes the parts of a node in the order of start, from what all of them share to the
-// verbs. Each constructor takes what the part uses, which was made above it.
+// newNode creates the parts of a node in the order of start, from the common ones to the verbs. The
+// parameters of each constructor are the parts that it uses, which were created above it.
 func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadir.ReplicaList, incarnations *datadir.Incarnations) *Node {
 	options, logger, disk := &o, o.Logger, o.Disk
 	metrics, memory := metrics.New(o.Version), budget.New(o.Memory)
@@ -33,7 +33,7 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 	waiting, stopWaiting := context.WithCancel(context.Background())
 	slow := background.NewSlowWork(o.DiskStall, waiting, replicas.OpenAtOnce)
 
-	// The other nodes: what receives from them, the connections, what sends to them.
+	// The other nodes: incoming messages, connections, outgoing messages.
 	self := peers.NewSelf(options, me)
 	status, unknown := peers.NewStatus(), peers.NewUnknown()
 	router := peers.NewRouter(catalog)
@@ -63,7 +63,7 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 	cleaner := replicas.NewCleaner(options, disk, logger, me, catalog, files, tasks, opener)
 	scrubber := replicas.NewScrubber(options, disk, logger, metrics, me, logs, files, incarnations)
 
-	// Membership, and what keeps the cluster as it should be.
+	// Membership, and the tasks that keep the cluster in its wanted state.
 	clock := membership.NewClock(logs, peers, space, leaderNews)
 	follower := membership.NewFollower(logger, catalog, peers, opener, cleaner)
 	controller := membership.NewController(logger, catalog, due, peers)

@@ -32,7 +32,7 @@ func (l *Looks) Next(ctx context.Context) bool {
 	case <-timer.C:
 		l.pause = min(2*l.pause, LookEvery)
 	}
-	l.changed = l.at.next() // before the look: what changes during it is not missed
+	l.changed = l.at.next() // before the round, so that no change during it is missed
 	return true
 }
 

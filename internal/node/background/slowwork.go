@@ -13,7 +13,7 @@ type SlowWork struct {
 	limit   time.Duration
 	closing context.Context // once it ends, nothing is waited for
 	Running sync.WaitGroup
-	// places are taken by what is done behind.
+	// places limits the work that continues in the background.
 	places chan struct{}
 }
 

@@ -51,11 +51,11 @@ type Catalog struct {
 	mu    sync.Mutex // guards what follows; held while records are folded
 	state cluster.State
 	Next  record.Offset // the first record not folded yet
-	// size is at least what a checkpoint of the state takes: the bytes of the newest one
-	// that was folded, and of all changes since.
+	// size is an upper bound for a checkpoint of the state: the bytes of the newest folded
+	// checkpoint and of all later changes.
 	size int
-	// Awaited holds the attempts of the current group of changes that are or may still get into the
-	// log. Landed is set when one of them was folded.
+	// Awaited holds the attempts of the current group of changes that have been appended or still
+	// may be. Landed is set when one of them was folded.
 	Awaited []CatalogTry
 	landed  bool
 	// missed: a checkpoint has taken the place of records not folded yet, and
@@ -98,9 +98,8 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	if c.Current.Load() {
 		return nil
 	}
-	// In this order: a node that takes what it shows for current makes replicas
-	// that are not in the list of those it created, and a list that was lost says
-	// nothing before it is settled.
+	// In this order: a node that treats the shown state as current creates replicas that are not in
+	// its list of created ones, and a lost list says nothing until it is settled.
 	if err := c.created.Settle(c.Shown.Load().NextReplica); err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (c *Catalog) Learn(ctx context.Context) error {
 		if !errors.Is(err, &record.Refusal{Reason: record.OffsetTrimmed}) {
 			return err
 		}
-		// A checkpoint came between the look at the bounds and the read.
+		// A checkpoint was written after the bounds were read and before the records were.
 	}
 }
 
@@ -175,7 +174,7 @@ func (c *Catalog) foldOnce(ctx context.Context) error {
 	}
 	reader := reading.NewOwn(reading.Source{Log: h, ID: h.ID, Replica: h.Replica}, c.Next, end)
 	defer reader.Close()
-	defer c.show() // what was folded, even if the rest cannot be read now
+	defer c.show() // show the folded records, even if the rest cannot be read now
 	for {
 		chunk, err := reader.Next(ctx)
 		if err == io.EOF {
@@ -281,13 +280,13 @@ func New(o Options, created *datadir.ReplicaList, tasks *background.Tasks, due *
 	return c
 }
 
-// confirmTime bounds the question whether there is a log that a node has not heard
-// of, and for how long its failure answers those who come after.
+// confirmTime bounds the question whether a log exists that this node does not know, and is how
+// long a failure of the question is the answer for later callers.
 const confirmTime = time.Second
 
-// unknownLogs answers for logs that this node's catalog does not have. That there is no
-// such log is final for the caller, so only the newest catalog can say it: a node
-// that was away, or is joining, may know an old one.
+// unknownLogs answers for logs that this node's catalog does not have. "no such log" is final for
+// the caller, so only the newest catalog can say so: a node that was away, or is joining, may know
+// an old one.
 type unknownLogs struct {
 	Failed atomic.Pointer[time.Time] // when the newest question without an answer ended
 }

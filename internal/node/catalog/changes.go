@@ -41,11 +41,11 @@ type Changes struct {
 	Options
 	catalog *Catalog
 
-	// Waiting are changes that are not being made yet.
+	// Waiting holds the changes that are not in progress yet.
 	Waiting proposals
 	// Turn holds one value during a whole change: this node makes one change, or one group of
-	// changes, at a time. Never Catalog.mu: a change may have to wait for what is learned
-	// meanwhile, the address of the leader first of all.
+	// changes, at a time. A change never holds Catalog.mu for that long, because it may have to
+	// wait until this node learns something, above all the address of the leader.
 	Turn chan struct{}
 }
 
@@ -71,8 +71,8 @@ func (ch *Changes) changeWithin(ctx context.Context, patience time.Duration, dec
 	return ch.record(ctx, decide)
 }
 
-// record makes a change together with all that wait for the same at that moment, in
-// one append: each would be in the way of the others.
+// record makes a change in one append, together with all changes that wait at that moment, because
+// separate appends would conflict.
 func (ch *Changes) record(ctx context.Context, decide decideFunc) error {
 	p := &Proposal{ctx: ctx, Decide: decide, done: make(chan struct{})}
 	ch.Waiting.add(p)
@@ -84,11 +84,11 @@ func (ch *Changes) record(ctx context.Context, decide decideFunc) error {
 		if ch.Waiting.remove(p) {
 			return noMajority()
 		}
-		<-p.done // whoever makes it gives up soon
+		<-p.done // its maker gives up soon
 		return p.err
 	}
 	defer func() { <-ch.Turn }()
-	for { // more than once if many more wait than are made together
+	for { // more than once if more changes wait than one append takes
 		select {
 		case <-p.done:
 			return p.err
@@ -98,9 +98,8 @@ func (ch *Changes) record(ctx context.Context, decide decideFunc) error {
 	}
 }
 
-// recordAll makes the changes of a group, and gives each its outcome. It gives up
-// when the time of the first of them is up; those that have time left and of which
-// nothing can have happened wait again.
+// recordAll makes the changes of a group and sets the outcome of each. It gives up at the earliest
+// deadline of the group. Changes that have time left and certainly did not happen wait again.
 func (ch *Changes) recordAll(ctx context.Context, group []*Proposal) {
 	for _, p := range group {
 		if deadline, bounded := p.ctx.Deadline(); bounded {
@@ -129,8 +128,8 @@ func (ch *Changes) recordAll(ctx context.Context, group []*Proposal) {
 
 func (ch *Changes) tryAll(ctx context.Context, group []*Proposal) error {
 	ch.Await()
-	// What is known here is the newest state as a rule, and the append lands only on that: so the
-	// first try does not ask first, which is two round trips.
+	// The state known here is usually the newest one, and the append succeeds only on the newest.
+	// So the first attempt does not query the newest state, which takes two round trips.
 	for known := ch.catalog.Current.Load() && ch.Majority(ch.catalog.Host()); ; known = false {
 		err := ch.try(ctx, group, known)
 		var r *record.Refusal
@@ -140,7 +139,7 @@ func (ch *Changes) tryAll(ctx context.Context, group []*Proposal) error {
 			return nil
 		case errors.As(err, &d):
 			return ch.GivenUp(d.error)
-		case ch.catalog.Host().Problem() != nil: // it will not get better
+		case ch.catalog.Host().Problem() != nil: // it will not recover
 			return ch.GivenUp(err)
 		case ctx.Err() != nil:
 			ch.Logger.Debug("gave up a change of the catalog", "error", err)
@@ -172,7 +171,8 @@ func (ch *Changes) GivenUp(why error) error {
 	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
 }
 
-// try decides and appends, on the newest state, or on what is known here.
+// try decides and appends a group, on the newest state or, if known is set, on the state known
+// here.
 func (ch *Changes) try(ctx context.Context, group []*Proposal, known bool) error {
 	learn := ch.catalog.Refresh
 	if known {
@@ -224,7 +224,7 @@ func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte,
 	case ch.catalog.missed:
 		return 0, nil, decided{record.Refuse(record.OutcomeUnknown, "this node was too slow to see whether the change was made: look, and try again if it was not")}
 	}
-	// A try that was not among the records up to here cannot land any more.
+	// An attempt that was not among the records up to here can no longer succeed.
 	ch.catalog.Awaited = slices.DeleteFunc(ch.catalog.Awaited, func(t CatalogTry) bool { return t.At < ch.catalog.Next })
 	state, id := &ch.catalog.state, rand.Text()
 	if len(group) > 1 {
@@ -335,8 +335,8 @@ var errAgain = errors.New("the change did not land")
 // decided is an error of decide, which is final.
 type decided struct{ error }
 
-// decideFunc decides what to change in a state. It may be called several times, and
-// what it returned last counts.
+// decideFunc decides what to change in a state. It may be called several times; its last result
+// counts.
 type decideFunc = func(*cluster.State) (cluster.Change, error)
 
 // Refusable converts a decision of package cluster to the results of a decideFunc: a nil refusal
@@ -367,7 +367,7 @@ func (p *Proposal) finish(err error) {
 // take six times as much in JSON, and a batch may have 16 MiB.
 const MaxTogether = 256
 
-// proposals are changes that wait to be made, oldest first.
+// proposals are the changes that wait, oldest first.
 type proposals struct {
 	Mu   sync.Mutex
 	List []*Proposal
@@ -379,7 +379,7 @@ func (w *proposals) add(p *Proposal) {
 	w.List = append(w.List, p)
 }
 
-// remove reports whether the proposal was waiting, and takes it out.
+// remove removes a proposal and reports whether it was waiting.
 func (w *proposals) remove(p *Proposal) bool {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -391,7 +391,7 @@ func (w *proposals) remove(p *Proposal) bool {
 	return true
 }
 
-// take returns the oldest, no more than are made together.
+// take removes and returns the oldest proposals, at most MaxTogether.
 func (w *proposals) take() []*Proposal {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// FilesOptions say where the files of a node's replicas are, and how they are written.
+// FilesOptions has the locations of the files of a node's replicas, and how they are written.
 type FilesOptions struct {
 	Dir          string // the data directory
 	SegmentBytes int64
@@ -38,8 +38,8 @@ type Files struct {
 	disk    vfs.FS
 	Created *ReplicaList
 
-	// dirs is held by whoever makes the directory of a replica, and alone by whoever
-	// removes that of a log since no replica is in it.
+	// dirs is held for reading to create the directory of a replica, and for writing to remove the
+	// directory of a log because it has no replica.
 	dirs sync.RWMutex
 }
 
@@ -59,7 +59,7 @@ func (f *Files) Forget(log, replica uint64) error {
 		return err
 	}
 	if log == 0 {
-		return nil // the catalog: an old node.json may name it, and must find that it was made
+		return nil // the catalog: an old node.json may name the replica, which must then count as created
 	}
 	if err := f.RemoveWatermark(log, replica); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 	if has, err := f.HasLog(log, replica); has || err != nil {
 		return has, err
 	}
-	// A watermark that is there and cannot be read is one.
+	// A watermark that exists and cannot be read counts as one.
 	_, err := f.disk.ReadFile(WatermarkPath(f.Dir, log, replica))
 	if vfs.Exhausted(err) {
 		return false, fmt.Errorf("look for the watermark of replica %d: %w", replica, err)
@@ -131,7 +131,7 @@ func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 }
 
 // HasLog reports whether a replica has a segment, which it has once its files are complete. An
-// error means that the disk could not be read, and says nothing about the replica.
+// error means that the disk could not be read, and allows no conclusion about the replica.
 func (f *Files) HasLog(log, replica uint64) (bool, error) {
 	files, err := f.disk.List(f.ReplicaDir(log, replica))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +194,7 @@ func (f *Files) SetAside(log, replica uint64, reason string) error {
 	}
 	for _, file := range files {
 		if file.Name == LostMark || file.Name == LostMark+vfs.TemporarySuffix {
-			continue // the mark itself, and what a crash left of it
+			continue // the mark itself, and files that a crash left of it
 		}
 		if err := f.disk.Rename(filepath.Join(from, file.Name), filepath.Join(to, file.Name)); err != nil {
 			return fmt.Errorf("set the files of replica %d aside: %w", replica, err)

@@ -42,7 +42,7 @@ type Incarnations struct {
 	known map[uint64]peer.Incarnation // by node
 	fresh bool                        // known has changed since it was saved
 	rest  unknown.Members             // of the file
-	// unknown: the file was lost, so that the own number says nothing.
+	// unknown: the file was lost, so this node's number has no meaning.
 	unknown bool
 
 	Wrote atomic.Bool // this node has stored something since its number rose
@@ -50,7 +50,7 @@ type Incarnations struct {
 	Replacing atomic.Bool
 }
 
-// incarnationsFile is what the file holds.
+// incarnationsFile is the content of the file.
 type incarnationsFile struct {
 	belonging
 	Number uint64 `json:"life"`
@@ -154,8 +154,8 @@ func (l *Incarnations) Greeting() (own peer.Incarnation, known map[uint64]peer.I
 	return l.own, known
 }
 
-// olderCopy reports whether a run that began with a number began with less than what was
-// known already.
+// olderCopy reports whether a run that began with the number began is an older copy: another run is
+// known to have reached that number.
 func olderCopy(run, began uint64, known peer.Incarnation) bool {
 	return run != known.Run && began <= known.Number
 }
@@ -163,13 +163,13 @@ func olderCopy(run, began uint64, known peer.Incarnation) bool {
 // Meet compares the incarnation of another node with the last known one, and this node's own with
 // the one that the other node knows. older reports that the other node's data are an older copy.
 // forgotten is above 0 if this node's data are an older copy: it is the number that the other node
-// knows. forgotten is what the other has heard from this node, if that is more than this node knows
-// itself.
+// knows.
 func (l *Incarnations) Meet(id uint64, theirs peer.Incarnation, ofMe peer.Incarnation) (older bool, forgotten uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A copy of this node's directory that ran beside it began later than this run, however far this run has
-	// come since: others have heard the copy in its place.
+	// If a copy of this node's directory ran at the same time, it began later than this run,
+	// whatever number this run has reached since: other nodes have received the copy's number
+	// instead.
 	if olderCopy(l.own.Run, l.began, ofMe) {
 		forgotten = ofMe.Number
 	}
@@ -223,14 +223,14 @@ func (l *Incarnations) Advance() error {
 	} else if !l.fresh {
 		return nil
 	}
-	l.unknown = false // by now whoever knows more has said so
+	l.unknown = false // any node that knows a higher number has reported it by now
 	return l.save(own)
 }
 
-// ageMark is watermarks/incarnation: the number of lives.json once more, beside the durable
-// watermarks. Where older copies of the logs and of their watermarks are brought back
-// together nothing in either shows it, but this file is older then, too. It is written
-// before lives.json, so it is never behind it but for that reason.
+// ageMark is the file watermarks/incarnation: a second copy of the number in lives.json, beside the
+// durable watermarks. If older copies of the logs and of their watermarks are restored together,
+// neither shows it, but this file is then older too. It is written before lives.json, so it is
+// behind only for that reason.
 type ageMark struct {
 	belonging
 	Number uint64 `json:"life"`

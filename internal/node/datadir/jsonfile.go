@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// sumOf is the checksum of what a file holds, which has none yet.
+// sumOf returns the checksum of the content of a file that has no checksum yet.
 func sumOf(what any) uint32 {
 	data, err := json.Marshal(what)
 	if err != nil {
@@ -21,9 +21,9 @@ func sumOf(what any) uint32 {
 	return record.Checksum(data)
 }
 
-// sumMatches reports whether the member sum of a file is sumOf what it held without one,
-// members that this version does not know included. Without says how such a file has the
-// member: "0", or not at all if that is empty, and then none matches too.
+// sumMatches reports whether the member sum of a file equals sumOf of its content without the sum,
+// including members that this version does not know. without is the value of sum in such content:
+// "0", or empty if the member is absent. In the latter case a file without sum matches too.
 func sumMatches(file []byte, without string) bool {
 	var compact bytes.Buffer
 	if json.Compact(&compact, file) != nil {
@@ -62,7 +62,7 @@ func memberSum(object []byte) (from, to int) {
 	return 0, 0
 }
 
-// belonging says whose a file is. Files of before there was one have none.
+// belonging names the node that a file belongs to. Files from before a node had an id have none.
 type belonging struct {
 	Cluster string `json:"cluster_id,omitempty"`
 	Node    uint64 `json:"node_id,omitempty"`

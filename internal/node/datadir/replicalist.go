@@ -34,12 +34,12 @@ type ReplicaList struct {
 	createdReplicas
 }
 
-// createdReplicas is what the file holds.
+// createdReplicas is the content of the file.
 type createdReplicas struct {
 	belonging
 	Made []uint64 `json:"made"` // sorted
-	// Below this, every replica counts as made, since the list was lost;
-	// unsettled: every replica there is.
+	// Replicas with an id below this count as created, because the list was lost; unsettled: all
+	// replicas.
 	Below uint64 `json:"below,omitempty"`
 	// Sum is record.Checksum of the file with Sum 0.
 	Sum     uint32          `json:"sum"`
@@ -57,8 +57,7 @@ func (m *createdReplicas) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// unsettled: the list was lost, and which ids had been given by then is not
-// known yet.
+// unsettled: the list was lost, and the ids assigned before the loss are not known yet.
 const unsettled = math.MaxUint64
 
 // LoadReplicaList reads the list of the node me. A member always has one. A list of another node

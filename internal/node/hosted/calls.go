@@ -15,9 +15,8 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Whether a log is fenced is a setting of the catalog that has to be in the log
-// itself, where it has its place among the appends. The node that leads the log
-// puts it there.
+// The catalog has the setting whether a log is fenced. It must also be an entry of the log itself,
+// in order with the appends. The node that leads the log appends it.
 
 // tryPause lies between two tries while a log has no leader.
 const tryPause = 50 * time.Millisecond
@@ -104,7 +103,7 @@ func (c *Calls) AppendAt(ctx context.Context, end record.Offset, batch record.Ba
 }
 
 func (c *Calls) Resolve(ctx context.Context, id record.SessionID, epoch record.Epoch, number record.Sequence) (core.Resolution, error) {
-	var found core.Resolution // belongs to the log's loop until the answer is there
+	var found core.Resolution // belongs to the log's loop until the answer arrives
 	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
 		answer := func(f core.Resolution, r *record.Refusal) {
 			found = f
@@ -154,8 +153,8 @@ func (c *Calls) ApplySettings(ctx context.Context) error {
 	return err
 }
 
-// awaitSettings waits until the log has the settings that this node knows. Its
-// leader looks at them every retentionEvery.
+// awaitSettings waits until the log has the settings that this node knows. Its leader checks them
+// every retentionEvery.
 func (c *Calls) awaitSettings(ctx context.Context) error {
 	for !c.hasSettings() {
 		if c.Replica.Status().Leading {
@@ -170,8 +169,8 @@ func (c *Calls) awaitSettings(ctx context.Context) error {
 	return nil
 }
 
-// awaitLed waits until the log has a leader that was elected. It need not have committed anything:
-// appends that reach it before wait for that.
+// awaitLed waits until the log has an elected leader. The leader may not have committed anything
+// yet; appends that arrive earlier wait for that.
 func (c *Calls) awaitLed(ctx context.Context) error {
 	if err := c.Replica.AwaitReplay(ctx); err != nil {
 		return err
@@ -186,8 +185,7 @@ func (c *Calls) awaitLed(ctx context.Context) error {
 	return err
 }
 
-// awaitLeader waits until the log has a leader that takes appends, here or
-// elsewhere.
+// awaitLeader waits until the log has a leader that accepts appends, here or elsewhere.
 func (c *Calls) awaitLeader(ctx context.Context) error {
 	if err := c.Replica.AwaitReplay(ctx); err != nil {
 		return err

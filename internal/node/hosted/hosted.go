@@ -21,10 +21,10 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// How fresh a read is on a replica that may lag. The age of what a replica
-// knows is the time on its own clock since it sent the newest question to the
-// leader whose answer it has applied: whatever was committed before that moment
-// is known here. While somebody reads, it asks again with every tick.
+// The age of a replica's knowledge bounds how stale a read may be. It is the time, on the replica's
+// own clock, since it sent the newest question to the leader whose answer it has applied:
+// everything committed before that moment is known here. While there are readers, it asks again
+// with every tick.
 
 // Log is one log as this node hosts it.
 type Log struct {
@@ -64,7 +64,7 @@ type Log struct {
 
 	Newer NewReplicas
 
-	Unretained atomic.Int64 // bytes written since retention was looked at
+	Unretained atomic.Int64 // bytes written since retention was last checked
 
 	Opened time.Time // by this process
 	// Appended is the time of the last written entries, in ns after opened; 0 means none since.
@@ -224,7 +224,7 @@ func (h *Log) closeReplica(ctx context.Context) error {
 	if err := h.Replica.Close(ctx); err != nil {
 		go func() {
 			<-h.Replica.Ended()
-			_ = h.Store.Close() // its owner knows already that this may fail
+			_ = h.Store.Close() // its caller already knows that this may fail
 		}()
 		return err
 	}
@@ -322,8 +322,7 @@ func (h *Log) Appending() bool {
 	return at != 0 && int64(time.Since(h.Opened))-at < int64(reading.PacedTime)
 }
 
-// closeGrace is what closing may take when its context has ended: more than any
-// disk needs that works.
+// closeGrace bounds closing after its context has ended: more than a working disk needs.
 const closeGrace = 5 * time.Second
 
 // AwaitClosed returns the error received from closed, or runtime.ErrStalled if ctx has

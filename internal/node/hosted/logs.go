@@ -14,7 +14,7 @@ type Logs struct {
 
 	// Changing is held while logs are hosted, removed or closed.
 	Changing sync.Mutex
-	Closed   bool // nothing is hosted any more; Changing guards it
+	Closed   bool // no log is hosted any more; Changing guards it
 	// CatalogOpening is held from opening the catalog until it is in the list. Changing may be
 	// locked while it is held.
 	CatalogOpening sync.Mutex

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// Damage in sealed segments, whose entries are all committed, endangers no vote
-// and no acknowledgement. So the replica continues: it votes, leads, appends and
-// serves what is whole, while the damaged segments are laid out anew with entries
-// of other replicas, one after the other. Only reads of what is damaged are sent
-// elsewhere meanwhile. All other damage takes the replica out of service, see
-// takeOut.
+// Damage in sealed segments, whose entries are all committed, endangers no vote and no
+// acknowledgement. So the replica continues to vote, lead, append and serve intact entries, while
+// the damaged segments are rewritten one after the other with entries of other replicas. Only reads
+// of damaged entries are sent elsewhere meanwhile. All other damage takes the replica out of
+// service, see takeOut.
 
 // repairs are those of one log that runs.
 type repairs struct {
@@ -25,7 +24,7 @@ type repairs struct {
 	done    chan struct{}      // closed when it has ended
 
 	Begun atomic.Bool // one was, since the log was opened
-	// Text says how the repair goes; nil while there is none.
+	// Text describes the state of the repair; nil while there is none.
 	Text atomic.Pointer[string]
 }
 
@@ -100,7 +99,7 @@ func (r *repairs) stop() {
 // Underway reports whether a segment is under repair.
 func (r *repairs) Underway() bool { return r.Text.Load() != nil }
 
-// problem says what is damaged and how the repair goes; "" if nothing is.
+// problem describes the damage and the state of the repair; "" if there is no damage.
 func (r *repairs) problem() string {
 	if text := r.Text.Load(); text != nil {
 		return *text
@@ -108,7 +107,7 @@ func (r *repairs) problem() string {
 	return ""
 }
 
-// Stopped is called if the goroutine cannot be started any more.
+// Stopped is called if the goroutine can no longer be started.
 func (r *repairs) Stopped() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -102,8 +102,8 @@ func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, addres
 	for _, node := range c.Shown.Load().Members() {
 		q.Addresses = append(q.Addresses, node.Address)
 	}
-	// One that knows from its options whom to ask needs no invitation, and may be
-	// a member by now, which it says.
+	// A node whose options name the nodes to ask needs no invitation. It may be a member by now,
+	// and then says so.
 	invited := m.caller.AskAddress(ctx, address, peers.AskInvite, q, nil)
 	if len(m.roll.awaitMembers(ctx, []string{name})) > 0 {
 		return false, record.Refuse(record.OutcomeUnknown, "node %q is announced and is admitted when it asks, which it has not done yet: look with `strandline cluster status` (last answer of the node: %v)", name, invited)

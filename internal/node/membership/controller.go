@@ -18,7 +18,7 @@ type Controller struct {
 	catalog *catalog.Shared
 	due     *background.Bell
 	peers   *peers.Peers
-	// quiet is what nothing was due for. It belongs to run.
+	// quiet is the state of the cluster for which no change was due. It belongs to run.
 	quiet sight
 }
 
@@ -27,7 +27,7 @@ func NewController(logger *slog.Logger, catalog *catalog.Shared, due *background
 	return &Controller{logger: logger, catalog: catalog, due: due, peers: peers}
 }
 
-// sight is what the controller sees at one moment: all that a decision rests on.
+// sight is the state on which the controller bases one decision.
 type sight struct {
 	state       *cluster.State
 	alive, lost []uint64 // sorted

@@ -74,5 +74,5 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// cleanUpPause lies between two tries to hear of the newest state after a start.
+// cleanUpPause is the time between two attempts to get the newest state after a start.
 const cleanUpPause = 200 * time.Millisecond

@@ -114,9 +114,9 @@ func (f *Former) FormFor(ctx context.Context, q FormRequest) (Formation, error) 
 	return f.form(ctx)
 }
 
-// form forms the cluster unless it is there, and waits for the others.
+// form forms the cluster if it does not exist, and waits for the other nodes.
 func (f *Former) form(ctx context.Context) (Formation, error) {
-	// One at a time: what the others say of themselves must hold until then.
+	// One at a time: the answers of the other nodes must stay true until the end.
 	select {
 	case f.forming <- struct{}{}:
 	case <-ctx.Done():

@@ -49,7 +49,7 @@ func (ho *Handovers) ledAmongOthers() (led []*hosted.Log) {
 	return led
 }
 
-// handOver logs, at a level, those that nobody else takes.
+// handOver hands over logs, and logs at the given level those that no other node accepts.
 func (ho *Handovers) handOver(ctx context.Context, led []*hosted.Log, level slog.Level) {
 	var handing sync.WaitGroup
 	for _, h := range led {
@@ -62,10 +62,10 @@ func (ho *Handovers) handOver(ctx context.Context, led []*hosted.Log, level slog
 	handing.Wait()
 }
 
-// drain lets other nodes lead the logs that this one leads, if it is drained. It is called
-// again as long as this node runs, which may be elected again. Pauses after handovers of a log
-// double until the drain ends, because the other node may have a reason not to lead either,
-// such as a slow disk, and the log would go to and fro.
+// drain lets other nodes lead the logs that this node leads, if it is drained. It is called
+// repeatedly while the node runs, because the node may be elected again. Pauses after handovers of
+// a log double until the drain ends, because the other node may be unable to lead too, for example
+// with a slow disk, and leadership would move back and forth.
 func (ho *Handovers) drain(ctx context.Context, state *cluster.State, me uint64) {
 	if !state.Nodes[me].Drained {
 		ho.drained = nil

@@ -25,10 +25,9 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// A node becomes a member of a cluster in one of three ways: it forms one of
-// its own (FormAlone, InitCluster), or it asks a member to be admitted, having
-// been given whom to ask by its options or by AddNode. The catalog gives it an
-// id and a replica of log 0, with which it begins.
+// A node becomes a member of a cluster in one of three ways: it forms its own cluster (FormAlone,
+// InitCluster), or it asks a member for admission, whose address it has from its options or from
+// AddNode. The catalog gives it an id and a replica of log 0.
 
 // Joiner makes this node a member of a cluster.
 type Joiner struct {
@@ -70,8 +69,8 @@ type Invitation struct {
 	Addresses []string `json:"addresses"`
 }
 
-// becomeMember makes what a member begins with. node.json comes last: a crash
-// before it leaves a node that is no member, and an empty catalog.
+// becomeMember creates the files of a member. It writes node.json last: a crash before leaves a
+// node that is not a member, and an empty catalog.
 func (j *Joiner) becomeMember(id datadir.Identity) error {
 	if err := j.refuseLeftovers(); err != nil {
 		return err
@@ -83,8 +82,8 @@ func (j *Joiner) becomeMember(id datadir.Identity) error {
 		return err
 	}
 	j.me.Store(&id)
-	// The nonce is of no use any more, and must not let a node that has lost
-	// its identity pass for one that has not heard the answer.
+	// The nonce has no use any more. It must not make a node that lost its identity look like one
+	// that did not get the answer.
 	if err := j.disk.RemoveAll(filepath.Join(j.options.DataDir, "nonce")); err != nil {
 		j.logger.Warn("could not remove the nonce of a node that is a member now", "error", err)
 	}
@@ -107,9 +106,9 @@ func (j *Joiner) refuseLeftovers() error {
 	return nil
 }
 
-// nonce distinguishes this node from others of its name until it is a member. It
-// outlives the process, so that a node which was admitted and has not heard so is
-// not taken for another one.
+// nonce returns the number that distinguishes this node from others of its name until it is a
+// member. It survives a restart, so that a node which was admitted and did not get the answer is
+// recognized.
 func (j *Joiner) nonce() (string, error) {
 	path := filepath.Join(j.options.DataDir, "nonce")
 	data, err := j.disk.ReadFile(path)

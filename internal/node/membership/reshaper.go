@@ -50,12 +50,12 @@ func (rs *Reshaper) Run(ctx context.Context) {
 	}
 }
 
-// look takes a step with each log that was not shaped as the state wants it. However many there are,
-// it asks once for the newest state, and records once what is settled.
+// look takes a step with each log whose replicas do not match the state. Regardless of their
+// number, it queries the newest state once, and records all settled logs in one change.
 func (rs *Reshaper) look(ctx context.Context, c *catalog.Catalog, state *cluster.State) {
 	due := rs.unshaped(state)
 	if len(due) == 0 || c.Refresh(ctx) != nil {
-		return // what is known here may be old
+		return // the state known here may be old
 	}
 	due, waited := rs.continueBehind(ctx, due)
 	if waited && c.Refresh(ctx) != nil {
@@ -89,8 +89,8 @@ func (rs *Reshaper) look(ctx context.Context, c *catalog.Catalog, state *cluster
 	}
 }
 
-// unshaped are the logs led here that were not shaped as a state wants it. The catalog is the last:
-// what is done with it changes the state.
+// unshaped returns the logs led here whose replicas do not match a state. The catalog is the last
+// one, because its step changes the state.
 func (rs *Reshaper) unshaped(state *cluster.State) (due []*hosted.Log) {
 	for _, h := range rs.logs.All() {
 		if h.Replica == nil {
@@ -104,8 +104,8 @@ func (rs *Reshaper) unshaped(state *cluster.State) (due []*hosted.Log) {
 	return due
 }
 
-// continueBehind lets those of the logs that began anew continue, and returns all that are where they
-// should be, and whether that took a while.
+// continueBehind lets logs that began anew continue at their reserved offset. It returns the logs
+// that are at their offset, and whether any was not.
 func (rs *Reshaper) continueBehind(ctx context.Context, logs []*hosted.Log) (there []*hosted.Log, waited bool) {
 	for _, h := range logs {
 		_, end, err := h.Replica.Tail().Bounds()
@@ -127,8 +127,8 @@ func (rs *Reshaper) warn(ctx context.Context, h *hosted.Log, err error) {
 	}
 }
 
-// shape takes one step with one log. It reports true when there is no other, or returns the log if
-// there is none but to record that.
+// shape takes one step with one log. It returns done if there is nothing left to do, or the log in
+// settle if all that is left is to record it.
 func (rs *Reshaper) shape(ctx context.Context, h *hosted.Log, state *cluster.State) (done bool, settle *cluster.Log, err error) {
 	if h.ID == cluster.CatalogID {
 		done, err = rs.shapeCatalog(ctx, h, state)
@@ -166,7 +166,7 @@ func (rs *Reshaper) ContinueBehind(ctx context.Context, h *hosted.Log) error {
 	if _, end, err := h.Replica.Tail().Bounds(); err != nil || end >= lost.Lost {
 		return err
 	}
-	// Before the term, so that nobody gets in without one.
+	// Before the term, so that no writer without a term can append.
 	if err := h.ApplySettings(ctx); err != nil {
 		return err
 	}

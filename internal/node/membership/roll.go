@@ -32,7 +32,7 @@ func NewRoll(options *settings.Options, me *datadir.Me, catalog *catalog.Shared,
 	return &Roll{options: options, me: me, catalog: catalog, self: self, peers: peers}
 }
 
-// announceTime is for how long a node that was added may take to come.
+// announceTime is how long a node that was added may take to join.
 const announceTime = time.Hour
 
 // TakeIn admits a node that asks, if the node is expected.
@@ -94,7 +94,7 @@ func (r *Roll) Announce(ctx context.Context, name string) error {
 	})
 }
 
-// change changes the members as decide says.
+// change changes the members with decide.
 func (r *Roll) change(ctx context.Context, decide func(*cluster.State) (cluster.Change, *record.Refusal)) error {
 	c := r.catalog.Load()
 	if c == nil {
@@ -118,8 +118,8 @@ func (r *Roll) firstLevel() int {
 	return cluster.FirstLevel(r.understood)
 }
 
-// awaitMembers waits until nodes are members and the catalog has the voters that
-// it should have. It returns the names of those that have not come in time.
+// awaitMembers waits until the named nodes are members and the catalog has its wanted voters. It
+// returns the names of nodes that did not join in time.
 func (r *Roll) awaitMembers(ctx context.Context, names []string) (missing []string) {
 	ctx, cancel := context.WithTimeout(ctx, formTime)
 	defer cancel()

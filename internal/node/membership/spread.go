@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// spreadEvery lies between two looks at who leads what.
+	// spreadEvery is the time between two checks of the distribution of leaders.
 	spreadEvery = 2 * time.Second
 	// spreadTime bounds the handovers of one plan.
 	spreadTime = 30 * time.Second
-	// spreadAtOnce is how many logs change their leader at the same time: each one
-	// holds its appends back for as long as an election takes.
+	// spreadAtOnce is how many logs change their leader at the same time: each delays its appends
+	// for as long as an election takes.
 	spreadAtOnce = 4
 )
 
@@ -36,8 +36,8 @@ type Spread struct {
 	space   *peers.Space
 	// stopping: this node hands its logs over, and wants none back.
 	stopping atomic.Bool
-	// plans are made by the spreader of the term in which this node leads the
-	// catalog. Both belong to run.
+	// plans come from the spreader of the term in which this node leads the catalog. Both belong to
+	// run.
 	spreader cluster.Spreader
 	term     uint64
 }
@@ -47,7 +47,7 @@ func NewSpread(logger *slog.Logger, catalog *catalog.Shared, logs *hosted.Logs, 
 	return &Spread{logger: logger, catalog: catalog, logs: logs, caller: caller, space: space}
 }
 
-// ledLogs is what a node says of what it leads and follows.
+// ledLogs is a node's report of the logs that it leads and follows.
 type ledLogs struct {
 	UpMillis int64               `json:"up_ms"`
 	Unfit    bool                `json:"unfit,omitempty"`
@@ -92,7 +92,7 @@ func (l *Spread) survey(ctx context.Context) cluster.Survey {
 		asking.Go(func() {
 			var own ledLogs
 			if err := l.caller.Call(ctx, id, peers.AskLeads, struct{}{}, &own); err != nil {
-				return // it gets no leaders
+				return // no leader moves to it
 			}
 			n := cluster.Surveyed{
 				Up: own.UpMillis, Unfit: own.Unfit || node.Leaving, Stopping: own.Stopping,

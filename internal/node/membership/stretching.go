@@ -24,7 +24,7 @@ func NewStretching(logger *slog.Logger, catalog *catalog.Shared, trips *peers.Tr
 	return &Stretching{logger: logger, catalog: catalog, trips: trips}
 }
 
-// stretchEvery lies between two looks at the round trips.
+// stretchEvery is the time between two checks of the round trips.
 const stretchEvery = 2 * time.Second
 
 // Run checks the distances until ctx ends.

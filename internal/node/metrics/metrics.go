@@ -61,7 +61,7 @@ type LogCounts struct {
 	Damaged, RepairedEntries, Replaced, Unreadable atomic.Int64
 }
 
-// From 16 us, less than any disk takes, to 4 s and 8 s. A stage may take much less.
+// From 16 us, less than any disk needs, to 4 s and 8 s. A stage may be much shorter.
 var (
 	stageBuckets  = prometheus.ExponentialBuckets(4e-6, 2, 21)
 	writeBuckets  = prometheus.ExponentialBuckets(16e-6, 2, 18)

@@ -57,7 +57,7 @@ func (a *Admission) Admit(hello peer.Hello) error {
 		}
 	}
 	if hello.Node.ID == 0 || !me.Member() {
-		return nil // it can ask, and will hear
+		return nil // it can ask, and gets the answer
 	}
 	if err := refuseRecovered(me, hello); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (a *Admission) RefusedBy(other peer.Node, reason string) {
 	}
 }
 
-// judge refuses a node that comes back with an older copy of its data, and
-// connections at all while this node is one.
+// judge refuses a node that returns with an older copy of its data, and all connections while this
+// node is such a node.
 func (a *Admission) judge(hello peer.Hello) error {
 	older, forgotten := a.incarnations.Meet(hello.Node.ID, hello.Incarnation, hello.Known[a.me.Load().NodeID])
 	if forgotten > 0 {
@@ -125,9 +125,10 @@ func (a *Admission) judge(hello peer.Hello) error {
 	return nil
 }
 
-// refuseRecovered refuses a node whose cluster was this one before a recovery, or was recovered from the same.
-// Only the connection is refused. It may be a copy of this cluster that was recovered as a drill, and
-// what another node says must never stop one that has a majority.
+// refuseRecovered refuses a node whose cluster was this one before a recovery, or was recovered
+// from the same one. It refuses only the connection: the other cluster may be a copy of this one
+// that was recovered as a drill, and a message of another node must never stop a cluster that has a
+// majority.
 func refuseRecovered(me *datadir.Identity, hello peer.Hello) error {
 	name := hello.Node.Name
 	shared := slices.IndexFunc(me.Former, func(id string) bool { return slices.Contains(hello.Former, id) })

@@ -34,20 +34,20 @@ func (a *Answers) ToMembers(kind string, answer Answer) { a.toMembers[kind] = an
 
 // The kinds of calls between nodes. Requests and answers are JSON, and bytes may follow an answer.
 const (
-	AskWho           = "who"            // may be asked by anybody: is this node a member, and of what?
-	AskForm          = "form"           // by a node that waits, to the one that forms the cluster: do so
-	AskJoin          = "join"           // by a node that is in no cluster: take me in
-	AskInvite        = "invite"         // to a node that waits: ask these addresses to be taken in
+	AskWho           = "who"            // for any caller: is this node a member, and of which cluster?
+	AskForm          = "form"           // from a waiting node to the one that forms the cluster: form it
+	AskJoin          = "join"           // from a node without a cluster: admit me
+	AskInvite        = "invite"         // to a waiting node: ask these addresses for admission
 	AskCatalogAppend = "append-catalog" // to the catalog's leader
 	AskTransfer      = "transfer"       // to a log's leader: let that replica lead
-	AskStatus        = "status"         // what do you know of yourself and of the logs you lead?
-	AskLeads         = "leads"          // which logs do you lead and follow?
-	AskReady         = "ready"          // to a node with a replica: answer when the log takes appends
+	AskStatus        = "status"         // the state of this node and of the logs that it leads
+	AskLeads         = "leads"          // the logs that this node leads and follows
+	AskReady         = "ready"          // to a node with a replica: answer when the log accepts appends
 	AskLed           = "led"            // to a node with a replica of a new log: answer when it has a leader
-	AskConfigured    = "configured"     // to a node with a replica: answer when you know this configuration of the log, or that it is gone
-	AskKept          = "kept"           // what is left of these replicas?
-	AskEntries       = "entries"        // what do you have stored of a log?
-	AskRenewCatalog  = "renew-catalog"  // by a node that has lost its replica of the catalog: give me another
+	AskConfigured    = "configured"     // to a node with a replica: answer when you know this configuration of the log, or its removal
+	AskKept          = "kept"           // the data that these replicas still have
+	AskEntries       = "entries"        // stored entries of a log
+	AskRenewCatalog  = "renew-catalog"  // from a node that has lost its replica of the catalog: assign another
 )
 
 // TransferRequest asks the leader of a log to let a node lead.
@@ -106,7 +106,7 @@ func (a *Answers) refuseFormer(ctx context.Context, from peer.NodeID) *record.Re
 	if _, member := c.Shown.Load().Nodes[from]; member || from == a.self.me.Load().NodeID {
 		return nil
 	}
-	_ = c.Learn(ctx) // a member that is new; if it fails, the state below is what there is
+	_ = c.Learn(ctx) // a new member; if this fails, the state below is used
 	state := c.Shown.Load()
 	if _, member := state.Nodes[from]; member {
 		return nil

@@ -103,8 +103,8 @@ func (rv *Receiver) Changed(other peer.NodeID, up, refused bool) {
 }
 
 // early holds messages for logs that this node does not host yet: the first leader of a new log
-// asks for votes as soon as it has heard of the log, perhaps before this node has. Without them it
-// would have to ask again, a round trip or more later.
+// requests votes as soon as it knows of the log, perhaps before this node does. Otherwise it would
+// have to repeat the request, a round trip or more later.
 type early struct {
 	mu   sync.Mutex
 	held []earlyMessage
@@ -138,7 +138,7 @@ func (e *early) hold(m earlyMessage) {
 	}
 }
 
-// take returns what is held for a log, in order, and holds it no longer.
+// take removes and returns the messages held for a log, in order.
 func (e *early) take(log uint64) (messages []earlyMessage) {
 	now := time.Now()
 	e.mu.Lock()

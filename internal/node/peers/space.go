@@ -59,7 +59,7 @@ func (s *Space) Observe() (changed bool) {
 	return sequence.Room(s.room.Swap(uint32(room))) != room
 }
 
-// own is what this node's disk has room for.
+// own returns the kinds of entries that this node's disk has room for.
 func (s *Space) own() sequence.Room { return sequence.Room(s.room.Load()) }
 
 func (s *Space) Full() bool { return s.own() != sequence.RoomForRecords }
@@ -105,8 +105,8 @@ func (s *Space) Watch() {
 	s.SetRooms()
 }
 
-// goneAfter is for how long a node is not connected before what it said of its disk counts
-// no more.
+// goneAfter is how long a node may be disconnected before its last report about its disk is
+// ignored.
 const goneAfter = 2 * time.Second
 
 // SetRooms sets the accepted kinds of entries of every log on disk except the catalog. Followers

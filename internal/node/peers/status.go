@@ -20,8 +20,7 @@ func NewStatus() *Status { return &Status{ByID: map[uint64]peerState{}} }
 
 type peerState struct {
 	up bool // there is a connection
-	// down is since when there is none, as far as this node has looked; zero while
-	// there is one.
+	// down is the time since which this node has seen no connection; zero while there is one.
 	down time.Time
 	news news
 	// refusal is why it refused this node last; empty: it has not, since it was
@@ -29,7 +28,7 @@ type peerState struct {
 	refusal string
 }
 
-// news is what a node sends the others about once a second.
+// news is the status that a node sends to the others about once a second.
 type news struct {
 	Room        sequence.Room    `json:"room"` // of its disk
 	Incarnation peer.Incarnation `json:"life"`

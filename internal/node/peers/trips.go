@@ -67,7 +67,7 @@ func (t *Trips) measure(ctx context.Context, id uint64) {
 	t.last[id] = kept[max(0, len(kept)-tripsKept):]
 }
 
-// forget what was measured to a node that is gone: it may come back elsewhere.
+// forget removes the measurements of a node that has left: it may return at another location.
 func (t *Trips) forget(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

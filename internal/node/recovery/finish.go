@@ -53,7 +53,7 @@ func (d *Directory) finish(plan *cluster.RecoveryPlan) error {
 		}
 		d.started = true
 	}
-	// Also if a process before this one has renamed it, which may not have synced the directory.
+	// Also if an earlier process renamed it, because it may not have synced the directory.
 	if err := errors.Join(d.Disk.MkdirAll(asideDir(d.Path)), d.Disk.SyncDir(d.Path)); err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (d *Directory) carryOut(plan *cluster.RecoveryPlan) error {
 	return nil
 }
 
-// continueLog writes what lets a log continue with the replica on this node. Done again after
-// a crash it replaces what it wrote before by the same.
+// continueLog writes the entries with which a log continues with the replica on this node. Repeated
+// after a crash, it replaces them by the same entries.
 func (d *Directory) continueLog(plan *cluster.RecoveryPlan, l *cluster.LogRecovery) (err error) {
 	first := l.Survivors[0]
 	log, err := d.open(l.Log, first.ID)

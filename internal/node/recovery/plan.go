@@ -62,7 +62,7 @@ func (d *Directory) Disregard() error {
 	return nil
 }
 
-// load reads the pending plan. The name of its file says whether it was started.
+// load reads the pending plan. The name of its file shows whether it was started.
 func (d *Directory) load() (err error) {
 	if d.pending, err = d.read(startedPath(d.Path)); d.pending != nil || err != nil {
 		d.started = d.pending != nil

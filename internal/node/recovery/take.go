@@ -114,13 +114,14 @@ type lostError string
 
 func (e lostError) Error() string { return "it is marked as lost: " + string(e) }
 
-// unusable reports whether err is of the files of a replica, so that the log has to continue without
-// it. Any other error, such as of permissions or of a disk that cannot be written, says nothing about them.
+// unusable reports whether err is a defect of the files of a replica, so that the log must continue
+// without it. Any other error, such as a permission error or a disk that cannot be written, allows
+// no conclusion about the files.
 func unusable(err error) bool {
 	return errors.As(err, new(lostError)) || errors.As(err, new(*segment.CorruptError)) || vfs.Unreadable(err)
 }
 
-// look says what is in the files of a replica, and of the catalog what it adds up to.
+// look describes the content of the files of a replica, and folds that of the catalog.
 func (d *Directory) look(r *cluster.RemainingReplica, s *cluster.Remains) (err error) {
 	files, err := d.Disk.List(d.files.ReplicaDir(r.Log, r.ID))
 	if err != nil {

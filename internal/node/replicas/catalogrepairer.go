@@ -141,8 +141,8 @@ func (cr *CatalogRepairer) repairOrRenew(ctx context.Context, m *replicaRepair, 
 	return err
 }
 
-// attend is Repairer.attend for the catalog. What this node knows of it stays; the
-// replica that has ended stays too, until restart lets another take its place.
+// attend is the Repairer.attend of the catalog. This node's state of the catalog stays, and so does
+// the ended replica, until restart replaces it.
 func (cr *CatalogRepairer) attend(ctx context.Context, h *hosted.Log, cause error, restart func() error) {
 	cr.repairs.rememberForgetful(h, cause)
 	cr.logs.AwaitCatalogShown()
@@ -193,10 +193,9 @@ func (cr *CatalogRepairer) Allows(request []byte) bool {
 	return json.Unmarshal(request, &q) == nil && q.Log == cluster.CatalogID && cr.me.Load().Member() && q.Cluster == cr.self.ClusterID()
 }
 
-// renew replaces this node's replica of the catalog. The steps are those
-// of renewer.go, with node.json for the catalog: it names the new replica last,
-// after its files are there, so a crash before is as if nothing had happened. An
-// older copy of node.json names a replica that is known to be lost.
+// renew replaces this node's replica of the catalog. The steps are those in renewer.go, with
+// node.json in place of the catalog: it names the new replica last, after its files exist, so a
+// crash before has no effect. An older copy of node.json names a replica that is known to be lost.
 func (cr *CatalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
 	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
 	me := *cr.me.Load()
@@ -218,7 +217,7 @@ func (cr *CatalogRepairer) renew(ctx context.Context, m *replicaRepair, reason e
 		return err
 	}
 	me.CatalogReplica, me.Seeds = a.CatalogReplica, a.Nodes
-	// One that was given before may have been created here, and said something.
+	// A replica with an earlier id may have been created here, and may have voted.
 	created, err := cr.files.WasCreated(cluster.CatalogID, me.CatalogReplica)
 	if err != nil {
 		return err

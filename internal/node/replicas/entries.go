@@ -12,8 +12,8 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// entriesBytes is how much payload one answer holds, give or take an entry. The largest entry fits
-// into an answer of the mesh as bytes, and not as base64 in JSON.
+// entriesBytes is the approximate payload of one answer, give or take an entry. The largest entry
+// fits into an answer of the mesh as bytes, but not as base64 in JSON.
 const entriesBytes = 1 << 20
 
 // EntriesRequest asks for the entries [First, Last] of a log.
@@ -169,8 +169,8 @@ func (g *EntryGiver) Give(ctx context.Context, q EntriesRequest) (a EntriesAnswe
 	return a, nil
 }
 
-// storedEntries reads entries of a replica that runs. What is settled is asked
-// first: those entries are the same whenever they are read.
+// storedEntries reads entries of a running replica. It queries the settled index first: the entries
+// up to it never change.
 func storedEntries(ctx context.Context, h *hosted.Log, q EntriesRequest) (frames []segment.Entry, a EntriesAnswer, err error) {
 	if h.Replica == nil || h.Unavailable.Load() != nil {
 		return nil, a, record.Refuse(record.Busy, "log %q is not served on this node", h.Name)

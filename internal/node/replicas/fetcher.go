@@ -16,8 +16,8 @@ import (
 	"strandline.dev/internal/segment/repair"
 )
 
-// fetcher fetches the entries that cannot be read here from the nodes that hold the
-// log too. What is believed of their answers is decided by repair.Repairer.
+// fetcher fetches the entries that cannot be read here from the other nodes that hold the log.
+// repair.Repairer decides which of their answers are valid.
 type fetcher struct {
 	repairs *Repairs
 	host    *hosted.Log
@@ -25,20 +25,19 @@ type fetcher struct {
 	// others are the nodes to ask, and ask asks one of them.
 	others func(*answered) []other
 	ask    func(context.Context, other, EntriesRequest) (EntriesAnswer, error)
-	// say is how things go for whoever asks for the log.
+	// say sets the text that callers of the log get meanwhile.
 	say func(text string)
-	// running: the replica continues to run meanwhile, see repairs.
+	// running: the replica continues to run during the repair, see repairs.
 	running bool
 
 	mu      sync.Mutex
 	rebuild *repair.Repairer // nil while it is not open
 }
 
-// report says how things are to whoever asks for the log.
+// report tells callers of the log how the repair proceeds.
 func (f *fetcher) report(format string, args ...any) { f.say(fmt.Sprintf(format, args...)) }
 
-// round asks once for everything that is missing, and reports whether some of
-// it came.
+// round requests all missing entries once, and reports whether some arrived.
 func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool, err error) {
 	f.report("%s; asking the other nodes for it", f.missing(wants))
 	heard := answered{first: wants[0].First}
@@ -66,7 +65,7 @@ func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool
 	return false, nil
 }
 
-// missing names what is not whole here.
+// missing describes the missing entries.
 func (f *fetcher) missing(wants []repair.Want) string {
 	text := fmt.Sprintf("entries %d to %d are missing", wants[0].First, wants[0].Last)
 	if more := len(wants) - 1; more > 0 {
@@ -75,8 +74,7 @@ func (f *fetcher) missing(wants []repair.Want) string {
 	return text + fmt.Sprintf(" (%v)", f.cause)
 }
 
-// fetch asks the nodes one after the other for a range until one has given
-// something of it.
+// fetch requests a range from the nodes, one after the other, until one has returned a part of it.
 func (f *fetcher) fetch(ctx context.Context, w repair.Want, heard *answered) (taken bool, err error) {
 	for _, other := range f.others(heard) {
 		taken, err = f.fetchFrom(ctx, other, w, heard)
@@ -88,8 +86,8 @@ func (f *fetcher) fetch(ctx context.Context, w repair.Want, heard *answered) (ta
 	return false, nil
 }
 
-// fetchFrom asks a node for a range, piece by piece until something of it is
-// taken: what is at the end of it may prove the rest.
+// fetchFrom requests a range from a node, piece by piece, until a piece is accepted: the entries at
+// its end may prove the rest.
 func (f *fetcher) fetchFrom(ctx context.Context, o other, w repair.Want, heard *answered) (taken bool, err error) {
 	for from := w.First; from <= w.To; {
 		a, err := f.askFor(ctx, o, from, w.To)
@@ -193,10 +191,10 @@ type other struct {
 	name string // or address
 }
 
-// answered is what other nodes said in one round.
+// answered holds the answers of other nodes in one round.
 type answered struct {
-	first uint64 // of what is missing
-	last  other  // who gave something last
+	first uint64 // first missing entry
+	last  other  // the node that last returned entries
 	by    map[string]heardOf
 }
 
@@ -206,7 +204,7 @@ type heardOf struct {
 	problem        string
 }
 
-// note keeps what a node said when it was asked for entries from an index on.
+// note stores the answer of a node to a request for entries from an index on.
 func (a *answered) note(o other, from uint64, h heardOf) {
 	if a.by == nil {
 		a.by = map[string]heardOf{}
@@ -215,8 +213,8 @@ func (a *answered) note(o other, from uint64, h heardOf) {
 	a.by[o.name] = h
 }
 
-// trimmed returns where the logs of the others begin, if the first entry that is missing
-// is trimmed, and nobody has it any more.
+// trimmed returns where the logs of the other nodes begin, if the first missing entry is trimmed
+// and no node has it.
 func (a *answered) trimmed() (cluster.Beginning, bool) {
 	var others []cluster.Holder
 	for _, h := range a.by {
@@ -225,7 +223,7 @@ func (a *answered) trimmed() (cluster.Beginning, bool) {
 	return cluster.TrimmedBy(a.first, others)
 }
 
-// describe says who does not have what is missing.
+// describe names the nodes that do not have the missing entries.
 func (a *answered) describe() string {
 	var without, silent []string
 	for name, h := range a.by {

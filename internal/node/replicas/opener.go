@@ -67,14 +67,14 @@ const (
 	openTogether = 128
 )
 
-// toOpen is a replica that is to be opened here.
+// toOpen is a replica to be opened on this node.
 type toOpen struct {
 	log     cluster.Log
 	replica uint64
 }
 
-// openedLater stands for a log whose files take long to open, and brings that log in
-// when they are open. Until then nothing else touches its files.
+// openedLater returns a placeholder for a log whose files take long to open, and replaces it by the
+// log when they are open. Until then nothing else uses the files.
 func (op *Opener) openedLater(h *hosted.Log, l cluster.Log, opened <-chan struct{}, result *error) *hosted.Log {
 	waiting := hosted.New(l, h.ReplicaID)
 	waiting.Opening = true
@@ -83,7 +83,7 @@ func (op *Opener) openedLater(h *hosted.Log, l cluster.Log, opened <-chan struct
 	op.slow.Running.Go(func() {
 		<-opened
 		if op.bringIn(waiting, h, l, *result) {
-			op.Rehost() // what the catalog has wanted of it meanwhile
+			op.Rehost() // apply changes of the catalog that arrived meanwhile
 		}
 	})
 	return waiting
@@ -199,8 +199,8 @@ func (op *Opener) hostedReplicas() map[string]cluster.Hosted {
 // unhost closes a log that has left this node and removes its files behind.
 func (op *Opener) unhost(h *hosted.Log) {
 	op.logs.Remove(h.Name)
-	// No message reaches the log any more, so nothing that is in flight can be
-	// committed: there is nothing to wait for.
+	// No message reaches the log any more, so nothing in flight can commit, and there is nothing to
+	// wait for.
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	l := op.catalog.Load().Shown.Load().Logs[h.Name]
@@ -223,9 +223,9 @@ func (op *Opener) leftFiles(h *hosted.Log, err error) {
 	}
 }
 
-// host opens the replica that the catalog puts on this node. One that cannot
-// be opened is hosted too, with the reason, so that the others are served. The
-// caller holds changing, or waits for somebody who does.
+// host opens the replica that the catalog assigns to this node. A replica that cannot be opened is
+// hosted too, with the reason, so that the others are served. The caller holds changing, or waits
+// for a goroutine that does.
 func (op *Opener) host(l cluster.Log, id uint64) *hosted.Log {
 	h := hosted.New(l, id)
 	var err error
@@ -287,7 +287,7 @@ func (op *Opener) openCatalog(show func(*hosted.Log)) error {
 
 // Run repeats failed openings until the node stops. The pause doubles while nothing changes.
 func (op *Opener) Run(ctx context.Context) {
-	logged := map[uint64]string{} // by log: what was logged last
+	logged := map[uint64]string{} // by log: the text that was last logged
 	for wait := reopenPause; ; {
 		if background.Pause(ctx, wait); ctx.Err() != nil {
 			return
@@ -325,7 +325,7 @@ func (op *Opener) reopen() (opened, left []*hosted.Log) {
 	for _, h := range op.logs.All() {
 		l, there := state.Logs[h.Name]
 		if h.Unopened == nil || !there || l.ID != h.ID {
-			continue // what has left this node is rehost's
+			continue // rehost closes replicas that have left this node
 		}
 		now := op.host(l, h.ReplicaID)
 		op.logs.Add(now)
@@ -347,7 +347,7 @@ type CatalogMaker struct {
 	files    *datadir.Files
 	tasks    *background.Tasks
 	due      *background.Bell
-	deciding context.Context // ends when nothing may be decided any more
+	deciding context.Context // ends when no more decisions may be made
 	self     *peers.Self
 	router   *peers.Router
 	peers    *peers.Peers

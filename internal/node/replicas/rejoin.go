@@ -72,10 +72,10 @@ func (j *Rejoin) Watch(ctx context.Context) {
 	}
 }
 
-// replaceAll replaces every replica of this node that others hold too: it may have
-// forgotten votes and entries. Nothing is made from nothing either, since the list
-// of what was created here is older as well. Until all of that is durable, nobody
-// takes a message of this node.
+// replaceAll replaces every replica of this node that other nodes hold too: each may have forgotten
+// votes and entries. No replica is created without files either, because the list of replicas that
+// were created here is outdated too. Until all of this is durable, no node accepts a message from
+// this node.
 func (j *Rejoin) replaceAll(ctx context.Context, f peers.Forgotten) {
 	defer j.incarnations.Replacing.Store(false)
 	if j.incarnations.Lost() {

@@ -133,9 +133,9 @@ func (rn *Renewer) kept(ctx context.Context, q KeptReplica) (cluster.Kept, error
 	}
 }
 
-// keptOf asks all nodes what is left of the replicas of some memory logs. Replicas of
-// nodes that do not answer are missing. Those in end are to end, if what was left of them is
-// left still.
+// keptOf asks all nodes for the remaining data of the replicas of some memory logs. Replicas of
+// nodes that do not answer are missing. Replicas in end are ended if they still have the given
+// data.
 func (rn *Renewer) keptOf(ctx context.Context, logs []cluster.Log, end map[uint64]cluster.Kept) map[uint64]cluster.Kept {
 	byNode := map[uint64][]KeptReplica{}
 	for _, l := range logs {
@@ -174,9 +174,8 @@ func (rn *Renewer) keptOf(ctx context.Context, logs []cluster.Log, end map[uint6
 	return kept
 }
 
-// doubtful are the memory logs with a replica here of which nobody knows whether
-// they have a majority: some of their replicas come or go, and this node knows no
-// leader.
+// doubtful returns the memory logs with a replica here that may have lost their majority: some of
+// their replicas are joining or leaving, and this node knows no leader.
 func (rn *Renewer) doubtful() (logs []cluster.Log) {
 	me := rn.me.Load().NodeID
 	for _, l := range rn.catalog.Load().Shown.Load().Logs {
@@ -192,8 +191,8 @@ func (rn *Renewer) doubtful() (logs []cluster.Log) {
 	return logs
 }
 
-// beginLost lets those memory logs begin anew that are lost. It reports true while
-// the fate of some is not known.
+// beginLost lets lost memory logs begin anew. It returns true while the fate of some logs is
+// unknown.
 func (rn *Renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 	doubtful := rn.doubtful()
 	if len(doubtful) == 0 {
@@ -216,7 +215,7 @@ func (rn *Renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 	})
 }
 
-// thoseOf are the logs with a fate.
+// thoseOf returns the logs with a given fate.
 func (rn *Renewer) thoseOf(logs []cluster.Log, fate cluster.Fate, kept map[uint64]cluster.Kept) (those []cluster.Log) {
 	state := rn.catalog.Load().Shown.Load()
 	gone := func(node uint64) bool { return cluster.IsGone(state, node, rn.peers.Lost) }
@@ -228,8 +227,8 @@ func (rn *Renewer) thoseOf(logs []cluster.Log, fate cluster.Fate, kept map[uint6
 	return those
 }
 
-// endStuck ends the replicas of logs that cannot elect a leader, so that their logs are lost when they
-// are looked at again: if nothing happens at any of them for as long as a message may be under way.
+// endStuck ends the replicas of logs that cannot elect a leader, if nothing changes at any of them
+// for the maximum delay of a message. Their logs are then lost at the next check.
 func (rn *Renewer) endStuck(ctx context.Context, stuck []cluster.Log, first map[uint64]cluster.Kept) {
 	background.Pause(ctx, renewAgain)
 	second := rn.keptOf(ctx, stuck, nil)
@@ -266,7 +265,7 @@ func (rn *Renewer) Run(ctx context.Context) {
 // Renew replaces the lost replicas of this node. It returns true if some must wait until their log
 // has a majority without them.
 func (rn *Renewer) Renew(ctx context.Context) (waiting bool, err error) {
-	rn.logs.AwaitShown() // who wanted this has yet to show the log that it is about
+	rn.logs.AwaitShown() // the opener has yet to show the log concerned
 	lost, stuck := rn.lostReplicas()
 	if len(lost) > 0 {
 		if stuck, err = rn.replaceLost(ctx, lost, stuck); err != nil {
@@ -288,7 +287,7 @@ func (rn *Renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck 
 		return renewal.Change, nil
 	})
 	if err == nil && len(gone) > 0 {
-		rn.logs.AwaitShown() // a look at the state of before would begin them again, without their memory
+		rn.logs.AwaitShown() // another check of the previous state would begin the logs again, without their memory
 	}
 	for _, id := range gone {
 		if err == nil {
@@ -298,9 +297,9 @@ func (rn *Renewer) replaceLost(ctx context.Context, lost map[uint64]bool, stuck 
 	return waiting, err
 }
 
-// lostReplicas are the ids of replicas of this node that are not to speak any
-// more. The files of those on disk have been set aside. It reports true if some
-// have to wait, see renew; their files stay where they are.
+// lostReplicas returns the ids of replicas of this node that must not send messages any more. The
+// files of those on disk have been set aside. It returns true if some have to wait, see renew;
+// their files stay where they are.
 func (rn *Renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 	lost = map[uint64]bool{}
 	me := rn.me.Load().NodeID
@@ -333,8 +332,7 @@ func (rn *Renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 	return lost, waiting
 }
 
-// putAside takes the files of a lost replica out of the way, unless its log has
-// left this node meanwhile.
+// putAside sets the files of a lost replica aside, unless its log has left this node meanwhile.
 func (rn *Renewer) putAside(h *hosted.Log) error {
 	rn.logs.Changing.Lock()
 	gone := rn.logs.Named(h.Name) != h || rn.logs.Closed

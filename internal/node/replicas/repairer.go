@@ -56,8 +56,8 @@ type reopener interface {
 	RestartCatalog() error
 }
 
-// judge decides what becomes of a log that could not be opened, was taken out of service
-// or could not be repaired.
+// judge decides what to do with a log that could not be opened, was taken out of service or could
+// not be repaired.
 func (rp *Repairer) judge(h *hosted.Log, l cluster.Log, err error, by reopener) {
 	if err == nil {
 		return
@@ -72,14 +72,14 @@ func (rp *Repairer) judge(h *hosted.Log, l cluster.Log, err error, by reopener) 
 		h.Unavailable.Store(record.Refuse(record.Corrupt,
 			"log %q cannot be served here: %v; no other node has it: stop this one and bring the files back from a copy", h.Name, err))
 	default:
-		// It says nothing of what is stored: others may serve the log, and this
-		// node does when the cause is gone, see Opener.Run.
+		// This allows no conclusion about the stored data: others may serve the log, and this node
+		// serves it when the cause is gone, see Opener.Run.
 		h.Unopened = err
 		h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.Name, err))
 	}
 }
 
-// lose makes this log one whose replica must not speak any more.
+// lose marks the replica of a log as lost: it must not send messages any more.
 func (rp *Repairer) lose(h *hosted.Log, reason error) {
 	h.Forgot = true
 	h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q gets a new replica on this node: %v", h.Name, reason))
@@ -88,8 +88,8 @@ func (rp *Repairer) lose(h *hosted.Log, reason error) {
 	rp.renewals.want()
 }
 
-// startRepair begins to repair a log that nothing else has open. The caller shows h to
-// others, and holds changing or is alone with the node.
+// startRepair begins to repair a log that nothing else has open. The caller publishes h, and holds
+// changing or is the only user of the node.
 func (rp *Repairer) startRepair(h *hosted.Log, l cluster.Log, cause error, by reopener) {
 	ctx, cancel := context.WithCancel(rp.tasks.Context)
 	m := rp.repairs.of(h, cause)
@@ -141,8 +141,8 @@ func (rp *Repairer) placedHere(h *hosted.Log) (l cluster.Log, ok bool) {
 	return l, ok && here && l.ID == h.ID && r.ID == h.ReplicaID && rp.logs.Named(h.Name) == h
 }
 
-// damageOf is what an error of opening or reading the files of a replica says of
-// them. shared: other nodes hold the log too.
+// damageOf classifies an error of opening or reading the files of a replica. shared: other nodes
+// hold the log too.
 func damageOf(cause error, shared bool) cluster.Damage {
 	_, full := store.DamagedSegment(cause)
 	return cluster.Damage{
@@ -158,7 +158,7 @@ func damageOf(cause error, shared bool) cluster.Damage {
 // was written. It may be called from anywhere, and does not block.
 func (rp *Repairer) foundDamage(h *hosted.Log, cause error, by reopener) {
 	if errors.Is(cause, core.ErrEndMissing) {
-		h.Forgetful.Store(true) // which counts for more than what was found before
+		h.Forgetful.Store(true) // it takes precedence over earlier findings
 	}
 	d := damageOf(cause, rp.othersHold(h))
 	d.Full = d.Full && !h.Leaving.Load()
@@ -189,7 +189,7 @@ func (rp *Repairer) reportDamage(h *hosted.Log, cause error) {
 	}
 }
 
-// takeOut takes a replica with damaged files, which others hold too, out of service.
+// takeOut takes a replica with damaged files out of service. Other nodes hold its log too.
 func (rp *Repairer) takeOut(h *hosted.Log, cause error, by reopener) {
 	rp.reportDamage(h, cause)
 	if h.Leaving.Swap(true) {
@@ -206,8 +206,8 @@ func (rp *Repairer) takeOut(h *hosted.Log, cause error, by reopener) {
 	})
 }
 
-// attend takes a replica whose files are damaged out of service: it hands over
-// if it leads, and comes back once its files are whole, or under another id.
+// attend takes a replica with damaged files out of service. It hands over if it leads, and returns
+// when its files are intact, or under another id.
 func (rp *Repairer) attend(ctx context.Context, h *hosted.Log, l cluster.Log, cause error, by reopener) {
 	rp.repairs.rememberForgetful(h, cause)
 	rp.logs.AwaitShown()
@@ -271,18 +271,19 @@ func (rp *Repairer) repairSegments(ctx context.Context, h *hosted.Log, by reopen
 			rp.logger.Info("a segment was repaired", "log", h.Name, "replica", h.ReplicaID, "file", d.File,
 				"entries", report.Entries, "bytes", report.Bytes, "segments", report.Segments)
 			rp.metrics.Repaired(h.Name, int64(report.Entries))
-		case errors.Is(err, segment.ErrTrimmed): // it is not needed any more
+		case errors.Is(err, segment.ErrTrimmed): // the repair is no longer needed
 		default:
 			rp.takeOut(h, fmt.Errorf("%w (%w)", d.Cause, err), by)
 			for h.Leaving.Load() && ctx.Err() == nil {
-				background.Pause(ctx, repairPauseTo) // who takes it out of service stops the repairs first
+				background.Pause(ctx, repairPauseTo) // takeOut stops the repairs first
 			}
 		}
 		h.Repairs.Finished()
 	}
 }
 
-// segmentRepair asks the nodes that hold the log for what is damaged.
+// segmentRepair returns a repair that requests the damaged entries from the nodes that hold the
+// log.
 func (rp *Repairer) segmentRepair(h *hosted.Log, d hosted.DamagedSegment) *replicaRepair {
 	m := rp.repairs.of(h, d.Cause)
 	if h.ID == cluster.CatalogID {

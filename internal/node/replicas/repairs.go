@@ -66,11 +66,10 @@ func (r *Repairs) rememberForgetful(h *hosted.Log, cause error) {
 // replica with damaged files anyway, or before a node without a catalog tries again.
 const HandOverTime = 5 * time.Second
 
-// shutTime is how long a log with damaged files may take to answer what is in
-// flight.
+// shutTime is how long a log with damaged files may take to answer the requests in flight.
 const shutTime = 2 * time.Second
 
-// stepDown lets another replica lead, if this one does and there is one.
+// stepDown lets another replica lead, if this one leads and there is another.
 func stepDown(ctx context.Context, h *hosted.Log) {
 	ctx, cancel := context.WithTimeout(ctx, HandOverTime)
 	defer cancel()
@@ -93,17 +92,16 @@ func shut(logger *slog.Logger, h *hosted.Log) bool {
 	return !errors.Is(err, runtime.ErrStalled)
 }
 
-// A replica whose files are damaged does not run: it neither votes nor leads
-// nor acknowledges until they are whole. Meanwhile this node asks the others for
-// the entries that cannot be read here. Any replica that has one can give it,
-// also one that does not lead, or is itself damaged elsewhere. What is believed
-// of the answers is decided by repair.Repairer.
+// A replica with damaged files does not run: it neither votes nor leads nor acknowledges until they
+// are intact. Meanwhile this node requests the unreadable entries from the others. Any replica that
+// has an entry can provide it, even if it does not lead or has other damage. repair.Repairer
+// decides which answers are valid.
 
-// replicaRepair is a log under repair: one goroutine, which owns the files until done
-// is closed.
+// replicaRepair is a log under repair: one goroutine, which has exclusive use of the files until
+// done is closed.
 type replicaRepair struct {
 	fetcher
-	// after is when the files are looked at first.
+	// after is the earliest time at which the files are examined.
 	after time.Time
 	// begin opens the files.
 	begin func(context.Context) (*repair.Repairer, error)
@@ -112,8 +110,8 @@ type replicaRepair struct {
 	done   chan struct{}
 }
 
-// repairRunning returns when the segment is whole. An error other than ErrTrimmed
-// means that it cannot be repaired while the log runs, or that ctx has ended.
+// repairRunning returns when the segment is intact. An error other than ErrTrimmed means that it
+// cannot be repaired while the log runs, or that ctx has ended.
 func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcome, err error) {
 	patience := time.Now().Add(hosted.UncommittedTime)
 	var gone trimmedElsewhere
@@ -149,8 +147,8 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 	}
 }
 
-// trimRemedy is what to do about entries that are trimmed elsewhere, where Trim was done up to
-// trimmed. If it is to trim, what lies below start is trimmed.
+// trimRemedy returns the remedy for entries that are trimmed elsewhere. trimmed is the index up to
+// which Trim was called. If the remedy is to trim, the entries below start are trimmed.
 func (m *replicaRepair) trimRemedy(ctx context.Context, gone trimmedElsewhere, trimmed uint64) (remedy cluster.Remedy, start uint64) {
 	applied, err := m.host.Replica.Final(ctx)
 	if err != nil {
@@ -169,9 +167,9 @@ func (m *replicaRepair) trimRemedy(ctx context.Context, gone trimmedElsewhere, t
 	return remedy, start
 }
 
-// startElsewhere is begins, if this replica's own trims have come so far that only entries
-// from there on are left; else 0. It is for where the start of the log lies in what cannot be
-// read here: another node, whose log begins with the entry begins, says what its offset is.
+// startElsewhere returns begins if this replica's own trims leave only entries from there on, and 0
+// otherwise. It is used if the start of the log is among the unreadable entries: another node,
+// whose log begins with the entry begins, returns the offset of that entry.
 func (m *replicaRepair) startElsewhere(ctx context.Context, begins uint64) uint64 {
 	start, err := m.host.Replica.Disposable()
 	if err != nil {
@@ -199,8 +197,8 @@ func (m *replicaRepair) sayUnavailable(text string) {
 	m.host.Unavailable.Store(record.Refuse(record.NotLeader, "log %q is being repaired on this node: %s", m.host.Name, text))
 }
 
-// repair returns when the files are whole. An error means that they can never
-// be, or that ctx has ended.
+// repair returns when the files are intact. An error means that they cannot be repaired, or that
+// ctx has ended.
 func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
 	defer m.close()
 	background.Pause(ctx, time.Until(m.after))
@@ -224,7 +222,7 @@ func (m *replicaRepair) repair(ctx context.Context) (repair.Outcome, error) {
 	}
 }
 
-// try asks for what is missing as long as some of it comes.
+// try requests the missing entries as long as some arrive.
 func (m *replicaRepair) try(ctx context.Context) (report repair.Outcome, err error) {
 	select {
 	case m.repairs.running <- struct{}{}:
@@ -293,7 +291,7 @@ func forgedEntry(cause error) uint64 {
 	return 0
 }
 
-// unseen: what is wrong with the files need not show in any one of them.
+// unseen reports whether the damage may not be visible in any single file.
 func (m *replicaRepair) unseen() bool {
 	return errors.Is(m.cause, core.ErrStartMissing) || errors.Is(m.cause, core.ErrSpliced)
 }
@@ -302,28 +300,26 @@ func (m *replicaRepair) unseen() bool {
 const (
 	repairPause   = 50 * time.Millisecond // after a first round in vain; doubles
 	repairPauseTo = 5 * time.Second
-	// repairAgain is the least time between two repairs of one log, so that
-	// damage which comes back at once does not keep a node busy.
+	// repairAgain is the minimum time between two repairs of a log, so that damage which recurs
+	// immediately does not keep a node busy.
 	repairAgain = 5 * time.Second
-	// entriesTime is how long another node may take to look for entries.
+	// entriesTime is how long another node may take to find entries.
 	entriesTime = 10 * time.Second
 )
 
-// repairAtOnce bounds the logs of a node that are read and fetched at the same
-// time, and so the memory and the disk that repair takes. Those that wait for a
-// node to come back do not count.
+// repairAtOnce bounds the logs of a node that are read and fetched at the same time, and thereby
+// the memory and disk time of repairs. Repairs that wait for a node to return do not count.
 const repairAtOnce = 8
 
-// repairWants is how many ranges are asked for before it is looked anew what is
-// still missing.
+// repairWants is how many ranges are requested before the list of missing entries is computed
+// again.
 const repairWants = 32
 
 // errMissing: no node that answers has what is missing.
 var errMissing = errors.New("something is missing")
 
-// trimmedElsewhere: what is missing, and ends with the entry last, is trimmed on another
-// node, whose log begins with the entry begins, and nobody has it. A replica that does not
-// run skips it.
+// trimmedElsewhere means that the missing entries up to last are trimmed on another node, whose log
+// begins with the entry begins, and that no node has them. A replica that does not run skips them.
 type trimmedElsewhere struct{ last, begins uint64 }
 
 func (trimmedElsewhere) Error() string {

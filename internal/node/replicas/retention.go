@@ -64,8 +64,8 @@ func (re *Retention) ReserveMemory(ctx context.Context, h *hosted.Log, offset re
 	return err
 }
 
-// reserveSoon is reserveMemory without waiting: the catalog may take long, and
-// the retention of other logs must not.
+// reserveSoon is like reserveMemory, but does not wait: the catalog may take long, and must not
+// delay the retention of other logs.
 func (re *Retention) reserveSoon(h *hosted.Log) {
 	if !h.Reserving.CompareAndSwap(false, true) {
 		return
@@ -78,17 +78,16 @@ func (re *Retention) reserveSoon(h *hosted.Log) {
 	})
 }
 
-// retainAfter is how many bytes a log with a limit of size writes before
-// retention is looked at again. A log that writes several segments a second
-// then gets each one back in time to use its file again.
+// retainAfter is how many bytes a log with a size limit writes before retention is checked again. A
+// log that writes several segments a second then gets each trimmed segment back in time to reuse
+// its file.
 const retainAfter = 32 << 20
 
-// retentionEvery is how often retention is looked at. With the tick before
-// and the command after it, a record outlives its retention by less than 2 s.
+// retentionEvery is the interval between checks of retention. With the tick before and the command
+// after it, a record outlives its retention by less than 2 s.
 const retentionEvery = time.Second
 
-// retainTime bounds one look at the retention of one log, so that one that
-// hangs does not stop the others.
+// retainTime bounds one check of one log, so that a log that hangs does not delay the others.
 const retainTime = 5 * time.Second
 
 func (re *Retention) Run(ctx context.Context) {
@@ -118,8 +117,7 @@ func (re *Retention) Run(ctx context.Context) {
 	}
 }
 
-// wroteTo counts the bytes that a log has written since retention was looked
-// at.
+// wroteTo counts the bytes that a log has written since retention was last checked.
 func (re *Retention) wroteTo(h *hosted.Log, bytes int) {
 	if h.Config.Load().RetentionBytes == 0 || h.Unretained.Add(int64(bytes)) < retainAfter {
 		return
@@ -154,7 +152,8 @@ func (re *Retention) breakHolds(ctx context.Context, h *hosted.Log) (err error) 
 		if !cluster.BreakDue(hold, bytes[0], byAge) {
 			continue
 		}
-		// One that its owner has released, moved or given other bounds since is none of ours.
+		// The sequencer ignores the release if the hold was since released, moved, or set with
+		// other limits.
 		release := record.Command{Kind: record.ReleaseHold, Flags: record.FlagBroken, Offset: hold.Offset, Text: record.AppendHold(nil, hold)}
 		a, err := h.Command(ctx, release)
 		switch {

@@ -20,8 +20,8 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// What nobody reads may rot unnoticed, until the copies on the other nodes have
-// rotted too. So a node reads all that it stores, slowly and again and again.
+// Damage to data that nobody reads may stay undetected until the copies on the other nodes are
+// damaged too. So a node reads all its stored data, slowly and repeatedly.
 
 // Scrubber reads stored data to find damage before the data are needed.
 type Scrubber struct {
@@ -81,7 +81,7 @@ func (s *Scrubber) Run(ctx context.Context) {
 	}
 }
 
-// scrubLogs looks at each log that runs here.
+// scrubLogs scrubs each log that runs here.
 func (s *Scrubber) scrubLogs(ctx context.Context, look func(h *hosted.Log, log Scrubbed, damaged func(error)) error) {
 	for _, name := range slices.Sorted(maps.Keys(s.logs.All())) {
 		h := s.logs.Named(name)
@@ -104,7 +104,8 @@ func (s *Scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 	case errors.As(err, new(*segment.CorruptError)), errors.Is(err, fs.ErrNotExist):
 		h.Found(err)
 	case errors.Is(err, runtime.ErrDigest):
-		// Nothing is taken out for it: what is wrong is for somebody to see first, here or elsewhere.
+		// The replica is not taken out of service: an operator must first find out what is wrong,
+		// here or elsewhere.
 		s.metrics.Unreadable(h.Name)
 		s.logger.Error("a stored log has other records than its digests say; compare the replicas with \"strandline log diff\", and replace the one that differs", "log", h.Name, "error", err)
 	default:
@@ -115,8 +116,7 @@ func (s *Scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 	}
 }
 
-// scrubOwnFiles writes those of the node's own files anew that are damaged: what
-// they held is in memory.
+// scrubOwnFiles rewrites damaged files of the node itself from memory.
 func (s *Scrubber) scrubOwnFiles() {
 	_, damage, err := datadir.CheckData(vfs.Stored{FS: s.disk}, s.options.DataDir)
 	if err != nil {

@@ -78,7 +78,8 @@ func (s *Starter) start(h *hosted.Log, l cluster.Log, found func(*hosted.Log, er
 		h.Level = s.router.FeatureLevel
 	}
 	h.Found = func(err error) { found(h, err) }
-	// The first founder begins a new log, and has the votes of the others, which would only be in its way.
+	// The first founder starts the first election, with the votes of the others. Their own
+	// elections would only interfere.
 	first, elect := l.Founders[0], uint64(0)
 	if first != h.ReplicaID && slices.Contains(l.Founders, h.ReplicaID) {
 		elect = first
@@ -88,7 +89,7 @@ func (s *Starter) start(h *hosted.Log, l cluster.Log, found func(*hosted.Log, er
 		Stall:       s.options.DiskStall,
 		FirstLeader: first == h.ReplicaID && h.Store.LastIndex()+1 == h.Store.FirstIndex(), AtOnce: true, Elect: elect,
 		Stretch: l.Stretch,
-		// What is not covered keeps segments from being removed.
+		// Batches that are not covered keep segments from being removed.
 		HashEvery: int(min(core.DefaultHashEvery, s.options.SegmentBytes/16)),
 		Send: func(to uint64, urgent bool, message net.Buffers) bool {
 			return s.sender.Send(h, to, urgent, message)
@@ -129,7 +130,7 @@ func (s *Starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (
 	}
 	if !s.files.Created.Has(h.ReplicaID) {
 		if l.ID == cluster.CatalogID {
-			// It was made before node.json named it.
+			// It was created before node.json named it.
 			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
 		}
 		if err := s.files.Create(s.files.Owner(l.ID, h.ReplicaID), l.Founders); err != nil {
@@ -170,7 +171,7 @@ func (s *Starter) openCatalog(found func(*hosted.Log, error)) (*hosted.Log, erro
 	return host, nil
 }
 
-// ownCatalog is the catalog as a node begins with it.
+// ownCatalog returns the catalog as known when a node starts.
 func ownCatalog(me *datadir.Identity) cluster.Log {
 	return cluster.Log{ID: cluster.CatalogID, Name: cluster.CatalogName, Placement: cluster.Placement{Founders: me.CatalogVoters}}
 }

@@ -10,8 +10,8 @@ import (
 	"strandline.dev/internal/replica/core/lagging"
 )
 
-// supply paces what a node reads for followers who lag, of all logs that it leads: they
-// share its disk, and what its appends take says how much that bears.
+// supply limits the rate at which a node reads entries for lagging followers, over all logs that it
+// leads: they share its disk, and the latency of their appends shows how much the disk can bear.
 type supply struct {
 	metrics *metrics.Metrics
 	began   time.Time

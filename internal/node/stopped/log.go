@@ -169,7 +169,7 @@ func recordsOf(c *runtime.Chunk) iter.Seq2[record.Record, error] {
 	}
 }
 
-// directory is where the log is looked for.
+// directory is the data directory in which the log is searched.
 type directory struct {
 	data     string // "": not that of a node
 	replicas []Replica
@@ -200,7 +200,7 @@ func (d *directory) open(r *Replica) (_ *Log, err error) {
 	return &Log{Readable: readable, store: s}, nil
 }
 
-// find returns the replica of a log that the node has, as its catalog says.
+// find returns the node's replica of a log, according to its catalog.
 func (d *directory) find(ctx context.Context, name string) (*Replica, error) {
 	if !d.me.Member() {
 		return nil, fmt.Errorf("%s is the data directory of a node that belongs to no cluster yet: it has no logs", d.data)
@@ -224,7 +224,7 @@ func (d *directory) find(ctx context.Context, name string) (*Replica, error) {
 	return &d.replicas[at], nil
 }
 
-// catalog is what the node's replica of log 0 adds up to.
+// catalog folds the node's replica of log 0.
 func (d *directory) catalog(ctx context.Context) (_ cluster.State, err error) {
 	state := cluster.NewState()
 	at := slices.IndexFunc(d.replicas, func(r Replica) bool { return r.Log == cluster.CatalogID && r.ID == d.me.CatalogReplica })

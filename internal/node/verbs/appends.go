@@ -28,10 +28,9 @@ func NewAppends(metrics *metrics.Metrics, tracer *tracing.Tracer, finder *Finder
 	return &Appends{metrics: metrics, tracer: tracer, finder: finder, reads: reads, retention: retention}
 }
 
-// awaitStart waits until a trim shows on this node, so that whoever heard of
-// it finds it. A leader answers once a majority has the trim, and that may be
-// before its own disk has it and it is applied here. The trim has happened
-// whatever becomes of the wait, so nothing is returned.
+// awaitStart waits until a trim is visible on this node, so that a client which knows of the trim
+// sees it. A leader answers once a majority has the trim, possibly before its own disk has it and
+// it is applied here. The trim has happened even if the wait fails, so nothing is returned.
 func awaitStart(ctx context.Context, in *tail.Tail, start record.Offset) {
 	_, _, _ = in.AwaitBounds(ctx, func(at, _ record.Offset) bool { return at >= start })
 }
@@ -92,7 +91,7 @@ func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before r
 	case before > limit:
 		return 0, 0, record.Refuse(record.Invalid, "offset %d is above the largest that this log can be moved to, %d", before, int64(limit))
 	case fastForward && h.Config.Load().Durability == settings.Memory:
-		// The offsets are reserved before the log can get there.
+		// The offsets are reserved before the log reaches them.
 		if err := ap.retention.ReserveMemory(ctx, h, before); err != nil {
 			return 0, 0, err
 		}

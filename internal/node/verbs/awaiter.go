@@ -38,25 +38,23 @@ func NewAwaiter(
 }
 
 const (
-	// createTime bounds how long a new log may take until it takes appends: some
-	// elections.
+	// createTime bounds the time until a new log accepts appends: some elections.
 	createTime = 15 * time.Second
-	// knownTime bounds the wait for nodes that hold a log and do not answer: a change
-	// does not need them.
+	// knownTime bounds the wait for nodes that hold a log and do not answer: a change does not need
+	// them.
 	knownTime = 5 * time.Second
-	// arrivedEvery lies between two looks for a change that is on its way here.
+	// arrivedEvery is the interval between checks for a change that has not arrived here yet.
 	arrivedEvery = 5 * time.Millisecond
 )
 
-// created waits until a new log has a leader, wherever it is, and describes it.
-// The log has been created, so that nothing that goes wrong here is an error of
-// the call: the description says what it is.
+// created waits until a new log has a leader, on any node, and describes it. The log exists
+// already, so a failure here is not an error of the call: the description has the problem.
 func (a *Awaiter) created(ctx context.Context, name string) Info {
 	return a.await(ctx, name, "the log has been created, but takes no appends yet", true, peers.AskLed)
 }
 
-// ready waits until a log takes appends under its settings, wherever it is, and
-// describes it, with not as the problem if that takes too long.
+// ready waits until a log accepts appends under its settings, on any node, and describes it, with
+// the problem not if that takes too long.
 func (a *Awaiter) ready(ctx context.Context, name, not string) Info {
 	return a.await(ctx, name, not, false, peers.AskReady)
 }
@@ -126,8 +124,8 @@ func (a *Awaiter) AwaitLog(ctx context.Context, name string, begins bool) error 
 	return h.AwaitReady(ctx, begins)
 }
 
-// arrived waits until a log is hosted here, or the newest state of the catalog is known, which
-// takes a round trip more.
+// arrived waits until a log is hosted here, or until the newest state of the catalog is known,
+// which takes another round trip.
 func (a *Awaiter) arrived(ctx context.Context, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	refreshed := make(chan error, 1)
@@ -150,8 +148,8 @@ func (a *Awaiter) arrived(ctx context.Context, name string) error {
 	return nil
 }
 
-// configured waits until all nodes that hold logs, which one change has configured, know that: whichever leads
-// one, who asks it next is shown it.
+// configured waits until all nodes that hold logs know the change that configured them, so that the
+// next caller sees it on whichever node leads.
 func (a *Awaiter) configured(ctx context.Context, logs ...cluster.Log) {
 	a.known(ctx, logs[0].Config.Revision, logs)
 }
@@ -161,7 +159,7 @@ func (a *Awaiter) deleted(ctx context.Context, logs ...cluster.Log) {
 	a.known(ctx, math.MaxUint64, logs)
 }
 
-// known asks of the first log only: who knows what has become of that knows the change.
+// known asks about the first log only: a node that knows its state knows the change.
 func (a *Awaiter) known(ctx context.Context, revision uint64, logs []cluster.Log) {
 	ctx, cancel := context.WithTimeout(ctx, knownTime)
 	defer cancel()
@@ -190,7 +188,7 @@ func (a *Awaiter) AwaitConfigured(ctx context.Context, q peers.ConfiguredRequest
 	look := time.NewTicker(arrivedEvery)
 	defer look.Stop()
 	for {
-		// Ids rise: a state that has not come to this one does not know the log yet.
+		// Ids rise: a state with a lower next id does not know the log yet.
 		state := a.catalog.Load().Shown.Load()
 		if l := state.Logs[q.Log]; state.NextLog > q.ID && (l.ID != q.ID || l.Config.Revision >= q.Revision) {
 			a.opener.Rehost()

@@ -32,7 +32,7 @@ type NodeStatus struct {
 	MemoryUsed  int64
 	MemoryTotal int64
 	Labels      []cluster.Label
-	Drained     bool     // it is to lead nothing
+	Drained     bool     // it must not lead logs
 	Waits       []string // why it must not be stopped yet, if it is drained
 }
 
@@ -48,8 +48,8 @@ type LogStatus struct {
 	// follows the rule. Read replicas do not count.
 	Healthy bool
 	Rule    *cluster.Rule // its own or that of a prefix of its name; nil: none
-	Unmet   []string      // what the rule demands and the replicas do not keep
-	Creator string        // whose share of the cluster's logs it takes; empty: nobody's
+	Unmet   []string      // conditions of the rule that the replicas do not meet
+	Creator string        // principal to whose share of the cluster's logs it counts; empty: none
 }
 
 // ReplicaStatus is one replica of a log.
@@ -57,7 +57,7 @@ type ReplicaStatus struct {
 	Replica uint64
 	Node    string
 	Role    ReplicaRole
-	End     record.Offset // of what it has stored, as the leader knows
+	End     record.Offset // end of its stored records, as the leader knows
 	Lag     int64         // records behind the leader
 	State   ReplicaState
 	Problem string // empty, or why it does not serve
@@ -84,10 +84,10 @@ type ReplicaState string
 const (
 	Leads       ReplicaState = "leader"
 	Replicating ReplicaState = "replicating"
-	Probing     ReplicaState = "probing"  // the leader looks for where it stands
+	Probing     ReplicaState = "probing"  // the leader determines its position
 	Snapshot    ReplicaState = "snapshot" // it needs less than there is: start and sessions are on their way
 	Unreachable ReplicaState = "unreachable"
-	Repairing   ReplicaState = "repairing" // its files are damaged; what is missing is fetched from others
-	Lost        ReplicaState = "lost"      // its files cannot be trusted: a new replica takes its place
+	Repairing   ReplicaState = "repairing" // its files are damaged; missing entries are fetched from others
+	Lost        ReplicaState = "lost"      // its files cannot be trusted: a new replica replaces it
 	Unknown     ReplicaState = "unknown"   // nobody leads, or the leader does not know of it
 )

@@ -45,7 +45,7 @@ type Bounds struct {
 	// Offsets in [Start, End) are committed, as far as this node knows.
 	Start, End record.Offset
 	Term       uint64 // of the newest leader this node knows of
-	Leading    bool   // this node takes the log's appends
+	Leading    bool   // this node accepts the log's appends
 }
 
 // wantedReplicas is how many replicas a log wants; the catalog is on every node.
@@ -57,7 +57,7 @@ func wantedReplicas(state *cluster.State, log string) int {
 	return cluster.WantedReplicas(state, &l)
 }
 
-// replicasOf returns who holds a log; the catalog is held by all.
+// replicasOf returns the replicas of a log; every node has one of the catalog.
 func replicasOf(state *cluster.State, log, leader string) []InfoReplica {
 	var replicas []InfoReplica
 	add := func(node cluster.Node, reader bool) {

@@ -27,7 +27,7 @@ type Digest struct {
 	Covered    record.Offset // behind the last record covered: At, unless that lies within a batch
 	Batches    uint64
 	Root       digest.Hash
-	Start, End record.Offset // of the log, when At was looked at
+	Start, End record.Offset // bounds of the log when At was determined
 }
 
 // Digest returns the digest of a log. It is the same on every replica.

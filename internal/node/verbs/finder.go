@@ -25,8 +25,8 @@ func NewFinder(me *datadir.Me, catalog *catalog.Shared, logs *hosted.Logs, self 
 	return &Finder{me: me, catalog: catalog, logs: logs, self: self, router: router, peers: peers}
 }
 
-// leading is nil if this node leads a log, as far as it knows now, or has just been elected: what it is asked
-// waits for its first entry.
+// leading returns nil if this node leads a log as far as it knows, or was just elected: requests
+// then wait for its first entry.
 func (f *Finder) leading(h *hosted.Log) *record.Refusal {
 	s := h.Replica.Status()
 	switch {

@@ -91,14 +91,14 @@ func (hs *Holds) HoldsOf(h *hosted.Log) (holds []Hold) {
 	}
 	list := h.Replica.Status().Holds
 	if len(list) == 0 {
-		return nil // it is part of every description: nothing is looked up on disk
+		return nil // part of every description, so it must not read the disk
 	}
 	from := make([]record.Offset, len(list))
 	for i := range list {
 		from[i] = list[i].Offset
 	}
-	// What cannot be looked up counts as nothing kept: the reason is reported by whoever
-	// reads it.
+	// If the size cannot be determined, it counts as 0: a read of the damaged data reports the
+	// reason.
 	kept, err := h.Store.BytesFrom(from...)
 	for i, one := range list {
 		holds = append(holds, Hold{Hold: one})

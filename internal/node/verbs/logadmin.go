@@ -39,7 +39,7 @@ func NewLogAdmin(
 	}
 }
 
-// validName is what a log may be called, as Kafka's topics may.
+// validName matches the valid names of a log, which are those of Kafka's topics.
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 // MaxRequestName is the limit on Caller.Request, which the catalog stores, in bytes.

@@ -41,7 +41,7 @@ const (
 // SessionIDs assigns ids from a block reserved in the catalog. Unused ids are lost when the node
 // stops; there are enough.
 type SessionIDs struct {
-	Turn       chan struct{}    // holds one while somebody takes an id, or reserves more
+	Turn       chan struct{}    // holds one value while a caller takes an id or reserves more
 	from, till record.SessionID // half-open
 }
 
@@ -102,8 +102,8 @@ func (ss *Sessions) OpenSession(ctx context.Context, caller Caller, log string, 
 	if lease < MinLease || lease > MaxLease {
 		return Session{}, record.Refuse(record.Invalid, "a lease of %v is not between %v and %v", lease, MinLease, MaxLease)
 	}
-	// First, because it is known here: the catalog, which the id comes from, may
-	// have lost its majority together with the log.
+	// First, because it needs no other node: the catalog, which provides the id, may have lost its
+	// majority together with the log.
 	if refusal := ss.finder.leading(h); refusal != nil {
 		return Session{}, refusal
 	}
@@ -150,7 +150,7 @@ func (ss *Sessions) Resolve(ctx context.Context, caller Caller, log string, id r
 	if err != nil || !final || settled {
 		return found.Outcome, found.Epoch, err
 	}
-	// What is in flight is ordered before the end of the epoch.
+	// Appends in flight are ordered before the end of the epoch.
 	if _, err := h.Command(ctx, record.Command{Kind: record.EndEpoch, Session: id, Epoch: epoch}); err != nil {
 		return sequence.Outcome{}, 0, err
 	}

@@ -45,7 +45,7 @@ func NewStatuses(
 // StatusTime is the longest time that a node may take to report; then it counts as not answering.
 const StatusTime = 1500 * time.Millisecond
 
-// report is what a node says of itself.
+// report is a node's report about itself.
 type report struct {
 	Version     string                      `json:"version"`
 	Levels      cluster.Levels              `json:"levels,omitzero"`
@@ -53,12 +53,12 @@ type report struct {
 	BytesTotal  int64                       `json:"bytes_total"`
 	MemoryUsed  int64                       `json:"memory_used"`
 	MemoryTotal int64                       `json:"memory_total"`
-	Full        string                      `json:"full,omitempty"` // that the disk takes no records, and why
+	Full        string                      `json:"full,omitempty"` // the reason why the disk accepts no records; empty: it does
 	Logs        map[uint64]hosted.LogReport `json:"logs"`           // that it holds, by id
 }
 
-// votersWithoutLeader are the voters as whoever has most of the log knows them,
-// or, if no replica answers, as the catalog does.
+// votersWithoutLeader returns the voters of a log without a leader: as known to the replica with
+// most of the log or, if no replica answers, to the catalog.
 func votersWithoutLeader(l cluster.Log, state *cluster.State, reports map[uint64]report) (voters, outgoing []uint64) {
 	var most hosted.LogReport
 	for _, r := range reports {
@@ -229,8 +229,8 @@ func (st *Statuses) logStatus(l cluster.Log, state *cluster.State, reports map[u
 	return out
 }
 
-// replicaStatus is what the leader knows of a replica, and its node. A log without
-// one has a report of which only the voters are known.
+// replicaStatus returns the leader's state of a replica, and its node. The report of a log without
+// a leader has only the voters.
 func (st *Statuses) replicaStatus(l cluster.Log, r cluster.Replica, leader hosted.LogReport, leaderName string, state *cluster.State, reports map[uint64]report) ReplicaStatus {
 	member, inside := state.Nodes[r.Node]
 	// A log of which no replica survived a recovery keeps its places, on nodes that are gone.
@@ -360,8 +360,8 @@ func (st *Statuses) Followers(h *hosted.Log) Followers {
 	return f
 }
 
-// peersTime bounds how long a look at followers waits for the logs' loops. One that
-// has not answered by then counts as it did before.
+// peersTime bounds how long a check of followers waits for the logs' loops. A log that has not
+// answered by then keeps its previous state.
 const peersTime = 500 * time.Millisecond
 
 // Followers is the state of the replicas of a log, according to its leader.

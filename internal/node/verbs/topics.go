@@ -44,7 +44,7 @@ type Topic struct {
 	Partitions []Info
 }
 
-// checkName refuses a name that the caller may not give to a log.
+// checkName refuses a name that the caller may not use for a log.
 func checkName(c Caller, name string) *record.Refusal {
 	switch {
 	case !validName.MatchString(name) || name == "." || name == "..":

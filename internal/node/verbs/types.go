@@ -51,7 +51,8 @@ type Described interface {
 	Whose() string
 }
 
-// whose is the key by which what the caller takes is counted; empty: the servers do not know it.
+// whose returns the key by which the caller's use of resources is counted; empty: the servers do
+// not know it.
 func (c Caller) whose() string {
 	if c.By == nil {
 		return ""
@@ -59,8 +60,8 @@ func (c Caller) whose() string {
 	return c.By.Whose()
 }
 
-// identify refuses a log that has the name that the caller asks for, but is not
-// the log that the caller knows by that name.
+// identify refuses a log that has the requested name, but is not the log that the caller knows by
+// that name.
 func (c Caller) identify(name string, id uint64) *record.Refusal {
 	return cluster.Identify(name, c.Log, id)
 }
