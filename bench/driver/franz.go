@@ -86,8 +86,8 @@ func franzCodec(name string) (kgo.CompressionCodec, error) {
 type franzSender struct{ client *kgo.Client }
 
 // Append waits by itself: franz-go gives nothing up that may have been sent.
-func (s *franzSender) Append(ctx context.Context, value []byte) error {
-	return workload.AppendBySend(ctx, s, value)
+func (s *franzSender) Append(ctx context.Context, partition int, value []byte) error {
+	return workload.AppendBySend(ctx, s, partition, value)
 }
 
 func (s *franzSender) Send(ctx context.Context, partition int, value []byte, done func(error)) error {

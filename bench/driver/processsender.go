@@ -121,8 +121,8 @@ func (p *processSender) write() {
 	}
 }
 
-func (p *processSender) Append(ctx context.Context, value []byte) error {
-	return workload.AppendBySend(ctx, p, value)
+func (p *processSender) Append(ctx context.Context, partition int, value []byte) error {
+	return workload.AppendBySend(ctx, p, partition, value)
 }
 
 func (p *processSender) Send(_ context.Context, _ int, value []byte, done func(error)) error {

@@ -85,8 +85,8 @@ type saramaSender struct {
 	answers  sync.WaitGroup
 }
 
-func (s *saramaSender) Append(ctx context.Context, value []byte) error {
-	return workload.AppendBySend(ctx, s, value)
+func (s *saramaSender) Append(ctx context.Context, partition int, value []byte) error {
+	return workload.AppendBySend(ctx, s, partition, value)
 }
 
 func (s *saramaSender) Send(ctx context.Context, partition int, value []byte, done func(error)) error {

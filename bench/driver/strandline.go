@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"strandline.dev/bench/workload"
@@ -62,28 +65,58 @@ func (s *strandline) Create(ctx context.Context, name string, config workload.Lo
 	if config.Durability == workload.Unsynced {
 		durability = client.Memory
 	}
-	for i := range max(config.Partitions, 1) {
+	return each(max(config.Partitions, 1), func(i int) error {
 		_, err := s.shared.Admin().CreateLog(ctx, partitionName(name, i), client.LogConfig{
 			Durability: durability, Replicas: config.Replicas,
 			Retention: config.Retention, RetentionBytes: config.RetentionBytes,
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 func (s *strandline) Delete(ctx context.Context, name string) error {
-	for i := 0; ; i++ {
+	err := each(math.MaxInt, func(i int) error {
 		err := s.shared.Admin().DeleteLog(ctx, partitionName(name, i))
 		if i > 0 && errors.Is(err, client.ErrLogNotFound) {
-			return nil
+			return errNoMore
 		}
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if errors.Is(err, errNoMore) {
+		return nil
 	}
+	return err
+}
+
+// errNoMore: the log before was the last one that represents a partition.
+var errNoMore = errors.New("there are no more logs")
+
+// callers is how many calls create, delete or open the logs that represent partitions at the
+// same time.
+const callers = 8
+
+// each calls do for 0 to n-1 in order, with several calls in progress. After the first error, which
+// it returns, it begins no more.
+func each(n int, do func(i int) error) error {
+	var (
+		next    atomic.Int64
+		failed  atomic.Pointer[error]
+		running sync.WaitGroup
+	)
+	for range min(callers, n) {
+		running.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n) && failed.Load() == nil; i = next.Add(1) - 1 {
+				if err := do(int(i)); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 func (s *strandline) Open(ctx context.Context, name string) (workload.Target, error) {
@@ -143,13 +176,14 @@ func (l *strandlineLog) Sender(ctx context.Context, s workload.Sending) (workloa
 	if err != nil {
 		return nil, err
 	}
-	sender := &strandlineSender{client: c}
-	for i := range max(s.Partitions, 1) {
-		p, err := c.Producer(ctx, partitionName(l.name, i), options...)
-		if err != nil {
-			return nil, errors.Join(err, sender.Close())
-		}
-		sender.producers = append(sender.producers, p)
+	sender := &strandlineSender{client: c, producers: make([]*client.Producer, max(s.Partitions, 1))}
+	err = each(len(sender.producers), func(i int) (err error) {
+		sender.producers[i], err = c.Producer(ctx, partitionName(l.name, i), options...)
+		return err
+	})
+	if err != nil {
+		sender.producers = slices.DeleteFunc(sender.producers, func(p *client.Producer) bool { return p == nil })
+		return nil, errors.Join(err, sender.Close())
 	}
 	return sender, nil
 }
@@ -197,8 +231,8 @@ type strandlineSender struct {
 	producers []*client.Producer // by partition
 }
 
-func (s *strandlineSender) Append(ctx context.Context, value []byte) error {
-	_, err := s.producers[0].Append(ctx, value)
+func (s *strandlineSender) Append(ctx context.Context, partition int, value []byte) error {
+	_, err := s.producers[partition].Append(ctx, value)
 	return err
 }
 
@@ -231,10 +265,12 @@ func (s *strandlineSender) Send(ctx context.Context, partition int, value []byte
 }
 
 func (s *strandlineSender) Close() error {
-	var errs []error
-	for _, p := range s.producers {
-		errs = append(errs, p.Close(context.Background()))
-	}
+	// The calls that end sessions wait for the disk: one after the other they would take seconds.
+	errs := make([]error, len(s.producers))
+	_ = each(len(s.producers), func(i int) error {
+		errs[i] = s.producers[i].Close(context.Background())
+		return nil
+	})
 	return errors.Join(append(errs, s.client.Close())...)
 }
 

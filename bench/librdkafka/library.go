@@ -86,8 +86,8 @@ func (s *sender) answer() {
 	}
 }
 
-func (s *sender) Append(ctx context.Context, value []byte) error {
-	return workload.AppendBySend(ctx, s, value)
+func (s *sender) Append(ctx context.Context, partition int, value []byte) error {
+	return workload.AppendBySend(ctx, s, partition, value)
 }
 
 func (s *sender) Send(ctx context.Context, partition int, value []byte, done func(error)) error {

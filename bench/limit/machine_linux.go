@@ -1,8 +1,11 @@
 package limit
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -72,4 +75,22 @@ func LookAtDisk(directory string) (Disk, error) {
 		Directory: directory, FileSystem: name, Device: device(directory),
 		Free: int64(s.Bavail) * s.Bsize, Total: int64(s.Blocks) * s.Bsize,
 	}, nil
+}
+
+// Allocated is the disk space, in bytes, that the files and directories in a directory take. ok is
+// false if not all of them can be read.
+func Allocated(directory string) (bytes int64, ok bool) {
+	const block = 512 // what Blocks counts, whatever the file system has
+	err := filepath.WalkDir(directory, func(path string, _ fs.DirEntry, err error) error {
+		var s unix.Stat_t
+		if err == nil {
+			err = unix.Lstat(path, &s)
+		}
+		bytes += s.Blocks * block
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed while we were looking
+		}
+		return err
+	})
+	return bytes, err == nil
 }

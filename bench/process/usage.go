@@ -15,13 +15,9 @@ const Unknown time.Duration = -1
 // if one of those is not found. A server in this process counts as both. To find them
 // takes much longer than to call the function.
 func Usage(addresses []string) func() (own, servers time.Duration) {
-	ids := map[int]bool{}
-	for _, address := range addresses {
-		id, ok := listener(address)
-		if !ok {
-			return func() (own, servers time.Duration) { return clientTime(), Unknown }
-		}
-		ids[id] = true
+	ids, ok := listeners(addresses)
+	if !ok {
+		return func() (own, servers time.Duration) { return clientTime(), Unknown }
 	}
 	return func() (own, servers time.Duration) {
 		for id := range ids {
@@ -33,6 +29,31 @@ func Usage(addresses []string) func() (own, servers time.Duration) {
 		}
 		return clientTime(), servers
 	}
+}
+
+// Resident returns the memory, in bytes, that the processes of this machine which listen at addresses
+// have resident, together. ok is false if one of them is not found.
+func Resident(addresses []string) (bytes int64, ok bool) {
+	ids, ok := listeners(addresses)
+	for id := range ids {
+		one, found := residentOf(id)
+		bytes, ok = bytes+one, ok && found
+	}
+	return bytes, ok
+}
+
+// listeners finds the processes of this machine that listen at addresses. ok is false if one of them is not
+// found.
+func listeners(addresses []string) (ids map[int]bool, ok bool) {
+	ids = map[int]bool{}
+	for _, address := range addresses {
+		id, ok := listener(address)
+		if !ok {
+			return nil, false
+		}
+		ids[id] = true
+	}
+	return ids, true
 }
 
 // helpers are the processes that do a part of the client's work, by their ids, and

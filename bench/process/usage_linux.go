@@ -41,6 +41,20 @@ func timeOf(id int) (time.Duration, bool) {
 	return time.Duration(user+system) * clockTick, true
 }
 
+// residentOf reads how much memory of a process is resident.
+func residentOf(id int) (bytes int64, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", id))
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0, false
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err == nil
+}
+
 // listener finds the process that listens at an address of this machine.
 func listener(address string) (id int, ok bool) {
 	host, port, err := net.SplitHostPort(address)

@@ -70,7 +70,16 @@ func (r drawer) all() []Drawing {
 			add("appends-"+fileName(place), l.Title, l.SVG())
 		}
 	}
-	for _, benchmark := range []string{"appends", "pipeline", "mixed"} {
+	for _, place := range distinctBy(r.of("logs"), placeOf) {
+		if series := r.lines(whereBy(r.of("logs"), placeOf, place), "logs", "appends_per_s", "system", "client", "durability"); len(series) > 0 {
+			l := chart.Lines{
+				Title: "Appends over many logs, " + place, Subtitle: "The same workers append to logs chosen at random",
+				X: "logs", Y: "appends/s", XScale: chart.Log, YScale: chart.Log, XTicks: ticks(series), Series: series,
+			}
+			add("logs-"+fileName(place), l.Title, l.SVG())
+		}
+	}
+	for _, benchmark := range []string{"appends", "logs", "pipeline", "mixed"} {
 		for _, group := range r.groups(benchmark, Percentiles) {
 			series := r.curves(benchmark, Percentiles, group)
 			l := chart.Lines{
@@ -320,7 +329,7 @@ func ticks(series []chart.Series) []float64 {
 // title of a table, for people.
 func tableTitle(kind, name string) string {
 	titles := map[string]string{
-		"appends": "Appends against connections", "stages": "Where the time of an append went", "read": "Long reads", "pipeline": "One producer against round trip and requests in flight",
+		"appends": "Appends against connections", "logs": "Appends over many logs", "idle": "Logs that nobody uses", "fan-out": "Readers that follow one log", "stages": "Where the time of an append went", "read": "Long reads", "pipeline": "One producer against round trip and requests in flight",
 		"matrix": "The matrix of options", "retention": "Retention", "ramdisk": "Disk, tmpfs and memory", "mixed": "Everything at once",
 	}
 	switch {

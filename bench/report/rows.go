@@ -51,6 +51,72 @@ func Appends(s Subject, r workload.AppendsResult) Row {
 	}...)
 }
 
+// Logs is the row of appends over a number of logs. created is how long it took until all of
+// them could be used.
+func Logs(s Subject, r workload.AppendsResult, created time.Duration) Row {
+	return append(s.row("logs"), Row{
+		{"logs", r.Logs},
+		{"connections", r.Connections},
+		{"appends_per_s", r.PerSecond()},
+		{"mib_per_s", r.MiBPerSecond()},
+		{"p50_us", limit.Microseconds(r.Latency, 50)},
+		{"p99_us", limit.Microseconds(r.Latency, 99)},
+		{"client_cpu_us", each(r.ClientTime, r.Count)},
+		{"server_cpu_us", each(r.ServerTime, r.Count)},
+		{"created_s", created.Seconds()},
+	}...)
+}
+
+// IdleUse is what one node takes. A figure below 0 is not known.
+type IdleUse struct {
+	Processor    float64 // in percent of a core
+	Goroutines   float64
+	Memory, Disk float64 // bytes
+}
+
+// Idle is the row of logs that nobody uses: what a node takes without and with them.
+func Idle(s Subject, logs int, created time.Duration, without, with IdleUse) Row {
+	known := func(v float64) any {
+		if v < 0 {
+			return ""
+		}
+		return v
+	}
+	ofLog := func(before, after float64) any {
+		if before < 0 || after < 0 {
+			return ""
+		}
+		return (after - before) / 1024 / float64(max(logs, 1))
+	}
+	return append(s.row("idle"), Row{
+		{"logs", logs},
+		{"cpu_percent", known(with.Processor)},
+		{"cpu_percent_without", known(without.Processor)},
+		{"goroutines", known(with.Goroutines)},
+		{"goroutines_without", known(without.Goroutines)},
+		{"memory_kib_per_log", ofLog(without.Memory, with.Memory)},
+		{"disk_kib_per_log", ofLog(without.Disk, with.Disk)},
+		{"created_s", created.Seconds()},
+	}...)
+}
+
+// FanOut is the row of one number of tails.
+func FanOut(s Subject, r workload.FanOutResult) Row {
+	return append(s.row("fan-out"), Row{
+		{"tails", r.Tails},
+		{"asked_per_s", r.Asked},
+		{"appends_per_s", r.PerSecond()},
+		{"append_p50_us", limit.Microseconds(r.Append, 50)},
+		{"append_p99_us", limit.Microseconds(r.Append, 99)},
+		{"deliver_p50_us", limit.Microseconds(r.Deliver, 50)},
+		{"deliver_p99_us", limit.Microseconds(r.Deliver, 99)},
+		{"all_p50_us", limit.Microseconds(r.All, 50)},
+		{"all_p99_us", limit.Microseconds(r.All, 99)},
+		{"client_cpu_us", each(r.ClientTime, r.Count)},
+		{"server_cpu_us", each(r.ServerTime, r.Count)},
+	}...)
+}
+
 // Stages are the rows of where the time of appends went: each stage, in percent of the time
 // that was measured; what the stages add up to; and that time. Stages that run beside the
 // others, and are in the sum with none of theirs, come after it.

@@ -96,6 +96,7 @@ var mainFigures = []struct {
 	columns           []string
 }{
 	{"appends", "appends_per_s", []string{"loop", "connections"}},
+	{"logs", "appends_per_s", []string{"logs"}},
 	{"read", "mib_per_s", []string{"readers", "cache"}},
 	{"pipeline", "records_per_s", []string{"round_trip_ms", "in_flight"}},
 	{"mixed", "appends_per_s", nil},

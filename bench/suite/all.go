@@ -119,7 +119,7 @@ var (
 // then its server and Kafka by the given ones.
 func (r *site) subjects(stored workload.Durability, c clients) []Subject {
 	config := workload.LogConfig{Durability: stored, Replicas: r.Nodes}
-	all := []Subject{{Address: r.running.Strandline, Files: r.running.StrandlineFiles, Log: config}}
+	all := []Subject{{Address: r.running.Strandline, Files: r.running.StrandlineFiles, HTTP: r.running.StrandlineHTTP, Log: config}}
 	add := func(a driver.Address, clients []string, version, files string) {
 		for _, client := range clients {
 			if len(a.Nodes) > 0 {
@@ -180,7 +180,9 @@ func (r *allRun) repeated(n int) func() {
 // three is what is measured of three nodes.
 func (r *site) three(ctx context.Context) {
 	r.appends(ctx)
+	r.logs(ctx)
 	r.mixed(ctx)
+	r.idle(ctx)
 }
 
 // threeSlow is Strandline's own appends.
@@ -192,6 +194,8 @@ func (r *site) threeSlow(ctx context.Context) {
 func (r *site) one(ctx context.Context) {
 	r.appends(ctx)
 	r.openLoop(ctx)
+	r.logs(ctx)
+	r.fanOut(ctx)
 	r.reads(ctx)
 	r.pipeline(ctx)
 	r.matrix(ctx)
@@ -200,6 +204,7 @@ func (r *site) one(ctx context.Context) {
 	if r.plan.RAM != "" {
 		r.ramDisk(ctx)
 	}
+	r.idle(ctx)
 }
 
 func (r *site) openLoop(ctx context.Context) {
@@ -210,6 +215,26 @@ func (r *site) openLoop(ctx context.Context) {
 			_, err := r.suite.Appends(ctx, subject, open)
 			return err
 		})
+	}
+}
+
+// logs is appends over many logs. Kafka's port gives the same logs as our own.
+func (r *site) logs(ctx context.Context) {
+	for _, subject := range r.subjects(workload.Synced, clients{kafka: franz.kafka}) {
+		subject.Log.RetentionBytes = keepBytes
+		r.try(ctx, "logs, "+subject.name(), func() error { return r.suite.Logs(ctx, subject, r.plan.Logs) })
+	}
+}
+
+// idle is measured last: what was there before keeps the files and the memory that it had.
+func (r *site) idle(ctx context.Context) {
+	subject := r.subjects(workload.Synced, clients{})[0]
+	r.try(ctx, "idle, "+subject.name(), func() error { return r.suite.Idle(ctx, subject, r.plan.Idle) })
+}
+
+func (r *site) fanOut(ctx context.Context) {
+	for _, subject := range r.subjects(workload.Synced, clients{kafka: franz.kafka}) {
+		r.try(ctx, "fan-out, "+subject.name(), func() error { return r.suite.FanOut(ctx, subject, r.plan.FanOut) })
 	}
 }
 

@@ -32,6 +32,7 @@ type Running struct {
 	Kafka      driver.Address // no nodes: there is none
 	// Where their files are.
 	StrandlineFiles, KafkaFiles string
+	StrandlineHTTP              []string
 	KafkaVersion                string
 
 	directory string
@@ -149,6 +150,7 @@ func (f Fleet) startStrandline(ctx context.Context, r *Running, p Place) error {
 			return fmt.Errorf("form a cluster: %w\n%s", err, out)
 		}
 	}
+	r.StrandlineHTTP = http
 	r.Strandline = driver.Address{Scheme: driver.Strandline, Nodes: grpc, Name: "Strandline", Disk: p.disk()}
 	if f.KafkaPort {
 		r.KafkaPort = driver.Address{Scheme: driver.Kafka, Nodes: kafka, Name: "Strandline, Kafka port", Disk: p.disk()}

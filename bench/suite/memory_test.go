@@ -26,6 +26,8 @@ type memorySystem struct {
 	refuse  error // of every sender
 	after   int   // senders that are given before
 	refused func()
+
+	appended int64 // records of all logs
 }
 
 // refuseAfter gives a number of senders and then refuses.
@@ -98,15 +100,18 @@ func (l *memoryLog) Reader(_ context.Context, r workload.Range) (workload.Reader
 
 type memorySender struct{ log *memoryLog }
 
-func (s memorySender) Append(_ context.Context, value []byte) error {
+func (s memorySender) Append(_ context.Context, _ int, value []byte) error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.log.records = append(s.log.records, slices.Clone(value))
+	s.log.system.mu.Lock()
+	defer s.log.system.mu.Unlock()
+	s.log.system.appended++
 	return nil
 }
 
 func (s memorySender) Send(ctx context.Context, _ int, value []byte, done func(error)) error {
-	done(s.Append(ctx, value))
+	done(s.Append(ctx, 0, value))
 	return nil
 }
 

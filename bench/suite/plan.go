@@ -14,6 +14,9 @@ type Plan struct {
 	WarmUp      time.Duration // of a Kafka, before anything is measured
 	Repeats     int           // of appends
 	OpenRate    float64
+	Logs        Logs
+	Idle        Idle
+	FanOut      FanOut
 	Reads       Reads
 	ReadRepeats int        // from the disk
 	ReadTurns   int        // from the cache, all clients in turn
@@ -52,6 +55,15 @@ func DefaultPlan() Plan {
 		WarmUp:   5 * time.Second,
 		Repeats:  3,
 		OpenRate: 2000,
+		Logs: Logs{
+			Appends: workload.Appends{Workers: 128, ValueBytes: 2 << 10, Span: limit.Span{Warmup: 500 * time.Millisecond, Duration: time.Second}},
+			Numbers: []int{1, 10, 100, 1000},
+		},
+		Idle: Idle{Logs: 1000, Settle: 20 * time.Second, Span: limit.Span{Duration: 5 * time.Second}},
+		FanOut: FanOut{
+			FanOut: workload.FanOut{Workers: 16, Writers: 4, ValueBytes: 2 << 10, PerSecond: 200, Span: limit.Span{Warmup: 500 * time.Millisecond, Duration: 2 * time.Second}},
+			Tails:  []int{0, 100},
+		},
 		Reads: Reads{
 			Reads:   workload.Reads{Records: 384 << 10, ValueBytes: 2 << 10},
 			Readers: []int{1, 4}, Log: "bench-read",
@@ -83,6 +95,9 @@ func QuickPlan() Plan {
 	p := DefaultPlan()
 	p.Repeats, p.MatrixRepeats, p.ReadTurns, p.WarmUp = 1, 1, 1, time.Second
 	p.ThreeSyncedOnly = true
+	p.Logs.Numbers = []int{1, 100}
+	p.Idle = Idle{Logs: 100, Settle: 2 * time.Second, Span: limit.Span{Duration: time.Second}}
+	p.FanOut.Tails, p.FanOut.Span = []int{0, 20}, limit.Span{Warmup: 200 * time.Millisecond, Duration: time.Second}
 	p.Appends.Connections = []int{1, 128}
 	p.Appends.Span = limit.Span{Warmup: 200 * time.Millisecond, Duration: 600 * time.Millisecond}
 	p.Reads.Records = 64 << 10

@@ -3,7 +3,7 @@
 // suite knows how.
 //
 // Suite (suite.go) is where results go. Each benchmark is a file: appends.go,
-// read.go, pipeline.go, matrix.go, mixed.go. all.go runs every one of them on
+// logs.go, idle.go, fanout.go, read.go, pipeline.go, matrix.go, mixed.go. all.go runs every one of them on
 // systems that it starts itself, as much of each as plan.go says.
 package suite
 
@@ -58,8 +58,9 @@ const (
 type Subject struct {
 	driver.Address
 	driver.Options
-	Version string // of the system; may be empty
-	Files   string // the directory of its files, if they are on this machine
+	Version string   // of the system; may be empty
+	Files   string   // the directory of its files, if they are on this machine
+	HTTP    []string // addresses of the HTTP ports of Strandline's nodes, if they are known
 	Log     workload.LogConfig
 }
 

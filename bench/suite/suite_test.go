@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +44,49 @@ func TestAppendsAreRepeatedAndTheLogIsDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, results.Runs, 4, "every single run is kept")
 	require.Len(t, results.Curves, 2)
+}
+
+func TestEachNumberOfLogsHasItsOwn(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	require.NoError(t, s.Logs(t.Context(), subject, Logs{
+		Appends: workload.Appends{Workers: 4, ValueBytes: 8, Span: limit.Span{Duration: 100 * time.Millisecond}}, Numbers: []int{1, 10},
+	}))
+	require.Len(t, kept.rows, 2)
+	require.Equal(t, "10", kept.rows[1].Text("logs"))
+	require.Equal(t, "2", kept.rows[1].Text("runs"))
+	require.NotEmpty(t, kept.rows[1].Text("created_s"))
+	require.Len(t, system.created, 2)
+	require.Equal(t, 10, system.created[1].Partitions)
+	require.Empty(t, system.logs)
+}
+
+func TestIdleLogsAreComparedWithNone(t *testing.T) {
+	system := newMemorySystem()
+	s, kept := quiet(t, system)
+	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		system.mu.Lock()
+		defer system.mu.Unlock()
+		_, _ = fmt.Fprintf(w, "go_threads 7\ngo_goroutines %d\n", 10+len(system.logs))
+	}))
+	defer metrics.Close()
+	measured := subject
+	measured.HTTP = []string{metrics.Listener.Addr().String()}
+	load := Idle{Logs: 3, Settle: time.Millisecond, Span: short}
+	require.NoError(t, s.Idle(t.Context(), measured, load))
+	require.Len(t, kept.rows, 1)
+	row := kept.rows[0]
+	require.Equal(t, "3", row.Text("logs"))
+	require.Equal(t, "10", row.Text("goroutines_without"))
+	require.Equal(t, "11", row.Text("goroutines"), "measured while the log is there")
+	require.Empty(t, row.Text("disk_kib_per_log"), "its files are out of reach")
+	require.Equal(t, 3, system.created[0].Partitions)
+	require.Equal(t, int64(3), system.appended, "a record for each log")
+	require.Empty(t, system.logs)
+
+	metrics.Close()
+	require.Error(t, s.Idle(t.Context(), measured, load))
+	require.Equal(t, "idle", kept.rows[1].Text("failed"))
 }
 
 func TestALogThatWasThereStays(t *testing.T) {
@@ -151,6 +196,14 @@ func TestEveryBenchmarkReportsItsFailures(t *testing.T) {
 		"appends": func(s *Suite) error {
 			_, err := s.Appends(t.Context(), subject, Appends{Appends: workload.Appends{Workers: 2, Span: short}, Connections: []int{1, 2}})
 			return err
+		},
+		"logs": func(s *Suite) error {
+			return s.Logs(t.Context(), subject, Logs{Appends: workload.Appends{Workers: 2, Span: short}, Numbers: []int{1, 2}})
+		},
+		"fan-out": func(s *Suite) error {
+			return s.FanOut(t.Context(), subject, FanOut{
+				FanOut: workload.FanOut{Workers: 1, Writers: 1, ValueBytes: 16, PerSecond: 1, Span: short}, Tails: []int{0, 1},
+			})
 		},
 		"pipeline": func(s *Suite) error {
 			return s.Pipeline(t.Context(), subject, Pipeline{

@@ -26,10 +26,14 @@ import (
 // not, and latency is counted from the time an append was meant to go. A worker
 // that is late is late for what comes after, too, so nothing that a slow answer
 // delayed goes unseen.
+//
+// With Logs each append goes to one of several logs, chosen at random: what do the
+// same appends cost that can share less and less with each other?
 type Appends struct {
 	Workers    int
 	ValueBytes int
 	PerSecond  float64 // of all workers together; 0: as fast as answers come
+	Logs       int     // partitions of the target that the appends go to; 0: 1
 	Sending    Sending // InFlight is 1 unless set. With Explain the result says where the time went
 	limit.Span
 }
@@ -37,6 +41,7 @@ type Appends struct {
 // AppendsResult is what one connection count gave in the measured time.
 type AppendsResult struct {
 	Connections int
+	Logs        int
 	ValueBytes  int
 	Asked       float64 // appends per second; 0: as fast as answers come
 	limit.Rate
@@ -66,7 +71,7 @@ const answerTime = time.Minute
 // the run early; the result then holds what was measured until then, beside the
 // error.
 func (a Appends) Run(ctx context.Context, target Target, connections int, progress Progress) (AppendsResult, error) {
-	result := AppendsResult{Connections: connections, ValueBytes: a.ValueBytes, Asked: a.PerSecond, Latency: limit.NewHistogram()}
+	result := AppendsResult{Connections: connections, Logs: max(a.Logs, 1), ValueBytes: a.ValueBytes, Asked: a.PerSecond, Latency: limit.NewHistogram()}
 	if connections < 1 || connections > a.Workers {
 		return result, fmt.Errorf("%d connections for %d workers: every connection needs a worker", connections, a.Workers)
 	}
@@ -79,7 +84,7 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 		}
 	}()
 	sending := a.Sending
-	sending.InFlight = max(sending.InFlight, 1)
+	sending.InFlight, sending.Partitions = max(sending.InFlight, 1), result.Logs
 	for range connections {
 		sender, err := target.Sender(ctx, sending)
 		if err != nil {
@@ -102,7 +107,7 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 	for i := range a.Workers {
 		latencies[i] = limit.NewHistogram()
 		running.Go(func() {
-			run.work(patient, senders[i%connections], a.value(i), a.schedule(begin, i), latencies[i])
+			run.work(patient, senders[i%connections], a.choice(i), a.value(i), a.schedule(begin, i), latencies[i])
 		})
 	}
 	err := run.wait(ctx, a.Warmup, progress)
@@ -142,6 +147,15 @@ func (a Appends) value(i int) []byte {
 	return value[:a.ValueBytes]
 }
 
+// choice returns a function for the partition of worker i's next append.
+func (a Appends) choice(i int) func() int {
+	if a.Logs <= 1 {
+		return func() int { return 0 }
+	}
+	random := rand.New(rand.NewPCG(uint64(i), 0))
+	return func() int { return random.IntN(a.Logs) }
+}
+
 // schedule reports when a worker's next append is meant to go: worker i has every
 // so-manieth place of the schedule.
 func (a Appends) schedule(begin time.Time, i int) func() time.Time {
@@ -171,7 +185,7 @@ type appendsRun struct {
 	explained *Explained // nil: nobody asked
 }
 
-func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next func() time.Time, latency *hdrhistogram.Histogram) {
+func (r *appendsRun) work(ctx context.Context, sender Sender, choose func() int, value []byte, next func() time.Time, latency *hdrhistogram.Histogram) {
 	for n := uint64(0); r.stage.Load() != stageOver; n++ {
 		if len(value) >= 8 {
 			binary.LittleEndian.PutUint64(value, n)
@@ -180,7 +194,7 @@ func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next
 		if time.Until(start) > 0 && !sleepUntil(start, r.over) {
 			return
 		}
-		if err := r.append(ctx, sender, value); err != nil {
+		if err := r.append(ctx, sender, choose(), value); err != nil {
 			r.failed <- err
 			return
 		}
@@ -190,9 +204,9 @@ func (r *appendsRun) work(ctx context.Context, sender Sender, value []byte, next
 	}
 }
 
-func (r *appendsRun) append(ctx context.Context, sender Sender, value []byte) error {
+func (r *appendsRun) append(ctx context.Context, sender Sender, partition int, value []byte) error {
 	if r.explained == nil {
-		return sender.Append(ctx, value)
+		return sender.Append(ctx, partition, value)
 	}
 	called := time.Now()
 	stages, err := sender.(ExplainingSender).AppendExplained(ctx, value)

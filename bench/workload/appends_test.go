@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,21 @@ func TestAppendsOfEveryWorkerAreCountedAndTimed(t *testing.T) {
 	for _, record := range target.records() {
 		require.Len(t, record, 64)
 	}
+}
+
+func TestAppendsGoToAllLogs(t *testing.T) {
+	target := &memoryTarget{}
+	a := Appends{Workers: 2, ValueBytes: 8, Logs: len(target.partitions), Span: limit.Span{Duration: 20 * time.Millisecond}}
+	for range 100 { // the machine may be busy
+		result, err := a.Run(t.Context(), target, 1, Silent{})
+		require.NoError(t, err)
+		require.Equal(t, len(target.partitions), result.Logs)
+		require.Equal(t, len(target.partitions), target.sending.Partitions)
+		if !slices.ContainsFunc(target.partitions[:], func(l memoryLog) bool { return len(l.records) == 0 }) {
+			return
+		}
+	}
+	t.Fatal("a log has no records")
 }
 
 func TestAWorkerThatFailsEndsTheRun(t *testing.T) {

@@ -23,7 +23,7 @@ func (t explainingTarget) Sender(ctx context.Context, s Sending) (Sender, error)
 
 func (s explainingSender) AppendExplained(ctx context.Context, value []byte) ([]StageTime, error) {
 	began := time.Now()
-	err := s.Append(ctx, value)
+	err := s.Append(ctx, 0, value)
 	took := time.Since(began)
 	return []StageTime{
 		{Stage: "one", Took: took / 3}, {Stage: "two", Start: took / 3, Took: took - took/3}, {Stage: "aside", Start: took / 3, Took: took, Beside: true},

@@ -85,7 +85,7 @@ func (r *pipelineRun) sendInTurn(ctx, patient context.Context, sender Sender) (i
 		}
 		value := r.value(i)
 		r.hashes[0].Add(value)
-		if err := sender.Append(patient, value); err != nil {
+		if err := sender.Append(patient, 0, value); err != nil {
 			return i, err
 		}
 		r.answered(now, len(value), nil)

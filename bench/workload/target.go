@@ -137,8 +137,8 @@ func (a Acks) String() string { return fmt.Sprint(a.Kafka()) }
 // Sender appends. It is used by several workers at once; records that wait at
 // the same time may share a request.
 type Sender interface {
-	// Append returns when the record is acknowledged, or when ctx ends.
-	Append(ctx context.Context, value []byte) error
+	// Append appends to a partition. It returns when the record is acknowledged, or when ctx ends.
+	Append(ctx context.Context, partition int, value []byte) error
 	// Send accepts a record for a partition and calls done once, when it is
 	// acknowledged or has failed. It waits while too much is unanswered, but
 	// not beyond ctx. The value must stay as it is until done.
@@ -149,9 +149,9 @@ type Sender interface {
 
 // AppendBySend is Append of a sender whose library cannot stop waiting when ctx
 // ends: what was sent may be acknowledged after that.
-func AppendBySend(ctx context.Context, s Sender, value []byte) error {
+func AppendBySend(ctx context.Context, s Sender, partition int, value []byte) error {
 	answered := make(chan error, 1)
-	if err := s.Send(ctx, 0, value, func(err error) { answered <- err }); err != nil {
+	if err := s.Send(ctx, partition, value, func(err error) { answered <- err }); err != nil {
 		return err
 	}
 	select {

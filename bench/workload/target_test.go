@@ -112,13 +112,13 @@ type memoryConnection struct {
 	r      Range
 }
 
-func (c *memoryConnection) Append(ctx context.Context, value []byte) error {
+func (c *memoryConnection) Append(ctx context.Context, partition int, value []byte) error {
 	if c.target.appending != nil {
 		if err := c.target.appending(ctx); err != nil {
 			return err
 		}
 	}
-	return c.target.append(0, value)
+	return c.target.append(partition, value)
 }
 
 func (c *memoryConnection) Send(ctx context.Context, partition int, value []byte, done func(error)) error {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -161,6 +162,55 @@ func TestBenchReadChecksWhatItReads(t *testing.T) {
 	o := p.run(nil, args...)
 	require.Equal(t, terminal.ExitFailed, o.code)
 	require.Contains(t, o.err, "choose another --log")
+}
+
+func TestBenchLogsMeasuresEveryNumberOfLogs(t *testing.T) {
+	t.Parallel()
+	p := startNode(t, t.TempDir())
+	var out string
+	patiently(t, func(duration string) bool {
+		out = p.must("", "bench", "logs", "--json", "--logs", "1,12", "--workers", "6", "--warmup", "20ms", "--duration", duration)
+		return positive(rows(t, out))
+	})
+	var numbers []float64
+	for _, row := range rows(t, out) {
+		if row["benchmark"] == "logs" {
+			numbers = append(numbers, row["logs"].(float64))
+			require.Positive(t, row["appends_per_s"])
+			require.Positive(t, row["created_s"])
+		}
+	}
+	require.Equal(t, []float64{1, 12}, numbers)
+	require.Empty(t, p.must("", "log", "list", "--json"), "the logs that the benchmark made are gone")
+}
+
+func TestBenchIdleMeasuresWhatLogsTakeOfANode(t *testing.T) {
+	t.Parallel()
+	p := startNode(t, t.TempDir())
+	out := p.must("", "bench", "idle", "--json", "--logs", "5", "--settle", "1ms", "--duration", "50ms", "--data", p.data, "--http", p.http)
+	row := rows(t, out)[1]
+	require.Equal(t, "idle", row["benchmark"])
+	require.EqualValues(t, 5, row["logs"])
+	require.Greater(t, row["goroutines"], row["goroutines_without"])
+	if runtime.GOOS == "linux" {
+		require.Positive(t, row["disk_kib_per_log"])
+	}
+	require.Empty(t, p.must("", "log", "list", "--json"), "the logs that the benchmark made are gone")
+}
+
+func TestBenchFanOutMeasuresAppendsWithAndWithoutTails(t *testing.T) {
+	t.Parallel()
+	p := startNode(t, t.TempDir())
+	var out string
+	patiently(t, func(duration string) bool {
+		out = p.must("", "bench", "fan-out", "--json", "--tails", "0,3", "--rate", "200", "--workers", "4", "--writers", "2", "--warmup", "20ms", "--duration", duration)
+		return positive(rows(t, out))
+	})
+	all := rows(t, out)
+	require.EqualValues(t, 0, all[1]["deliver_p99_us"])
+	require.EqualValues(t, 3, all[2]["tails"])
+	require.Positive(t, all[2]["all_p99_us"])
+	require.Empty(t, p.must("", "log", "list", "--json"), "the log that the benchmark made is gone")
 }
 
 // A cache that was prepared is claimed of files that are the target's, and those
