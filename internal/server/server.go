@@ -83,6 +83,7 @@ type Options struct {
 
 	refusedRate int                     // guard.Options.RefusedRate
 	whence      func(net.Conn) net.Addr // secure.GateOptions.Whence
+	handshake   time.Duration           // secure.GateOptions.HandshakeTime
 }
 
 // CloseListeners closes the listeners of options that are not started.
@@ -350,7 +351,7 @@ func connectionShare(files uint64, withKafka bool, most int) int {
 // otherwise reports whether clients can prove who they are without a certificate.
 func (o *Options) close(logger *slog.Logger, otherwise func() bool) *secure.Gate {
 	gate := secure.NewGate(secure.GateOptions{
-		Credentials: o.Credentials, Plain: o.Insecure, Otherwise: otherwise, PerAddress: o.PerAddress, Whence: o.whence, Logger: logger,
+		Credentials: o.Credentials, Plain: o.Insecure, Otherwise: otherwise, PerAddress: o.PerAddress, Whence: o.whence, HandshakeTime: o.handshake, Logger: logger,
 	})
 	o.GRPC = gate.Listen(o.GRPC, secure.Port{Name: "grpc", Protocols: []string{"h2"}})
 	if o.Kafka != nil {

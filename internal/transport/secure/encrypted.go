@@ -135,10 +135,10 @@ func (l *encryptedListener) pause(wait time.Duration) {
 
 // shakeHands returns the connection to talk over.
 func (l *encryptedListener) shakeHands(c *conn, place *list.Element) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(l.closing, handshakeTime)
+	ctx, cancel := context.WithTimeout(l.closing, l.gate.o.HandshakeTime)
 	defer cancel()
 	if l.gate.o.Plain {
-		plain, err := plainOf(c)
+		plain, err := plainOf(c, l.gate.o.HandshakeTime)
 		if plain != nil || err != nil {
 			if err == nil {
 				l.gate.metrics.accepted.WithLabelValues(l.port.Name, "no").Inc()
@@ -177,9 +177,9 @@ func farewell(c *conn) {
 // of ours begins with it, unless a Kafka client's first request had some 370 MB.
 const tlsHandshake = 0x16
 
-// plainOf returns the connection if it is not to be encrypted, else nil.
-func plainOf(c *conn) (net.Conn, error) {
-	if err := c.SetReadDeadline(time.Now().Add(handshakeTime)); err != nil {
+// plainOf returns the connection if it is not to be encrypted, else nil. The client has so long to send a byte.
+func plainOf(c *conn, within time.Duration) (net.Conn, error) {
+	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return nil, err
 	}
 	var first [1]byte

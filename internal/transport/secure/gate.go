@@ -36,7 +36,9 @@ type GateOptions struct {
 	PerAddress int
 	// Whence returns the address that a connection counts for. If it is nil, that is its remote address.
 	Whence func(net.Conn) net.Addr
-	Logger *slog.Logger
+	// HandshakeTime is how long a connection may take until its handshake ends. 0 means 10 s.
+	HandshakeTime time.Duration
+	Logger        *slog.Logger
 }
 
 // A Port describes one port to a gate.
@@ -61,6 +63,7 @@ func NewGate(o GateOptions) *Gate {
 	if o.Whence == nil {
 		o.Whence = net.Conn.RemoteAddr
 	}
+	o.HandshakeTime = cmp.Or(o.HandshakeTime, handshakeTime)
 	perSecond := handshakesPerCore * runtime.GOMAXPROCS(0)
 	return &Gate{
 		failing: failing{token: failingToken, full: map[netip.Prefix]time.Time{}},
