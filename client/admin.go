@@ -326,6 +326,18 @@ func (a *Admin) Trim(ctx context.Context, log string, before int64, fastForward 
 	return start, end, err
 }
 
+// Seal ends the log for good and returns its range: appends fail with ErrSealed from then on, and
+// no record will have the offset end or a higher one. Records can still be read and trimmed.
+// Nothing undoes it. Sealing a sealed log changes nothing. A log with DurabilityMemory cannot be sealed.
+func (a *Admin) Seal(ctx context.Context, log string) (start, end int64, err error) {
+	err = a.call(ctx, log, repeatedly, func(ctx context.Context, conn *grpc.ClientConn) error {
+		answer, err := strandlinev1.NewLogServiceClient(conn).Seal(ctx, &strandlinev1.SealRequest{Log: log})
+		start, end = answer.GetStartOffset(), answer.GetEndOffset()
+		return err
+	})
+	return start, end, err
+}
+
 // AcquireWriter raises the log's writer term and returns it. From then on appends with an older
 // term are refused with FENCED. All records of older writers are below end.
 func (a *Admin) AcquireWriter(ctx context.Context, log string) (term uint64, end int64, err error) {

@@ -52,6 +52,7 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 		"known info": func() error { _, err := n.KnownInfo(knows, "orders"); return err },
 		"watch":      func() error { _, err := n.WatchInfo(ctx, knows, "orders", verbs.Info{}); return err },
 		"trim":       func() error { _, _, err := n.Trim(ctx, knows, "orders", 1, false); return err },
+		"seal":       func() error { _, _, err := n.Seal(ctx, knows, "orders"); return err },
 		"set hold": func() error {
 			_, err := n.SetHold(ctx, knows, "orders", record.Hold{Name: "a"}, reading.FromStart)
 			return err

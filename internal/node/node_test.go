@@ -387,6 +387,52 @@ func TestSessionsWriterTermsAndResolve(t *testing.T) {
 	requireReason(t, record.SessionExpired, n.KeepSession(t.Context(), anyone, "orders", s.ID))
 }
 
+func TestASealedLogKeepsItsRecordsAndTakesNoMore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n := open(t, dir)
+	create(t, n, "orders", settings.Config{})
+	s, err := n.OpenSession(t.Context(), anyone, "orders", 0)
+	require.NoError(t, err)
+	in := request(t, "a", "b")
+	in.Session = s.ID
+	require.Nil(t, appendTo(t, n, "orders", in).Refusal)
+
+	for range 2 {
+		start, end, err := n.Seal(t.Context(), anyone, "orders")
+		require.NoError(t, err)
+		require.Equal(t, []record.Offset{0, 2}, []record.Offset{start, end})
+	}
+	refused := func(n *Node) {
+		require.Equal(t, record.Sealed, appendTo(t, n, "orders", request(t, "c")).Refusal.Reason)
+		_, err := n.OpenSession(t.Context(), anyone, "orders", 0)
+		requireReason(t, record.Sealed, err)
+		_, _, err = n.Trim(t.Context(), anyone, "orders", 3, true)
+		requireReason(t, record.Sealed, err)
+		info, err := n.Info(t.Context(), anyone, "orders")
+		require.NoError(t, err)
+		require.True(t, info.Sealed)
+		require.Equal(t, record.Offset(2), info.End)
+	}
+	refused(n)
+	again := appendTo(t, n, "orders", in)
+	require.Nil(t, again.Refusal, "what was appended before is answered again")
+	require.Equal(t, record.Offset(0), again.First.First)
+	require.NoError(t, n.Close(t.Context()))
+
+	n = open(t, dir)
+	refused(n)
+	start, end, err := n.Trim(t.Context(), anyone, "orders", 1, false)
+	require.NoError(t, err)
+	require.Equal(t, []record.Offset{1, 2}, []record.Offset{start, end})
+
+	create(t, n, "fleeting", settings.Config{Durability: settings.Memory})
+	_, _, err = n.Seal(t.Context(), anyone, "fleeting")
+	requireReason(t, record.Invalid, err)
+	_, _, err = n.Seal(t.Context(), anyone, cluster.CatalogName)
+	requireReason(t, record.Invalid, err)
+}
+
 // The changes come from another node, as far as this one knows: it decides none.
 func TestTheLeaderOfTheCatalogMakesItsCheckpointsWhoeverDecidesTheChanges(t *testing.T) {
 	t.Parallel()

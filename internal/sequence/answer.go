@@ -93,7 +93,7 @@ type Answer struct {
 
 	WriterTerm record.WriterTerm // AcquireWriter: the term granted
 	Epoch      record.Epoch      // EndEpoch: the session's new epoch
-	Start, End record.Offset     // Trim, AcquireWriter: the log's range after it
+	Start, End record.Offset     // Trim, Seal, AcquireWriter: the log's range after it
 }
 
 // Run is a sequence of records with consecutive offsets.

@@ -159,7 +159,9 @@ func (s commands) trim(c record.Command) Answer {
 
 func (s commands) sealLog(c record.Command) Answer {
 	if s.log.sealed {
-		return s.unchanged()
+		answer := s.unchanged()
+		answer.Start, answer.End = s.log.start, s.log.end
+		return answer
 	}
 	d := s.propose(record.Command{Kind: c.Kind})
 	s.log.sealed = true

@@ -1854,6 +1854,113 @@ func (x *TrimResponse) GetEndOffset() int64 {
 	return 0
 }
 
+type SealRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// The id that the log is known by; 0: whichever log has the name. If the
+	// name belongs to another log by now, the call is refused with LOG_REPLACED.
+	LogId         uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealRequest) Reset() {
+	*x = SealRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealRequest) ProtoMessage() {}
+
+func (x *SealRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealRequest.ProtoReflect.Descriptor instead.
+func (*SealRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SealRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *SealRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+type SealResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	StartOffset int64                  `protobuf:"varint,1,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
+	// No record will ever have this offset or a higher one.
+	EndOffset     int64 `protobuf:"varint,2,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealResponse) Reset() {
+	*x = SealResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealResponse) ProtoMessage() {}
+
+func (x *SealResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealResponse.ProtoReflect.Descriptor instead.
+func (*SealResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SealResponse) GetStartOffset() int64 {
+	if x != nil {
+		return x.StartOffset
+	}
+	return 0
+}
+
+func (x *SealResponse) GetEndOffset() int64 {
+	if x != nil {
+		return x.EndOffset
+	}
+	return 0
+}
+
 type GetInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
@@ -1868,7 +1975,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1987,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[17]
+	mi := &file_strandline_v1_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2000,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetInfoRequest) GetLog() string {
@@ -1926,7 +2033,7 @@ type GetInfoResponse struct {
 
 func (x *GetInfoResponse) Reset() {
 	*x = GetInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2045,7 @@ func (x *GetInfoResponse) String() string {
 func (*GetInfoResponse) ProtoMessage() {}
 
 func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[18]
+	mi := &file_strandline_v1_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2058,7 @@ func (x *GetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetInfoResponse) GetInfo() *LogInfo {
@@ -1975,7 +2082,7 @@ type WatchInfoRequest struct {
 
 func (x *WatchInfoRequest) Reset() {
 	*x = WatchInfoRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2094,7 @@ func (x *WatchInfoRequest) String() string {
 func (*WatchInfoRequest) ProtoMessage() {}
 
 func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[19]
+	mi := &file_strandline_v1_log_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2107,7 @@ func (x *WatchInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoRequest.ProtoReflect.Descriptor instead.
 func (*WatchInfoRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{19}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchInfoRequest) GetLog() string {
@@ -2033,7 +2140,7 @@ type WatchInfoResponse struct {
 
 func (x *WatchInfoResponse) Reset() {
 	*x = WatchInfoResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2152,7 @@ func (x *WatchInfoResponse) String() string {
 func (*WatchInfoResponse) ProtoMessage() {}
 
 func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[20]
+	mi := &file_strandline_v1_log_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2165,7 @@ func (x *WatchInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInfoResponse.ProtoReflect.Descriptor instead.
 func (*WatchInfoResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{20}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchInfoResponse) GetInfo() *LogInfo {
@@ -2080,7 +2187,7 @@ type AcquireWriterRequest struct {
 
 func (x *AcquireWriterRequest) Reset() {
 	*x = AcquireWriterRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2199,7 @@ func (x *AcquireWriterRequest) String() string {
 func (*AcquireWriterRequest) ProtoMessage() {}
 
 func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[21]
+	mi := &file_strandline_v1_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2212,7 @@ func (x *AcquireWriterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterRequest.ProtoReflect.Descriptor instead.
 func (*AcquireWriterRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{21}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AcquireWriterRequest) GetLog() string {
@@ -2134,7 +2241,7 @@ type AcquireWriterResponse struct {
 
 func (x *AcquireWriterResponse) Reset() {
 	*x = AcquireWriterResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2253,7 @@ func (x *AcquireWriterResponse) String() string {
 func (*AcquireWriterResponse) ProtoMessage() {}
 
 func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[22]
+	mi := &file_strandline_v1_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2266,7 @@ func (x *AcquireWriterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWriterResponse.ProtoReflect.Descriptor instead.
 func (*AcquireWriterResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{22}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AcquireWriterResponse) GetWriterTerm() uint64 {
@@ -2210,7 +2317,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2329,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[23]
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2342,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{23}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Hold) GetName() string {
@@ -2317,7 +2424,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2436,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[24]
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2449,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{24}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetHoldRequest) GetLog() string {
@@ -2387,7 +2494,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2506,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2519,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetHoldResponse) GetOffset() int64 {
@@ -2448,7 +2555,7 @@ type KeepHoldRequest struct {
 
 func (x *KeepHoldRequest) Reset() {
 	*x = KeepHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2567,7 @@ func (x *KeepHoldRequest) String() string {
 func (*KeepHoldRequest) ProtoMessage() {}
 
 func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2580,7 @@ func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldRequest.ProtoReflect.Descriptor instead.
 func (*KeepHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KeepHoldRequest) GetLog() string {
@@ -2505,7 +2612,7 @@ type KeepHoldResponse struct {
 
 func (x *KeepHoldResponse) Reset() {
 	*x = KeepHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2624,7 @@ func (x *KeepHoldResponse) String() string {
 func (*KeepHoldResponse) ProtoMessage() {}
 
 func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2637,7 @@ func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldResponse.ProtoReflect.Descriptor instead.
 func (*KeepHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
 }
 
 type ReleaseHoldRequest struct {
@@ -2545,7 +2652,7 @@ type ReleaseHoldRequest struct {
 
 func (x *ReleaseHoldRequest) Reset() {
 	*x = ReleaseHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2664,7 @@ func (x *ReleaseHoldRequest) String() string {
 func (*ReleaseHoldRequest) ProtoMessage() {}
 
 func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2677,7 @@ func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseHoldRequest) GetLog() string {
@@ -2602,7 +2709,7 @@ type ReleaseHoldResponse struct {
 
 func (x *ReleaseHoldResponse) Reset() {
 	*x = ReleaseHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2721,7 @@ func (x *ReleaseHoldResponse) String() string {
 func (*ReleaseHoldResponse) ProtoMessage() {}
 
 func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2734,7 @@ func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{31}
 }
 
 type DigestRequest struct {
@@ -2646,7 +2753,7 @@ type DigestRequest struct {
 
 func (x *DigestRequest) Reset() {
 	*x = DigestRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2765,7 @@ func (x *DigestRequest) String() string {
 func (*DigestRequest) ProtoMessage() {}
 
 func (x *DigestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2778,7 @@ func (x *DigestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestRequest.ProtoReflect.Descriptor instead.
 func (*DigestRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DigestRequest) GetLog() string {
@@ -2723,7 +2830,7 @@ type DigestResponse struct {
 
 func (x *DigestResponse) Reset() {
 	*x = DigestResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2842,7 @@ func (x *DigestResponse) String() string {
 func (*DigestResponse) ProtoMessage() {}
 
 func (x *DigestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2855,7 @@ func (x *DigestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestResponse.ProtoReflect.Descriptor instead.
 func (*DigestResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{31}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DigestResponse) GetLogId() uint64 {
@@ -2823,7 +2930,7 @@ type ProveRequest struct {
 
 func (x *ProveRequest) Reset() {
 	*x = ProveRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2942,7 @@ func (x *ProveRequest) String() string {
 func (*ProveRequest) ProtoMessage() {}
 
 func (x *ProveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2955,7 @@ func (x *ProveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveRequest.ProtoReflect.Descriptor instead.
 func (*ProveRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{32}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ProveRequest) GetLog() string {
@@ -2903,7 +3010,7 @@ type ProveResponse struct {
 
 func (x *ProveResponse) Reset() {
 	*x = ProveResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +3022,7 @@ func (x *ProveResponse) String() string {
 func (*ProveResponse) ProtoMessage() {}
 
 func (x *ProveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +3035,7 @@ func (x *ProveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveResponse.ProtoReflect.Descriptor instead.
 func (*ProveResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{33}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ProveResponse) GetDigest() *DigestResponse {
@@ -2995,7 +3102,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_strandline_v1_log_proto_msgTypes[34]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3114,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[34]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3127,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{34}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LogInfo) GetName() string {
@@ -3163,7 +3270,7 @@ type ReplicaAddress struct {
 
 func (x *ReplicaAddress) Reset() {
 	*x = ReplicaAddress{}
-	mi := &file_strandline_v1_log_proto_msgTypes[35]
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3282,7 @@ func (x *ReplicaAddress) String() string {
 func (*ReplicaAddress) ProtoMessage() {}
 
 func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[35]
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3295,7 @@ func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAddress.ProtoReflect.Descriptor instead.
 func (*ReplicaAddress) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{35}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplicaAddress) GetNode() string {
@@ -3262,7 +3369,7 @@ type LogConfig struct {
 
 func (x *LogConfig) Reset() {
 	*x = LogConfig{}
-	mi := &file_strandline_v1_log_proto_msgTypes[36]
+	mi := &file_strandline_v1_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3381,7 @@ func (x *LogConfig) String() string {
 func (*LogConfig) ProtoMessage() {}
 
 func (x *LogConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[36]
+	mi := &file_strandline_v1_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3394,7 @@ func (x *LogConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogConfig.ProtoReflect.Descriptor instead.
 func (*LogConfig) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{36}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LogConfig) GetDurability() Durability {
@@ -3361,7 +3468,7 @@ type PlacementRule struct {
 
 func (x *PlacementRule) Reset() {
 	*x = PlacementRule{}
-	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	mi := &file_strandline_v1_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3480,7 @@ func (x *PlacementRule) String() string {
 func (*PlacementRule) ProtoMessage() {}
 
 func (x *PlacementRule) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	mi := &file_strandline_v1_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3493,7 @@ func (x *PlacementRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRule.ProtoReflect.Descriptor instead.
 func (*PlacementRule) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{37}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PlacementRule) GetSpread() string {
@@ -3438,7 +3545,7 @@ type ReadReplicas struct {
 
 func (x *ReadReplicas) Reset() {
 	*x = ReadReplicas{}
-	mi := &file_strandline_v1_log_proto_msgTypes[38]
+	mi := &file_strandline_v1_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +3557,7 @@ func (x *ReadReplicas) String() string {
 func (*ReadReplicas) ProtoMessage() {}
 
 func (x *ReadReplicas) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[38]
+	mi := &file_strandline_v1_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +3570,7 @@ func (x *ReadReplicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadReplicas.ProtoReflect.Descriptor instead.
 func (*ReadReplicas) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{38}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadReplicas) GetLabel() string {
@@ -3629,6 +3736,13 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\fTrimResponse\x12!\n" +
 	"\fstart_offset\x18\x01 \x01(\x03R\vstartOffset\x12\x1d\n" +
 	"\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\"6\n" +
+	"\vSealRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\"P\n" +
+	"\fSealResponse\x12!\n" +
+	"\fstart_offset\x18\x01 \x01(\x03R\vstartOffset\x12\x1d\n" +
+	"\n" +
 	"end_offset\x18\x02 \x01(\x03R\tendOffset\"Z\n" +
 	"\x0eGetInfoRequest\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1f\n" +
@@ -3781,12 +3895,13 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDURABILITY_DISK\x10\x01\x12\x15\n" +
-	"\x11DURABILITY_MEMORY\x10\x022\xcb\x06\n" +
+	"\x11DURABILITY_MEMORY\x10\x022\x8c\a\n" +
 	"\n" +
 	"LogService\x12I\n" +
 	"\x06Append\x12\x1c.strandline.v1.AppendRequest\x1a\x1d.strandline.v1.AppendResponse(\x010\x01\x12A\n" +
 	"\x04Read\x12\x1a.strandline.v1.ReadRequest\x1a\x1b.strandline.v1.ReadResponse0\x01\x12?\n" +
-	"\x04Trim\x12\x1a.strandline.v1.TrimRequest\x1a\x1b.strandline.v1.TrimResponse\x12H\n" +
+	"\x04Trim\x12\x1a.strandline.v1.TrimRequest\x1a\x1b.strandline.v1.TrimResponse\x12?\n" +
+	"\x04Seal\x12\x1a.strandline.v1.SealRequest\x1a\x1b.strandline.v1.SealResponse\x12H\n" +
 	"\aGetInfo\x12\x1d.strandline.v1.GetInfoRequest\x1a\x1e.strandline.v1.GetInfoResponse\x12P\n" +
 	"\tWatchInfo\x12\x1f.strandline.v1.WatchInfoRequest\x1a .strandline.v1.WatchInfoResponse0\x01\x12Z\n" +
 	"\rAcquireWriter\x12#.strandline.v1.AcquireWriterRequest\x1a$.strandline.v1.AcquireWriterResponse\x12H\n" +
@@ -3810,7 +3925,7 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_strandline_v1_log_proto_goTypes = []any{
 	(ReadFormat)(0),                // 0: strandline.v1.ReadFormat
 	(ReadPosition)(0),              // 1: strandline.v1.ReadPosition
@@ -3833,34 +3948,36 @@ var file_strandline_v1_log_proto_goTypes = []any{
 	(*FailedRecord)(nil),           // 18: strandline.v1.FailedRecord
 	(*TrimRequest)(nil),            // 19: strandline.v1.TrimRequest
 	(*TrimResponse)(nil),           // 20: strandline.v1.TrimResponse
-	(*GetInfoRequest)(nil),         // 21: strandline.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 22: strandline.v1.GetInfoResponse
-	(*WatchInfoRequest)(nil),       // 23: strandline.v1.WatchInfoRequest
-	(*WatchInfoResponse)(nil),      // 24: strandline.v1.WatchInfoResponse
-	(*AcquireWriterRequest)(nil),   // 25: strandline.v1.AcquireWriterRequest
-	(*AcquireWriterResponse)(nil),  // 26: strandline.v1.AcquireWriterResponse
-	(*Hold)(nil),                   // 27: strandline.v1.Hold
-	(*SetHoldRequest)(nil),         // 28: strandline.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),        // 29: strandline.v1.SetHoldResponse
-	(*KeepHoldRequest)(nil),        // 30: strandline.v1.KeepHoldRequest
-	(*KeepHoldResponse)(nil),       // 31: strandline.v1.KeepHoldResponse
-	(*ReleaseHoldRequest)(nil),     // 32: strandline.v1.ReleaseHoldRequest
-	(*ReleaseHoldResponse)(nil),    // 33: strandline.v1.ReleaseHoldResponse
-	(*DigestRequest)(nil),          // 34: strandline.v1.DigestRequest
-	(*DigestResponse)(nil),         // 35: strandline.v1.DigestResponse
-	(*ProveRequest)(nil),           // 36: strandline.v1.ProveRequest
-	(*ProveResponse)(nil),          // 37: strandline.v1.ProveResponse
-	(*LogInfo)(nil),                // 38: strandline.v1.LogInfo
-	(*ReplicaAddress)(nil),         // 39: strandline.v1.ReplicaAddress
-	(*LogConfig)(nil),              // 40: strandline.v1.LogConfig
-	(*PlacementRule)(nil),          // 41: strandline.v1.PlacementRule
-	(*ReadReplicas)(nil),           // 42: strandline.v1.ReadReplicas
-	nil,                            // 43: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 45: google.protobuf.Duration
+	(*SealRequest)(nil),            // 21: strandline.v1.SealRequest
+	(*SealResponse)(nil),           // 22: strandline.v1.SealResponse
+	(*GetInfoRequest)(nil),         // 23: strandline.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 24: strandline.v1.GetInfoResponse
+	(*WatchInfoRequest)(nil),       // 25: strandline.v1.WatchInfoRequest
+	(*WatchInfoResponse)(nil),      // 26: strandline.v1.WatchInfoResponse
+	(*AcquireWriterRequest)(nil),   // 27: strandline.v1.AcquireWriterRequest
+	(*AcquireWriterResponse)(nil),  // 28: strandline.v1.AcquireWriterResponse
+	(*Hold)(nil),                   // 29: strandline.v1.Hold
+	(*SetHoldRequest)(nil),         // 30: strandline.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 31: strandline.v1.SetHoldResponse
+	(*KeepHoldRequest)(nil),        // 32: strandline.v1.KeepHoldRequest
+	(*KeepHoldResponse)(nil),       // 33: strandline.v1.KeepHoldResponse
+	(*ReleaseHoldRequest)(nil),     // 34: strandline.v1.ReleaseHoldRequest
+	(*ReleaseHoldResponse)(nil),    // 35: strandline.v1.ReleaseHoldResponse
+	(*DigestRequest)(nil),          // 36: strandline.v1.DigestRequest
+	(*DigestResponse)(nil),         // 37: strandline.v1.DigestResponse
+	(*ProveRequest)(nil),           // 38: strandline.v1.ProveRequest
+	(*ProveResponse)(nil),          // 39: strandline.v1.ProveResponse
+	(*LogInfo)(nil),                // 40: strandline.v1.LogInfo
+	(*ReplicaAddress)(nil),         // 41: strandline.v1.ReplicaAddress
+	(*LogConfig)(nil),              // 42: strandline.v1.LogConfig
+	(*PlacementRule)(nil),          // 43: strandline.v1.PlacementRule
+	(*ReadReplicas)(nil),           // 44: strandline.v1.ReadReplicas
+	nil,                            // 45: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil),  // 46: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 47: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	44, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	46, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
 	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
 	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
 	7,  // 3: strandline.v1.AppendRequest.checked:type_name -> strandline.v1.CheckedAppend
@@ -3869,71 +3986,73 @@ var file_strandline_v1_log_proto_depIdxs = []int32{
 	11, // 6: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
 	12, // 7: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
 	9,  // 8: strandline.v1.AppendResponse.stages:type_name -> strandline.v1.AppendStages
-	45, // 9: strandline.v1.AppendStages.receive:type_name -> google.protobuf.Duration
-	45, // 10: strandline.v1.AppendStages.queue:type_name -> google.protobuf.Duration
-	45, // 11: strandline.v1.AppendStages.batch:type_name -> google.protobuf.Duration
-	45, // 12: strandline.v1.AppendStages.write:type_name -> google.protobuf.Duration
-	45, // 13: strandline.v1.AppendStages.sync:type_name -> google.protobuf.Duration
-	45, // 14: strandline.v1.AppendStages.replicas:type_name -> google.protobuf.Duration
-	45, // 15: strandline.v1.AppendStages.answer:type_name -> google.protobuf.Duration
-	45, // 16: strandline.v1.AppendStages.proposed:type_name -> google.protobuf.Duration
+	47, // 9: strandline.v1.AppendStages.receive:type_name -> google.protobuf.Duration
+	47, // 10: strandline.v1.AppendStages.queue:type_name -> google.protobuf.Duration
+	47, // 11: strandline.v1.AppendStages.batch:type_name -> google.protobuf.Duration
+	47, // 12: strandline.v1.AppendStages.write:type_name -> google.protobuf.Duration
+	47, // 13: strandline.v1.AppendStages.sync:type_name -> google.protobuf.Duration
+	47, // 14: strandline.v1.AppendStages.replicas:type_name -> google.protobuf.Duration
+	47, // 15: strandline.v1.AppendStages.answer:type_name -> google.protobuf.Duration
+	47, // 16: strandline.v1.AppendStages.proposed:type_name -> google.protobuf.Duration
 	10, // 17: strandline.v1.AppendStages.acknowledgements:type_name -> strandline.v1.ReplicaAcknowledgement
-	45, // 18: strandline.v1.ReplicaAcknowledgement.after:type_name -> google.protobuf.Duration
+	47, // 18: strandline.v1.ReplicaAcknowledgement.after:type_name -> google.protobuf.Duration
 	13, // 19: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	43, // 20: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	44, // 21: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	45, // 20: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	46, // 21: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
 	1,  // 22: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	44, // 23: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	46, // 23: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
 	0,  // 24: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	45, // 25: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	47, // 25: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
 	2,  // 26: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
-	45, // 27: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	47, // 27: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
 	15, // 28: strandline.v1.ReadRequest.filter:type_name -> strandline.v1.Filter
 	16, // 29: strandline.v1.ReadRequest.projection:type_name -> strandline.v1.Projection
 	5,  // 30: strandline.v1.Filter.headers:type_name -> strandline.v1.Header
 	4,  // 31: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	45, // 32: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	47, // 32: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
 	18, // 33: strandline.v1.ReadResponse.failed:type_name -> strandline.v1.FailedRecord
-	38, // 34: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	45, // 35: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
-	38, // 36: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	45, // 37: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
-	45, // 38: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
-	27, // 39: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
+	40, // 34: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
+	47, // 35: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	40, // 36: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
+	47, // 37: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
+	47, // 38: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
+	29, // 39: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
 	1,  // 40: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
-	35, // 41: strandline.v1.ProveResponse.digest:type_name -> strandline.v1.DigestResponse
-	40, // 42: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	44, // 43: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
-	39, // 44: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
-	27, // 45: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
+	37, // 41: strandline.v1.ProveResponse.digest:type_name -> strandline.v1.DigestResponse
+	42, // 42: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
+	46, // 43: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	41, // 44: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
+	29, // 45: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
 	3,  // 46: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	45, // 47: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	41, // 48: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
-	42, // 49: strandline.v1.PlacementRule.read_replicas:type_name -> strandline.v1.ReadReplicas
+	47, // 47: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	43, // 48: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
+	44, // 49: strandline.v1.PlacementRule.read_replicas:type_name -> strandline.v1.ReadReplicas
 	6,  // 50: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
 	14, // 51: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
 	19, // 52: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	21, // 53: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	23, // 54: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	25, // 55: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	28, // 56: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
-	30, // 57: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
-	32, // 58: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
-	34, // 59: strandline.v1.LogService.Digest:input_type -> strandline.v1.DigestRequest
-	36, // 60: strandline.v1.LogService.Prove:input_type -> strandline.v1.ProveRequest
-	8,  // 61: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	17, // 62: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	20, // 63: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	22, // 64: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	24, // 65: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	26, // 66: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	29, // 67: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
-	31, // 68: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
-	33, // 69: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
-	35, // 70: strandline.v1.LogService.Digest:output_type -> strandline.v1.DigestResponse
-	37, // 71: strandline.v1.LogService.Prove:output_type -> strandline.v1.ProveResponse
-	61, // [61:72] is the sub-list for method output_type
-	50, // [50:61] is the sub-list for method input_type
+	21, // 53: strandline.v1.LogService.Seal:input_type -> strandline.v1.SealRequest
+	23, // 54: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	25, // 55: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	27, // 56: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	30, // 57: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
+	32, // 58: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
+	34, // 59: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
+	36, // 60: strandline.v1.LogService.Digest:input_type -> strandline.v1.DigestRequest
+	38, // 61: strandline.v1.LogService.Prove:input_type -> strandline.v1.ProveRequest
+	8,  // 62: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	17, // 63: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	20, // 64: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	22, // 65: strandline.v1.LogService.Seal:output_type -> strandline.v1.SealResponse
+	24, // 66: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	26, // 67: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	28, // 68: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	31, // 69: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
+	33, // 70: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
+	35, // 71: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
+	37, // 72: strandline.v1.LogService.Digest:output_type -> strandline.v1.DigestResponse
+	39, // 73: strandline.v1.LogService.Prove:output_type -> strandline.v1.ProveResponse
+	62, // [62:74] is the sub-list for method output_type
+	50, // [50:62] is the sub-list for method input_type
 	50, // [50:50] is the sub-list for extension type_name
 	50, // [50:50] is the sub-list for extension extendee
 	0,  // [0:50] is the sub-list for field type_name
@@ -3960,17 +4079,17 @@ func file_strandline_v1_log_proto_init() {
 		(*ReadRequest_MaxAge)(nil),
 	}
 	file_strandline_v1_log_proto_msgTypes[13].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[24].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[30].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[26].OneofWrappers = []any{}
 	file_strandline_v1_log_proto_msgTypes[32].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[35].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[34].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	LogService_Append_FullMethodName        = "/strandline.v1.LogService/Append"
 	LogService_Read_FullMethodName          = "/strandline.v1.LogService/Read"
 	LogService_Trim_FullMethodName          = "/strandline.v1.LogService/Trim"
+	LogService_Seal_FullMethodName          = "/strandline.v1.LogService/Seal"
 	LogService_GetInfo_FullMethodName       = "/strandline.v1.LogService/GetInfo"
 	LogService_WatchInfo_FullMethodName     = "/strandline.v1.LogService/WatchInfo"
 	LogService_AcquireWriter_FullMethodName = "/strandline.v1.LogService/AcquireWriter"
@@ -57,6 +58,11 @@ type LogServiceClient interface {
 	Read(ctx context.Context, in *ReadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadResponse], error)
 	// Trim drops every record below an offset.
 	Trim(ctx context.Context, in *TrimRequest, opts ...grpc.CallOption) (*TrimResponse, error)
+	// Seal ends a log for good: appends and new sessions are refused with SEALED
+	// from then on, and nothing undoes that. Records stay, and can be read and
+	// trimmed. A call that is made again changes nothing. Logs with durability
+	// memory are refused with INVALID.
+	Seal(ctx context.Context, in *SealRequest, opts ...grpc.CallOption) (*SealResponse, error)
 	// GetInfo returns where the log starts and ends, and who leads it.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
 	// WatchInfo sends the same at once and after every change, at most every
@@ -128,6 +134,16 @@ func (c *logServiceClient) Trim(ctx context.Context, in *TrimRequest, opts ...gr
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TrimResponse)
 	err := c.cc.Invoke(ctx, LogService_Trim_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logServiceClient) Seal(ctx context.Context, in *SealRequest, opts ...grpc.CallOption) (*SealResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SealResponse)
+	err := c.cc.Invoke(ctx, LogService_Seal_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +264,11 @@ type LogServiceServer interface {
 	Read(*ReadRequest, grpc.ServerStreamingServer[ReadResponse]) error
 	// Trim drops every record below an offset.
 	Trim(context.Context, *TrimRequest) (*TrimResponse, error)
+	// Seal ends a log for good: appends and new sessions are refused with SEALED
+	// from then on, and nothing undoes that. Records stay, and can be read and
+	// trimmed. A call that is made again changes nothing. Logs with durability
+	// memory are refused with INVALID.
+	Seal(context.Context, *SealRequest) (*SealResponse, error)
 	// GetInfo returns where the log starts and ends, and who leads it.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
 	// WatchInfo sends the same at once and after every change, at most every
@@ -291,6 +312,9 @@ func (UnimplementedLogServiceServer) Read(*ReadRequest, grpc.ServerStreamingServ
 }
 func (UnimplementedLogServiceServer) Trim(context.Context, *TrimRequest) (*TrimResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Trim not implemented")
+}
+func (UnimplementedLogServiceServer) Seal(context.Context, *SealRequest) (*SealResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Seal not implemented")
 }
 func (UnimplementedLogServiceServer) GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetInfo not implemented")
@@ -369,6 +393,24 @@ func _LogService_Trim_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LogServiceServer).Trim(ctx, req.(*TrimRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LogService_Seal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SealRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).Seal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_Seal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).Seal(ctx, req.(*SealRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -520,6 +562,10 @@ var LogService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Trim",
 			Handler:    _LogService_Trim_Handler,
+		},
+		{
+			MethodName: "Seal",
+			Handler:    _LogService_Seal_Handler,
 		},
 		{
 			MethodName: "GetInfo",

@@ -26,6 +26,7 @@ func New(c *terminal.Terminal) *cobra.Command {
 		newLogInfo(c),
 		newLogConfigure(c),
 		newLogTrim(c),
+		newLogSeal(c),
 		newLogHold(c),
 		newLogDigest(c),
 		newLogProve(c),

@@ -107,3 +107,21 @@ func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before r
 	awaitStart(ctx, h.Replica.Tail(), a.Start)
 	return a.Start, a.End, nil
 }
+
+// Seal ends a log for good: appends are refused with SEALED from then on. Records stay, and can be
+// read and trimmed. No record will have the offset end or a higher one. Sealing a sealed log changes
+// nothing. A log with durability memory is refused.
+func (ap *Appends) Seal(ctx context.Context, caller Caller, log string) (start, end record.Offset, err error) {
+	h, refusal := ap.finder.LogFor(caller, log)
+	if refusal == nil && h.Config.Load().Durability == settings.Memory {
+		refusal = record.Refuse(record.Invalid, "log %q has durability memory: it would forget that it is sealed with what it loses", log)
+	}
+	if refusal != nil {
+		return 0, 0, refusal
+	}
+	a, err := h.Command(ctx, record.Command{Kind: record.Seal})
+	if err != nil {
+		return 0, 0, err
+	}
+	return a.Start, a.End, nil
+}

@@ -14,6 +14,7 @@ import (
 
 type logs interface {
 	Trim(ctx context.Context, c verbs.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error)
+	Seal(ctx context.Context, c verbs.Caller, log string) (start, end record.Offset, err error)
 	AcquireWriter(ctx context.Context, c verbs.Caller, log string) (record.WriterTerm, record.Offset, error)
 	Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error)
 	KnownInfo(c verbs.Caller, log string) (verbs.Info, error)
@@ -32,6 +33,14 @@ func (d *logService) Trim(ctx context.Context, q *strandlinev1.TrimRequest) (*st
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return &strandlinev1.TrimResponse{StartOffset: int64(start), EndOffset: int64(end)}, nil
+}
+
+func (d *logService) Seal(ctx context.Context, q *strandlinev1.SealRequest) (*strandlinev1.SealResponse, error) {
+	start, end, err := d.node.Seal(ctx, knowing(ctx, q.GetLogId()), q.GetLog())
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return &strandlinev1.SealResponse{StartOffset: int64(start), EndOffset: int64(end)}, nil
 }
 
 func (d *logService) AcquireWriter(ctx context.Context, q *strandlinev1.AcquireWriterRequest) (*strandlinev1.AcquireWriterResponse, error) {

@@ -37,6 +37,10 @@ func (v *verbNode) Trim(_ context.Context, _ verbs.Caller, log string, before re
 	return before, before + record.Offset(len(log)), v.refusal
 }
 
+func (v *verbNode) Seal(_ context.Context, _ verbs.Caller, log string) (record.Offset, record.Offset, error) {
+	return 1, record.Offset(len(log)), v.refusal
+}
+
 func (v *verbNode) AcquireWriter(context.Context, verbs.Caller, string) (record.WriterTerm, record.Offset, error) {
 	return 3, 4, v.refusal
 }
@@ -156,6 +160,11 @@ func TestEachCallAsksItsVerb(t *testing.T) {
 	require.EqualValues(t, 10, trim.StartOffset)
 	require.EqualValues(t, 16, trim.EndOffset)
 
+	sealed, err := log.Seal(ctx, &strandlinev1.SealRequest{Log: "orders"})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, sealed.StartOffset)
+	require.EqualValues(t, 6, sealed.EndOffset)
+
 	writer, err := log.AcquireWriter(ctx, &strandlinev1.AcquireWriterRequest{Log: "orders"})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, writer.WriterTerm)
@@ -257,6 +266,7 @@ func TestEachCallReturnsARefusal(t *testing.T) {
 		"Digest":        func() error { _, err := log.Digest(ctx, &strandlinev1.DigestRequest{}); return err },
 		"Prove":         func() error { _, err := log.Prove(ctx, &strandlinev1.ProveRequest{}); return err },
 		"Trim":          func() error { _, err := log.Trim(ctx, &strandlinev1.TrimRequest{}); return err },
+		"Seal":          func() error { _, err := log.Seal(ctx, &strandlinev1.SealRequest{}); return err },
 		"AcquireWriter": func() error { _, err := log.AcquireWriter(ctx, &strandlinev1.AcquireWriterRequest{}); return err },
 		"SetHold":       func() error { _, err := log.SetHold(ctx, &strandlinev1.SetHoldRequest{}); return err },
 		"KeepHold":      func() error { _, err := log.KeepHold(ctx, &strandlinev1.KeepHoldRequest{}); return err },

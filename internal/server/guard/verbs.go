@@ -26,6 +26,7 @@ var (
 	Digest        = row("digest", access.Read, access.Log, silent, "LogService/Digest")
 	Prove         = row("prove", access.Read, access.Log, silent, "LogService/Prove")
 	Trim          = row("trim", access.Trim, access.Log, audited, "LogService/Trim").small("logspec.Log/Discard")
+	Seal          = row("seal", access.Configure, access.Log, audited, "LogService/Seal")
 	AcquireWriter = row("acquire-writer", access.Append, access.Log, audited, "LogService/AcquireWriter")
 	Observe       = row("observe", access.Observe, access.Log, silent, "LogService/GetInfo", "LogService/WatchInfo").small("logspec.Log/Info", "logspec.Log/InfoStream")
 
@@ -134,6 +135,10 @@ func (g *Guard) Prove(ctx context.Context, c verbs.Caller, log string, offset re
 
 func (g *Guard) Trim(ctx context.Context, c verbs.Caller, log string, before record.Offset, fastForward bool) (start, end record.Offset, err error) {
 	return call2(g, &c, Trim, log, func() (start, end record.Offset, err error) { return g.node.Trim(ctx, c, log, before, fastForward) })
+}
+
+func (g *Guard) Seal(ctx context.Context, c verbs.Caller, log string) (start, end record.Offset, err error) {
+	return call2(g, &c, Seal, log, func() (start, end record.Offset, err error) { return g.node.Seal(ctx, c, log) })
 }
 
 func (g *Guard) AcquireWriter(ctx context.Context, c verbs.Caller, log string) (record.WriterTerm, record.Offset, error) {

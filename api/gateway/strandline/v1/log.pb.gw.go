@@ -129,6 +129,33 @@ func local_request_LogService_Trim_0(ctx context.Context, marshaler runtime.Mars
 	return msg, metadata, err
 }
 
+func request_LogService_Seal_0(ctx context.Context, marshaler runtime.Marshaler, client extStrandlinev1.LogServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extStrandlinev1.SealRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.Seal(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_LogService_Seal_0(ctx context.Context, marshaler runtime.Marshaler, server extStrandlinev1.LogServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extStrandlinev1.SealRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.Seal(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_LogService_GetInfo_0(ctx context.Context, marshaler runtime.Marshaler, client extStrandlinev1.LogServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extStrandlinev1.GetInfoRequest
@@ -380,6 +407,26 @@ func RegisterLogServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_LogService_Trim_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_LogService_Seal_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/strandline.v1.LogService/Seal", runtime.WithHTTPPathPattern("/strandline.v1.LogService/Seal"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_LogService_Seal_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_LogService_Seal_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_LogService_GetInfo_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -618,6 +665,23 @@ func RegisterLogServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_LogService_Trim_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_LogService_Seal_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/strandline.v1.LogService/Seal", runtime.WithHTTPPathPattern("/strandline.v1.LogService/Seal"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_LogService_Seal_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_LogService_Seal_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_LogService_GetInfo_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -761,6 +825,7 @@ var (
 	pattern_LogService_Append_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"strandline.v1.LogService", "Append"}, ""))
 	pattern_LogService_Read_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"strandline.v1.LogService", "Read"}, ""))
 	pattern_LogService_Trim_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"strandline.v1.LogService", "Trim"}, ""))
+	pattern_LogService_Seal_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"strandline.v1.LogService", "Seal"}, ""))
 	pattern_LogService_GetInfo_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"strandline.v1.LogService", "GetInfo"}, ""))
 	pattern_LogService_WatchInfo_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"strandline.v1.LogService", "WatchInfo"}, ""))
 	pattern_LogService_AcquireWriter_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"strandline.v1.LogService", "AcquireWriter"}, ""))
@@ -775,6 +840,7 @@ var (
 	forward_LogService_Append_0        = runtime.ForwardResponseStream
 	forward_LogService_Read_0          = runtime.ForwardResponseStream
 	forward_LogService_Trim_0          = runtime.ForwardResponseMessage
+	forward_LogService_Seal_0          = runtime.ForwardResponseMessage
 	forward_LogService_GetInfo_0       = runtime.ForwardResponseMessage
 	forward_LogService_WatchInfo_0     = runtime.ForwardResponseStream
 	forward_LogService_AcquireWriter_0 = runtime.ForwardResponseMessage

@@ -1,0 +1,39 @@
+package log
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/cli/terminal"
+)
+
+func newLogSeal(c *terminal.Terminal) *cobra.Command {
+	return c.OneLog(&cobra.Command{
+		Use:   "seal LOG",
+		Short: "End a log for good: it takes no more appends",
+		Long: `End a log for good: appends and new sessions are refused with SEALED from then on,
+and nothing undoes that. Records stay, and can be read and trimmed. All records are
+below the end that is shown: a reader that has come up to there has all. A log with
+durability memory cannot be sealed.`,
+		Example: `  strandline log seal orders`,
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.WithChange(func(admin *client.Admin) error {
+				start, end, err := admin.Seal(command.Context(), args[0])
+				if err != nil {
+					return terminal.Changing(err)
+				}
+				object := struct {
+					Log         string `json:"log"`
+					StartOffset int64  `json:"start_offset"`
+					EndOffset   int64  `json:"end_offset"`
+				}{args[0], start, end}
+				return c.Show(object, func(out io.Writer) {
+					fmt.Fprintf(out, "log %s is sealed at [%d, %d)\n", args[0], start, end)
+				})
+			})
+		},
+	})
+}
