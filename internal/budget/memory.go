@@ -36,7 +36,7 @@ type Memory struct {
 	Sessions *Shares
 	// Checks are the keys of the newest records of logs whose clients use checks.
 	Checks *Shares
-	// Owners count open sessions by whose they are.
+	// Owners counts the memory of sessions by principal.
 	Owners *Owners
 	// Reads are chunks on their way to clients, and those read ahead. Those that a client has not
 	// taken in time are in StalledReads instead.

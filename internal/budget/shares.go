@@ -69,7 +69,8 @@ func NewInflow(size int64) *Inflow { return &Inflow{NewShares(size / 2), NewArri
 // Size is that of both halves. Used counts what was received in turns as well.
 func (i *Inflow) Size() int64 { return i.Shares.Size() + i.Turns.Size() }
 
-// Owners count what principals hold of a part together, wherever they hold it.
+// Owners counts the bytes of a part that each principal holds, wherever it holds them. A principal is
+// known by the number that the ids of its sessions contain.
 type Owners struct {
 	shares *Shares
 
@@ -77,23 +78,24 @@ type Owners struct {
 	held map[uint32]int64 // bytes
 }
 
-// NewOwners makes a count of what is in a part.
+// NewOwners returns an Owners for a part.
 func NewOwners(s *Shares) *Owners { return &Owners{shares: s, held: map[uint32]int64{}} }
 
-// Changed adds so many bytes to those of an owner, or takes them away.
-func (o *Owners) Changed(owner uint32, by int64) {
+// Changed adds by, which may be negative, to the bytes of a principal.
+func (o *Owners) Changed(principal uint32, by int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.held[owner] += by; o.held[owner] == 0 {
-		delete(o.held, owner)
+	if o.held[principal] += by; o.held[principal] == 0 {
+		delete(o.held, principal)
 	}
 }
 
-// Crowds reports whether an owner with so many bytes more would have more than half of what is left for all
-// others. One has a third of the part, and not the half at which a log that holds it all has used up the part.
-func (o *Owners) Crowds(owner uint32, more int64) bool {
+// Crowds reports whether a principal with more additional bytes would hold more than half of the bytes
+// that are left for all others. A single principal may hold a third of the part, less than the half at
+// which a log with all of it counts as having used up the part.
+func (o *Owners) Crowds(principal uint32, more int64) bool {
 	o.mu.Lock()
-	held := o.held[owner]
+	held := o.held[principal]
 	o.mu.Unlock()
 	return o.shares.Crowds(2 * (held + more))
 }

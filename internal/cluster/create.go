@@ -57,7 +57,7 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 	} else {
 		l.Config.Replicas = len(nodes)
 		if p := newPlacer(s, &l); !p.rule.Empty() {
-			if refusal := refuseUnmet(p.rule, l.Name, append(p.unmet(nodes), p.unmetReaders(placeReaders(s, &l, nodes, alive), nodes)...)); refusal != nil {
+			if refusal := refuseUnmet(p.rule, l.Name, append(p.unmet(nodes), p.unmetReadReplicas(placeReadReplicas(s, &l, nodes, alive), nodes)...)); refusal != nil {
 				return Log{}, refusal
 			}
 		}
@@ -72,7 +72,7 @@ func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.R
 		l.Founders = append(l.Founders, r.ID)
 	}
 	next := s.NextReplica + uint64(len(nodes))
-	for i, node := range placeReaders(s, &l, nodes, alive) {
+	for i, node := range placeReadReplicas(s, &l, nodes, alive) {
 		l.Add(node, next+uint64(i), true)
 	}
 	if l.Config.InMemory() {

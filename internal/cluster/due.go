@@ -20,12 +20,12 @@ const (
 	// GiveVote and TakeVote change whether Node votes on the catalog.
 	GiveVote Kind = "give-vote"
 	TakeVote Kind = "take-vote"
-	// AddReplica adds a voter of a log on the node To, AddReader a read replica. RemoveReplica
+	// AddReplica adds a voter of a log on the node To, AddReadReplica a read replica. RemoveReplica
 	// removes the replica on Node, MoveReplica moves it from Node to To.
-	AddReplica    Kind = "add-replica"
-	AddReader     Kind = "add-read-replica"
-	RemoveReplica Kind = "remove-replica"
-	MoveReplica   Kind = "move-replica"
+	AddReplica     Kind = "add-replica"
+	AddReadReplica Kind = "add-read-replica"
+	RemoveReplica  Kind = "remove-replica"
+	MoveReplica    Kind = "move-replica"
 	// StopSpreading records that replicas are spread evenly.
 	StopSpreading Kind = "stop-spreading"
 )
@@ -61,8 +61,8 @@ func Enact(s *State, actions []Action) (c Change) {
 		case StopSpreading:
 			c.Spread = new(false)
 			continue
-		case AddReplica, AddReader:
-			l.Add(a.To, next, a.Kind == AddReader)
+		case AddReplica, AddReadReplica:
+			l.Add(a.To, next, a.Kind == AddReadReplica)
 			next++
 		case RemoveReplica:
 			l.Remove(a.Node)

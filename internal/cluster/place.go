@@ -67,11 +67,11 @@ func Place(s *State, l *Log, alive func(node uint64) bool) []uint64 {
 	return nodes
 }
 
-// placeReaders chooses the nodes of the read replicas of a new log, as far as there are any
+// placeReadReplicas chooses the nodes of the read replicas of a new log, as far as there are any
 // besides those of its voters.
-func placeReaders(s *State, l *Log, voters []uint64, alive func(node uint64) bool) []uint64 {
+func placeReadReplicas(s *State, l *Log, voters []uint64, alive func(node uint64) bool) []uint64 {
 	p := newPlacer(s, l)
-	return p.chooseReaders(nil, voters, candidates(s, alive))
+	return p.chooseReadReplicas(nil, voters, candidates(s, alive))
 }
 
 // candidates returns the nodes that are not leaving: first those that answer, then by the number

@@ -388,12 +388,12 @@ func (r *recovery) recover(name string) {
 		return // it stays as it is, without a leader, until it is deleted
 	}
 	voters := votersOf(out.Survivors[0], out.Survivors)
-	readers := l.Readers
+	readReplicas := l.Readers
 	l.Replicas, l.Readers, l.Leaving = nil, nil, nil
 	for _, s := range out.Survivors {
-		at := slices.IndexFunc(readers, func(r Replica) bool { return r.ID == s.ID })
+		at := slices.IndexFunc(readReplicas, func(r Replica) bool { return r.ID == s.ID })
 		if at >= 0 && !slices.Contains(voters, s.ID) {
-			l.Readers = append(l.Readers, readers[at])
+			l.Readers = append(l.Readers, readReplicas[at])
 			continue
 		}
 		l.Replicas = append(l.Replicas, Replica{ID: s.ID, Node: s.Node, New: !slices.Contains(voters, s.ID)})

@@ -57,7 +57,7 @@ func replicaDue(s *State, l *Log, load map[uint64]int, v View) (a Action, found 
 		if to := leastLoaded(s, l, 0, load, v); to != 0 {
 			return Action{Kind: AddReplica, Log: l.Name, To: to}, true
 		}
-		if node := readerInTheWay(s, l, func(l *Log) uint64 { return leastLoaded(s, l, 0, load, v) }); node != 0 {
+		if node := blockingReadReplica(s, l, func(l *Log) uint64 { return leastLoaded(s, l, 0, load, v) }); node != 0 {
 			return Action{Kind: RemoveReplica, Log: l.Name, Node: node}, true
 		}
 	case have > want:
@@ -66,7 +66,7 @@ func replicaDue(s *State, l *Log, load map[uint64]int, v View) (a Action, found 
 		if from, to := misplaced(s, l, load, v); to != 0 {
 			return Action{Kind: MoveReplica, Log: l.Name, Node: from, To: to}, true
 		}
-		node := readerInTheWay(s, l, func(l *Log) uint64 {
+		node := blockingReadReplica(s, l, func(l *Log) uint64 {
 			_, to := misplaced(s, l, load, v)
 			return to
 		})
@@ -74,7 +74,7 @@ func replicaDue(s *State, l *Log, load map[uint64]int, v View) (a Action, found 
 			return Action{Kind: RemoveReplica, Log: l.Name, Node: node}, true
 		}
 	}
-	return readersDue(s, l, load, v)
+	return readReplicasDue(s, l, load, v)
 }
 
 // SpreadReplicas returns the moves after which every reachable node holds as many replicas as the

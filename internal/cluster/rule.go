@@ -148,7 +148,7 @@ func (r *Rule) check() *record.Refusal {
 			return refusal
 		}
 	}
-	return checkReaders(r.Readers)
+	return checkReadReplicas(r.Readers)
 }
 
 // allows reports whether a voter may be on a node, regardless of the others.
@@ -234,7 +234,7 @@ func refuseRule(s *State, l *Log) *record.Refusal {
 		}
 	}
 	plan := p.choose(nil, members)
-	missing := append(p.unmet(plan), p.unmetReaders(p.chooseReaders(nil, plan, members), plan)...)
+	missing := append(p.unmet(plan), p.unmetReadReplicas(p.chooseReadReplicas(nil, plan, members), plan)...)
 	if want := min(p.want, len(members)); len(plan) < want {
 		short := fmt.Sprintf("%d of %d replicas can be placed", len(plan), want)
 		if allowed < want {
@@ -259,7 +259,7 @@ func Unmet(s *State, l *Log) []string {
 		return nil
 	}
 	voters := nodesOf(l.Replicas)
-	return append(p.unmet(voters), p.unmetReaders(nodesOf(l.Readers), voters)...)
+	return append(p.unmet(voters), p.unmetReadReplicas(nodesOf(l.Readers), voters)...)
 }
 
 func nodesOf(replicas []Replica) []uint64 {

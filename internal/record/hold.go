@@ -25,14 +25,14 @@ const (
 type Hold struct {
 	Name   string
 	Offset Offset
-	Owner  string // for people: whom to ask before it is released
+	Owner  string // a text for people: whom to ask before the hold is released
 	// Lease is the time in milliseconds after which the hold expires unless it is set again; 0: it
 	// never expires.
 	Lease uint32
 	// MaxBytes and MaxAge (ms) bound what the hold keeps. Once it keeps more, the leader breaks it.
 	// 0: no bound.
 	MaxBytes, MaxAge int64
-	// Pointer is set by the owner: for example, the location of the state derived from the records
+	// Pointer is set by the client that sets the hold: for example, the location of the state derived from the records
 	// below Offset. Readers of trimmed offsets receive it.
 	Pointer []byte
 	// Principal is the principal that last set or moved the hold, such as user/alice; empty if it is

@@ -8,20 +8,21 @@ type Offset int64
 // 0 means "no session".
 type SessionID uint64
 
-// sessionOwnerShift is the position of the owner in the id of a session. The lower bits count
-// sessions, a trillion of them. The id remains positive in 64 bits, as Kafka's producer ids are.
-const sessionOwnerShift = 40
+// principalShift is the position of the principal's number in the id of a session. The lower bits
+// count sessions, a trillion of them. The id remains positive in 64 bits, as Kafka's producer ids
+// are.
+const principalShift = 40
 
-// MaxSessionOwner is the largest owner of a session.
-const MaxSessionOwner = 1<<(63-sessionOwnerShift) - 1
+// MaxSessionOwner is the largest number of a principal in the id of a session.
+const MaxSessionOwner = 1<<(63-principalShift) - 1
 
 // Owner returns the number of the principal that opened the session; 0 if it is not known, for
 // example because rights are not enforced.
-func (id SessionID) Owner() uint32 { return uint32(id >> sessionOwnerShift) }
+func (id SessionID) Owner() uint32 { return uint32(id >> principalShift) }
 
-// Owned returns the id with the given owner.
-func (id SessionID) Owned(owner uint32) SessionID {
-	return id | SessionID(owner)<<sessionOwnerShift
+// Owned returns the id with the number of the principal that opens the session.
+func (id SessionID) Owned(principal uint32) SessionID {
+	return id | SessionID(principal)<<principalShift
 }
 
 // Epoch is the number of an epoch of a session. Sequences start at 0 in each epoch; an append in

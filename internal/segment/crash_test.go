@@ -313,7 +313,7 @@ func TestAFullDiskTakesCommandsAndVotes(t *testing.T) {
 	s, err := store.Create(disk, dir, o, bootstrap())
 	require.NoError(t, err)
 
-	// The disk fills up; appends are refused by the owner of the log from now
+	// The disk fills up; the replica refuses appends from now
 	// on, but trims and votes continue for a good while.
 	disk.Capacity(disk.Used() + 1000)
 	i := uint64(2)

@@ -92,8 +92,8 @@ func write(t *testing.T, log segment.Log, ws []segment.Write) segment.Result {
 	return result
 }
 
-// saveStarts saves a snapshot for each segment that a write began, as the
-// owner of a log does.
+// saveStarts saves a snapshot for each segment that a write began, as a
+// replica does.
 func saveStarts(t *testing.T, log segment.Log, result segment.Result) {
 	t.Helper()
 	for _, first := range result.Rolled {

@@ -619,7 +619,7 @@ func TestNamesThatAreNotOursAreLeftAlone(t *testing.T) {
 
 // Power goes between two frames of a group, which are written in order: what is left is a
 // part of the entries with the hard state of before, and never a hard state that knows of
-// entries which are not there. What a replica may make of that is for its owner to know.
+// entries which are not there. The replica decides what follows from that.
 func TestAGroupIsTornBetweenItsFrames(t *testing.T) {
 	group := []segment.Write{
 		{HardState: &segment.HardState{Term: 1, Commit: 9}},

@@ -208,7 +208,7 @@ func TestALogInMemoryOfSmallEntriesIsTrimmedInSmallSteps(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// An owner that takes snapshots aside may come with one after the log was reset
+// A replica that encodes snapshots in another goroutine may save one after the log was reset
 // beyond it.
 func TestALateSnapshotDoesNotHideTheBase(t *testing.T) {
 	disk := faultdisk.New(1)

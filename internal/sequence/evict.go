@@ -25,17 +25,17 @@ type eviction struct {
 // silent returns at most most sessions to end although their leases have not run out.
 func (s expiry) silent(most int) []record.SessionID {
 	l, e := &s.leases, &s.leases.eviction
-	if s.owners.crowding != 0 && !s.crowded(maxExpiredAtOnce) {
-		s.owners.crowding = 0
+	if s.principals.crowding != 0 && !s.crowded(maxExpiredAtOnce) {
+		s.principals.crowding = 0
 	}
-	if !s.short() && s.owners.crowding == 0 {
+	if !s.short() && s.principals.crowding == 0 {
 		e.due = nil
 		return nil
 	}
 	if len(e.due) == 0 && l.elapsed >= e.next {
 		e.next = l.elapsed + evictEveryMs
 		most := s.log.sessions - evictAbove
-		if s.left != MemoryAmple || s.owners.crowding != 0 {
+		if s.left != MemoryAmple || s.principals.crowding != 0 {
 			most = max(most, maxExpiredAtOnce)
 		}
 		e.due = s.longestSilent(most)
@@ -56,7 +56,7 @@ func (s expiry) short() bool { return s.log.sessions > evictAbove || s.left != M
 func (s expiry) longestSilent(most int) []*lease {
 	var found []*lease
 	for _, one := range s.leases.byID {
-		if s.evictable(one) && (s.short() || one.id.Owner() == s.owners.crowding) {
+		if s.evictable(one) && (s.short() || one.id.Owner() == s.principals.crowding) {
 			found = append(found, one)
 		}
 	}
@@ -76,7 +76,7 @@ func (s expiry) evictable(l *lease) bool {
 
 // inTheWay reports whether a session with a lease has to make room for others.
 func (s expiry) inTheWay(l *lease) bool {
-	return (s.short() || l.id.Owner() == s.owners.crowding) && s.evictable(l)
+	return (s.short() || l.id.Owner() == s.principals.crowding) && s.evictable(l)
 }
 
 // Forgettable returns sessions for which ForgetSession is due at unixMs, at most a few hundred,
@@ -92,7 +92,7 @@ func (s expiry) Forgettable(unixMs int64) []record.SessionID {
 	}
 	var crowds map[uint32]bool
 	if !tight {
-		if crowds = s.owners.crowds(); crowds == nil {
+		if crowds = s.principals.crowds(); crowds == nil {
 			l.forget = l.elapsed + evictEveryMs
 			return nil
 		}

@@ -239,7 +239,7 @@ func (s commands) held(before record.Offset) *record.Refusal {
 	return r
 }
 
-// renewHold records a sign of life of a hold's owner at the last tick.
+// renewHold restarts the lease of a hold at the last tick.
 func (l *leases) renewHold(name string) {
 	if l.holds == nil {
 		l.holds = make(map[string]int64)
@@ -247,7 +247,7 @@ func (l *leases) renewHold(name string) {
 	l.holds[name] = l.elapsed
 }
 
-// KeepHold records a sign of life of a hold's owner. Setting the hold is one, too.
+// KeepHold restarts the lease of a hold, as setting it does.
 func (s expiry) KeepHold(name string) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}

@@ -21,7 +21,7 @@ type pipeline struct {
 	overlay
 	resources
 	covering
-	owners      owners
+	principals  principals
 	leading     bool
 	leaderEpoch int32
 
@@ -167,7 +167,7 @@ func (s *pipeline) retire(d *proposal) {
 		if c.turns {
 			s.leases.follow(s.table, c.view.id)
 			if !c.before.open {
-				s.owners.takes(c.view.id, -bytesOfSession) // the table has it
+				s.principals.takes(c.view.id, -bytesOfSession) // the table has it
 			}
 		}
 		s.release(c.view)
@@ -180,7 +180,7 @@ func (s *pipeline) retire(d *proposal) {
 func (s *pipeline) restart() {
 	s.log, s.chain, s.time = s.table.log, s.table.chain, s.table.time
 	s.covering = covering{folded: s.table, projected: &s.log, leads: s.leading}
-	s.owners.start(s.table)
+	s.principals.start(s.table)
 	s.recent.forget()
 }
 

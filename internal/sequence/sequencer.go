@@ -43,7 +43,7 @@ func (s *Sequencer) StopLeading() {
 		s.undo(s.proposals.popBack())
 	}
 	s.open, s.sealed = nil, 0
-	s.owners.stop()
+	s.principals.stop()
 	s.leases, s.covering = leases{}, covering{folded: s.table, projected: &s.log}
 	s.forgetMemory()
 }

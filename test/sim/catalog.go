@@ -282,7 +282,7 @@ func (n *member) control() {
 				w.counts.Added++
 			case cluster.RemoveReplica:
 				w.counts.Removed++
-			case cluster.AddReader:
+			case cluster.AddReadReplica:
 				w.counts.ReadersAdded++
 			case cluster.MoveReplica:
 				l := s.Logs[a.Log]

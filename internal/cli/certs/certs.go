@@ -39,7 +39,7 @@ has that:
   strandline://CLUSTER/node/NAME
   strandline://CLUSTER/user/NAME
 
-The files are PEM. Keys can be read by their owner only. ca.key makes new members: keep
+The files are PEM. Only your user can read the keys. ca.key makes new members: keep
 it away from the nodes. Nothing that exists is overwritten; to replace a certificate,
 move the old one away first.`,
 		Example: "  strandline certs ca\n  strandline certs node a --host 10.0.0.1\n  strandline certs user alice",

@@ -80,7 +80,7 @@ nodes and holds, and addresses: review it before you pass it on.`,
 
 // writeBundle writes the file whole, or none, and returns what it could not get.
 func writeBundle(c *terminal.Terminal, ctx context.Context, path string, ports []string) (failures []string, err error) {
-	// The name is taken before anything is asked for; and it is for its owner's eyes.
+	// The file is created before any request is sent, and only the current user may read it.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err

@@ -196,7 +196,7 @@ type openSessionJSON struct {
 func newSessionList(c *terminal.Terminal) *cobra.Command {
 	return c.OneLog(&cobra.Command{
 		Use:   "list LOG",
-		Short: "List the open sessions of a log and their owners",
+		Short: "List the open sessions of a log and their principals",
 		Long: `List the open sessions of a log by number: who opened each, how long it lives
 without a sign of life, how long ago the newest was, and what memory of the node it
 takes with what it remembers of its appends. It needs the right to administer the

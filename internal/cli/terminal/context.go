@@ -131,7 +131,7 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// writeWhole writes a file that only its owner reads, or none.
+// writeWhole writes a file completely or not at all. Only the current user may read it.
 func writeWhole(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -287,6 +287,6 @@ func (c *Core) Release() {
 	c.Group.storage.tail.Release()
 	c.Group.storage.feed.Release()
 	c.sessions.count(0)
-	c.proposer.sequencer.StopLeading() // so that its sessions no longer count for their owners
+	c.proposer.sequencer.StopLeading() // so that its sessions no longer count for their principals
 	c.Checks.count()
 }

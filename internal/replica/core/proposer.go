@@ -10,13 +10,13 @@ import (
 
 // proposer passes waiting requests to the sequencer, and accepted ones to Raft.
 type proposer struct {
-	group     *group
-	round     *round
-	proposals *proposals
-	handover  *handover
-	confirm   *confirmations
-	sequencer *sequence.Sequencer
-	owners    *budget.Owners // of the node
+	group      *group
+	round      *round
+	proposals  *proposals
+	handover   *handover
+	confirm    *confirmations
+	sequencer  *sequence.Sequencer
+	principals *budget.Owners // of the node
 
 	// Requests that wait to be proposed, oldest first.
 	queue    []*Request

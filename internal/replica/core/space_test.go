@@ -143,7 +143,7 @@ func TestALeaderWithoutRoomRefusesWhenNobodyTakesOver(t *testing.T) {
 	require.True(t, c.all[l%3+1].core.Group.Leads(), "it goes on trying")
 }
 
-// Its owner makes room with it: to release it would be to lose what it keeps.
+// The client makes room by moving its hold. Releasing the hold would give up the records that it keeps.
 func TestAHoldIsMovedForwardWhereAllDisksAreFull(t *testing.T) {
 	c := newTrio(t, 1, 2, 3)
 	l := c.leader()

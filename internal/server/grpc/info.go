@@ -93,11 +93,11 @@ func encodeRule(r *cluster.Rule) *strandlinev1.PlacementRule {
 	if r.Empty() {
 		return nil
 	}
-	return &strandlinev1.PlacementRule{Spread: r.Spread, VotersIn: texts(r.In), VotersNotIn: texts(r.Out), LeaderHomes: texts(r.Homes), ReadReplicas: encodeReaders(r.Readers)}
+	return &strandlinev1.PlacementRule{Spread: r.Spread, VotersIn: texts(r.In), VotersNotIn: texts(r.Out), LeaderHomes: texts(r.Homes), ReadReplicas: encodeReadReplicas(r.Readers)}
 }
 
-func encodeReaders(readers []cluster.ReadReplicas) (out []*strandlinev1.ReadReplicas) {
-	for _, r := range readers {
+func encodeReadReplicas(wanted []cluster.ReadReplicas) (out []*strandlinev1.ReadReplicas) {
+	for _, r := range wanted {
 		out = append(out, &strandlinev1.ReadReplicas{Label: string(r.Label), Count: int32(r.Count)})
 	}
 	return out

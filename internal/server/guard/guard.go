@@ -220,7 +220,7 @@ func (g *Guard) mayBy(rules *access.Rules, known bool, c *verbs.Caller, verb str
 	if used := d.used.Load(); used&uint32(need) != uint32(need) {
 		d.used.Or(uint32(need))
 	}
-	c.Owner, c.Principal = h.owner, h.Principal
+	c.Owner, c.Principal = h.number, h.Principal
 	if need == access.Create || need == access.Configure {
 		c.Creator = h.Principal
 		if h.on(rules, access.OfCluster, now).rights&access.Administer != 0 {
@@ -237,7 +237,7 @@ func (g *Guard) mayUse(c *verbs.Caller, v *Verb, log string, session record.Sess
 		return refusal
 	}
 	// A session that was opened before rights were enforced belongs to no principal.
-	if owner := session.Owner(); owner != 0 && owner != c.Owner {
+	if number := session.Owner(); number != 0 && number != c.Owner {
 		refusal := record.Refuse(record.Denied, "session %d belongs to another principal than %s", session, c.By)
 		g.record(c, v.Name, v.Of(log), refusal)
 		return refusal
@@ -250,7 +250,7 @@ func (g *Guard) mayAnywhere(c *verbs.Caller, v *Verb) *record.Refusal {
 	rules, _ := g.node.Rules()
 	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
 		if scope, _, valid := h.shown(rules, now); valid && rules.HoldsAnywhere(h.Principal, scope, v.On, v.Right) {
-			c.Owner = h.owner
+			c.Owner = h.number
 			return nil
 		}
 	}

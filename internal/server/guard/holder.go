@@ -28,7 +28,7 @@ type Holder struct {
 	// From is the address of the client, without a port.
 	From string
 
-	owner   uint32               // verbs.Caller.Owner
+	number  uint32               // of the principal, see verbs.Caller.Owner
 	refused atomic.Bool          // something was refused, see SlowRefused
 	last    atomic.Pointer[held] // the newest decision
 
@@ -80,13 +80,13 @@ func newHolder(principal string, from net.Addr) *Holder {
 		h.From = host
 	}
 	if principal != "" {
-		h.owner = ownerOf(principal)
+		h.number = numberOf(principal)
 	}
 	return h
 }
 
-// ownerOf is what the ids of sessions have of the principal that opened them.
-func ownerOf(principal string) uint32 {
+// numberOf returns the number of a principal in the ids of its sessions: a hash of its name.
+func numberOf(principal string) uint32 {
 	sum := sha256.Sum256([]byte(principal))
 	return max(1, binary.BigEndian.Uint32(sum[:])&record.MaxSessionOwner)
 }

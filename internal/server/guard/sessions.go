@@ -26,15 +26,15 @@ func (g *Guard) ListSessions(ctx context.Context, c verbs.Caller, log string, af
 		return nil, false, err
 	}
 	rules, _ := g.node.Rules()
-	principals := principalsByOwner(rules)
+	principals := principalsByNumber(rules)
 	for _, one := range open {
 		all = append(all, Session{one, principals[one.ID.Owner()]})
 	}
 	return all, more, nil
 }
 
-// principalsByOwner are all principals that rules name, by what the ids of their sessions have of them.
-func principalsByOwner(rules *access.Rules) map[uint32]string {
+// principalsByNumber returns all principals that the rules name, by their number in the ids of sessions.
+func principalsByNumber(rules *access.Rules) map[uint32]string {
 	known := map[string]bool{}
 	list := rules.List()
 	for name := range list.Users {
@@ -51,7 +51,7 @@ func principalsByOwner(rules *access.Rules) map[uint32]string {
 	}
 	all := map[uint32]string{}
 	for _, principal := range slices.Sorted(maps.Keys(known)) {
-		all[ownerOf(principal)] = principal
+		all[numberOf(principal)] = principal
 	}
 	return all
 }
@@ -60,7 +60,7 @@ func principalsByOwner(rules *access.Rules) map[uint32]string {
 // audited.
 func (g *Guard) CloseSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error {
 	h, _ := c.By.(*Holder)
-	if owner := id.Owner(); owner != 0 && (h == nil || h.owner != owner) && g.has(c, EndSession.Right, EndSession.Of(log)) {
+	if number := id.Owner(); number != 0 && (h == nil || h.number != number) && g.has(c, EndSession.Right, EndSession.Of(log)) {
 		return do(g, &c, EndSession, log, func() error { return g.node.CloseSession(ctx, c, log, id) })
 	}
 	if refusal := g.mayUse(&c, CloseSession, log, id); refusal != nil {

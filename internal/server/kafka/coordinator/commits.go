@@ -33,8 +33,9 @@ type groupCommits struct {
 	// has members or never had any.
 	emptied int64
 	bytes   int // about what offsets takes in memory
-	// owner is the principal that has committed first; empty: not known, or rights were not enforced.
-	owner string
+	// principal is the principal that first committed offsets; empty: not known, or rights were not
+	// enforced.
+	principal string
 }
 
 // What groups and offsets take in memory besides their texts, as BenchmarkGroupMemory
@@ -113,7 +114,7 @@ func (g *groupCommits) memory(name string) int {
 	if g == nil {
 		return 0
 	}
-	return bytesOfGroup + len(name) + len(g.kind) + len(g.owner) + g.bytes
+	return bytesOfGroup + len(name) + len(g.kind) + len(g.principal) + g.bytes
 }
 
 func (g *groupCommits) set(p partition, c committed) {
@@ -129,10 +130,10 @@ func (g *groupCommits) unset(p partition) {
 	}
 }
 
-// ownerOf is the principal whose share a change takes.
-func (s *commits) ownerOf(c *offsetChange) string {
+// principalOf returns the principal to whose share a change counts.
+func (s *commits) principalOf(c *offsetChange) string {
 	if g := s.groups[c.Group]; g != nil {
-		return cmp.Or(g.owner, c.By)
+		return cmp.Or(g.principal, c.By)
 	}
 	return c.By
 }
@@ -166,7 +167,7 @@ func (s *commits) fold(c *offsetChange) {
 		s.groups[c.Group] = g
 		s.sorted.Insert(c.Group)
 	}
-	g.owner = cmp.Or(g.owner, c.By)
+	g.principal = cmp.Or(g.principal, c.By)
 	for _, one := range c.Commits {
 		one.committed.Time = c.Time
 		g.set(partition{one.Topic, one.Partition}, one.committed)
@@ -213,14 +214,14 @@ func (s *commits) add(name string, g *groupCommits, sign int) {
 	count, bytes := sign*g.size(), sign*g.memory(name)
 	s.count += count
 	s.bytes += bytes
-	if g.owner == "" {
+	if g.principal == "" {
 		return
 	}
-	h := s.held[g.owner]
+	h := s.held[g.principal]
 	if h.count, h.bytes = h.count+count, h.bytes+bytes; h == (heldCommits{}) {
-		delete(s.held, g.owner)
+		delete(s.held, g.principal)
 	} else {
-		s.held[g.owner] = h
+		s.held[g.principal] = h
 	}
 }
 
@@ -237,7 +238,7 @@ func (s *commits) whole() []offsetChange {
 		}
 		for t, all := range byTime {
 			for some := range slices.Chunk(all, offsetRecord) {
-				changes = append(changes, offsetChange{Group: name, Time: t, Commits: some, By: g.owner})
+				changes = append(changes, offsetChange{Group: name, Time: t, Commits: some, By: g.principal})
 			}
 		}
 	}

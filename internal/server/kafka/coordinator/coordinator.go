@@ -49,16 +49,16 @@ type Coordinator struct {
 	offsets *offsets
 	memory  *budget.Shares // of the node
 
-	mu       sync.Mutex
-	groups   map[string]*group.Group // those with members
-	owners   map[string]string       // the principals that have begun them
-	held     map[string]int          // bytes of members by principal, as of the last tick and what came since
-	bytes    int                     // of groups, counted in memory
-	term     uint64                  // of the leadership that groups belong to; 0: none
-	since    time.Time               // when that began
-	cleaned  time.Time               // when groups were last looked at to be forgotten
-	recorded time.Time               // when which groups have members was last recorded
-	upkeep   bool                    // one of the two is under way
+	mu         sync.Mutex
+	groups     map[string]*group.Group // those with members
+	principals map[string]string       // the principals that created them
+	held       map[string]int          // bytes of members by principal, as of the last tick and what came since
+	bytes      int                     // of groups, counted in memory
+	term       uint64                  // of the leadership that groups belong to; 0: none
+	since      time.Time               // when that began
+	cleaned    time.Time               // when groups were last looked at to be forgotten
+	recorded   time.Time               // when which groups have members was last recorded
+	upkeep     bool                    // one of the two is under way
 
 	loading sync.Mutex // held while a new leadership reads the log
 }
@@ -68,7 +68,7 @@ func New(n backend.Node, memory *budget.Shares, logger *slog.Logger, stopping co
 	return &Coordinator{
 		node: n, logger: logger, stopping: stopping, running: running,
 		started: time.Now(), memory: memory, offsets: newOffsets(n, memory), groups: map[string]*group.Group{},
-		owners: map[string]string{}, held: map[string]int{},
+		principals: map[string]string{}, held: map[string]int{},
 	}
 }
 
@@ -153,7 +153,7 @@ func (c *Coordinator) resign() {
 		g.Close(kerr.NotCoordinator)
 		delete(c.groups, id)
 	}
-	clear(c.owners)
+	clear(c.principals)
 	clear(c.held)
 	c.count(0)
 }
@@ -195,7 +195,7 @@ func (c *Coordinator) enter(ctx context.Context, id string, made *by, f func(g *
 	if made != nil && g == nil {
 		g = group.New()
 		c.groups[id] = g
-		c.owners[id] = made.principal
+		c.principals[id] = made.principal
 	}
 	f(g, c.now())
 	return term, nil
@@ -222,8 +222,8 @@ func (c *Coordinator) refuseGroup(principal string) error {
 		return nil
 	}
 	own := 0
-	for _, owner := range c.owners {
-		if owner == principal {
+	for _, one := range c.principals {
+		if one == principal {
 			own++
 		}
 	}
@@ -252,7 +252,7 @@ func (c *Coordinator) Tick() {
 		g.Tick(now)
 		if g.Vacant() {
 			delete(c.groups, id)
-			delete(c.owners, id)
+			delete(c.principals, id)
 		}
 		bytes += g.Bytes()
 		g.Held(c.held)

@@ -112,9 +112,9 @@ func (c *Coordinator) listed(caller verbs.Caller, id string, d *group.Descriptio
 // principal is whose share of all groups a group takes; empty: not known.
 func (c *Coordinator) principal(id string) string {
 	c.mu.Lock()
-	begun := c.owners[id]
+	begun := c.principals[id]
 	c.mu.Unlock()
-	return cmp.Or(begun, c.offsets.owner(id))
+	return cmp.Or(begun, c.offsets.principal(id))
 }
 
 // there makes sure that what this node says of a group is so, and that the caller may do what it wants.

@@ -178,7 +178,7 @@ func (o *offsets) enqueue(writes []*offsetWrite) error {
 		if g := o.state.groups[c.Group]; g != nil {
 			largest = max(largest, g.memory(c.Group))
 		}
-		if h := o.state.held[o.state.ownerOf(c)]; c.By != "" {
+		if h := o.state.held[o.state.principalOf(c)]; c.By != "" {
 			largest, own = max(largest, h.bytes), max(own, h.count)
 		}
 	}
@@ -439,12 +439,12 @@ func (o *offsets) of(group string) *groupCommits {
 	return o.state.of(group)
 }
 
-// owner is the principal whose share a group takes by what it has committed; empty: not known.
-func (o *offsets) owner(group string) string {
+// principal returns the principal to whose share the committed offsets of a group count; empty: not known.
+func (o *offsets) principal(group string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if g := o.state.groups[group]; g != nil {
-		return g.owner
+		return g.principal
 	}
 	return ""
 }

@@ -25,7 +25,7 @@ func TestOnePrincipalLeavesHalfOfTheGroupsToOthers(t *testing.T) {
 	for i := range maxGroups / 2 {
 		require.NoError(t, c.refuseGroup("user/bob"))
 		id := fmt.Sprint("bobs-", i)
-		c.groups[id], c.owners[id] = group.New(), "user/bob"
+		c.groups[id], c.principals[id] = group.New(), "user/bob"
 	}
 	err := c.refuseGroup("user/bob")
 	require.ErrorIs(t, err, kerr.GroupMaxSizeReached)
@@ -33,7 +33,7 @@ func TestOnePrincipalLeavesHalfOfTheGroupsToOthers(t *testing.T) {
 	require.NoError(t, c.refuseGroup("user/carol"))
 	require.NoError(t, c.refuseGroup(""), "as all are where rights are not enforced")
 	delete(c.groups, "bobs-1")
-	delete(c.owners, "bobs-1")
+	delete(c.principals, "bobs-1")
 	require.NoError(t, c.refuseGroup("user/bob"))
 }
 

@@ -22,9 +22,9 @@ func newAsked(t *Table, n NodeOwners) *asked {
 	return &asked{Sequencer: s, ids: MaxOpenSessions}
 }
 
-func (s *asked) open(owner uint32) (record.SessionID, *record.Refusal) {
+func (s *asked) open(principal uint32) (record.SessionID, *record.Refusal) {
 	s.ids++
-	id := s.ids.Owned(owner)
+	id := s.ids.Owned(principal)
 	return id, s.Command(record.Command{Kind: record.OpenSession, Session: id, Lease: 1000}).Refusal
 }
 
@@ -73,9 +73,9 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 	_, _ = s.open(bob)
 	s.Command(record.Command{Kind: record.CloseSession, Session: first})
 	require.Equal(t, fakeOwners{bob: 2 * bytesOfSession, carol: bytesOfSession}, node, "one more, and one that ends, in flight")
-	require.Equal(t, map[uint32]int{bob: 1, carol: 1}, s.owners.open)
+	require.Equal(t, map[uint32]int{bob: 1, carol: 1}, s.principals.open)
 	s.Drop(s.newest())
-	require.Equal(t, map[uint32]int{bob: 2, carol: 1}, s.owners.open)
+	require.Equal(t, map[uint32]int{bob: 2, carol: 1}, s.principals.open)
 	require.Equal(t, fakeOwners{bob: 2 * bytesOfSession, carol: bytesOfSession}, node)
 	s.StopLeading()
 	require.Empty(t, node)
@@ -89,7 +89,7 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 		require.Nil(t, s.Expire(id).Refusal)
 	}
 	commitAll(t, s.Sequencer)
-	require.Empty(t, s.owners.open)
+	require.Empty(t, s.principals.open)
 	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "they can still be asked for")
 
 	s.ids++
@@ -116,8 +116,8 @@ func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
 	s := newAsked(NewTable(), node)
 	sessions := map[uint32]record.SessionID{}
 	next := map[record.SessionID]record.Sequence{}
-	for _, owner := range []uint32{bob, carol, 0} {
-		sessions[owner], _ = s.open(owner)
+	for _, principal := range []uint32{bob, carol, 0} {
+		sessions[principal], _ = s.open(principal)
 	}
 	few, _ := s.open(bob)
 	batch := []record.Batch{batchOf(t, 1, 1)}
@@ -130,8 +130,8 @@ func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
 	}
 	const runs = MinSpansPerSession + 10
 	for range runs {
-		for _, owner := range []uint32{bob, carol, 0} { // in turn, so that each append is a run of its own
-			require.Nil(t, send(sessions[owner], 0))
+		for _, principal := range []uint32{bob, carol, 0} { // in turn, so that each append is a run of its own
+			require.Nil(t, send(sessions[principal], 0))
 		}
 	}
 	require.Nil(t, send(few, 0))
@@ -227,12 +227,12 @@ func TestEndedSessionsMakeRoomForOthersOfTheirUser(t *testing.T) {
 	s := newAsked(NewTable(), node)
 	var ended []record.SessionID
 	for range 3 {
-		for _, owner := range []uint32{bob, carol} {
-			id, refusal := s.open(owner)
+		for _, principal := range []uint32{bob, carol} {
+			id, refusal := s.open(principal)
 			require.Nil(t, refusal)
 			commitAll(t, s.Sequencer)
 			require.Nil(t, s.Command(record.Command{Kind: record.CloseSession, Session: id}).Refusal)
-			if owner == bob {
+			if principal == bob {
 				ended = append(ended, id)
 			}
 		}
@@ -267,9 +267,9 @@ func TestEndedSessionsMakeRoomForOthersOfTheirUser(t *testing.T) {
 func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
 	node := fakeOwners{}
 	s := newAsked(NewTable(), node)
-	produce := func(owner uint32) *record.Refusal {
+	produce := func(principal uint32) *record.Refusal {
 		s.ids++
-		return s.Append(request(t, Append{Session: s.ids.Owned(owner), Implicit: true})).Refusal
+		return s.Append(request(t, Append{Session: s.ids.Owned(principal), Implicit: true})).Refusal
 	}
 	for range 3 {
 		require.Nil(t, produce(bob))
@@ -291,7 +291,7 @@ func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
 	node[bob] -= crowds * bytesOfSession
 	require.Nil(t, produce(bob))
 	require.Empty(t, s.Expired())
-	require.Zero(t, s.owners.crowding)
+	require.Zero(t, s.principals.crowding)
 }
 
 func TestOpenSessionsAreListedInOrder(t *testing.T) {
@@ -324,10 +324,12 @@ type fakeOwners map[uint32]int64
 
 const crowds = 1000
 
-func (f fakeOwners) Changed(owner uint32, by int64) {
-	if f[owner] += by; f[owner] == 0 {
-		delete(f, owner)
+func (f fakeOwners) Changed(principal uint32, by int64) {
+	if f[principal] += by; f[principal] == 0 {
+		delete(f, principal)
 	}
 }
 
-func (f fakeOwners) Crowds(owner uint32, _ int64) bool { return f[owner] >= crowds*bytesOfSession }
+func (f fakeOwners) Crowds(principal uint32, _ int64) bool {
+	return f[principal] >= crowds*bytesOfSession
+}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readersOf says on which datacenters the read replicas of a log are.
-func (s *State) readersOf(log string) string {
+// readReplicasOf says on which datacenters the read replicas of a log are.
+func (s *State) readReplicasOf(log string) string {
 	return s.datacenters(nodesOf(s.Logs[log].Readers))
 }
 
@@ -57,13 +57,13 @@ func TestReadReplicasArePlacedBesideTheVoters(t *testing.T) {
 			require.Nil(t, refusal)
 			require.NoError(t, s.Fold(Change{Put: []Log{l}}))
 			require.Equal(t, row.voters, s.datacenters(nodesOf(l.Replicas)))
-			require.Equal(t, row.readers, s.readersOf("orders"))
+			require.Equal(t, row.readers, s.readReplicasOf("orders"))
 			require.Empty(t, Unmet(s, &l))
 			require.Len(t, l.Founders, row.replicas, "no read replica votes at the beginning")
 			require.False(t, l.Settled(), "its leader has yet to add them")
 			require.Equal(t, l.Founders, l.Voters())
 			s.settled(t, seen(nil, nil))
-			require.Equal(t, row.readers, s.readersOf("orders"))
+			require.Equal(t, row.readers, s.readReplicasOf("orders"))
 		})
 	}
 }
@@ -82,7 +82,7 @@ func TestReadReplicasComeMoveAndGo(t *testing.T) {
 	s := places("a", "a", "a", "s", "s", "t")
 	s.placed("orders", 3, 1, 2, 3)
 	s.reconfigured(t, "orders", Rule{Readers: []ReadReplicas{reads("s", 1), reads("t", 1)}})
-	require.Equal(t, "s t", s.readersOf("orders"))
+	require.Equal(t, "s t", s.readReplicasOf("orders"))
 	require.Equal(t, []uint64{1, 2, 3}, s.on("orders"))
 	on := s.Logs["orders"].Readers[0].Node
 	other := uint64(4 + 5 - on)
@@ -108,7 +108,7 @@ func TestReadReplicasComeMoveAndGo(t *testing.T) {
 	l := s.Logs["orders"]
 	require.Equal(t, []string{"dc=t has 0 of 1 read replicas: too few nodes with that label hold no voter of the log"}, Unmet(s, &l))
 	s.settled(t, seen(nil, nil))
-	require.Equal(t, "s", s.readersOf("orders"))
+	require.Equal(t, "s", s.readReplicasOf("orders"))
 
 	// A node leaves with its read replica, though not with a voter.
 	_, refusal = RemoveNode(s, "node1")
@@ -195,7 +195,7 @@ func TestAVoterTakesThePlaceOfAReadReplica(t *testing.T) {
 	s.placed("orders", 2, 1, 2)
 	rule := Rule{Readers: []ReadReplicas{reads("s", 1)}}
 	s.reconfigured(t, "orders", rule)
-	require.Equal(t, "s", s.readersOf("orders"))
+	require.Equal(t, "s", s.readReplicasOf("orders"))
 	_, refusal := ReconfigureLog(s, "orders", 0, Config{Replicas: 3})
 	require.ErrorContains(t, refusal, "dc=s has 0 of 1 read replicas")
 
@@ -205,7 +205,7 @@ func TestAVoterTakesThePlaceOfAReadReplica(t *testing.T) {
 	s.Logs["orders"] = l
 	s.settled(t, seen(nil, nil))
 	require.Equal(t, []uint64{1, 2, 3}, s.on("orders"))
-	require.Empty(t, s.readersOf("orders"))
+	require.Empty(t, s.readReplicasOf("orders"))
 
 	s = places("a", "a", "s")
 	s.placed("orders", 2, 1, 2)
@@ -215,7 +215,7 @@ func TestAVoterTakesThePlaceOfAReadReplica(t *testing.T) {
 	s.Logs["orders"] = l
 	s.settled(t, seen(nil, nil))
 	require.Equal(t, "a s", s.datacenters(s.on("orders")))
-	require.Empty(t, s.readersOf("orders"))
+	require.Empty(t, s.readReplicasOf("orders"))
 	l = s.Logs["orders"]
 	require.NotEmpty(t, Unmet(s, &l))
 }
@@ -226,10 +226,10 @@ func TestAVoterMovesWhereAReadReplicaHasNoOtherPlace(t *testing.T) {
 	s.placed("orders", 3, 1, 2, 4)
 	s.reconfigured(t, "orders", Rule{Readers: []ReadReplicas{reads("s", 1)}})
 	require.Equal(t, []uint64{1, 2, 3}, s.on("orders"))
-	require.Equal(t, "s", s.readersOf("orders"))
+	require.Equal(t, "s", s.readReplicasOf("orders"))
 	require.NoError(t, s.Fold(Change{Spread: new(true)}))
 	s.settled(t, seen(nil, nil))
-	require.Equal(t, "s", s.readersOf("orders"), "a rebalance leaves it its place")
+	require.Equal(t, "s", s.readReplicasOf("orders"), "a rebalance leaves it its place")
 }
 
 func TestAReadReplicaCountsForNoMajority(t *testing.T) {

@@ -25,16 +25,16 @@ func (r ReadReplicas) String() string { return fmt.Sprintf("%s:%d", r.Label, r.C
 // each of them.
 const MaxReadReplicas = 16
 
-func checkReaders(readers []ReadReplicas) *record.Refusal {
+func checkReadReplicas(wanted []ReadReplicas) *record.Refusal {
 	total := 0
-	for i, r := range readers {
+	for i, r := range wanted {
 		if refusal := checkList([]Label{r.Label}); refusal != nil {
 			return refusal
 		}
 		if r.Count < 1 || r.Count > MaxReadReplicas {
 			return record.Refuse(record.Invalid, "%d read replicas of %s requested: between 1 and %d", r.Count, r.Label, MaxReadReplicas)
 		}
-		if slices.ContainsFunc(readers[:i], func(other ReadReplicas) bool { return other.Label == r.Label }) {
+		if slices.ContainsFunc(wanted[:i], func(other ReadReplicas) bool { return other.Label == r.Label }) {
 			return record.Refuse(record.Invalid, "read replicas of %s are given twice", r.Label)
 		}
 		total += r.Count
@@ -45,18 +45,18 @@ func checkReaders(readers []ReadReplicas) *record.Refusal {
 	return nil
 }
 
-func (p *placer) wantedReaders() []ReadReplicas {
+func (p *placer) wantedReadReplicas() []ReadReplicas {
 	if p.rule == nil {
 		return nil
 	}
 	return p.rule.Readers
 }
 
-// readers compares the nodes of the read replicas with the log's rule, given the nodes of the
+// matchReadReplicas compares the nodes of the read replicas with the log's rule, given the nodes of the
 // voters. missing has the label of each missing read replica, surplus the nodes where none is
 // wanted. If there are too many, those on the first nodes of on are kept.
-func (p *placer) readers(on, voters []uint64) (missing []Label, surplus []uint64) {
-	m := newReaderMatch(p, voters)
+func (p *placer) matchReadReplicas(on, voters []uint64) (missing []Label, surplus []uint64) {
+	m := newReadReplicaMatch(p, voters)
 	for _, id := range on {
 		if !m.admit(id) {
 			surplus = append(surplus, id)
@@ -65,29 +65,29 @@ func (p *placer) readers(on, voters []uint64) (missing []Label, surplus []uint64
 	return m.missing(), surplus
 }
 
-// readerMatch assigns nodes to the wanted read replicas, each node to one of its labels. The
+// readReplicaMatch assigns nodes to the wanted read replicas, each node to one of its labels. The
 // assignment is maximal: an augmenting path moves assigned nodes to other labels to admit one
 // more, and none is ever removed (Kuhn 1955). Nodes that were admitted first stay, so the order
 // of admission is the order of preference.
-type readerMatch struct {
+type readReplicaMatch struct {
 	*placer
 	voters  []uint64
 	holders [][]uint64 // by position in the rule's list, at most as many as wanted
 }
 
-func newReaderMatch(p *placer, voters []uint64) readerMatch {
-	return readerMatch{p, voters, make([][]uint64, len(p.wantedReaders()))}
+func newReadReplicaMatch(p *placer, voters []uint64) readReplicaMatch {
+	return readReplicaMatch{p, voters, make([][]uint64, len(p.wantedReadReplicas()))}
 }
 
 // admit assigns a node if there is a place for it.
-func (m readerMatch) admit(id uint64) bool {
+func (m readReplicaMatch) admit(id uint64) bool {
 	tried := uint32(0)
 	return m.assign(id, &tried)
 }
 
 // assign assigns the node to a label that has not been tried; tried has a bit for each.
-func (m readerMatch) assign(id uint64, tried *uint32) bool {
-	for i, want := range m.wantedReaders() {
+func (m readReplicaMatch) assign(id uint64, tried *uint32) bool {
+	for i, want := range m.wantedReadReplicas() {
 		if *tried&(1<<i) != 0 || !m.mayServe(id, want.Label, m.voters) {
 			continue
 		}
@@ -106,8 +106,8 @@ func (m readerMatch) assign(id uint64, tried *uint32) bool {
 	return false
 }
 
-func (m readerMatch) missing() (missing []Label) {
-	for i, want := range m.wantedReaders() {
+func (m readReplicaMatch) missing() (missing []Label) {
+	for i, want := range m.wantedReadReplicas() {
 		for range want.Count - len(m.holders[i]) {
 			missing = append(missing, want.Label)
 		}
@@ -124,21 +124,21 @@ func (p *placer) mayServe(id uint64, label Label, voters []uint64) bool {
 // shortage returns the label of each read replica that no node could hold, up or down, given the
 // nodes of the voters.
 func (p *placer) shortage(voters []uint64) []Label {
-	if len(p.wantedReaders()) == 0 {
+	if len(p.wantedReadReplicas()) == 0 {
 		return nil
 	}
 	var members []uint64
 	for _, n := range p.state.Members() {
 		members = append(members, n.ID)
 	}
-	missing, _ := p.readers(members, voters)
+	missing, _ := p.matchReadReplicas(members, voters)
 	return missing
 }
 
-// chooseReaders returns the nodes to add for the missing read replicas of a log: the first
+// chooseReadReplicas returns the nodes to add for the missing read replicas of a log: the first
 // candidates that leave room for the others.
-func (p *placer) chooseReaders(on, voters, candidates []uint64) (added []uint64) {
-	m := newReaderMatch(p, voters)
+func (p *placer) chooseReadReplicas(on, voters, candidates []uint64) (added []uint64) {
+	m := newReadReplicaMatch(p, voters)
 	for _, id := range on {
 		m.admit(id)
 	}
@@ -153,12 +153,12 @@ func (p *placer) chooseReaders(on, voters, candidates []uint64) (added []uint64)
 	return added
 }
 
-// unmetReaders describes how the read replicas on the given nodes fall short of the rule.
-func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
-	if len(p.wantedReaders()) == 0 {
+// unmetReadReplicas describes how the read replicas on the given nodes fall short of the rule.
+func (p *placer) unmetReadReplicas(on, voters []uint64) (unmet []string) {
+	if len(p.wantedReadReplicas()) == 0 {
 		return nil
 	}
-	m := newReaderMatch(p, voters)
+	m := newReadReplicaMatch(p, voters)
 	for _, id := range on {
 		m.admit(id)
 	}
@@ -169,7 +169,7 @@ func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
 		}
 	}
 	short := m.missing()
-	for _, want := range p.wantedReaders() {
+	for _, want := range p.wantedReadReplicas() {
 		lacking := slices.DeleteFunc(slices.Clone(missing), func(l Label) bool { return l != want.Label })
 		if len(lacking) == 0 {
 			continue
@@ -183,29 +183,29 @@ func (p *placer) unmetReaders(on, voters []uint64) (unmet []string) {
 	return unmet
 }
 
-// readersDue returns the action that brings the read replicas of a log one step closer to its
+// readReplicasDue returns the action that brings the read replicas of a log one step closer to its
 // rule; its voters are as they should be. A surplus one is removed; a missing one is added; one
 // on a lost or drained node moves away if another node may have it.
-func readersDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok bool) {
+func readReplicasDue(s *State, l *Log, load map[uint64]int, v View) (a Action, ok bool) {
 	p, on, voters := newPlacer(s, l), nodesOf(l.Readers), nodesOf(l.Replicas)
-	if len(on) == 0 && len(p.wantedReaders()) == 0 {
+	if len(on) == 0 && len(p.wantedReadReplicas()) == 0 {
 		return a, false
 	}
 	// If there are too many, those that cannot serve are removed first.
 	slices.SortStableFunc(on, func(a, b uint64) int { return cmp.Compare(reluctance(s, a, v), reluctance(s, b, v)) })
 	able := slices.DeleteFunc(byLoad(s, l, load, v), func(id uint64) bool { return s.Nodes[id].Drained })
-	if _, surplus := p.readers(on, voters); len(surplus) > 0 {
+	if _, surplus := p.matchReadReplicas(on, voters); len(surplus) > 0 {
 		return Action{Kind: RemoveReplica, Log: l.Name, Node: surplus[len(surplus)-1]}, true
 	}
-	if to := p.chooseReaders(on, voters, able); len(to) > 0 {
-		return Action{Kind: AddReader, Log: l.Name, To: to[0]}, true
+	if to := p.chooseReadReplicas(on, voters, able); len(to) > 0 {
+		return Action{Kind: AddReadReplica, Log: l.Name, To: to[0]}, true
 	}
 	// No missing read replica can be added now, so a new node can only replace this one.
 	for _, id := range on {
 		if reluctance(s, id, v) == 0 {
 			continue
 		}
-		if to := p.chooseReaders(without(on, id), voters, able); len(to) > 0 {
+		if to := p.chooseReadReplicas(without(on, id), voters, able); len(to) > 0 {
 			return Action{Kind: MoveReplica, Log: l.Name, Node: id, To: to[0]}, true
 		}
 	}
@@ -225,9 +225,9 @@ func reluctance(s *State, id uint64, v View) int {
 	return 0
 }
 
-// readerInTheWay returns a node whose read replica of a log prevents a voter that has no other
+// blockingReadReplica returns a node whose read replica of a log prevents a voter that has no other
 // place, or 0 if there is none.
-func readerInTheWay(s *State, l *Log, choose func(without *Log) (to uint64)) uint64 {
+func blockingReadReplica(s *State, l *Log, choose func(without *Log) (to uint64)) uint64 {
 	if len(l.Readers) == 0 {
 		return 0
 	}
