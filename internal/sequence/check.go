@@ -15,7 +15,8 @@ import (
 type Check struct {
 	// Since is as the client sent it, which refusals name.
 	Since record.Offset
-	// Search is what a search of the committed records has found; the zero value: there was none.
+	// Search is the result of a search of the committed records; the zero value: there was no
+	// search.
 	Search Search
 
 	keys, prefixes [][]byte
@@ -29,12 +30,13 @@ type Search struct {
 	To record.Offset
 	// Found is a match; nil: none is known.
 	Found *Match
-	// Lacked is what it ended for want of, while another search may get further; empty: another would
-	// not, since this one has reached the end, has read all that it may, or cannot read on.
+	// Lacked is the resource that ended the search, if another search may get further. It is empty
+	// if another search would not: this one has reached the end or its limit, or a record cannot be
+	// read.
 	Lacked Lack
 }
 
-// Lack is what there was too little of.
+// Lack is a resource that a search lacked.
 type Lack string
 
 const (
@@ -83,7 +85,8 @@ func NewCheck(since record.Offset, keys, prefixes [][]byte, headers []record.Hea
 	return c, nil
 }
 
-// from returns the offset from which on the check is to be decided: the records below do not match.
+// from returns the offset from which the check must still be decided: the records below do not
+// match.
 func (c *Check) from() record.Offset { return max(c.Since, c.Search.To) }
 
 // Digest identifies what the check is for, from Since on: no two checks that differ have the same.

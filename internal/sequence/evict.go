@@ -74,7 +74,7 @@ func (s expiry) evictable(l *lease) bool {
 	return st.open && st.implicit
 }
 
-// inTheWay reports whether a session with a lease has to make room for others.
+// inTheWay reports whether a session with a lease must end to make room for others.
 func (s expiry) inTheWay(l *lease) bool {
 	return (s.short() || l.id.Owner() == s.principals.crowding) && s.evictable(l)
 }

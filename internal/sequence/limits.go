@@ -48,9 +48,9 @@ const (
 	// keep-alive, get this lease.
 	MaxLeaseMs = 24 * 60 * 60 * 1000
 
-	// MaxHolds bounds the holds of a log, and MaxHoldLeaseMs how long one with a lease may stay
-	// without a sign of life. The leader refuses a principal that has as many holds as there is room
-	// for besides; what was accepted is not judged again by the table.
+	// MaxHolds bounds the holds of a log, and MaxHoldLeaseMs the lease of a hold. The leader
+	// refuses a new hold of a principal that has as many as can still be set, so a principal has at
+	// most half; the table does not check accepted holds again.
 	MaxHolds       = 64
 	MaxHoldLeaseMs = 30 * 24 * 60 * 60 * 1000
 

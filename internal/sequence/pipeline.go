@@ -130,7 +130,7 @@ func (s *pipeline) Drop(number uint64) {
 	s.sealed = min(s.sealed, s.proposals.len())
 }
 
-// undo takes the newest proposal back. Decisions are then as if it had never been made.
+// undo reverts the newest proposal. Decisions are then as if it had never been made.
 func (s *pipeline) undo(d *proposal) {
 	for i := len(d.changes) - 1; i >= 0; i-- {
 		c := d.changes[i]

@@ -2,7 +2,7 @@ package sequence
 
 import "strandline.dev/internal/record"
 
-// Room is what a disk has room for. A lower value means more room.
+// Room is the kind of entries for which a disk has room. A lower value means more room.
 type Room uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	RoomForTrims
 )
 
-// resources is what a node has left for a log.
+// resources holds the resources that a node has left for a log.
 type resources struct {
 	room Room
 	// elsewhere is set if a majority of the disks has more room and another replica should lead.
@@ -85,9 +85,9 @@ func noRoomHere() *record.Refusal {
 	return record.Refuse(record.Full, "the disk of the log's leader lacks room that those of a majority have, and another replica will lead: try again")
 }
 
-// mayEndEpoch reports whether an epoch may end. If the disks accept only what makes room, each
-// end takes some of the space reserved for that. An epoch with records has appended entries
-// before. Of those without, which a client could end again and again, only a few are accepted.
+// mayEndEpoch reports whether an epoch may end. While the disks accept only entries that make room,
+// each end uses some of the space reserved for these. An epoch with records has appended entries
+// before. Of epochs without records, which a client could end repeatedly, only a few may end.
 func (s *resources) mayEndEpoch(st standing) bool {
 	if s.room != RoomForTrims || st.next > 0 {
 		return true
@@ -101,7 +101,7 @@ func (s *resources) mayEndEpoch(st standing) bool {
 type MemoryLeft uint8
 
 const (
-	// MemoryAmple means that no memory has to be saved.
+	// MemoryAmple means that there is enough memory.
 	MemoryAmple MemoryLeft = iota
 	// MemoryTight means that Kafka producers that have been silent for EvictSilentMs lose their
 	// sessions, and sessions that ended that long ago are forgotten.

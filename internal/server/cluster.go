@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// readyTime is how long nodes on one machine may take to be a cluster: some tens
-	// of milliseconds, unless the disk is very slow.
+	// readyTime is how long nodes on one machine may take to form a cluster: some tens of
+	// milliseconds, unless the disk is very slow.
 	readyTime = time.Minute
 	// readyPause lies between two looks.
 	readyPause = 5 * time.Millisecond
@@ -60,7 +60,7 @@ func StartCluster(ctx context.Context, nodes []Options) (*Cluster, error) {
 	return c, nil
 }
 
-// forward gives out the first failure of a node's ports.
+// forward passes on the first failure of a node's ports.
 func (c *Cluster) forward(n *Server) {
 	var first error
 	for err := range n.Failed() {
@@ -107,8 +107,7 @@ func (c *Cluster) form(ctx context.Context) error {
 	}
 }
 
-// missing is what a cluster that can be used has and this one has not yet; nil:
-// nothing.
+// missing describes why the cluster cannot be used yet; nil: it can.
 func (c *Cluster) missing(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		if n.Waiting() {

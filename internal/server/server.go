@@ -41,7 +41,7 @@ const (
 	// CloseTime is how long Close lets a node finish what is in flight. With what
 	// comes after it, Close stays under the 10 s that `strandline serve` promises.
 	CloseTime = 9 * time.Second
-	// handoverTime, a part of it, is how long other nodes have to take over.
+	// handoverTime is the part of it in which other nodes may take over.
 	handoverTime = 2 * time.Second
 	// decidingTime is how long changes of the catalog may continue meanwhile.
 	decidingTime = 5 * time.Second
@@ -296,11 +296,11 @@ func (s *Server) end(ctx context.Context) error {
 	return err
 }
 
-// advertisedKafka is the address at which other nodes send clients to the Kafka port
-// that listens at one, of a node that is reached at another. A port on all interfaces
-// is reached where the node is. One for this machine alone is shown to nobody if the
-// node is reached from others: their clients would look for it on their own. Then the
-// address is empty and the error says what to do.
+// advertisedKafka returns the address at which other nodes send clients to the Kafka port. listens
+// is the address of that port and node the address of the node. A port on all interfaces is reached
+// at the host of the node. A port that listens only for this machine is not announced if the node
+// is reached from other machines, because their clients would look for it on their own machine; the
+// address is then empty, and the error says what to do.
 func advertisedKafka(listens, node string) (string, error) {
 	host, port, err := net.SplitHostPort(listens)
 	if err != nil {
@@ -321,13 +321,13 @@ func advertisedKafka(listens, node string) (string, error) {
 	return net.JoinHostPort(nodeHost, port), nil
 }
 
-// Half of the files that the process may hold open are for connections; the rest
-// is for logs, of which each holds about five, and for readers. A storm of clients
-// must not take a log its files.
+// connectionsLeast is the minimum of connections on a port. Half of the files that the process may
+// hold open are for connections; the rest is for logs, each with about five, and for readers. Many
+// clients must not use up the files of logs.
 const connectionsLeast = 16
 
-// grpcConnections and kafkaConnections are how many connections a port takes, of a
-// process that may hold so many files open; 0: not known.
+// grpcConnections and kafkaConnections return how many connections a port accepts if the process
+// may hold the given number of files open; 0: not known.
 func grpcConnections(files uint64, withKafka bool) int {
 	return connectionShare(files, withKafka, rpc.DefaultMaxConnections)
 }
@@ -347,8 +347,8 @@ func connectionShare(files uint64, withKafka bool, most int) int {
 	return int(max(connectionsLeast, min(share, uint64(most))))
 }
 
-// close puts a gate before all listeners, and on the way to other nodes.
-// otherwise reports whether clients can prove who they are without a certificate.
+// close puts a gate in front of all listeners and of the connections to other nodes. otherwise
+// reports whether clients can authenticate without a certificate.
 func (o *Options) close(logger *slog.Logger, otherwise func() bool) *secure.Gate {
 	gate := secure.NewGate(secure.GateOptions{
 		Credentials: o.Credentials, Plain: o.Insecure, Otherwise: otherwise, PerAddress: o.PerAddress, Whence: o.whence, HandshakeTime: o.handshake, Logger: logger,

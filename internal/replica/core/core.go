@@ -34,7 +34,7 @@ type Core struct {
 	Membership *membership // changes of the configuration
 	Distance   distance    // distance of the replicas
 	Election   election    // behavior without a leader
-	Supply     supply      // what lagging followers need from the disk
+	Supply     supply      // entries for lagging followers, read from disk
 	Reads      *reads      // linearizable reads, and queries of sessions
 	Lifecycle  *lifecycle  // end of this replica, wanted or not
 	Applier    *applier    // application of committed entries
@@ -51,7 +51,7 @@ type Core struct {
 	short     *shortage
 	sessions  sessionMemory // memory of the table's sessions
 
-	given Output // what Advance returned last
+	given Output // the previous result of Advance
 }
 
 // SetNow sets the time. The caller calls it before each round of inputs.
@@ -276,7 +276,7 @@ func (c *Core) endTerm(term uint64) {
 	c.Membership.endTerm()
 	c.Group.storage.feed.Clear()
 	c.Group.heard.reset()
-	c.Reads.early = nil // whoever asked asks the next leader
+	c.Reads.early = nil // callers repeat the request at the next leader
 	notLeader := c.Group.notLeader()
 	unknown := record.Refuse(record.OutcomeUnknown, "leadership ended before the append was committed; it may be in the log")
 	c.proposer.endLeadership(notLeader, unknown)

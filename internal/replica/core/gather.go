@@ -2,13 +2,13 @@ package core
 
 import "time"
 
-// gather makes a leader with a slow disk wait a little before it proposes what waits, for the
-// callers whose appends it has just answered. Otherwise the callers of a busy log fall into two
-// groups, each of which waits for the sync of the other: every append takes two syncs. Together
-// they take one sync plus the time in which they return.
+// gather makes a leader with a slow disk wait briefly before it proposes waiting requests, until
+// the callers whose appends it has just answered return. Otherwise the callers of a busy log split
+// into two groups, each waiting for the sync of the other, and every append takes two syncs.
+// Together they take one sync plus the time until they return.
 //
-// It waits only if a sync takes slowSync, and for one sync at most. If callers do not return in
-// that time, because they append on a schedule, it waits ever more rarely.
+// It waits only if a sync takes slowSync or longer, and for at most one sync. If callers do not
+// return in that time, because they append on a schedule, it waits less and less often.
 type gather struct {
 	sync    int64 // nanoseconds that this disk takes for a write, smoothed; 0: not known
 	durable int64 // Now.Nano when the newest write was durable
@@ -41,8 +41,8 @@ func (g *gather) measure(proposed, now int64) {
 // time.
 func (g *gather) together() bool { return time.Duration(g.sync) >= slowSync && g.skip == 0 }
 
-// begin begins a wait if something has committed and nothing is proposed any more. waiting is the
-// number of waiting requests.
+// begin begins a wait if an entry has committed and no proposal is left. waiting is the number of
+// waiting requests.
 func (g *gather) begin(waiting int, empty bool, now int64) {
 	if !g.news {
 		return

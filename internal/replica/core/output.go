@@ -36,7 +36,7 @@ type Output struct {
 type Feed struct {
 	Lo, Hi   uint64
 	Bytes    int    // maximum size, but at least one entry
-	Follower uint64 // 0: none any more
+	Follower uint64 // 0: there is none
 	Need     lagging.Need
 }
 

@@ -30,11 +30,11 @@ import (
 // Meanwhile appends wait, as long as the entries in flight need to commit: a majority has them
 // then, and any two majorities have a replica in common, which can lead.
 
-// space is what the disks have room for.
+// space is the room of the disks.
 type space struct {
 	group   *group
 	own     sequence.Room // this replica's disk
-	accepts sequence.Room // what this replica accepts as leader
+	accepts sequence.Room // the entries that this replica accepts as leader
 	trimmed uint64        // index of the newest applied entry that releases segments: a trim, or the entry that covers it
 }
 

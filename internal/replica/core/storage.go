@@ -54,8 +54,8 @@ func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	return &raftpb.HardState{Term: new(h.Term), Vote: new(h.Vote), Commit: new(h.Commit)}, s.conf, nil
 }
 
-// Entries returns entries from memory, or from disk if this replica has just started and has to
-// apply them. All other ranges are for a lagging follower.
+// Entries returns entries from memory, or from disk if this replica has just started and must apply
+// them. Any other range is for a lagging follower.
 func (s *storage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 	if entries, ok := s.tail.Slice(lo, hi, maxBytes); ok {
 		return entries, nil

@@ -35,7 +35,7 @@ type digests struct {
 // place is a tree, and the position of the entries that continue it.
 type place struct {
 	digest.Tree
-	index  uint64 // index of the first of these entries; 0: to be looked up
+	index  uint64 // index of the first of these entries; 0: not looked up yet
 	behind bool   // index is that of the first entry behind the tree; the entries from Tree.Covered to there are trimmed
 	// compared is set if all batches read were compared with their contents in entries.
 	compared bool
@@ -364,8 +364,8 @@ func (d *digests) follow(ctx context.Context, p place, at record.Offset, visit f
 	f := following{Readable: d.readable, at: at, visit: visit}
 	q, err := f.follow(ctx, p)
 	for p.behind && visit == nil && errors.Is(err, digest.ErrState) {
-		// Part of what the tree does not cover is trimmed, and the contents of the rest may be in no
-		// entry yet. The rest is stored, behind an older snapshot.
+		// Some batches that the tree does not cover are trimmed, and no entry may have the contents
+		// of the remaining ones yet. These are stored behind an older snapshot.
 		older, none := d.snapshotBelow(p.End - 1)
 		if none != nil {
 			break

@@ -23,7 +23,7 @@ import (
 type inbox struct {
 	mu      sync.Mutex
 	inputs  []input
-	stopped *record.Refusal // set once the loop has ended: nothing is accepted any more
+	stopped *record.Refusal // set once the loop has ended: no more input is accepted
 	wake    chan struct{}
 }
 

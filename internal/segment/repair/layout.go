@@ -126,9 +126,9 @@ func (l *layout) miss(ordinal, first uint64) {
 
 func (l *layout) newest() bool { return l.at == len(l.parts)-1 }
 
-// findEnd returns the position of the footer of a part and the position at which its frames end;
-// 0 if they are not known. The header of a repaired segment says both, the header of the next
-// segment says them for all others.
+// findEnd returns the position of the footer of a part and the position at which its frames end; 0
+// if they are not known. The header of a rebuilt segment has both; for every other segment, the
+// header of the next one has them.
 func (l *layout) findEnd(p *part, file vfs.File) (footer, end int64, err error) {
 	if h := p.header; h != nil && h.Rebuilt() {
 		w := store.NewWalker(file, p.path, h.Salt, p.size, true)

@@ -118,7 +118,7 @@ func (m *Repairer) start(ctx context.Context, d *store.Dir, suspect, forged uint
 	return nil
 }
 
-// begin takes over the findings in d. Entries up to commit are committed.
+// begin initializes the repair from the survey of d. Entries up to commit are committed.
 func (m *Repairer) begin(d *store.Dir, commit uint64) {
 	m.dir = d
 	m.stock.inventory, m.reader.fs = &m.log.inventory, d.FS

@@ -21,8 +21,8 @@ type stock struct {
 
 func (k *stock) close() error { return errors.Join(k.reader.close(), k.given.close()) }
 
-// take takes consecutive proven frames if they fit the entries next to them. They may not, since
-// a giver may be wrong.
+// take adds consecutive proven frames if they fit the adjacent entries. They may not fit, because
+// the giver may be wrong.
 func (k *stock) take(frames []segment.Entry) (taken int, err error) {
 	for i := 1; i < len(frames); i++ {
 		if !follows(&frames[i], frames[i-1].Term, frames[i-1].End()) {

@@ -11,7 +11,8 @@ const (
 	// fillMin is how many bytes are filled ahead in the active segment and in the spare of an idle
 	// log. A thousand idle logs occupy half a GiB.
 	fillMin = 256 << 10
-	// fillStep bounds how long a write that needs the file has to wait.
+	// fillStep is how many bytes are filled in one step. It bounds the time for which a write to the
+	// file has to wait.
 	fillStep = 1 << 20
 	// kickBytes is how many bytes are written between two wake-ups of the filler. It is small beside
 	// fillMin, and single appends do not wake another goroutine.

@@ -38,7 +38,7 @@ func (w *writer) rollTo(place format.Point, result *segment.Result) error {
 		return fmt.Errorf("roll to entry %d: %w", place.Index, err)
 	}
 	if _, err := w.names.sync(); err != nil {
-		return err // recovery looks for one such segment only
+		return err // recovery expects at most one such segment
 	}
 	footer, err := w.writeFooter()
 	if err != nil {

@@ -99,9 +99,9 @@ func (c *cursor) NextStored(limit record.Offset, maxBytes int) (run segment.Stor
 	return run, true
 }
 
-// batchesOf returns the places of the batches that end beyond the offset from, of the entry at
-// position whose payload begins with head. ok is false if the batches have less than least bytes
-// on average.
+// batchesOf returns the positions of the batches that end beyond the offset from, in the entry at
+// position whose payload begins with head. ok is false if the batches have less than least bytes on
+// average.
 func batchesOf(head []byte, h *format.FrameHeader, position int64, from record.Offset, least int) (all []segment.StoredBatch, ok bool) {
 	e, err := record.ParseEntryHead(head, int(h.Length))
 	if err != nil || int(h.Length) < least*e.Batches {

@@ -145,7 +145,7 @@ type newest struct {
 	synced     int64  // everything in front of this position in the active segment is durable
 	marked     int64  // position behind the newest sync mark
 	before     uint32 // header CRC of the last frame
-	torn       bool   // the active segment ends in a torn tail or was repaired, and takes no more frames
+	torn       bool   // the active segment ends in a torn tail or was repaired, and accepts no more frames
 	gather     gather
 	staged     []stagedFrame
 	stagedNext uint64 // index behind the last entry written or staged

@@ -100,7 +100,7 @@ type answering struct {
 	next       int64 // offset
 }
 
-// headers sets those that say where the answer ends.
+// headers sets the headers that describe the end of the answer.
 func (a *answering) headers(upToDate bool) {
 	h := a.w.Header()
 	h.Set("Stream-Next-Offset", formatOffset(a.next))
@@ -137,7 +137,7 @@ func (a *answering) catchUp(ctx context.Context, known string, asked request) er
 			}
 			if err = a.Reserve(ctx, frame, more); err != nil {
 				if more {
-					err = nil // the client gets what there was room for
+					err = nil // the client gets as much as there was memory for
 				}
 				break
 			}

@@ -11,7 +11,8 @@ import (
 	strandlinev1 "strandline.dev/api/strandline/v1"
 )
 
-// message is a record as JSON, as `strandline read --json` writes it: what is text as text, other bytes in base64.
+// message is a record as JSON, as `strandline read --json` writes it: valid text as text, other
+// bytes in base64.
 type message struct {
 	Offset      int64     `json:"offset"`
 	Timestamp   time.Time `json:"timestamp"`

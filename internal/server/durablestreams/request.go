@@ -78,7 +78,8 @@ func parseOffset(text string) (int64, error) {
 	return int64(offset), nil
 }
 
-// Cursors count intervals since an epoch, so that what lies between here and a client does not give it one answer for ever.
+// Cursors count intervals since an epoch, so that a cache between here and a client does not return
+// the same answer for ever.
 const cursorInterval = 20 * time.Second
 
 var cursorEpoch = time.Date(2024, time.October, 9, 0, 0, 0, 0, time.UTC)

@@ -155,7 +155,8 @@ func (s *stream) expired(now time.Time) bool {
 	return s.settings.TTL != nil && now.UnixMilli() >= s.used+ttl+ttl/ageParts
 }
 
-// ages reports whether a read now has to be noted in the log for the stream to last its TTL from now on.
+// ages reports whether this read must be recorded in the log, so that the stream lasts its TTL from
+// now on.
 func (s *stream) ages(now time.Time) bool {
 	return s.settings.TTL != nil && now.UnixMilli() > s.used+s.ttl()/ageParts
 }

@@ -42,8 +42,9 @@ func (h Handler) settle(ctx context.Context, decide func() (*proposal, error)) (
 		end, err := h.append(ctx, p.log, p.id, &p.end, p.records)
 		reason := reasonOf(err)
 		if err != nil && (reason == 0 || reason.Outcome() == record.MaybeDone) {
-			// The records are at p.end, or never will be: a linearizable read sees all that the log had
-			// when its leader was elected, and what is in flight on that leader moves the end.
+			// The records are at p.end, or never will be: a linearizable read includes everything
+			// that the log had when its leader was elected, and appends in flight on that leader
+			// move the end.
 			landed, unknown := h.landed(ctx, p)
 			if unknown != nil {
 				return nil, 0, err
@@ -87,7 +88,7 @@ func (h Handler) landed(ctx context.Context, p *proposal) (bool, error) {
 	return false, err
 }
 
-// append appends records, all or none. If expected is set the log has to end there.
+// append appends all records or none. If expected is set, the log must end there.
 func (h Handler) append(ctx context.Context, log string, id uint64, expected *int64, records []*strandlinev1.Record) (end int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

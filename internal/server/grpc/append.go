@@ -167,7 +167,7 @@ const (
 	keptBatches = 64
 )
 
-// settle takes the answer. It is called once, from any goroutine.
+// settle receives the answer. It is called once, on any goroutine.
 func (c *appendCall) settle(a sequence.Answer) {
 	c.answer = a
 	c.release()
@@ -233,8 +233,7 @@ func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 	if refusal != nil {
 		return nil, nil
 	}
-	// Memory that is much larger than the request would not be covered by what
-	// the request was charged.
+	// The charge for the request would not cover memory that is much larger than the request.
 	if kept := cap(w.request.Batches); kept > 4096 && kept/4 > size {
 		w.request.Batches = nil
 	}

@@ -14,31 +14,32 @@ import (
 )
 
 const (
-	// scanFrom is the size from which a request is looked through before it is
-	// decoded: it may have a record for each two bytes. Below, even the worst one
-	// decodes into 400 KiB, for the moment until its records are in batches.
+	// scanFrom is the size from which a request is scanned before it is decoded: it may have a
+	// record for each two bytes. Below this size, even the worst request decodes into 400 KiB,
+	// until its records are in batches.
 	scanFrom = 4 << 10
 
-	// askFrom is the size from which the right to append is asked for before each request is
-	// decoded, and not with the append alone.
+	// askFrom is the size from which the right to append is checked before each request is decoded,
+	// instead of with the append.
 	askFrom = 64 << 10
 
-	// What a record and a header of the plain form take when decoded.
+	// The memory of a decoded record, and of a decoded header, in plain form.
 	recordCost = 192
 	headerCost = 96
 
 	// maxDecoded bounds what a request may decode into.
 	maxDecoded = 128 << 20
 
-	// batchTarget is where plain records are cut into batches: just below what
-	// an entry holds, so that a batch fits one with its metadata.
+	// batchTarget is the size at which plain records are cut into batches: just below the limit of
+	// an entry, so that a batch fits into one together with its metadata.
 	batchTarget = record.EntryTargetBytes - 4<<10
 )
 
-// mayAppend refuses a request of a caller who may not append, before it costs more than the
-// bytes that have come: those of a stream until one was allowed, and each that may cost much, since
-// rights are taken away as well. All others are refused with the append itself. The first one names
-// the stream's log even if it is refused, so that those behind it, which name none, meet a refusal of their own.
+// mayAppend refuses a caller that may not append before its request costs more than the received
+// bytes. It checks the requests of a stream until one is allowed, and every large request, because
+// rights may be revoked. All others are checked with the append itself. The first request sets the
+// log of the stream even if it is refused, so that later requests, which name no log, get their own
+// refusal.
 func (in *incoming) mayAppend(data mem.BufferSlice, size int) *record.Refusal {
 	if in.s.log == "" {
 		const logField, longest = 1, 1 << 10
@@ -59,8 +60,8 @@ func (s *appendStream) mayAppend(log string) *record.Refusal {
 	return record.RefusalOf(s.node.May(s.caller, guard.Append, log))
 }
 
-// decodedCost is what a received request will take in memory. One that would
-// take too much is refused, and charged for the bytes that it has.
+// decodedCost returns the memory that a received request will need. A request that would need too
+// much is refused, and charged for its bytes.
 func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 	if size <= scanFrom {
 		return int64(size) + rpc.RequestCost, nil
@@ -92,8 +93,7 @@ func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 	return cost, nil
 }
 
-// check makes the append out of a request, proving everything that
-// a log takes for granted.
+// check builds the append of a request, and verifies every property that a log relies on.
 func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal {
 	q := &w.request
 	if s.log == "" {
@@ -130,7 +130,7 @@ func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal
 		if w.append.Check, err = checkOf(q.Check); err != nil {
 			return record.RefusalOf(err)
 		}
-		q.Check = nil // it may hold more than the append does, which is what is paid for from here on
+		q.Check = nil // it may hold more memory than the append, and only the append is charged from here on
 		w.append.Atomic = true
 	}
 	if len(q.Records) > 0 {
@@ -150,7 +150,7 @@ func checkOf(c *strandlinev1.CheckedAppend) (*sequence.Check, error) {
 	return sequence.NewCheck(record.Offset(c.Since), c.Keys, c.KeyPrefixes, headers)
 }
 
-// split takes the batches of a request one by one.
+// split adds the batches of a request one by one.
 func (s *appendStream) split(ctx context.Context, w *appendWork, run []byte) error {
 	if len(run) == 0 {
 		return record.Refuse(record.Invalid, "a request without records")
@@ -174,7 +174,8 @@ func (s *appendStream) split(ctx context.Context, w *appendWork, run []byte) err
 	return nil
 }
 
-// checkCompressed is Batch.Check for a batch that has to be inflated, for those who may append.
+// checkCompressed is like Batch.Check, for a batch that must be inflated. It first checks the right
+// to append.
 func (s *appendStream) checkCompressed(ctx context.Context, b record.Batch) error {
 	if refusal := s.mayAppend(s.log); refusal != nil {
 		return refusal

@@ -19,8 +19,8 @@ type explanation struct {
 	stages  sequence.Stages
 }
 
-// explain has the stages of a request filled in, if it asks. Before the first one of a stream asks, no
-// clock is read, so its own time begins once it is decoded.
+// explain requests the stages of an append if the client asks for them. Before the first such
+// request of a stream, no clock is read, so the stages of that request begin after it is decoded.
 func (s *appendStream) explain(c *appendCall) {
 	if !c.work.request.Explain {
 		return

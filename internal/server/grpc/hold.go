@@ -47,7 +47,7 @@ func (d *logService) ReleaseHold(ctx context.Context, q *strandlinev1.ReleaseHol
 	return &strandlinev1.ReleaseHoldResponse{}, nil
 }
 
-// decodeHold refuses what cannot be said in the node's terms.
+// decodeHold refuses a request that the node cannot represent.
 func decodeHold(q *strandlinev1.SetHoldRequest) (hold record.Hold, at reading.FromKind, refusal *record.Refusal) {
 	h := q.GetHold()
 	lease, refusal := milliseconds("lease", h.GetLease(), math.MaxUint32)

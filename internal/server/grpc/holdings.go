@@ -14,7 +14,8 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// holdings are what an administrator sees of what principals hold, and takes back.
+// holdings has the verbs with which an administrator lists and releases the resources of
+// principals.
 type holdings interface {
 	ListSessions(ctx context.Context, c verbs.Caller, log string, after record.SessionID) (all []guard.Session, more bool, err error)
 	ListConnections(ctx context.Context, c verbs.Caller) (all []guard.Connection, at string, err error)

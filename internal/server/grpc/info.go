@@ -65,8 +65,7 @@ func encodeConfig(c settings.Config) *strandlinev1.LogConfig {
 	return out
 }
 
-// decodeConfig refuses what cannot be said in the node's terms; whether the
-// rest makes sense is for the node to say.
+// decodeConfig refuses a configuration that the node cannot represent. The node validates the rest.
 func decodeConfig(c *strandlinev1.LogConfig) (settings.Config, *record.Refusal) {
 	out := settings.Config{
 		Retention:      c.GetRetention().AsDuration(),
@@ -103,7 +102,7 @@ func encodeReadReplicas(wanted []cluster.ReadReplicas) (out []*strandlinev1.Read
 	return out
 }
 
-// decodeRule returns nil for none. Whether it makes sense is for the node to say.
+// decodeRule returns nil for nil. The node validates the rule.
 func decodeRule(w *strandlinev1.PlacementRule) *cluster.Rule {
 	if w == nil {
 		return nil

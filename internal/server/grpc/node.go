@@ -39,8 +39,8 @@ func Register(s *rpc.Server, n Node) {
 	strandlinev1.RegisterAccessServiceServer(s, &accessService{node: n})
 }
 
-// knowing is the caller of a context, who knows the log it names by an id; 0: by its name
-// only.
+// knowing returns the caller of a context, with the id of the log that it names; 0: it knows only
+// the name.
 func knowing(ctx context.Context, log uint64) verbs.Caller {
 	c := guard.CallerOf(ctx)
 	c.Log = log

@@ -11,15 +11,18 @@ import (
 )
 
 const (
-	// maxPageBytes bounds about the logs of one answer to a caller that asks for a list in parts.
+	// maxPageBytes is the approximate size limit of one answer to a caller that requests a list in
+	// parts.
 	maxPageBytes = 4 << 20
-	// maxListBytes bounds those of an answer with all logs: callers take answers of 64 MiB at most.
+	// maxListBytes is the size limit of an answer with all logs: callers accept answers of at most
+	// 64 MiB.
 	maxListBytes = rpc.MaxRequestBytes - 1<<20
 )
 
-// pageOf encodes the logs with names greater than after in the order of their names, as many as one answer
-// has room for. A limit of 0 demands all of them in this answer: a caller that knows of no parts would take
-// the first one for the whole list. Next is where the next part continues; empty: there are no more.
+// pageOf encodes the logs with names greater than after, in the order of their names, as many as
+// fit into one answer. A limit of 0 requires all of them in this answer, because a caller that does
+// not know about parts would take the first part for the whole list. next is the name after which
+// the next part starts; it is empty if there are no more logs.
 func pageOf[T any, M proto.Message](all []T, name func(T) string, encode func(T) M, after string, limit int32) (page []M, next string, refusal *record.Refusal) {
 	if limit < 0 {
 		return nil, "", record.Refuse(record.Invalid, "a limit of %d", limit)

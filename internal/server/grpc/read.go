@@ -32,9 +32,9 @@ type reads interface {
 	KnownInfo(c verbs.Caller, log string) (verbs.Info, error)
 }
 
-// readStream is one Read stream. A client that does not keep up is waited for: gRPC
-// gets a chunk when it has sent the one before, and the next one, which is read
-// meanwhile, is given up if that takes long.
+// readStream is one Read stream. It waits for a slow client: gRPC gets a chunk after it has sent
+// the previous one. The stream reads the next chunk meanwhile, and releases it if sending takes
+// long.
 type readStream struct {
 	*logService
 	stream    grpc.ServerStream
@@ -52,8 +52,8 @@ type readStream struct {
 	taken atomic.Int64
 }
 
-// takeTime is how long a client may take nothing of a file: it is kept for it even when
-// it has been trimmed.
+// takeTime is how long a client may accept no bytes of a file. Until then the file is kept for it,
+// even if it has been trimmed.
 const takeTime = time.Minute
 
 // Drop implements rpc.Reader.
@@ -134,7 +134,7 @@ func (s *readStream) run(ctx context.Context) error {
 	}
 }
 
-// errIdle: nothing came for as long as a heartbeat takes.
+// errIdle means that there was nothing to send for the time of a heartbeat.
 var errIdle = errors.New("nothing to read for now")
 
 func (s *readStream) wait(ctx context.Context) (reading.Chunk, error) {
@@ -186,9 +186,9 @@ func (s *readStream) frameOf(c reading.Chunk) *wire.ReadFrame {
 	}
 }
 
-// sendStored has the system send batches from their file. Where it cannot be read, what
-// was verified of it is not relied on any more: the client, which verifies what it gets,
-// reads on from where it is, and the file is verified anew.
+// sendStored lets the kernel send batches from their file. If the file cannot be read, its bytes
+// count as unverified again. The client, which verifies the batches, continues at its position, and
+// the server verifies the file again.
 func (s *readStream) sendStored(c reading.Chunk) error {
 	defer c.Release()
 	s.taken.Store(time.Now().UnixNano())
@@ -278,8 +278,8 @@ func decodeRead(q *strandlinev1.ReadRequest) (reading.Request, *record.Refusal) 
 	return r, nil
 }
 
-// decodeConsistency turns what the client wants to be sure of into the node's
-// terms. A client that says nothing gets what is hardest to misunderstand.
+// decodeConsistency converts the requested consistency. A client that requests none gets
+// linearizable reads, which are the hardest to misunderstand.
 func decodeConsistency(q *strandlinev1.ReadRequest, r *reading.Request) *record.Refusal {
 	r.Consistency = reading.ConsistencyLinearizable
 	switch c := q.GetConsistency().(type) {
@@ -308,7 +308,7 @@ func decodeConsistency(q *strandlinev1.ReadRequest, r *reading.Request) *record.
 	return nil
 }
 
-// known reports whether an enumeration names a value: proto3 lets others pass.
+// known reports whether an enum value has a name: proto3 accepts others.
 func known[E ~int32](names map[int32]string, value E) bool {
 	_, ok := names[int32(value)]
 	return ok

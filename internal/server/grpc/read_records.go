@@ -12,9 +12,8 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// frameBytes is where a frame of decoded records ends. gRPC clients take
-// messages of up to 4 MiB unless it is set, so only a record that is
-// larger by itself makes a larger frame.
+// frameBytes is the size at which a frame of decoded records ends. gRPC clients accept messages of
+// up to 4 MiB by default, so only a single record larger than that makes a larger frame.
 const frameBytes = 1 << 20
 
 // localFrameBytes is the same where frames become text of another port, which a slow client holds.
@@ -26,7 +25,7 @@ type recordFrames struct {
 	most   int // bytes of a frame
 	frame  strandlinev1.ReadResponse
 	size   int
-	// With a filter: what the next frame begins at, and failed records it has to name.
+	// With a filter: the first offset of the next frame, and the failed records that it must list.
 	selected bool
 	first    record.Offset
 	failed   []reading.Failed
@@ -66,8 +65,7 @@ func (f *recordFrames) add(r record.Record) error {
 	m.Timestamp.Seconds, m.Timestamp.Nanos = splitMillis(r.Timestamp)
 	m.Headers = m.Headers[:0]
 	for _, h := range r.Headers {
-		// Kafka's producers may put any bytes into a header's name, protobuf's
-		// strings are UTF-8.
+		// Kafka's producers may use any bytes as a header's name; protobuf strings are UTF-8.
 		name := strings.ToValidUTF8(h.Key, "\uFFFD")
 		m.Headers = append(m.Headers, &strandlinev1.Header{Key: name, Value: h.Value})
 	}
@@ -85,7 +83,8 @@ func (f *recordFrames) message() *strandlinev1.Record {
 	return &strandlinev1.Record{Timestamp: new(timestamppb.Timestamp)}
 }
 
-// flush sends the records so far. With a filter the frame is of what was selected below next.
+// flush sends the records collected so far. With a filter, the frame covers the selected records
+// below next.
 func (f *recordFrames) flush(next record.Offset) error {
 	records := f.frame.Records
 	switch {

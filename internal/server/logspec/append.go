@@ -79,7 +79,7 @@ func (d *service) Append(stream grpc.BidiStreamingServer[logspec.AppendRequest, 
 	return statusOf(s.ctx, s.Run(s))
 }
 
-// mayAppend refuses a caller that may not append, before what it sends is decoded.
+// mayAppend refuses a caller that may not append, before its request is decoded.
 func (s *appendStream) mayAppend() error {
 	return s.node.May(s.caller, guard.Append, s.log)
 }
@@ -95,8 +95,7 @@ func (s *appendStream) Answer(c *appendCall) error {
 	return s.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Ok{Ok: c.ok()}})
 }
 
-// end finishes the stream for good: with a last reply, where there is one that
-// says what happened, or with a status.
+// end finishes the stream with a last reply, if one can express the outcome, or with a status.
 func (s *appendStream) end(err error) error {
 	if r := redirect(err); r != nil {
 		return s.Send(&logspec.AppendReply{Reply: &logspec.AppendReply_Redirect{Redirect: r}})
@@ -209,7 +208,7 @@ func (c *appendCall) encode() error {
 	return finish()
 }
 
-// batchSize is how large the batch will be that begins with these proposals.
+// batchSize returns the size of the batch that begins with these proposals.
 func batchSize(proposals [][]byte) int {
 	size := record.BatchHeaderSize
 	for i, data := range proposals {
@@ -222,8 +221,8 @@ func batchSize(proposals [][]byte) int {
 	return min(size, record.MaxBatchBytes)
 }
 
-// settle takes the answer. Nothing is received behind a refusal, which is the
-// last reply of the stream.
+// settle receives the answer. Nothing is received after a refusal, which is the last reply of the
+// stream.
 func (c *appendCall) settle(a sequence.Answer) {
 	c.answer = a
 	c.request.Proposals, c.append = nil, sequence.Append{}

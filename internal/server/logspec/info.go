@@ -77,8 +77,8 @@ func (d *service) info(ctx context.Context, stale bool) (verbs.Info, error) {
 	return d.node.Info(ctx, guard.CallerOf(ctx), d.log)
 }
 
-// encodeInfo shows the log as if the disk were its own: it is full when it
-// has used all that others leave it.
+// encodeInfo describes the log as if it had the disk for itself: it is full when it has used all
+// space that others leave.
 func encodeInfo(i verbs.Info) *logspec.InfoReply {
 	return &logspec.InfoReply{Reply: &logspec.InfoReply_Ok{Ok: &logspec.InfoReply_OK{
 		FirstIndex: indexOf(i.Start),

@@ -16,8 +16,8 @@ import (
 	"strandline.dev/internal/server/rpc"
 )
 
-// replyBytes is where a reply of entries ends. A client that is not configured
-// otherwise takes 4 MiB; only a larger entry makes a larger reply.
+// replyBytes is the size at which a reply of entries ends. A client accepts 4 MiB by default; only
+// a single larger entry makes a larger reply.
 const replyBytes = 1 << 20
 
 // signOfLife is sent often enough that a client notices within seconds that its

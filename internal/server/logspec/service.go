@@ -68,8 +68,8 @@ func (d *service) ensureLog(ctx context.Context) error {
 	return err
 }
 
-// redirect reports where to go if err says that another node leads. An empty
-// host leaves the finding to the client.
+// redirect returns the new address if err means that another node leads. With an empty host, the
+// client must find the leader itself.
 func redirect(err error) *logspec.Redirect {
 	var r *record.Refusal
 	if errors.As(err, &r) && r.Reason == record.NotLeader {

@@ -2,13 +2,13 @@ package lagging
 
 import "time"
 
-// Pace decides how fast a node reads old entries for lagging followers. Each of them reads, sends
-// and makes durable data while others write and sync on the same disks. So the rate depends on
-// how long appends take: it rises while they take no longer than before, and is halved when they
-// do. It never falls below a rate that lets a follower catch up.
+// Pace limits the rate at which a node reads old entries for lagging followers. A follower reads,
+// sends and syncs data while appends write and sync on the same disks. So the rate depends on the
+// latency of appends: it rises while the latency does not, and is halved when it does. It never
+// falls below a rate at which a follower can catch up.
 //
-// A follower that lacks little gets it at once (leastBurst), and so does one without which
-// nothing commits (Now).
+// A follower with a small lag gets the missing entries immediately (leastBurst), and so does a
+// follower that is needed for a majority (Now).
 type Pace struct {
 	rate  float64 // bytes per second for all followers together; 0: LeastRate
 	usual float64 // undisturbed duration of an append in seconds; 0: not known yet
@@ -45,11 +45,12 @@ type Appends struct {
 	Seconds float64
 }
 
-// allowance is what a follower may read at a given time. It is negative if it has read more.
+// allowance is the number of bytes that a follower may read at a given time. It is negative if the
+// follower has read more.
 type allowance struct {
 	bytes float64
 	at    time.Duration // time at which bytes was computed
-	first float64       // what it may still take from Pace.spare
+	first float64       // bytes that it may still use of Pace.spare
 	until time.Duration // until then it counts as catching up
 }
 

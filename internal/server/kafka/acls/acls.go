@@ -15,8 +15,8 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// clusterName is what Kafka calls the one resource of kind cluster, and wildcard all
-// resources of another kind, as well as any host.
+// clusterName is Kafka's name of the only resource of the kind cluster. wildcard stands for all
+// resources of another kind, and for any host.
 const (
 	clusterName = "kafka-cluster"
 	wildcard    = "*"
@@ -26,14 +26,14 @@ var kindOf = map[kmsg.ACLResourceType]access.Kind{
 	kmsg.ACLResourceTypeTopic: access.Log, kmsg.ACLResourceTypeGroup: access.Group, kmsg.ACLResourceTypeCluster: access.Cluster,
 }
 
-// operation is one of Kafka's on a kind of resource, with the rights that it stands for.
+// operation is one of Kafka's operations on a kind of resource, with the rights that it represents.
 type operation struct {
 	kind   access.Kind
 	is     kmsg.ACLOperation
 	rights access.Rights
 }
 
-// operations are all that mean something here. Of those on all of a kind, ALL comes first.
+// operations lists all supported operations. ALL is the first of each kind.
 var operations = []operation{
 	{access.Log, kmsg.ACLOperationAll, access.Append | access.Read | access.Trim | access.Configure | access.Create | access.Delete | access.Observe},
 	{access.Log, kmsg.ACLOperationRead, access.Read},
@@ -57,7 +57,7 @@ var operations = []operation{
 
 // acl is a grant of one operation.
 type acl struct {
-	grant     access.Grant // with those of its rights that the operation stands for
+	grant     access.Grant // with those of its rights that the operation represents
 	operation kmsg.ACLOperation
 }
 
@@ -156,7 +156,7 @@ func grantOf(c *kmsg.CreateACLsRequestCreation) (g access.Grant, err error) {
 	return g, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%v on a %v means nothing here", c.Operation, c.ResourceType))
 }
 
-// aclFilter is what DescribeAcls and DeleteAcls look for.
+// aclFilter is the filter of DescribeAcls and DeleteAcls.
 type aclFilter struct {
 	kind            kmsg.ACLResourceType
 	name, principal *string

@@ -50,7 +50,7 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 		if err != kerr.NotCoordinator {
 			r.ErrorCode = protocol.CodeOf(err)
 		}
-		return r // somebody else has them all
+		return r // another node coordinates all groups
 	}
 	visible, _ := c.visible(q.Caller, "", 0)
 	for _, id := range visible {
@@ -65,10 +65,10 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 	return r
 }
 
-// groupType is that of all groups: members decide who gets what.
+// groupType is the type of every group: the members decide the assignment.
 const groupType = "classic"
 
-// passes reports whether a filter lets something through, as an empty one does.
+// passes reports whether a filter accepts a value; an empty filter accepts every value.
 func passes(filter []string, is string) bool {
 	return len(filter) == 0 || slices.ContainsFunc(filter, func(one string) bool { return strings.EqualFold(one, is) })
 }

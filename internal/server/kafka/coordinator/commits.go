@@ -8,38 +8,38 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// commits are what all groups have committed, and which groups have members, as
-// the records of the log of offsets add up to it. It decides without I/O.
+// commits is the state of all committed offsets, and of which groups have members, folded from the
+// records of the log of offsets. It does no I/O.
 type commits struct {
 	groups map[string]*groupCommits
 	sorted btree.Set[string] // their names
 	count  int               // of all offsets in groups, and one for each group
-	bytes  int               // about what groups takes in memory
-	// held is how much of count and bytes the groups of each principal take.
+	bytes  int               // approximate memory of groups
+	// held is the part of count and bytes that counts for the groups of each principal.
 	held map[string]heldCommits
 }
 
-// heldCommits is what the groups of one principal take of all that is committed.
+// heldCommits is the share of one principal's groups in all committed offsets.
 type heldCommits struct{ count, bytes int }
 
-// groupCommits is what the log says of one group.
+// groupCommits is the state of one group according to the log.
 type groupCommits struct {
 	offsets map[partition]committed
 	// kind is the protocol type of the members that the group had last.
 	kind string
-	// members: it has members, unless they went away with their coordinator.
+	// members reports that the group has members, unless they disconnected together with their
+	// coordinator.
 	members bool
-	// emptied is when its last member was found to be gone, in unix ms; 0 if it
-	// has members or never had any.
+	// emptied is when the last member was found to have left, in unix ms; 0 if the group has
+	// members or never had any.
 	emptied int64
-	bytes   int // about what offsets takes in memory
+	bytes   int // approximate memory of offsets
 	// principal is the principal that first committed offsets; empty: not known, or rights were not
 	// enforced.
 	principal string
 }
 
-// What groups and offsets take in memory besides their texts, as BenchmarkGroupMemory
-// measures it.
+// The memory of groups and offsets besides their strings, as measured by BenchmarkGroupMemory.
 const (
 	bytesOfGroup  = 640
 	bytesOfOffset = 130
@@ -52,7 +52,7 @@ type partition struct {
 	number int32
 }
 
-// committed is one group's place in one partition.
+// committed is the committed position of a group in one partition.
 type committed struct {
 	Offset   int64  `json:"o"`
 	Log      uint64 `json:"l,omitempty"` // id of the partition's log; 0: not known
@@ -68,7 +68,7 @@ type offsetChange struct {
 	Commits []offsetCommit `json:"commits,omitempty"`
 	Remove  []offsetOf     `json:"remove,omitempty"`
 	Members *groupMembers  `json:"members,omitempty"`
-	Delete  bool           `json:"delete,omitempty"` // the group with all its offsets
+	Delete  bool           `json:"delete,omitempty"` // By is the principal to whose share a group counts if it has none yet.
 	// By is the principal whose share a group takes that has none yet.
 	By string `json:"by,omitempty"`
 	// Expire is Delete if the group has outlived its offsets by the time of the change.
@@ -90,8 +90,7 @@ type offsetOf struct {
 	Log       uint64 `json:"l,omitempty"`
 }
 
-// groupMembers says that a group has members from the time of the change on, or
-// none.
+// groupMembers records whether a group has members from the time of the change on.
 type groupMembers struct {
 	Some bool   `json:"some,omitempty"`
 	Kind string `json:"kind,omitempty"` // their protocol type
@@ -101,7 +100,7 @@ func newCommits() commits {
 	return commits{groups: map[string]*groupCommits{}, held: map[string]heldCommits{}}
 }
 
-// size is what a group counts of maxCommitted.
+// size returns the number that a group adds to maxCommitted.
 func (g *groupCommits) size() int {
 	if g == nil {
 		return 0
@@ -109,7 +108,7 @@ func (g *groupCommits) size() int {
 	return 1 + len(g.offsets)
 }
 
-// memory is about what a group takes.
+// memory returns the approximate memory of a group.
 func (g *groupCommits) memory(name string) int {
 	if g == nil {
 		return 0
@@ -206,7 +205,7 @@ func (s *commits) names(from string, most int) []string {
 	return some
 }
 
-// add counts what a group takes (1), or takes it away (-1).
+// add adds the share of a group to the counts, or subtracts it if sign is -1.
 func (s *commits) add(name string, g *groupCommits, sign int) {
 	if g == nil {
 		return
@@ -298,10 +297,10 @@ func (s *commits) logs() map[offsetOf]bool {
 	return all
 }
 
-// membership is what has to be recorded so that the log knows which groups have
-// members. inhabited are those that have some here, with their protocol types.
-// With allHeard, members that the log knows of and that are not here are gone:
-// whoever is alive had the time to join again.
+// membership returns the changes to record so that the log knows which groups have members.
+// inhabited has the groups with members here, with their protocol types. With allHeard, members
+// that the log knows of and that are not here count as gone, because every live member had time to
+// join again.
 func (s *commits) membership(inhabited map[string]string, allHeard bool, now int64) []offsetChange {
 	var changes []offsetChange
 	for name, kind := range inhabited {
@@ -325,7 +324,7 @@ func (s *commits) membership(inhabited map[string]string, allHeard bool, now int
 	return changes
 }
 
-// of returns a copy of what is known of a group; nil for one that is not known.
+// of returns a copy of the state of a group; nil if there is none.
 func (s *commits) of(group string) *groupCommits {
 	g := s.groups[group]
 	if g == nil {

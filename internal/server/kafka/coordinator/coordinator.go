@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// maxGroups bounds the groups with members. What these and all commits take is
-	// bounded by the node's memory.
+	// maxGroups bounds the groups with members. The node's memory bounds the memory of groups and
+	// commits.
 	maxGroups = 10_000
 
 	// cleanEvery is how often the coordinator looks for groups and offsets to forget,
@@ -32,8 +32,8 @@ const (
 	cleanEvery   = 5 * time.Minute
 	membersEvery = time.Second
 
-	// allHeardAfter is how long after a coordinator has begun members that it has
-	// not heard of are gone: their sessions are over.
+	// allHeardAfter is the time after the start of a coordinator at which members that have not
+	// contacted it count as gone: their sessions have expired.
 	allHeardAfter = (group.MaxSessionMs + group.MaxRebalanceMs) * time.Millisecond
 )
 
@@ -52,11 +52,11 @@ type Coordinator struct {
 	mu         sync.Mutex
 	groups     map[string]*group.Group // those with members
 	principals map[string]string       // the principals that created them
-	held       map[string]int          // bytes of members by principal, as of the last tick and what came since
+	held       map[string]int          // bytes of members by principal, as of the last tick plus later changes
 	bytes      int                     // of groups, counted in memory
 	term       uint64                  // of the leadership that groups belong to; 0: none
 	since      time.Time               // when that began
-	cleaned    time.Time               // when groups were last looked at to be forgotten
+	cleaned    time.Time               // when groups were last checked for removal
 	recorded   time.Time               // when which groups have members was last recorded
 	upkeep     bool                    // one of the two is under way
 
@@ -78,7 +78,7 @@ func (c *Coordinator) now() int64 { return time.Since(c.started).Milliseconds() 
 func (c *Coordinator) found(ctx context.Context) error {
 	_, err := c.node.Bounds(backend.System, backend.OffsetsLog)
 	if !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
-		return nil // what else is wrong will show where it matters
+		return nil // any other error shows when the log is used
 	}
 	_, err = c.node.CreateLog(ctx, backend.System, backend.OffsetsLog, settings.Config{})
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
@@ -123,8 +123,8 @@ func (c *Coordinator) ready(ctx context.Context) (term uint64, err error) {
 	return b.Term, nil
 }
 
-// confirm returns nil if this node still coordinates in a term, so that what it
-// knows includes all that anybody was answered.
+// confirm returns nil if this node still coordinates in a term, so that its state includes
+// everything that any client got an answer for.
 func (c *Coordinator) confirm(ctx context.Context, term uint64) error {
 	if _, err := c.node.Info(ctx, backend.System, backend.OffsetsLog); err != nil {
 		return coordinatorError(err)
@@ -170,10 +170,10 @@ func (c *Coordinator) with(ctx context.Context, id string, f func(g *group.Group
 	return c.enter(ctx, id, nil, f)
 }
 
-// by is the principal that a call makes a group for.
+// by is the principal for which a call creates a group.
 type by struct{ principal string }
 
-// enter is with, and makes a group that is not there where it is made by somebody.
+// enter is like with, and creates the group if it does not exist and made is not nil.
 func (c *Coordinator) enter(ctx context.Context, id string, made *by, f func(g *group.Group, now int64)) (term uint64, err error) {
 	if id == "" {
 		return 0, kerr.InvalidGroupID
@@ -201,8 +201,8 @@ func (c *Coordinator) enter(ctx context.Context, id string, made *by, f func(g *
 	return term, nil
 }
 
-// counting makes a change of a principal's that a group may take more memory after, and counts that at once,
-// for the next one who asks whether there is room. c.mu is held.
+// counting makes a change after which a group of a principal may use more memory, and counts that
+// immediately for the next check of the limit. c.mu is held.
 func (c *Coordinator) counting(principal string, g *group.Group, change func()) {
 	before := g.Bytes()
 	change()
@@ -211,8 +211,9 @@ func (c *Coordinator) counting(principal string, g *group.Group, change func()) 
 	c.held[principal] += grown
 }
 
-// refuseGroup refuses a new group where there are too many, or where its principal has begun more than could
-// come besides: one has half of them, and the other half is for others. c.mu is held.
+// refuseGroup refuses a new group if there are too many, or if its principal has created more
+// groups than there is room for: one principal gets at most half, and the other half is for others.
+// c.mu is held.
 func (c *Coordinator) refuseGroup(principal string) error {
 	left := maxGroups - len(c.groups)
 	if left <= 0 {
@@ -234,8 +235,8 @@ func (c *Coordinator) refuseGroup(principal string) error {
 		"%s has begun %d of the groups with members, and there is room for %d more, which is left to others: end some, then try again", principal, own, left))
 }
 
-// crowds reports whether a group, or all members of a principal, would take more of the node's memory for groups
-// than is left for all others, with so many bytes more. c.mu is held.
+// crowds reports whether a group, or all members of a principal, would use more of the node's
+// memory for groups than is left for all others, with the given additional bytes. c.mu is held.
 func (c *Coordinator) crowds(g *group.Group, principal string, more int) bool {
 	return c.memory.Crowds(int64(g.Bytes()+more)) || principal != "" && c.memory.Crowds(int64(c.held[principal]+more))
 }
@@ -265,7 +266,7 @@ func (c *Coordinator) Tick() {
 	}
 }
 
-// due returns what is to be done beside the groups now, or nil. c.mu is held.
+// due returns the background work that is due, or nil. c.mu is held.
 func (c *Coordinator) due(now time.Time) func() {
 	if c.term == 0 || c.upkeep {
 		return nil
@@ -306,10 +307,10 @@ func (c *Coordinator) inhabited() map[string]string {
 	return all
 }
 
-// recordMembers lets the log know which groups have members, and which have none
-// any more: how long offsets are kept counts from there, whoever coordinates.
+// recordMembers records in the log which groups have members and which have none. The retention of
+// offsets counts from then, whichever node coordinates.
 func (c *Coordinator) recordMembers(term uint64, inhabited map[string]string, allHeard bool, now time.Time) {
-	// What fails is tried again, here or by the next coordinator.
+	// A failed write is repeated, here or by the next coordinator.
 	_ = c.offsets.write(c.stopping, term, c.offsets.membership(inhabited, allHeard, now)...)
 }
 

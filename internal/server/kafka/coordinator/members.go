@@ -56,7 +56,7 @@ func find(c *Coordinator, q *backend.Call, kind int8) (backend.Broker, error) {
 	switch kind {
 	case CoordinatesGroups:
 	case CoordinatesTransactions:
-		// The one code that every client takes for final.
+		// Every client treats this code as final.
 		return backend.Broker{}, protocol.Refuse(kerr.TransactionalIDAuthorizationFailed, "there are no transactions here")
 	default:
 		return backend.Broker{}, protocol.Refuse(kerr.InvalidRequest, "only groups are coordinated here")
@@ -128,10 +128,9 @@ func JoinGroup(c *Coordinator, q *backend.Call, m *kmsg.JoinGroupRequest) *kmsg.
 	return r
 }
 
-// wait returns the answer of a group, or none's where the connection or the
-// server ends first. That may take as long as a rebalance, in which members that
-// wait must not use up what heartbeats of others need: the group has copies of
-// what it keeps, so the request itself is released.
+// wait returns the answer of a group, or none's if the connection or the server ends first. It may
+// wait as long as a rebalance, and members that wait must not use memory that heartbeats of others
+// need: the group has copies of the data that it keeps, so the request itself is released.
 func wait[T any](q *backend.Call, answers <-chan T, none func(error) T) T {
 	q.Release()
 	select {
@@ -191,8 +190,8 @@ func SyncGroup(c *Coordinator, q *backend.Call, m *kmsg.SyncGroupRequest) *kmsg.
 	return r
 }
 
-// inGroup calls f with a group that is there. The error is f's, or that there
-// is no such member because there is no such group.
+// inGroup calls f with an existing group. It returns f's error, or an unknown-member error if the
+// group does not exist.
 func inGroup(c *Coordinator, q *backend.Call, id string, f func(g *group.Group, now int64) error) error {
 	if err := q.May(guard.JoinGroup, id); err != nil {
 		return err

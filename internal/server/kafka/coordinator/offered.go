@@ -18,8 +18,8 @@ import (
 	"strandline.dev/internal/server/kafka/group"
 )
 
-// What the coordinator offers to other ports than Kafka's, whose callers look at groups and change them, and are no
-// members. Errors are refusals.
+// The following methods serve ports other than Kafka's. Their callers inspect and change groups and
+// are not members. Errors are refusals.
 
 const (
 	// MaxListed is the limit on the groups of one answer, and MaxListedBytes the approximate limit
@@ -36,7 +36,7 @@ const (
 type Listed struct {
 	Name, State, ProtocolType string
 	Members                   int
-	Principal                 string // whose share of the node's groups it takes; empty: not known, or not for this caller
+	Principal                 string // principal to whose share of the node's groups it counts; empty: not known, or not for this caller
 }
 
 // Described is a group with its members, by id.
@@ -109,7 +109,7 @@ func (c *Coordinator) listed(caller verbs.Caller, id string, d *group.Descriptio
 	return l
 }
 
-// principal is whose share of all groups a group takes; empty: not known.
+// principal returns the principal to whose share a group counts; empty: not known.
 func (c *Coordinator) principal(id string) string {
 	c.mu.Lock()
 	begun := c.principals[id]
@@ -117,7 +117,7 @@ func (c *Coordinator) principal(id string) string {
 	return cmp.Or(begun, c.offsets.principal(id))
 }
 
-// there makes sure that what this node says of a group is so, and that the caller may do what it wants.
+// there returns nil if this node's state of a group is current and the caller may call the verb.
 func (c *Coordinator) there(ctx context.Context, caller verbs.Caller, v *guard.Verb, id string) error {
 	if err := c.node.May(caller, v, id); err != nil {
 		return err
@@ -321,8 +321,8 @@ func (c *Coordinator) DeleteGroup(ctx context.Context, caller verbs.Caller, id s
 	return c.refused(id, c.remove(ctx, caller, id))
 }
 
-// refused converts an error of a call about a group into a refusal in the words of other ports than Kafka's. What is
-// none of those is returned as it is.
+// refused converts an error of a call about a group into a refusal for ports other than Kafka's. It
+// returns other errors unchanged.
 func (c *Coordinator) refused(id string, err error) error {
 	switch {
 	case err == nil:

@@ -27,9 +27,8 @@ const (
 	// OffsetsKept is how long the offsets of a group without members are kept.
 	OffsetsKept = 7 * 24 * time.Hour
 
-	// checkpointAfter is how many records the log gets, and as many again as
-	// there are offsets, before all offsets are written anew and the records
-	// before are trimmed.
+	// checkpointAfter, plus the number of offsets, is how many records the log gets before all
+	// offsets are written again and the earlier records are trimmed.
 	checkpointAfter = 10_000
 
 	// offsetBatch bounds the records of one append to the log, offsetRecord
@@ -39,20 +38,19 @@ const (
 	offsetRecord = 500
 	offsetBytes  = 1 << 20
 
-	// checkpointAgain is how many more records there are before a checkpoint that failed is tried
-	// again: what it has written until then lies in the log.
+	// checkpointAgain is how many more records are written before a failed checkpoint is repeated,
+	// because its part that was written remains in the log.
 	checkpointAgain = checkpointAfter / 10
 )
 
-// offsets keeps what groups have committed. The truth is the log; every record
-// is one offsetChange in JSON, and the state is what they add up to. All changes
-// that wait while one append is under way share the next.
+// offsets stores the committed offsets of groups. The log is authoritative: each record is one
+// offsetChange in JSON, and the state is folded from them. All changes that wait while an append is
+// in progress share the next append.
 //
-// A change is decided on in one leadership of this node, and is appended in that
-// one or not at all: appends are conditional on the end of the log that the state
-// was folded to, and a change of an earlier leadership is refused before it gets
-// so far. Otherwise a commit that waited while another node coordinated for a
-// moment would undo what that node has acknowledged since.
+// A change is decided and appended within one leadership of this node, or not at all: appends
+// require that the log ends where the state was folded to, and a change from an earlier leadership
+// is refused before. Otherwise a commit that waited while another node coordinated for a moment
+// could overwrite a later commit that the other node has acknowledged.
 type offsets struct {
 	node   backend.Node
 	memory *budget.Shares // of the node
@@ -113,7 +111,7 @@ func (o *offsets) count() {
 
 // load folds all that the log has when a leadership of this node begins.
 func (o *offsets) load(ctx context.Context, term uint64) error {
-	o.setTerm(0) // what waits from an earlier one must not follow what is folded now
+	o.setTerm(0) // pending changes of an earlier leadership must not follow this state
 	if err := o.catchUp(ctx); err != nil {
 		return err
 	}
@@ -159,8 +157,8 @@ func (o *offsets) write(ctx context.Context, term uint64, changes ...offsetChang
 	return failed
 }
 
-// ended is the error of a wait that ended before what it was for: where nobody gives up, the node stops, and what was
-// begun may still be written. A client asks whoever coordinates then.
+// ended returns the error of a wait that ended early. If the caller did not give up, the node is
+// stopping and the write may still happen: the client asks the next coordinator.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
 		return err
@@ -194,7 +192,7 @@ func (o *offsets) enqueue(writes []*offsetWrite) error {
 	return nil
 }
 
-// writeAll appends what is pending until there is no more.
+// writeAll appends pending changes until there are none left.
 func (o *offsets) writeAll() {
 	for {
 		batch, ok := o.nextWrites()
@@ -210,13 +208,14 @@ func (o *offsets) writeAll() {
 			w.done <- err
 		}
 		if err == nil {
-			// What fails here is tried again after the next commit.
+			// A failed checkpoint is repeated after a later commit.
 			_ = o.checkpoint()
 		}
 	}
 }
 
-// nextWrites takes pending writes of one leadership, as many as fit into an append; none are left if not ok.
+// nextWrites removes and returns pending writes of one leadership, as many as fit into an append.
+// ok is false if there are none.
 func (o *offsets) nextWrites() (batch []*offsetWrite, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -230,7 +229,8 @@ func (o *offsets) nextWrites() (batch []*offsetWrite, ok bool) {
 	return batch, n > 0
 }
 
-// joins reports whether a record of a value goes into an append that has so many records of so many bytes.
+// joins reports whether a record with the given value fits into an append that has the given number
+// of records and bytes.
 func joins(records, bytes int, value []byte) bool {
 	return records == 0 || records < offsetBatch && bytes+len(value) <= offsetBytes
 }
@@ -270,7 +270,7 @@ func (o *offsets) append(term uint64, changes []encodedChange) error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.next != end {
-			return nil // whoever caught up meanwhile has folded them
+			return nil // another goroutine has folded them meanwhile
 		}
 		for i := range changes {
 			o.state.fold(&changes[i].offsetChange)
@@ -332,7 +332,7 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	defer o.mu.Unlock()
 	defer o.count()
 	if o.next < info.Start {
-		// All that was not folded is in the checkpoint that the log begins with.
+		// The checkpoint at the start of the log contains everything that was not folded.
 		o.state, o.next = newCommits(), info.Start
 	}
 	if o.next >= info.End {
@@ -425,7 +425,7 @@ func (o *offsets) dispensable(now time.Time, gone map[offsetOf]bool) []offsetCha
 	return append(o.state.expired(now.UnixMilli()), o.state.orphaned(now.UnixMilli(), gone)...)
 }
 
-// membership is what the log does not know yet of which groups have members.
+// membership returns the changes by which the log's knowledge of groups with members is behind.
 func (o *offsets) membership(inhabited map[string]string, allHeard bool, now time.Time) []offsetChange {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -449,7 +449,8 @@ func (o *offsets) principal(group string) string {
 	return ""
 }
 
-// namesAtOnce is how many names of groups are looked at while nobody commits.
+// namesAtOnce is how many group names are processed in one step, during which no commit can
+// proceed.
 const namesAtOnce = 1000
 
 // names are the groups from a name on that are known, of those that are wanted, as many as are asked for or with

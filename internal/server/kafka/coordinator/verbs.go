@@ -15,8 +15,8 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// What is decided about groups for callers of every port. Errors are those of the guard, of the log of offsets, and
-// Kafka's; each port converts them.
+// Decisions about groups for callers on every port. Errors are those of the guard, of the log of
+// offsets, and Kafka's; each port converts them.
 
 func ofGroup(id string) access.Object { return access.Object{Kind: access.Group, Name: id} }
 
@@ -27,12 +27,12 @@ func codeOf(id string, err error) int16 { return protocol.CodeOf(protocol.Denied
 func (c *Coordinator) describe(ctx context.Context, id string) (d group.Description, term uint64, err error) {
 	d.State = group.Dead
 	term, err = c.with(ctx, id, func(g *group.Group, _ int64) {
-		// One that nobody is in any more is there for what it has committed alone.
+		// A group without members and candidates exists only through its committed offsets.
 		if g != nil && !g.Vacant() {
 			d = g.Describe()
 		}
 	})
-	// Offsets may be waited for, by nobody who holds the groups up.
+	// Reading offsets may wait, so it must not hold the lock of the groups.
 	if err == nil && len(d.Members) == 0 {
 		if committed := c.offsets.of(id); committed != nil {
 			d.State, d.ProtocolType = group.Empty, committed.kind
@@ -112,13 +112,13 @@ func (c *Coordinator) committedBy(ctx context.Context, caller verbs.Caller, id s
 	return map[partition]committed{}, err
 }
 
-// speaker is who commits for a group, as it says.
+// speaker identifies the member that commits for a group.
 type speaker struct {
 	member, instance string
 	generation       int32
 }
 
-// outside is who is no member of the group that it commits for.
+// outside is a client that is not a member of the group for which it commits.
 var outside = speaker{generation: -1}
 
 // commit makes offsets of a group durable.

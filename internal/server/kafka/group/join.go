@@ -17,10 +17,10 @@ type Join struct {
 	// Invite gives a new member an id first, with which it joins, so that a client that does not
 	// receive the answer leaves no member behind.
 	Invite bool
-	NewID  string // what it gets if it has none
+	NewID  string // the member id to assign if it has none
 }
 
-// check refuses what no group takes.
+// check refuses a request that no group accepts.
 func (j *Join) check() error {
 	switch {
 	case j.SessionMs < MinSessionMs || j.SessionMs > MaxSessionMs:
@@ -96,9 +96,8 @@ func (g *Group) Join(now int64, j Join, done func(Joined)) {
 	g.settle(now)
 }
 
-// goesOn reports whether a member that joins with nothing new gets the
-// generation as it is: its answer was lost, or its process was started anew. A
-// leader that joins again wants to decide again.
+// goesOn reports whether a member that joins without changes gets the current generation: its
+// answer was lost, or its process was restarted. A leader that joins again wants to assign again.
 func (g *Group) goesOn(m *member, known bool) bool {
 	switch g.state {
 	case Syncing:
@@ -162,8 +161,8 @@ func (g *Group) settle(now int64) {
 	if here := len(g.invited) == 0 && g.latest == 0 && len(absent) == 0; !here && now < g.deadline {
 		return
 	}
-	// Who did not come is out, but for an instance: its process may be on its
-	// way back, and keeps its place until its session ends.
+	// Members that did not join are removed, except instances: the process of an instance may be
+	// restarting, and the instance keeps its place until its session expires.
 	g.removeAll(g.having(func(m *member) bool { return m.join == nil && m.instance == "" }))
 	if len(g.members) == 0 {
 		g.vacate()
@@ -172,7 +171,7 @@ func (g *Group) settle(now int64) {
 	g.begin(now)
 }
 
-// begin starts a generation with the members that are there.
+// begin starts a generation with the present members.
 func (g *Group) begin(now int64) {
 	g.generation++
 	g.state, g.latest = Syncing, 0

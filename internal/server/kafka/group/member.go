@@ -77,7 +77,7 @@ func (m *member) describe(j *Join) {
 	m.bytes = len(m.id) + j.bytes()
 }
 
-// bytes is about what a member takes in memory besides its id.
+// bytes returns the approximate memory of a member besides its id.
 func (j *Join) bytes() int {
 	n := bytesOfMember + len(j.Instance) + len(j.ClientID) + len(j.Host)
 	for _, p := range j.Protocols {
@@ -98,7 +98,7 @@ func (m *member) description(protocol string, stable bool) MemberDescription {
 	return d
 }
 
-// dismiss answers with err whatever the member waits for.
+// dismiss answers all waiting requests of the member with err.
 func (m *member) dismiss(err error) {
 	m.answerJoin(Joined{Err: err, MemberID: m.id})
 	m.answerSync(Synced{Err: err})

@@ -6,18 +6,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// roster is who is in a group, or about to be.
+// roster is the list of members and candidates of a group.
 type roster struct {
 	members []*member
-	// invited are ids that were handed out to who must join with them, and when
-	// each is void.
+	// invited has the ids assigned to clients that must join with them, and when each expires.
 	invited map[string]int64
 }
 
 // Vacant reports whether the group has neither members nor candidates.
 func (r *roster) Vacant() bool { return len(r.members) == 0 && len(r.invited) == 0 }
 
-// What a group takes in memory besides its texts, as BenchmarkMemory measures it.
+// The memory of a group besides its strings, as measured by BenchmarkMemory.
 const (
 	bytesOfGroup    = 240
 	bytesOfInvited  = 80
@@ -72,8 +71,8 @@ func (r *roster) findInstance(instance string) *member {
 	return r.members[i]
 }
 
-// lookUp finds the member that speaks. One with an instance id that another
-// process has taken over gets an error that says so.
+// lookUp finds the member of a request. If another process has taken over its instance id, the
+// error says so.
 func (r *roster) lookUp(id, instance string) (*member, error) {
 	if m := r.findInstance(instance); m != nil && m.id != id {
 		return nil, kerr.FencedInstanceID
@@ -112,7 +111,8 @@ func (r *roster) having(is func(*member) bool) []*member {
 	return slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return !is(m) })
 }
 
-// patience is until when members may take for the next step of a rebalance that begins now.
+// patience returns the time until which members may take for the next step of a rebalance that
+// begins now.
 func (r *roster) patience(now int64) int64 {
 	latest := now
 	for _, m := range r.members {

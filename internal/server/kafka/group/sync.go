@@ -6,7 +6,7 @@ import "github.com/twmb/franz-go/pkg/kerr"
 type Sync struct {
 	MemberID, Instance string
 	Generation         int32
-	// What the member believes was chosen; empty: it does not say.
+	// The protocol that the member believes was chosen; empty: not given.
 	ProtocolType, Protocol string
 	Shares                 map[string][]byte // by member id; the leader's alone count
 }

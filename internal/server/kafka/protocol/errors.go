@@ -12,9 +12,9 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// errorCodes has Kafka's code for every reason. Where Kafka has no word for a
-// reason, what counts is that a client does the right thing about it: retry
-// where that may help, and not take a record for lost that may be in the log.
+// errorCodes has Kafka's code for every reason. If Kafka has none, the code is chosen so that a
+// client does the right thing: it retries if that may help, and does not consider a record lost
+// that may be in the log.
 var errorCodes = map[record.Reason]*kerr.Error{
 	record.Invalid:          kerr.InvalidRequest,
 	record.TooLarge:         kerr.PolicyViolation, // of an append: see produceCode

@@ -99,8 +99,7 @@ func (l Layout) Check(data []byte, version int16, flexible bool) (rest []byte, p
 	return w.Rest, w.parts, nil
 }
 
-// Walk goes over a request. Its methods report whether what they look for is
-// there.
+// Walk reads the fields of a request in order. Its methods report whether the field is complete.
 type Walk struct {
 	Rest     []byte
 	Version  int16
@@ -108,8 +107,7 @@ type Walk struct {
 	parts    int // passed so far
 }
 
-// fields walks a struct; tagged says that it ends with tagged fields, where
-// the version is flexible.
+// fields walks a struct. tagged means that it ends with tagged fields, if the version is flexible.
 func (w *Walk) fields(l Layout, tagged bool) bool {
 	for i := range l {
 		f := &l[i]
@@ -136,8 +134,8 @@ func (w *Walk) field(f *field) bool {
 		return ok && w.Skip(n)
 	case '[', '(':
 		count, ok := w.Length(4)
-		// Every element takes at least a byte, or the walk itself could be
-		// made to go in circles.
+		// Every element takes at least one byte; otherwise a small request could make the walk
+		// endless.
 		if !ok || count > len(w.Rest) {
 			return false
 		}
@@ -151,7 +149,7 @@ func (w *Walk) field(f *field) bool {
 	return w.Skip(fixedSizes[f.kind])
 }
 
-// Length reads a length or a count of so many bytes, or a varint; null is 0.
+// Length reads a length or count of the given number of bytes, or a varint; null is 0.
 func (w *Walk) Length(size int) (int, bool) {
 	if w.Flexible {
 		n, ok := w.uvarint()

@@ -8,10 +8,9 @@ import (
 	"strandline.dev/internal/server/guard"
 )
 
-// ahead reads the next answer's chunks while the one before is being sent: a
-// consumer that reads a long log asks for as much again. It owns the reader
-// until chunks is closed; then that is asked for what follows, and for what
-// went wrong.
+// ahead reads the chunks for the next answer while the current one is being sent: a consumer that
+// reads a long log requests as much again. It has exclusive use of the reader until chunks is
+// closed; then the reader continues, and returns any error.
 type ahead struct {
 	chunks chan reading.Chunk // has room for all that may be read
 	stop   context.CancelFunc

@@ -32,13 +32,13 @@ type Kept struct {
 	id     uint64        // of the log
 	Next   record.Offset // of the first record that was not given
 	reader guard.Reader
-	// What the newest chunk still holds from Next on, in left or where it lies; its memory
-	// goes back when the chunk is used up.
+	// The rest of the newest chunk from Next on, in left or in a file. Its memory is released when
+	// the chunk is used up.
 	left    [][]byte
 	stored  reading.Stored
 	release func()
 	taken   int    // chunks that the answer at hand has begun
-	ahead   *ahead // what comes behind what is left; nil: the reader is asked itself
+	ahead   *ahead // chunks read after left; nil: the reader is used directly
 	since   time.Time
 }
 
@@ -68,9 +68,9 @@ type Run struct {
 	Size     int
 }
 
-// Take moves whole batches of at most limit bytes from what is left to dst; with whole,
-// the first even if it is larger. done is the release of a chunk that is used
-// up: it may be called when what was taken has been sent.
+// Take moves whole batches of at most limit bytes from the rest of the chunk to dst; with whole, it
+// moves the first even if it is larger. done releases a chunk that is used up; call it when the
+// taken batches have been sent.
 func (r *Kept) Take(dst []Run, limit int, whole bool) (_ []Run, bytes int, done func()) {
 	if len(r.stored.Batches) > 0 {
 		return r.takeStored(dst, limit, whole)

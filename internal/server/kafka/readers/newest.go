@@ -13,8 +13,7 @@ import (
 // reads the whole log. The result is kept, and the next search begins after it.
 type Newest struct {
 	node backend.Node
-	// known is a place of its own for one search at a time, and what earlier ones found
-	// by log id.
+	// known serializes searches, and holds their results by log id.
 	known chan map[uint64]newestRecord
 }
 
@@ -59,8 +58,8 @@ func (s *Newest) Find(ctx context.Context, log string, b verbs.Bounds) (record.R
 	return at.found, err
 }
 
-// add looks at the records of a chunk, and decodes only batches whose header says that
-// one of them may be the latest.
+// add examines the records of a chunk. It decodes only batches whose header allows that one of
+// their records is the latest.
 func (at *newestRecord) add(c *reading.Chunk) error {
 	defer c.Release()
 	for _, run := range c.Parts {

@@ -40,7 +40,7 @@ func (s *Topics) CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kms
 	return r
 }
 
-// createTopic returns what the topic is like that it made, or would have made; the
+// createTopic returns the configuration of the topic that it created, or would have created; the
 // latter has no id.
 func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config nodesettings.Config, count int32, id topicID, err error) {
 	members, _ := q.Node.Members()
@@ -104,8 +104,7 @@ func nodeIDs(brokers []int32) []uint64 {
 	return ids
 }
 
-// assignmentError says of nodes that were named that they are not what a topic can
-// be placed on.
+// assignmentError reports that the named nodes cannot hold the topic.
 func assignmentError(err error, on [][]uint64) error {
 	var r *record.Refusal
 	if on != nil && errors.As(err, &r) && (r.Reason == record.NoNode || r.Reason == record.Invalid) {
@@ -114,7 +113,8 @@ func assignmentError(err error, on [][]uint64) error {
 	return err
 }
 
-// planTopic checks what a topic is to be like in a cluster of so many nodes.
+// planTopic returns the configuration of a requested topic in a cluster with the given number of
+// nodes.
 func (s *Topics) planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (config nodesettings.Config, count int32, err error) {
 	if _, ok := backend.LogOf(asked.Topic, 0); !ok || !backend.TopicName.MatchString(asked.Topic) {
 		return config, 0, protocol.Refuse(kerr.InvalidTopicException,
@@ -148,8 +148,8 @@ func (s *Topics) planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (con
 	return settings.Derive(config), count, nil
 }
 
-// defaultReplicas is how many nodes hold a topic that does not say, if there are so
-// many.
+// defaultReplicas is the number of replicas of a topic that requests none, if there are as many
+// nodes.
 const defaultReplicas = 3
 
 // DeleteTopics deletes topics by name or by id.

@@ -167,8 +167,9 @@ func change(c *nodesettings.Config, asked *kmsg.IncrementalAlterConfigsRequestRe
 	name, value := asked.Name, asked.Value
 	switch asked.Op {
 	case kmsg.IncrementalAlterConfigOpDelete:
-		// Also of what is not set, or unknown: MirrorMaker deletes every setting that is at
-		// its default where it mirrors from, and one refusal would be that of all.
+		// Deleting a setting that is not set, or unknown, is no error: MirrorMaker deletes every
+		// setting that has its default in the source cluster, and one refusal would refuse all of
+		// them.
 		delete(c.Settings, name)
 		return nil
 	case kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:

@@ -26,8 +26,8 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 	id := q.Node.ClusterID()
 	r.ClusterID, r.ControllerID, r.AuthorizedOperations = &id, brokers.Self, protocol.NoOperations
 	offsets, committed := offsetsTopic(q, brokers)
-	// No topics at all mean every topic in version 0, and none later, where
-	// null means every one.
+	// In version 0, an empty list requests every topic. Later, null does, and an empty list
+	// requests none.
 	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
 		all, err := q.Node.Topics(q.Ctx, q.Caller)
 		if err != nil {
@@ -85,7 +85,7 @@ func askedFor(q *backend.Call, name *string, id topicID, byID func(topicID) (ver
 	return q.Topic(*name)
 }
 
-// noTopic says what is wrong with a topic that was asked for.
+// noTopic returns the error of a requested topic.
 func noTopic(asked *kmsg.MetadataRequestTopic, err error) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID, out.ErrorCode, out.AuthorizedOperations = asked.Topic, asked.TopicID, protocol.CodeOf(err), protocol.NoOperations

@@ -26,7 +26,7 @@ func InitProducerID(q *backend.Call, m *kmsg.InitProducerIDRequest) *kmsg.InitPr
 	r := kmsg.NewPtrInitProducerIDResponse()
 	r.ProducerID, r.ProducerEpoch = -1, -1
 	if m.TransactionalID != nil {
-		// The one code that every client takes for final.
+		// Every client treats this code as final.
 		r.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 		return r
 	}

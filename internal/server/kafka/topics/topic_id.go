@@ -12,23 +12,22 @@ import (
 	"strandline.dev/internal/server/kafka/protocol"
 )
 
-// topicID distinguishes a topic from any other of its name, here or in another cluster: a
-// client that knows a topic by a leader epoch forgets that epoch when the id
-// changes, and would otherwise not believe that a topic made anew begins at a
-// lower one.
+// topicID distinguishes a topic from any other of its name, here or in another cluster. A client
+// remembers the leader epoch of a topic and forgets it when the id changes; otherwise it would not
+// accept that a recreated topic begins at a lower epoch.
 type topicID = [16]byte
 
-// topicIDOf makes the id of a topic from the cluster's and that of the log which
-// holds its first partition. A log that is made anew has another.
+// topicIDOf returns the id of a topic from the id of the cluster and that of the log with its first
+// partition. A recreated log has another id.
 func topicIDOf(cluster string, log uint64) topicID {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(cluster), log))
 	id := topicID(sum[:16])
-	id[0] &= 0x7f // its base64, which tools take as an argument, does not begin with a dash
+	id[0] &= 0x7f // so that its base64, which tools accept as an argument, does not begin with a dash
 	return id
 }
 
-// withID returns how to find a topic by its id. All topics that the client may see are listed once, when the
-// first is looked for: a request may have very many ids.
+// withID returns a function that finds a topic by its id. It lists all topics that the client may
+// see once, at the first call, because a request may have many ids.
 func withID(q *backend.Call) func(topicID) (verbs.Topic, error) {
 	list := sync.OnceValues(func() (map[topicID]verbs.Topic, error) {
 		all, err := q.Node.Topics(q.Ctx, q.Caller)
