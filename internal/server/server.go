@@ -126,6 +126,7 @@ func (s *Server) start(o Options) (err error) {
 	if o.Node.GRPCAddress == "" {
 		o.Node.GRPCAddress = o.GRPC.Addr().String()
 	}
+	o.Node.HTTPAddress = addressOf(o.HTTP)
 	if o.Kafka != nil && o.Node.KafkaAddress == "" {
 		var hidden error
 		if o.Node.KafkaAddress, hidden = advertisedKafka(o.Kafka.Addr().String(), o.Node.GRPCAddress); hidden != nil {

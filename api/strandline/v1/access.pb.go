@@ -66,7 +66,10 @@ type WhoAmIResponse struct {
 	// Id of the token that the caller has shown; empty: none.
 	TokenId string `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	// Rights are enforced in the cluster.
-	Enforced      bool `protobuf:"varint,3,opt,name=enforced,proto3" json:"enforced,omitempty"`
+	Enforced bool `protobuf:"varint,3,opt,name=enforced,proto3" json:"enforced,omitempty"`
+	// What the caller may do where rights are enforced: all that was granted to it and to
+	// everybody, as far as its token lets it.
+	Rights        []*AccessScope `protobuf:"bytes,4,rep,name=rights,proto3" json:"rights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,6 +123,13 @@ func (x *WhoAmIResponse) GetEnforced() bool {
 		return x.Enforced
 	}
 	return false
+}
+
+func (x *WhoAmIResponse) GetRights() []*AccessScope {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
 }
 
 type PutUserRequest struct {
@@ -1251,11 +1261,12 @@ var File_strandline_v1_access_proto protoreflect.FileDescriptor
 const file_strandline_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"\x1astrandline/v1/access.proto\x12\rstrandline.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rWhoAmIRequest\"e\n" +
+	"\rWhoAmIRequest\"\x99\x01\n" +
 	"\x0eWhoAmIResponse\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12\x1a\n" +
-	"\benforced\x18\x03 \x01(\bR\benforced\"@\n" +
+	"\benforced\x18\x03 \x01(\bR\benforced\x122\n" +
+	"\x06rights\x18\x04 \x03(\v2\x1a.strandline.v1.AccessScopeR\x06rights\"@\n" +
 	"\x0ePutUserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\"G\n" +
@@ -1371,45 +1382,46 @@ var file_strandline_v1_access_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),       // 27: google.protobuf.Duration
 }
 var file_strandline_v1_access_proto_depIdxs = []int32{
-	8,  // 0: strandline.v1.ListUsersResponse.users:type_name -> strandline.v1.User
-	26, // 1: strandline.v1.User.created:type_name -> google.protobuf.Timestamp
-	27, // 2: strandline.v1.CreateAccessTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	16, // 3: strandline.v1.CreateAccessTokenRequest.scope:type_name -> strandline.v1.AccessScope
-	15, // 4: strandline.v1.CreateAccessTokenResponse.description:type_name -> strandline.v1.AccessToken
-	15, // 5: strandline.v1.ListAccessTokensResponse.tokens:type_name -> strandline.v1.AccessToken
-	26, // 6: strandline.v1.AccessToken.created:type_name -> google.protobuf.Timestamp
-	26, // 7: strandline.v1.AccessToken.expires:type_name -> google.protobuf.Timestamp
-	16, // 8: strandline.v1.AccessToken.scope:type_name -> strandline.v1.AccessScope
-	17, // 9: strandline.v1.AddGrantsRequest.grants:type_name -> strandline.v1.Grant
-	17, // 10: strandline.v1.RemoveGrantsRequest.grants:type_name -> strandline.v1.Grant
-	17, // 11: strandline.v1.ListGrantsResponse.grants:type_name -> strandline.v1.Grant
-	0,  // 12: strandline.v1.AccessService.WhoAmI:input_type -> strandline.v1.WhoAmIRequest
-	2,  // 13: strandline.v1.AccessService.PutUser:input_type -> strandline.v1.PutUserRequest
-	4,  // 14: strandline.v1.AccessService.RemoveUser:input_type -> strandline.v1.RemoveUserRequest
-	6,  // 15: strandline.v1.AccessService.ListUsers:input_type -> strandline.v1.ListUsersRequest
-	9,  // 16: strandline.v1.AccessService.CreateAccessToken:input_type -> strandline.v1.CreateAccessTokenRequest
-	11, // 17: strandline.v1.AccessService.RevokeAccessToken:input_type -> strandline.v1.RevokeAccessTokenRequest
-	13, // 18: strandline.v1.AccessService.ListAccessTokens:input_type -> strandline.v1.ListAccessTokensRequest
-	18, // 19: strandline.v1.AccessService.AddGrants:input_type -> strandline.v1.AddGrantsRequest
-	20, // 20: strandline.v1.AccessService.RemoveGrants:input_type -> strandline.v1.RemoveGrantsRequest
-	22, // 21: strandline.v1.AccessService.ListGrants:input_type -> strandline.v1.ListGrantsRequest
-	24, // 22: strandline.v1.AccessService.EnforceRights:input_type -> strandline.v1.EnforceRightsRequest
-	1,  // 23: strandline.v1.AccessService.WhoAmI:output_type -> strandline.v1.WhoAmIResponse
-	3,  // 24: strandline.v1.AccessService.PutUser:output_type -> strandline.v1.PutUserResponse
-	5,  // 25: strandline.v1.AccessService.RemoveUser:output_type -> strandline.v1.RemoveUserResponse
-	7,  // 26: strandline.v1.AccessService.ListUsers:output_type -> strandline.v1.ListUsersResponse
-	10, // 27: strandline.v1.AccessService.CreateAccessToken:output_type -> strandline.v1.CreateAccessTokenResponse
-	12, // 28: strandline.v1.AccessService.RevokeAccessToken:output_type -> strandline.v1.RevokeAccessTokenResponse
-	14, // 29: strandline.v1.AccessService.ListAccessTokens:output_type -> strandline.v1.ListAccessTokensResponse
-	19, // 30: strandline.v1.AccessService.AddGrants:output_type -> strandline.v1.AddGrantsResponse
-	21, // 31: strandline.v1.AccessService.RemoveGrants:output_type -> strandline.v1.RemoveGrantsResponse
-	23, // 32: strandline.v1.AccessService.ListGrants:output_type -> strandline.v1.ListGrantsResponse
-	25, // 33: strandline.v1.AccessService.EnforceRights:output_type -> strandline.v1.EnforceRightsResponse
-	23, // [23:34] is the sub-list for method output_type
-	12, // [12:23] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	16, // 0: strandline.v1.WhoAmIResponse.rights:type_name -> strandline.v1.AccessScope
+	8,  // 1: strandline.v1.ListUsersResponse.users:type_name -> strandline.v1.User
+	26, // 2: strandline.v1.User.created:type_name -> google.protobuf.Timestamp
+	27, // 3: strandline.v1.CreateAccessTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	16, // 4: strandline.v1.CreateAccessTokenRequest.scope:type_name -> strandline.v1.AccessScope
+	15, // 5: strandline.v1.CreateAccessTokenResponse.description:type_name -> strandline.v1.AccessToken
+	15, // 6: strandline.v1.ListAccessTokensResponse.tokens:type_name -> strandline.v1.AccessToken
+	26, // 7: strandline.v1.AccessToken.created:type_name -> google.protobuf.Timestamp
+	26, // 8: strandline.v1.AccessToken.expires:type_name -> google.protobuf.Timestamp
+	16, // 9: strandline.v1.AccessToken.scope:type_name -> strandline.v1.AccessScope
+	17, // 10: strandline.v1.AddGrantsRequest.grants:type_name -> strandline.v1.Grant
+	17, // 11: strandline.v1.RemoveGrantsRequest.grants:type_name -> strandline.v1.Grant
+	17, // 12: strandline.v1.ListGrantsResponse.grants:type_name -> strandline.v1.Grant
+	0,  // 13: strandline.v1.AccessService.WhoAmI:input_type -> strandline.v1.WhoAmIRequest
+	2,  // 14: strandline.v1.AccessService.PutUser:input_type -> strandline.v1.PutUserRequest
+	4,  // 15: strandline.v1.AccessService.RemoveUser:input_type -> strandline.v1.RemoveUserRequest
+	6,  // 16: strandline.v1.AccessService.ListUsers:input_type -> strandline.v1.ListUsersRequest
+	9,  // 17: strandline.v1.AccessService.CreateAccessToken:input_type -> strandline.v1.CreateAccessTokenRequest
+	11, // 18: strandline.v1.AccessService.RevokeAccessToken:input_type -> strandline.v1.RevokeAccessTokenRequest
+	13, // 19: strandline.v1.AccessService.ListAccessTokens:input_type -> strandline.v1.ListAccessTokensRequest
+	18, // 20: strandline.v1.AccessService.AddGrants:input_type -> strandline.v1.AddGrantsRequest
+	20, // 21: strandline.v1.AccessService.RemoveGrants:input_type -> strandline.v1.RemoveGrantsRequest
+	22, // 22: strandline.v1.AccessService.ListGrants:input_type -> strandline.v1.ListGrantsRequest
+	24, // 23: strandline.v1.AccessService.EnforceRights:input_type -> strandline.v1.EnforceRightsRequest
+	1,  // 24: strandline.v1.AccessService.WhoAmI:output_type -> strandline.v1.WhoAmIResponse
+	3,  // 25: strandline.v1.AccessService.PutUser:output_type -> strandline.v1.PutUserResponse
+	5,  // 26: strandline.v1.AccessService.RemoveUser:output_type -> strandline.v1.RemoveUserResponse
+	7,  // 27: strandline.v1.AccessService.ListUsers:output_type -> strandline.v1.ListUsersResponse
+	10, // 28: strandline.v1.AccessService.CreateAccessToken:output_type -> strandline.v1.CreateAccessTokenResponse
+	12, // 29: strandline.v1.AccessService.RevokeAccessToken:output_type -> strandline.v1.RevokeAccessTokenResponse
+	14, // 30: strandline.v1.AccessService.ListAccessTokens:output_type -> strandline.v1.ListAccessTokensResponse
+	19, // 31: strandline.v1.AccessService.AddGrants:output_type -> strandline.v1.AddGrantsResponse
+	21, // 32: strandline.v1.AccessService.RemoveGrants:output_type -> strandline.v1.RemoveGrantsResponse
+	23, // 33: strandline.v1.AccessService.ListGrants:output_type -> strandline.v1.ListGrantsResponse
+	25, // 34: strandline.v1.AccessService.EnforceRights:output_type -> strandline.v1.EnforceRightsResponse
+	24, // [24:35] is the sub-list for method output_type
+	13, // [13:24] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_access_proto_init() }

@@ -481,7 +481,10 @@ type NodeStatus struct {
 	Drained bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
 	// Why a drained node must not be stopped yet: what it leads, and logs of which no majority
 	// would be left, at most 1,000 reasons. None: it may be.
-	Waits         []string `protobuf:"bytes,14,rep,name=waits,proto3" json:"waits,omitempty"`
+	Waits []string `protobuf:"bytes,14,rep,name=waits,proto3" json:"waits,omitempty"`
+	// The HOST:PORT that its HTTP port listens at, which has the console; empty: it has none, or does
+	// not answer. A host such as 0.0.0.0 stands for the one of address.
+	HttpAddress   string `protobuf:"bytes,15,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -612,6 +615,13 @@ func (x *NodeStatus) GetWaits() []string {
 		return x.Waits
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetHttpAddress() string {
+	if x != nil {
+		return x.HttpAddress
+	}
+	return ""
 }
 
 // LogStatus is one log with all its replicas.
@@ -2158,7 +2168,7 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\x04next\x18\x06 \x01(\tR\x04next\"W\n" +
 	"\vDefaultRule\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x120\n" +
-	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\x8c\x03\n" +
+	"\x04rule\x18\x02 \x01(\v2\x1c.strandline.v1.PlacementRuleR\x04rule\"\xaf\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -2178,7 +2188,8 @@ const file_strandline_v1_cluster_proto_rawDesc = "" +
 	"\fnewest_level\x18\v \x01(\x05R\vnewestLevel\x12\x16\n" +
 	"\x06labels\x18\f \x03(\tR\x06labels\x12\x18\n" +
 	"\adrained\x18\r \x01(\bR\adrained\x12\x14\n" +
-	"\x05waits\x18\x0e \x03(\tR\x05waits\"\xd3\x02\n" +
+	"\x05waits\x18\x0e \x03(\tR\x05waits\x12!\n" +
+	"\fhttp_address\x18\x0f \x01(\tR\vhttpAddress\"\xd3\x02\n" +
 	"\tLogStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x16\n" +

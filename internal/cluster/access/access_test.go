@@ -100,6 +100,22 @@ func TestAScopeLeavesSomeRightsAndGivesNone(t *testing.T) {
 	require.False(t, r.HoldsAnywhere("", nil, Log, Append))
 }
 
+func TestWhatAPrincipalHoldsIsListed(t *testing.T) {
+	r := Compile(given(t,
+		Grant{Principal: "user/alice", On: on(t, "log/orders*"), Rights: Append | Read},
+		Grant{Principal: "user/alice", On: on(t, "group/billing"), Rights: Read},
+		Grant{Principal: Anybody, On: OfCluster, Rights: Observe},
+		Grant{Principal: "user/bob", On: on(t, "log/*"), Rights: Trim}))
+	require.Equal(t, []Scope{
+		{On: OfCluster, Rights: Observe}, {On: on(t, "group/billing"), Rights: Read | Observe}, {On: on(t, "log/orders*"), Rights: Append | Read | Observe},
+	}, r.Held("user/alice", nil))
+	require.Equal(t, []Scope{{On: on(t, "log/orders-1"), Rights: Append | Observe}}, r.Held("user/alice", []Scope{{On: on(t, "log/orders-1"), Rights: Append | Trim}}))
+	require.Equal(t, []Scope{{On: on(t, "log/*"), Rights: Observe}, {On: on(t, "log/orders*"), Rights: Read | Observe}}, r.Held("user/alice", []Scope{{On: on(t, "log/*"), Rights: Read}}), "a scope that is wider")
+	require.Equal(t, []Scope{{On: OfCluster, Rights: Observe}}, r.Held("user/eve", nil))
+	require.Empty(t, r.Held("", nil))
+	require.Equal(t, []Scope{{On: OfCluster, Rights: All}}, r.Held("node/a", nil))
+}
+
 func TestRightsAreTakenAwayWhereTheyWereGranted(t *testing.T) {
 	l := given(t, Grant{Principal: "user/alice", On: on(t, "log/orders"), Rights: Append | Read}, Grant{Principal: "user/alice", On: on(t, "log/*"), Rights: Read})
 	_, refusal := RemoveGrants(l, []Grant{{Principal: "user/alice", On: on(t, "log/orders"), Rights: Trim}})

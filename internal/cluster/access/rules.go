@@ -93,6 +93,27 @@ func (g Grant) rightsOn(o Object) Rights {
 	return g.Rights | Observe
 }
 
+// Held returns the objects on which a principal has rights, each with all that it has there, sorted. What it
+// has on other objects follows from these.
+func (r *Rules) Held(principal string, scope []Scope) (all []Scope) {
+	on := map[Object]bool{OfCluster: true}
+	for _, who := range []string{principal, Anybody} {
+		for _, g := range r.grants[who] {
+			on[g.On] = true
+		}
+	}
+	for _, s := range scope {
+		on[s.On] = true
+	}
+	for o := range on {
+		if rights := r.Of(principal, scope, o); rights != None {
+			all = append(all, Scope{On: o, Rights: rights})
+		}
+	}
+	slices.SortFunc(all, func(a, b Scope) int { return strings.Compare(a.On.String(), b.On.String()) })
+	return all
+}
+
 // nodePrefix is the beginning of a node's principal.
 const nodePrefix = "node/"
 

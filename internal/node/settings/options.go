@@ -29,6 +29,8 @@ type Options struct {
 	// KafkaAddress is the HOST:PORT of this node for Kafka's clients. If it is empty, they cannot
 	// connect.
 	KafkaAddress string
+	// HTTPAddress is the HOST:PORT that the HTTP port of this node listens at; empty: there is none.
+	HTTPAddress string
 	// Peers are the nodes with which to form a cluster, including this one: their names, and the
 	// addresses at which this node reaches them.
 	Peers map[string]string

@@ -23,6 +23,7 @@ type NodeStatus struct {
 	Address string // of its gRPC port, which is the one for other nodes too
 	Alive   bool   // it answered just now
 	Version string // of the program it runs; empty: unknown
+	HTTP    string // the address that its HTTP port listens at; empty: none, or unknown
 	// OldestLevel to NewestLevel are the feature levels that it understands; 0: unknown.
 	OldestLevel int
 	NewestLevel int

@@ -48,6 +48,7 @@ const StatusTime = 1500 * time.Millisecond
 // report is a node's report about itself.
 type report struct {
 	Version     string                      `json:"version"`
+	HTTP        string                      `json:"http,omitempty"` // the address that its HTTP port listens at
 	Levels      cluster.Levels              `json:"levels,omitzero"`
 	BytesFree   int64                       `json:"bytes_free"`
 	BytesTotal  int64                       `json:"bytes_total"`
@@ -83,7 +84,7 @@ const transferTime = 10 * time.Second
 // OwnStatus reports on this node and the logs that it holds.
 func (st *Statuses) OwnStatus() report {
 	free, total := st.space.Known()
-	r := report{Version: st.options.Version, Levels: st.options.Levels, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Full: st.space.Problem(), Logs: map[uint64]hosted.LogReport{}}
+	r := report{Version: st.options.Version, HTTP: st.options.HTTPAddress, Levels: st.options.Levels, BytesFree: free, BytesTotal: total, MemoryUsed: st.memory.Used(), MemoryTotal: st.memory.Size(), Full: st.space.Problem(), Logs: map[uint64]hosted.LogReport{}}
 	hosts := st.logs.All()
 	st.LookAtFollowers(hosts)
 	for _, h := range hosts {
@@ -109,7 +110,7 @@ func (st *Statuses) ClusterStatus(ctx context.Context, _ Caller) (ClusterStatus,
 		}
 		out.Nodes = append(out.Nodes, NodeStatus{
 			ID: node.ID, Name: node.Name, Address: node.Address, Alive: alive, OldestLevel: levels.Min, NewestLevel: levels.Max,
-			Version: r.Version, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal, MemoryUsed: r.MemoryUsed, MemoryTotal: r.MemoryTotal,
+			Version: r.Version, HTTP: r.HTTP, BytesFree: r.BytesFree, BytesTotal: r.BytesTotal, MemoryUsed: r.MemoryUsed, MemoryTotal: r.MemoryTotal,
 			Labels: node.Labels, Drained: node.Drained,
 		})
 	}

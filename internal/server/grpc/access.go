@@ -15,7 +15,7 @@ import (
 )
 
 type accesses interface {
-	WhoAmI(c verbs.Caller) (principal, token string, enforced bool)
+	WhoAmI(c verbs.Caller) guard.Me
 	PutUser(ctx context.Context, c verbs.Caller, name, password string) (made string, existed bool, err error)
 	RemoveUser(ctx context.Context, c verbs.Caller, name string) error
 	Users(ctx context.Context, c verbs.Caller) ([]access.User, error)
@@ -34,8 +34,12 @@ type accessService struct {
 }
 
 func (d *accessService) WhoAmI(ctx context.Context, _ *strandlinev1.WhoAmIRequest) (*strandlinev1.WhoAmIResponse, error) {
-	principal, token, enforced := d.node.WhoAmI(guard.CallerOf(ctx))
-	return &strandlinev1.WhoAmIResponse{Principal: principal, TokenId: token, Enforced: enforced}, nil
+	me := d.node.WhoAmI(guard.CallerOf(ctx))
+	out := &strandlinev1.WhoAmIResponse{Principal: me.Principal, TokenId: me.Token, Enforced: me.Enforced}
+	for _, r := range me.Rights {
+		out.Rights = append(out.Rights, &strandlinev1.AccessScope{Object: r.On.String(), Rights: r.Rights.Names()})
+	}
+	return out, nil
 }
 
 func (d *accessService) PutUser(ctx context.Context, q *strandlinev1.PutUserRequest) (*strandlinev1.PutUserResponse, error) {

@@ -142,7 +142,7 @@ func encodeNodeStatus(n verbs.NodeStatus) *strandlinev1.NodeStatus {
 		Id: n.ID, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 		BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
 		OldestLevel: int32(n.OldestLevel), NewestLevel: int32(n.NewestLevel), Labels: texts(n.Labels),
-		Drained: n.Drained, Waits: n.Waits,
+		Drained: n.Drained, Waits: n.Waits, HttpAddress: n.HTTP,
 	}
 }
 

@@ -22,12 +22,28 @@ const (
 	MaxTokenTime = 366 * 24 * time.Hour
 )
 
-// WhoAmI returns who the caller is, and whether rights are enforced.
-func (g *Guard) WhoAmI(c verbs.Caller) (principal, token string, enforced bool) {
-	if h, _ := c.By.(*Holder); h != nil {
-		principal, token = h.Principal, h.Token
+// Me is who a caller is.
+type Me struct {
+	Principal string
+	Token     string // its id
+	Enforced  bool   // rights are
+	// Rights are those of the caller where they are enforced.
+	Rights []access.Scope
+}
+
+// WhoAmI returns who the caller is, and what it may do.
+func (g *Guard) WhoAmI(c verbs.Caller) Me {
+	me := Me{Enforced: g.Enforced()}
+	h, _ := c.By.(*Holder)
+	if h == nil {
+		return me
 	}
-	return principal, token, g.Enforced()
+	me.Principal, me.Token = h.Principal, h.Token
+	rules, _ := g.node.Rules()
+	if scope, _, valid := h.shown(rules, now); me.Enforced && valid {
+		me.Rights = rules.Held(h.Principal, scope)
+	}
+	return me
 }
 
 // Rules returns the newest rules that this node knows.

@@ -40,32 +40,6 @@ func ready(w http.ResponseWriter, n Node, show bool) {
 	}
 }
 
-const indexPage = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Strandline</title>
-<h1>Strandline</h1>
-<ul>
-<li><a href="/metrics">/metrics</a>: for Prometheus
-<li>/metrics/logs?name=NAME: series of single logs; * and ? stand for any characters and one
-<li><a href="/livez">/livez</a>: does the process answer?
-<li><a href="/readyz">/readyz</a>: are all logs served?
-%s</ul>
-</html>
-`
-
-const profilesItem = `<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles
-`
-
-func index(w http.ResponseWriter, profiles bool) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	item := ""
-	if profiles {
-		item = profilesItem
-	}
-	_, _ = fmt.Fprintf(w, indexPage, item)
-}
-
 func text(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")

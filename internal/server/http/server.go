@@ -1,4 +1,4 @@
-// Package httpserver serves what operators look at, metrics, health and, on request, profiles; and the
+// Package httpserver serves what operators look at, the console, metrics, health and, on request, profiles; and the
 // calls of strandline.v1 as JSON. Its api files have the latter.
 package httpserver
 
@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/console"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/rpc"
 )
@@ -95,6 +96,9 @@ func New(n Node, o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	for _, p := range o.paths(n, metrics) {
 		handler := o.once(p.handler)
+		if p.shown {
+			handler = atHome(handler, o.machine)
+		}
 		if p.verb != nil {
 			handler = atHome(o.needing(p.verb, p.handler), o.machine)
 		}
@@ -149,23 +153,26 @@ type path struct {
 	pattern string
 	verb    *guard.Verb // nil: anybody may ask
 	handler http.Handler
+	// shown: a browser shows what anybody may ask for, see atHome.
+	shown bool
 }
 
 // paths returns all paths. A path without a verb shows nothing about logs.
 func (o Options) paths(n Node, metrics http.Handler) []path {
 	all := []path{
-		{"/metrics", guard.ObserveCluster, metrics},
-		{"/metrics/logs", guard.ObserveCluster, atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) })},
-		{"/livez", nil, http.HandlerFunc(live)},
-		{"/readyz", nil, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { ready(w, n, o.sees(q)) })},
-		{"/{$}", guard.ObserveCluster, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { index(w, o.Profiles) })},
-		{"/", guard.ObserveCluster, http.NotFoundHandler()}, // which paths there are is not shown to everybody
+		{"/metrics", guard.ObserveCluster, metrics, false},
+		{"/metrics/logs", guard.ObserveCluster, atOnce(maxScrapes, func(w http.ResponseWriter, q *http.Request) { logMetrics(w, q, n, o.Logger) }), false},
+		{"/livez", nil, http.HandlerFunc(live), false},
+		{"/readyz", nil, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { ready(w, n, o.sees(q)) }), false},
+		{"/{$}", nil, console.Handler(), true},
+		{console.Prefix, nil, console.Handler(), true},
+		{"/", guard.ObserveCluster, http.NotFoundHandler(), false}, // which paths there are is not shown to everybody
 	}
 	if o.Profiles {
 		for pattern, handler := range map[string]http.HandlerFunc{
 			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 		} {
-			all = append(all, path{"/debug/pprof/" + pattern, guard.Profile, handler})
+			all = append(all, path{"/debug/pprof/" + pattern, guard.Profile, handler, false})
 		}
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/console"
 	"strandline.dev/internal/identity"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
@@ -23,7 +24,7 @@ import (
 
 // needs are all paths, each with the right on the cluster that it needs.
 var needs = map[string]access.Rights{
-	"/": access.Observe, "/{$}": access.Observe, "/metrics": access.Observe, "/metrics/logs": access.Observe,
+	"/": access.Observe, "/{$}": access.None, "/console/": access.None, "/metrics": access.Observe, "/metrics/logs": access.Observe,
 	"/livez": access.None, "/readyz": access.None,
 	"/debug/pprof/": access.Administer, "/debug/pprof/cmdline": access.Administer, "/debug/pprof/profile": access.Administer,
 	"/debug/pprof/symbol": access.Administer, "/debug/pprof/trace": access.Administer,
@@ -122,7 +123,7 @@ func TestWhereCertificatesAreAskedForNobodyCallsWithoutOne(t *testing.T) {
 }
 
 // FuzzRequestsOfNobody: whoever has not proved who it is sees no page but those for
-// probes, whatever it sends.
+// probes and the files of the console, whatever it sends.
 func FuzzRequestsOfNobody(f *testing.F) {
 	for _, seed := range []string{
 		"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", "GET //metrics HTTP/1.0\r\n\r\n", "GET http://a/metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n\r\n",
@@ -141,7 +142,7 @@ func FuzzRequestsOfNobody(f *testing.F) {
 		}
 		w := httptest.NewRecorder()
 		s.http.Handler.ServeHTTP(w, q)
-		if w.Code == http.StatusOK {
+		if w.Code == http.StatusOK && q.URL.Path != "/" && !strings.HasPrefix(q.URL.Path, console.Prefix) {
 			require.Equal(t, "ok\n", w.Body.String())
 		}
 		require.NotContains(t, w.Body.String(), "strandline_fake")
