@@ -9,9 +9,37 @@ import (
 	"strandline.dev/internal/segment"
 )
 
-// markAfter is how long a log must be idle before its writer adds a sync mark, which lets
-// recovery distinguish a torn tail from corruption.
-const markAfter = 100 * time.Millisecond
+const (
+	// markAfter is how long a log must be idle before its writer adds a sync mark, which lets
+	// recovery distinguish a torn tail from corruption.
+	markAfter = 100 * time.Millisecond
+	// markLatest is that time for a log that was written to again soon after its last marks.
+	markLatest = time.Second
+)
+
+// marking decides how long a log must be idle before it gets a sync mark. With the mark the
+// durable watermark is written and synced. So if the writes of a log come a little more than
+// markAfter apart, as those of each of a thousand busy logs do, almost each of them would cost two
+// syncs instead of one.
+type marking struct {
+	pause  time.Duration
+	marked time.Duration // when the last mark was made, plus 1; 0: there was a write since
+}
+
+// wrote returns how long the log must be idle after a write at now.
+func (m *marking) wrote(now time.Duration) time.Duration {
+	switch {
+	case m.pause == 0 || m.marked > 0 && now-m.marked >= markLatest:
+		m.pause = markAfter
+	case m.marked > 0:
+		m.pause = min(2*m.pause, markLatest)
+	}
+	m.marked = 0
+	return m.pause
+}
+
+// mark records a mark.
+func (m *marking) mark(now time.Duration) { m.marked = now + 1 }
 
 // diskWriter makes the core's writes durable, in order. All writes that are queued while one is
 // in progress share the next write and its sync: group commit.
@@ -63,6 +91,7 @@ func (w *diskWriter) nudge() {
 
 // run writes until stopped. Everything queued by then is written first.
 func (w *diskWriter) run() {
+	var marking marking
 	idle := time.NewTimer(markAfter)
 	defer idle.Stop()
 	for {
@@ -72,6 +101,7 @@ func (w *diskWriter) run() {
 			if !w.flush() || !w.mark() {
 				return
 			}
+			marking.mark(w.stall.now())
 			continue
 		case <-w.quit:
 			w.flush()
@@ -80,7 +110,7 @@ func (w *diskWriter) run() {
 		if !w.flush() {
 			return
 		}
-		idle.Reset(markAfter)
+		idle.Reset(marking.wrote(w.stall.now()))
 	}
 }
 

@@ -1,0 +1,38 @@
+package runtime
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// marksOf returns how many marks a log gets whose writes come at equal intervals.
+func marksOf(interval time.Duration, writes int) (marks int) {
+	var m marking
+	for i := range writes {
+		at := time.Duration(i) * interval
+		if pause := m.wrote(at); pause < interval {
+			m.mark(at + pause)
+			marks++
+		}
+	}
+	return marks
+}
+
+func TestALogIsMarkedSoonUnlessItIsWrittenToAgainSoonAfter(t *testing.T) {
+	const writes = 100
+	require.Zero(t, marksOf(markAfter/2, writes), "it is never idle")
+	for _, interval := range []time.Duration{markAfter + 1, 300 * time.Millisecond, markLatest - 1} {
+		require.LessOrEqual(t, marksOf(interval, writes), 4, "%v", interval)
+	}
+	require.Equal(t, writes, marksOf(markLatest+markAfter+1, writes))
+
+	var m marking
+	require.Equal(t, markAfter, m.wrote(0))
+	m.mark(markAfter)
+	require.Equal(t, 2*markAfter, m.wrote(2*markAfter))
+	require.Equal(t, 2*markAfter, m.wrote(3*markAfter), "there was no mark in between")
+	m.mark(5 * markAfter)
+	require.Equal(t, markAfter, m.wrote(5*markAfter+markLatest+1), "it was left alone")
+}
