@@ -277,3 +277,19 @@ func TestAQuestionAboutAMissingLogThatFailedAnswersTheNext(t *testing.T) {
 	_, refusal = c.Unknown.Confirm(c, "none")
 	requireReason(t, record.NotLeader, refusal)
 }
+
+// Every change of the catalog is looked at several times on each node. Not parallel: allocations of the whole
+// process count.
+func TestAStateOfTheCatalogIsHostedOnceHoweverManyLogsThereAre(t *testing.T) {
+	const logs = 200
+	n := open(t, t.TempDir())
+	for i := range logs {
+		create(t, n, fmt.Sprint(i), settings.Config{Durability: settings.Memory})
+	}
+	n.opener.Rehost()
+	require.Less(t, testing.AllocsPerRun(100, n.opener.Rehost), float64(logs/2))
+	require.NoError(t, n.DeleteLog(t.Context(), anyone, "7"))
+	require.Nil(t, n.logs.Named("7"))
+	create(t, n, "7", settings.Config{Durability: settings.Memory})
+	require.NotNil(t, n.logs.Named("7"))
+}

@@ -89,27 +89,37 @@ func (f *Files) SegmentOptions(owner segment.Owner, logger *slog.Logger) store.O
 	}
 }
 
-// Create creates the files of a new replica, with the initial state of its log, and adds the
-// replica to the list. It removes the files of an interrupted attempt.
+// Create is Make for a replica that is not opened yet.
 func (f *Files) Create(owner segment.Owner, founders []uint64) error {
+	made, err := f.Make(owner, founders, f.Logger.With("log", owner.Log))
+	if err != nil {
+		return err
+	}
+	return made.Close()
+}
+
+// Make creates the files of a new replica, with the initial state of its log, adds the replica to
+// the list, and returns its log, which is open and durable. It removes the files of an interrupted
+// attempt.
+func (f *Files) Make(owner segment.Owner, founders []uint64, logger *slog.Logger) (*store.Store, error) {
 	f.dirs.RLock()
 	defer f.dirs.RUnlock()
 	dir := f.ReplicaDir(owner.Log, owner.Replica)
 	if err := f.disk.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove an unfinished replica: %w", err)
+		return nil, fmt.Errorf("remove an unfinished replica: %w", err)
 	}
 	b, err := core.Bootstrap(founders)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	store, err := store.Create(f.disk, dir, f.SegmentOptions(owner, f.Logger.With("log", owner.Log)), b)
+	made, err := store.Create(f.disk, dir, f.SegmentOptions(owner, logger), b)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := store.Close(); err != nil {
-		return err
+	if err := f.Created.Add(owner.Replica); err != nil {
+		return nil, errors.Join(err, made.Close())
 	}
-	return f.Created.Add(owner.Replica)
+	return made, nil
 }
 
 // WasCreated reports whether a replica was ever created on this node: it is in the list, or its

@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/segment/store"
 	"strandline.dev/internal/vfs"
 )
 
@@ -72,4 +74,54 @@ func TestWhatCannotBeLookedForIsNotMissing(t *testing.T) {
 	_, _, err = f.MarkedLost(1, 2)
 	require.ErrorIs(t, err, syscall.EMFILE)
 	require.ErrorIs(t, f.MarkLost(1, 2, "why"), syscall.EMFILE)
+}
+
+// countedDisk counts the syncs of files and directories.
+type countedDisk struct {
+	vfs.FS
+	syncs atomic.Int64
+}
+
+type countedFile struct {
+	vfs.File
+	disk *countedDisk
+}
+
+func (d *countedDisk) Create(name string) (vfs.File, error) {
+	f, err := d.FS.Create(name)
+	return countedFile{f, d}, err
+}
+
+func (d *countedDisk) Open(name string) (vfs.File, error) {
+	f, err := d.FS.Open(name)
+	return countedFile{f, d}, err
+}
+
+func (d *countedDisk) SyncDir(dir string) error {
+	d.syncs.Add(1)
+	return d.FS.SyncDir(dir)
+}
+
+func (f countedFile) Datasync() error {
+	f.disk.syncs.Add(1)
+	return f.File.Datasync()
+}
+
+// A cluster with thousands of logs waits for each of them when they are created.
+func TestANewReplicaIsOpenAfterAFewSyncs(t *testing.T) {
+	dir := dataDir(t)
+	disk := &countedDisk{FS: vfs.OS()}
+	created, err := LoadReplicaList(disk, dir, pointer(Identity{}))
+	require.NoError(t, err)
+	f := NewFiles(disk, created, FilesOptions{Dir: dir, Cluster: func() string { return "c" }, Logger: slog.New(slog.DiscardHandler)})
+	made, err := f.Make(f.Owner(1, 2), []uint64{2}, f.Logger)
+	require.NoError(t, err)
+	// Snapshot, watermark and list take two each; a segment, its spare and the mark of the begin five.
+	require.LessOrEqual(t, disk.syncs.Load(), int64(11))
+	require.True(t, created.Has(2))
+	require.NoError(t, made.Close())
+
+	again, err := store.Recover(disk, f.ReplicaDir(1, 2), f.SegmentOptions(f.Owner(1, 2), f.Logger))
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
 }

@@ -30,8 +30,10 @@ type ReplicaList struct {
 	// damaged is why the file could not be used.
 	Damaged error
 
-	mu sync.Mutex
+	saving sync.Mutex // held while the file is written; taken before mu
+	mu     sync.Mutex // guards what follows; not held during I/O
 	createdReplicas
+	waiting []*listChange
 }
 
 // createdReplicas is the content of the file.
@@ -102,58 +104,98 @@ func (l *ReplicaList) Has(replica uint64) bool {
 // Settle gives a lost list the range of assigned ids: ids below next are never assigned from now
 // on. A replica with an id of next or higher was not created before.
 func (l *ReplicaList) Settle(next uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.Below != unsettled {
-		return nil
-	}
-	return l.save(createdReplicas{Made: l.Made, Below: next})
-}
-
-// save makes m the list. The mutex is held.
-func (l *ReplicaList) save(m createdReplicas) error {
-	m.belonging = belongingTo(l.me.Load())
-	m.Unknown, m.Sum = l.Unknown, 0
-	m.Sum = sumOf(m)
-	if err := SaveJSON(l.disk, l.path, m); err != nil {
-		return err
-	}
-	l.createdReplicas = m
-	return nil
+	return l.change(func(m *createdReplicas) bool {
+		if m.Below != unsettled {
+			return false
+		}
+		m.Below = next
+		return true
+	})
 }
 
 // Lose records that the list is an older copy: all replicas count as created until the range of
 // assigned ids is known.
 func (l *ReplicaList) Lose() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.save(createdReplicas{Made: l.Made, Below: unsettled})
+	return l.change(func(m *createdReplicas) bool {
+		m.Below = unsettled
+		return true
+	})
 }
 
 // Rewrite replaces a damaged file.
-func (l *ReplicaList) Rewrite() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.save(l.createdReplicas)
-}
+func (l *ReplicaList) Rewrite() error { return l.change(func(*createdReplicas) bool { return true }) }
 
+// Add adds a replica. It is called when its files are durable.
 func (l *ReplicaList) Add(replica uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at, found := slices.BinarySearch(l.Made, replica)
-	if found {
-		return nil
-	}
-	return l.save(createdReplicas{Made: slices.Insert(slices.Clone(l.Made), at, replica), Below: l.Below})
+	return l.change(func(m *createdReplicas) bool {
+		at, found := slices.BinarySearch(m.Made, replica)
+		if !found {
+			m.Made = slices.Insert(m.Made, at, replica)
+		}
+		return !found
+	})
 }
 
 // Remove removes a replica from the list. It is called after its files were removed.
 func (l *ReplicaList) Remove(replica uint64) error {
+	return l.change(func(m *createdReplicas) bool {
+		at, found := slices.BinarySearch(m.Made, replica)
+		if found {
+			m.Made = slices.Delete(m.Made, at, at+1)
+		}
+		return found
+	})
+}
+
+// listChange is a change of the list that waits to be saved.
+type listChange struct {
+	apply func(*createdReplicas) (changed bool)
+	// saving guards what follows.
+	done bool
+	err  error
+}
+
+// change makes a change durable. All changes that wait while the file is being written are saved
+// together by the next write: each writes the whole list.
+func (l *ReplicaList) change(apply func(*createdReplicas) bool) error {
+	own := &listChange{apply: apply}
+	l.mu.Lock()
+	l.waiting = append(l.waiting, own)
+	l.mu.Unlock()
+	l.saving.Lock()
+	defer l.saving.Unlock()
+	if own.done {
+		return own.err
+	}
+	l.mu.Lock()
+	group, next := l.waiting, l.createdReplicas
+	l.waiting = nil
+	l.mu.Unlock()
+	next.Made = slices.Clone(next.Made)
+	changed := false
+	for _, c := range group {
+		changed = c.apply(&next) || changed
+	}
+	var err error
+	if changed {
+		err = l.save(next)
+	}
+	for _, c := range group {
+		c.done, c.err = true, err
+	}
+	return own.err
+}
+
+// save makes m the list. The caller holds saving.
+func (l *ReplicaList) save(m createdReplicas) error {
+	m.belonging = belongingTo(l.me.Load())
+	m.Sum = 0
+	m.Sum = sumOf(m)
+	if err := SaveJSON(l.disk, l.path, m); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, found := slices.BinarySearch(l.Made, replica)
-	if !found {
-		return nil
-	}
-	return l.save(createdReplicas{Made: slices.Delete(slices.Clone(l.Made), at, at+1), Below: l.Below})
+	l.createdReplicas = m
+	return nil
 }

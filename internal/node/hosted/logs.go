@@ -11,6 +11,7 @@ import (
 type Logs struct {
 	names   atomic.Pointer[map[string]*Log]
 	numbers atomic.Pointer[map[uint64]*Log] // by id
+	changes atomic.Uint64                   // of the maps
 
 	// Changing is held while logs are hosted, removed or closed.
 	Changing sync.Mutex
@@ -66,6 +67,9 @@ func (l *Logs) Remove(name string) {
 	l.show(logs)
 }
 
+// Changes returns how often the list has changed.
+func (l *Logs) Changes() uint64 { return l.changes.Load() }
+
 func (l *Logs) show(logs map[string]*Log) {
 	numbers := make(map[uint64]*Log, len(logs))
 	for _, h := range logs {
@@ -73,4 +77,5 @@ func (l *Logs) show(logs map[string]*Log) {
 	}
 	l.names.Store(&logs)
 	l.numbers.Store(&numbers)
+	l.changes.Add(1)
 }

@@ -39,6 +39,16 @@ type Opener struct {
 	repairer *Repairer
 
 	catalogMaker *CatalogMaker
+
+	// done is what Rehost has found nothing to do for. Logs.Changing guards it.
+	done hosting
+}
+
+// hosting is all that the steps of Rehost depend on.
+type hosting struct {
+	state   *cluster.State
+	current bool   // the newest state has been known
+	changes uint64 // of the list of logs
 }
 
 // NewOpener returns an Opener that starts replicas with starter, and passes damaged ones to
@@ -122,10 +132,18 @@ func (op *Opener) Rehost() {
 	// One whose files are here although the list does not have it is found by the starter.
 	created := func(_, replica uint64) bool { return op.files.Created.Has(replica) }
 	op.peers.Connect(state)
-	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.Current.Load()) {
-		if due.Step == cluster.Drop {
-			op.unhost(op.logs.Named(due.Name))
+	now := hosting{state, c.Current.Load(), op.logs.Changes()}
+	if now == op.done {
+		return // most calls follow another one for the same change
+	}
+	due := cluster.HostingDue(state, me, op.hostedReplicas(), created, now.current)
+	if dropping := func(a cluster.HostingAction) bool { return a.Step == cluster.Drop }; slices.ContainsFunc(due, dropping) {
+		for _, d := range due {
+			if dropping(d) {
+				op.unhost(op.logs.Named(d.Name))
+			}
 		}
+		due = cluster.HostingDue(state, me, op.hostedReplicas(), created, now.current)
 	}
 	for name, h := range op.logs.All() {
 		if l, ok := state.Logs[name]; ok && !h.Opening {
@@ -137,12 +155,13 @@ func (op *Opener) Rehost() {
 	}
 	c.Host().SetStretch(state.Stretch)
 	var opening []toOpen
-	for _, due := range cluster.HostingDue(state, me, op.hostedReplicas(), created, c.Current.Load()) {
-		switch due.Step {
+	for _, d := range due {
+		switch d.Step {
 		case cluster.Replace:
 			op.renewals.want()
+			now.state = nil // until it is not due any more
 		case cluster.Open, cluster.Make:
-			opening = append(opening, toOpen{due.Log, due.Replica})
+			opening = append(opening, toOpen{d.Log, d.Replica})
 		}
 	}
 	for some := range slices.Chunk(opening, openTogether) {
@@ -152,6 +171,8 @@ func (op *Opener) Rehost() {
 		op.openLogs(some)
 	}
 	op.space.SetRooms()
+	now.changes = op.logs.Changes()
+	op.done = now
 }
 
 // openLogs opens several logs at the same time, and serves them. The caller holds

@@ -133,9 +133,12 @@ func (s *Starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (
 			// It was created before node.json named it.
 			return segment.HardState{}, fmt.Errorf("%w: its files are gone, and it is not in replicas.json", errLost)
 		}
-		if err := s.files.Create(s.files.Owner(l.ID, h.ReplicaID), l.Founders); err != nil {
+		made, err := s.files.Make(s.files.Owner(l.ID, h.ReplicaID), l.Founders, logger)
+		if err != nil {
 			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
 		}
+		h.Store = made
+		return made.HardState(), nil
 	}
 	reason, marked, err := s.files.MarkedLost(l.ID, h.ReplicaID)
 	if err != nil {

@@ -73,7 +73,11 @@ func (b *BeginMark) Move(ordinal, first uint64) error {
 	}
 	path := filepath.Join(b.dir.Path, SegmentName(ordinal, first)+beginSuffix)
 	if b.path == "" {
-		if err := vfs.WriteFileDurably(b.dir.FS, path, format.EncodeBegin(b.dir.Options.Owner)); err != nil {
+		temporary := path + vfs.TemporarySuffix
+		if err := vfs.WriteSynced(b.dir.FS, temporary, format.EncodeBegin(b.dir.Options.Owner)); err != nil {
+			return fmt.Errorf("mark the begin of the log: %w", err)
+		}
+		if err := b.dir.FS.Rename(temporary, path); err != nil {
 			return fmt.Errorf("mark the begin of the log: %w", err)
 		}
 	} else if err := b.dir.FS.Rename(b.path, path); err != nil {

@@ -61,6 +61,22 @@ func (p *spares) prepare() (made bool, err error) {
 	return true, nil
 }
 
+// prepareFirst creates the spare that becomes the first segment of a new log, see writer.begin:
+// it makes the zeros durable with the header, and the name with that of the segment.
+func (p *spares) prepareFirst() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sp, err := p.create()
+	if err != nil {
+		return err
+	}
+	if err := sp.zero(min(fillMin, p.Options.SegmentBytes)); err != nil {
+		return errors.Join(err, sp.file.Close(), p.FS.Remove(sp.path))
+	}
+	p.kept = append(p.kept, sp)
+	return nil
+}
+
 func (p *spares) create() (*spare, error) {
 	sp := &spare{path: p.path()}
 	var err error
@@ -77,13 +93,23 @@ func (p *spares) path() string {
 	return filepath.Join(p.Path, fmt.Sprintf("%020d.spare", p.number))
 }
 
-// fill writes at most one step of zeros.
+// fill makes at most one step of zeros durable.
 func (sp *spare) fill(to int64) error {
-	n := min(to-sp.filled, fillStep)
-	if _, err := sp.file.WriteAt(zeros[:n], sp.filled); err != nil {
-		return fmt.Errorf("fill %s: %w", sp.path, err)
+	before := sp.filled
+	if err := sp.zero(to); err != nil {
+		return err
 	}
 	if err := sp.file.Datasync(); err != nil {
+		sp.filled = before
+		return fmt.Errorf("fill %s: %w", sp.path, err)
+	}
+	return nil
+}
+
+// zero writes at most one step of zeros.
+func (sp *spare) zero(to int64) error {
+	n := min(to-sp.filled, fillStep)
+	if _, err := sp.file.WriteAt(zeros[:n], sp.filled); err != nil {
 		return fmt.Errorf("fill %s: %w", sp.path, err)
 	}
 	sp.filled += n

@@ -178,7 +178,7 @@ func (s *Store) create(b segment.Bootstrap) error {
 	if err := s.SaveSnapshot(b.Index, b.Term, b.Snapshot); err != nil {
 		return err
 	}
-	if _, err := s.spares.prepare(); err != nil {
+	if err := s.spares.prepareFirst(); err != nil {
 		return err
 	}
 	begun, err := s.writer.begin(&format.Header{Ordinal: 1, First: b.Index + 1, TermBefore: b.Term, Start: b.Start}, ".seg")
