@@ -18,7 +18,7 @@ func TestTailsSeeAllThatWasWrittenWhileTheLogIsTrimmed(t *testing.T) {
 	// For longer and longer, until all that happens from time to time has: the machine may be busy.
 	var target *memoryTarget
 	var result MixedResult
-	for w := busy; result.Trims == 0 || len(result.Series) == 0 || len(result.Events) == 0; w.Duration *= 2 {
+	for w := busy; result.Trims == 0 || len(result.Series) == 0 || len(result.Events) == 0 || result.Count == 0 || result.Deliver.TotalCount() == 0; w.Duration *= 2 {
 		var err error
 		target = &memoryTarget{runLength: 5}
 		result, err = w.Run(t.Context(), target, Silent{})

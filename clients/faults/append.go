@@ -95,11 +95,7 @@ func (a *appending) note(request []byte, forwarded bool) []byte {
 	if proto.Unmarshal(request, &q) != nil {
 		return request
 	}
-	if q.SessionId != 0 {
-		a.node.server.mu.Lock()
-		a.node.server.session = q.SessionId
-		a.node.server.mu.Unlock()
-	}
+	a.node.server.noteBatch(batch{q.SessionId, q.Epoch, q.FirstSequence})
 	if q.Log != "" {
 		a.log = q.Log
 	}

@@ -25,6 +25,14 @@ type Server struct {
 	seen    map[string]int
 	atOnce  map[string]int // calls of a method that have no answer yet
 	session uint64         // of the newest append
+	batches map[batch]bool // that were appended in sessions
+}
+
+// batch is what a request in a session appends, which it names again if it is sent again.
+type batch struct {
+	session uint64
+	epoch   uint32
+	first   uint64
 }
 
 // counted is a rule with how many messages it has counted.
@@ -47,7 +55,7 @@ type node struct {
 // Start stands in front of the nodes whose gRPC ports are at the addresses. With security
 // its own ports are encrypted.
 func Start(addresses []string, security *tls.Config) (*Server, error) {
-	s := &Server{seen: map[string]int{}, atOnce: map[string]int{}}
+	s := &Server{seen: map[string]int{}, atOnce: map[string]int{}, batches: map[batch]bool{}}
 	for i, address := range addresses {
 		n, err := s.front(i+1, address, security)
 		if err != nil {
@@ -139,7 +147,7 @@ func (s *Server) Clear() {
 }
 
 // Seen is how often each thing has happened: requests by method, and by method and node
-// as "Read@1"; "Frame"; "duplicates" that a node has recognised; the most appends of one
+// as "Read@1"; "Frame"; "batches" that were appended, however often they were sent; "duplicates" that a node has recognised; the most appends of one
 // stream that were "in flight"; and the most calls of a method that were "Trim at once".
 func (s *Server) Seen() map[string]int {
 	s.mu.Lock()
@@ -175,6 +183,19 @@ func (s *Server) meet(on string, node int) Rule {
 		}
 	}
 	return found
+}
+
+// noteBatch counts a batch that has not come before. Without a session it is not known whether it has.
+func (s *Server) noteBatch(b batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.session != 0 {
+		s.session = b.session
+	}
+	if b.session == 0 || !s.batches[b] {
+		s.seen["batches"]++
+	}
+	s.batches[b] = true
 }
 
 func (s *Server) count(what string) {

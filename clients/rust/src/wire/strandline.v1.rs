@@ -267,6 +267,20 @@ pub struct TrimResponse {
     pub end_offset: i64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SealRequest {
+    #[prost(string, tag = "1")]
+    pub log: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub log_id: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SealResponse {
+    #[prost(int64, tag = "1")]
+    pub start_offset: i64,
+    #[prost(int64, tag = "2")]
+    pub end_offset: i64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetInfoRequest {
     #[prost(string, tag = "1")]
     pub log: ::prost::alloc::string::String,
