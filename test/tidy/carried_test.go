@@ -36,6 +36,8 @@ var carried = map[string]string{
 	"filter.maxText":                "TestWhatIsSaidOfAFaultIsShortAndText",
 	"durablestreams.maxText":        "TestTheLargestNoteIsRead",
 	"durablestreams.maxNote":        "TestTheLargestNoteIsRead",
+	"statemachine.maxNameBytes":     "TestTheLargestDigestFitsIntoAReportAndASnapshot",
+	"statemachine.maxDigestBytes":   "TestTheLargestDigestFitsIntoAReportAndASnapshot",
 	"audit.maxText":                 "TestAnEntryIsSmallWhateverItsCallerCallsThings",
 }
 
@@ -81,6 +83,7 @@ var notCarried = map[string]string{
 	"guard.maxNamed":              "is remembered; beyond it rights are looked up again",
 	"peers.maxEarlyBytes":         "a longer message is not held, and sent again",
 	"lagging.mostRate":            "a rate",
+	"statemachine.maxReportBytes": "carries a digest and a name: TestTheLargestDigestFitsIntoAReportAndASnapshot",
 }
 
 var largest = regexp.MustCompile(`\.(max|Max|most|Most)[A-Z]\w*$`)

@@ -61,6 +61,7 @@ var rooms = map[string][]string{
 	"test/sim":                  {"test", "test/history/judge", "test/history", "internal/budget", "internal/cluster", "internal/replica/core", "internal/replica/runtime", "internal/sequence", "internal/segment/repair", "internal/segment/store", "internal/segment/memory", "internal/segment/format", "internal/segment", "internal/vfs", "internal/record"},
 	"test/tidy":                 {"test/flaws", "internal/record"},
 	"client":                    {"internal/digest", "internal/record", "internal/transport", "internal/transport/lean", "internal/transport/secure", "internal/transport/wire", "api"},
+	"statemachine":              {"client", "statemachine/internal/rules"},
 	"bench":                     {"client", "test/proxy", "internal/record"},
 	"embed":                     {"client", "internal/cluster", "internal/node", "internal/node/settings", "internal/server"},
 	"cmd/strandline":            {"internal/cli"},
@@ -69,6 +70,8 @@ var rooms = map[string][]string{
 	"examples":                  {"client"},
 	"clients":                   {"client", "api", "embed", "test/proxy", "test", "test/history/judge", "test/history", "internal/identity", "internal/record"},
 
+	// What decides for one replica of a state.
+	"statemachine/internal/rules": {},
 	// Data structures of the core, for followers who lag.
 	"internal/replica/core/lagging": {"internal/budget"},
 	// A link between processes, which the harness and the benchmarks share.

@@ -173,7 +173,7 @@ type declaration struct {
 	value ast.Expr
 }
 
-var serverRoom = regexp.MustCompile(`^../../(internal|client|embed)/`)
+var serverRoom = regexp.MustCompile(`^../../(internal|client|embed|statemachine)/`)
 
 func declarations(t *testing.T) declared {
 	t.Helper()

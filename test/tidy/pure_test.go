@@ -25,6 +25,7 @@ var pureRooms = map[string]map[string]string{
 	"internal/segment":              {},
 	"internal/segment/format":       {},
 	"internal/replica/core/lagging": {},
+	"statemachine/internal/rules":   {},
 	"internal/replica/core":         {"log/slog": "a logger that it is given; it never asks for the default one"},
 }
 
