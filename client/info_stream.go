@@ -17,69 +17,94 @@ import (
 // left. A broken connection, or a node that stands still, ends it with an error.
 func (a *Admin) WatchInfo(ctx context.Context, log string, interval time.Duration) iter.Seq2[LogInfo, error] {
 	return func(yield func(LogInfo, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		request := &strandlinev1.WatchInfoRequest{Log: log}
 		if interval > 0 {
 			request.MinInterval = durationpb.New(interval)
 		}
-		var (
-			stream  *infoStream
-			answer  *strandlinev1.LogInfo
-			renewal renewal
-		)
-		// The first answer is a part of finding a node that answers.
-		open := func() error {
-			return a.try(ctx, toLeader{a.client.peers, log}, repeatedly, func(attended context.Context, p *peer) (err error) {
-				if stream, err = openInfoStream(ctx, p, request); err == nil {
-					answer, err = stream.receive(attended)
-				}
-				if err != nil && err != io.EOF {
-					return renewal.once(fromRPC(err))
-				}
-				return nil
-			})
-		}
-		err := open()
-		for err == nil && answer != nil {
-			renewal = false
-			if !yield(fromLogInfo(answer), nil) {
-				return
+		watched := stateStream[strandlinev1.WatchInfoResponse]{admin: a, log: log, open: func(ctx context.Context, conn *grpc.ClientConn) (grpc.ServerStreamingClient[strandlinev1.WatchInfoResponse], error) {
+			return strandlinev1.NewLogServiceClient(conn).WatchInfo(ctx, request)
+		}}
+		if err := watched.each(ctx, func(answer *strandlinev1.WatchInfoResponse) bool {
+			info := answer.Info
+			if info == nil {
+				info = new(strandlinev1.LogInfo)
 			}
-			if answer, err = stream.next(ctx, a.client.peers); err == io.EOF {
-				return
-			} else if err != nil {
-				failure := renewal.once(fromRPC(err))
-				if err = failure; failure.renewed() {
-					err = open()
-				}
-			}
-		}
-		if err != nil {
-			yield(LogInfo{}, fromRPC(err))
+			return yield(fromLogInfo(info), nil)
+		}); err != nil {
+			yield(LogInfo{}, err)
 		}
 	}
 }
 
-// infoStream is a stream of descriptions from one node.
-type infoStream struct {
-	stream grpc.ServerStreamingClient[strandlinev1.WatchInfoResponse]
+// stateStream is a stream on which one node shows a state of a log as it changes.
+type stateStream[A any] struct {
+	admin *Admin
+	log   string
+	open  func(context.Context, *grpc.ClientConn) (grpc.ServerStreamingClient[A], error)
+	// lasting is set if the stream is opened again, on another node, when it breaks or the node no
+	// longer leads the log.
+	lasting bool
+
+	stream grpc.ServerStreamingClient[A]
 	peer   *peer
 	end    context.CancelFunc
 }
 
-func openInfoStream(ctx context.Context, p *peer, request *strandlinev1.WatchInfoRequest) (*infoStream, error) {
-	ctx, end := context.WithCancel(ctx)
-	stream, err := strandlinev1.NewLogServiceClient(p.conn).WatchInfo(ctx, request)
-	if err != nil {
-		end()
-		return nil, err
+// each calls yield with each state until that returns false, which is no error, or the stream
+// ends.
+func (s *stateStream[A]) each(ctx context.Context, yield func(*A) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		answer  *A
+		renewal renewal
+	)
+	// The first answer is a part of finding a node that answers.
+	open := func() error {
+		return s.admin.try(ctx, toLeader{s.admin.client.peers, s.log}, repeatedly, func(attended context.Context, p *peer) (err error) {
+			if err = s.begin(ctx, p); err == nil {
+				answer, err = s.receive(attended)
+			}
+			if err != nil && err != io.EOF {
+				return renewal.once(fromRPC(err))
+			}
+			return nil
+		})
 	}
-	return &infoStream{stream, p, end}, nil
+	err := open()
+	for err == nil && answer != nil {
+		renewal = false
+		if !yield(answer) {
+			return nil
+		}
+		if answer, err = s.next(ctx); err == io.EOF && !s.lasting {
+			return nil
+		} else if err != nil {
+			failure := renewal.once(fromRPC(err))
+			if err = failure; failure.renewed() || s.lasting && ctx.Err() == nil && (failure.again() || failure.elsewhere()) {
+				err = open()
+			}
+		}
+	}
+	if err != nil {
+		return fromRPC(err)
+	}
+	return nil
 }
 
-// receive waits for a description until ctx ends. After an error the stream is over.
-func (s *infoStream) receive(ctx context.Context) (*strandlinev1.LogInfo, error) {
+func (s *stateStream[A]) begin(ctx context.Context, p *peer) error {
+	ctx, end := context.WithCancel(ctx)
+	stream, err := s.open(ctx, p.conn)
+	if err != nil {
+		end()
+		return err
+	}
+	s.stream, s.peer, s.end = stream, p, end
+	return nil
+}
+
+// receive waits for a state until ctx ends. After an error the stream is over.
+func (s *stateStream[A]) receive(ctx context.Context) (*A, error) {
 	stop := context.AfterFunc(ctx, s.end)
 	answer, err := s.stream.Recv()
 	if !stop() && err == nil {
@@ -89,24 +114,26 @@ func (s *infoStream) receive(ctx context.Context) (*strandlinev1.LogInfo, error)
 		s.end()
 		return nil, err
 	}
-	if answer.Info == nil {
-		return new(strandlinev1.LogInfo), nil
-	}
-	return answer.Info, nil
+	return answer, nil
 }
 
 // next is receive that leaves a node which stands still: one at the end of a quiet log has nothing to say.
-func (s *infoStream) next(ctx context.Context, p *peers) (answer *strandlinev1.LogInfo, err error) {
+func (s *stateStream[A]) next(ctx context.Context) (answer *A, err error) {
+	p := s.admin.client.peers
 	if !others(p, s.peer.address) {
 		return s.receive(ctx)
 	}
 	w := p.waits
 	w.suspect, w.again = w.quiet, w.quiet
+	leads := "" // any node may show what it knows
+	if s.lasting {
+		leads = s.log
+	}
 	look := func(ctx context.Context) *Error {
-		if s.peer.isHeard(ctx, w.answer/2) {
+		if s.peer.isHeard(ctx, w.answer/2) && !s.lasting {
 			return nil
 		}
-		return forsake(ctx, p, s.peer, "", w.answer)
+		return forsake(ctx, p, s.peer, leads, w.answer)
 	}
 	err = w.attend(ctx, look, func(ctx context.Context) error {
 		answer, err = s.receive(ctx)

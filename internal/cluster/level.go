@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 )
 
@@ -36,10 +35,11 @@ const firstLevel = 1
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
 //	3  digests of logs, and their stretch
 //	4  the secret of access.List, the creators of logs, and the principals of holds
+//	5  writer leases
 //
 // Fields of Change, Node, Log and Config that only a higher level permits have the tag since; for
 // commands of logs see AllowCommand.
-var Understood = Levels{Min: firstLevel, Max: access.SecretLevel}
+var Understood = Levels{Min: firstLevel, Max: WriterLevel}
 
 // DigestLevel permits entries that begin a digest or have contents for it, and snapshots with
 // digests.
@@ -47,6 +47,9 @@ const DigestLevel = 3
 
 // PrincipalLevel permits the principal of a hold, in its command and in snapshots.
 const PrincipalLevel = 4
+
+// WriterLevel permits the commands of writer leases, and snapshots with their holders.
+const WriterLevel = 5
 
 // FeatureLevel returns the feature level of the cluster.
 func (s *State) FeatureLevel() int { return max(s.Level, firstLevel) }
@@ -118,10 +121,13 @@ func Allow(s *State, c Change) *record.Refusal {
 // AllowCommand refuses a command of a log that replicas might not understand at the given level:
 // they would stop.
 func AllowCommand(level int, kind record.CommandKind) *record.Refusal {
-	if kind <= record.ForgetSession {
-		return nil
+	switch kind {
+	case record.SetHold, record.ReleaseHold:
+		return allow(2, level)
+	case record.LeaseWriter, record.ReleaseWriter:
+		return allow(WriterLevel, level)
 	}
-	return allow(2, level)
+	return nil
 }
 
 func allow(needed, level int) *record.Refusal {

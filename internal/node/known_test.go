@@ -60,6 +60,13 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 		"keep hold":      func() error { return n.KeepHold(ctx, knows, "orders", "a") },
 		"release hold":   func() error { return n.ReleaseHold(ctx, knows, "orders", "a") },
 		"acquire writer": func() error { _, _, err := n.AcquireWriter(ctx, knows, "orders"); return err },
+		"lease writer": func() error {
+			_, err := n.LeaseWriter(ctx, knows, "orders", record.Writer{Name: "a", Lease: 1000}, 0)
+			return err
+		},
+		"keep writer":    func() error { return n.KeepWriter(ctx, knows, "orders", 1) },
+		"release writer": func() error { return n.ReleaseWriter(ctx, knows, "orders", 1, "") },
+		"watch writer":   func() error { _, err := n.WatchWriter(ctx, knows, "orders", nil, 0); return err },
 		"open session":   func() error { _, err := n.OpenSession(ctx, knows, "orders", 0); return err },
 		"keep session":   func() error { return n.KeepSession(ctx, knows, "orders", s.ID) },
 		"close session":  func() error { return n.CloseSession(ctx, knows, "orders", s.ID) },

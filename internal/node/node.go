@@ -34,6 +34,7 @@ type Node struct {
 	*verbs.Reads
 	*verbs.Sessions
 	*verbs.Holds
+	*verbs.Writers
 	*verbs.Describer
 	*verbs.LogAdmin
 	*verbs.TopicAdmin

@@ -89,6 +89,7 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 	appends := verbs.NewAppends(metrics, tracing.New(o.Tracing, tasks), finder, reads, retention)
 	sessions := verbs.NewSessions(catalog, self, finder)
 	holds := verbs.NewHolds(finder)
+	writers := verbs.NewWriters(finder)
 	describer := verbs.NewDescriber(options, me, catalog, logs, self, router, space, finder, holds)
 	statuses := verbs.NewStatuses(options, logger, memory, catalog, logs, self, caller, router, space)
 	transfers := verbs.NewTransfers(me, catalog, logs, self, caller, router, finder)
@@ -99,7 +100,7 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 	series := newSeries(metrics, memory, logs, space, clusterAdmin, statuses, describer, holds)
 
 	n := &Node{
-		Appends: appends, Reads: reads, Sessions: sessions, Holds: holds, Describer: describer, LogAdmin: logAdmin, TopicAdmin: topicAdmin,
+		Appends: appends, Reads: reads, Sessions: sessions, Holds: holds, Writers: writers, Describer: describer, LogAdmin: logAdmin, TopicAdmin: topicAdmin,
 		Statuses: statuses, Transfers: transfers, Rights: rights, ClusterAdmin: clusterAdmin, Former: former, Handovers: handovers, series: series,
 		Answers: answers,
 

@@ -20,7 +20,7 @@ const (
 	// EndEpoch makes the outcome of every sequence of Session up to Epoch that is not in the log
 	// "never". The client continues in a higher epoch.
 	EndEpoch CommandKind = 4
-	// AcquireWriter raises the writer term to Writer.
+	// AcquireWriter raises the writer term to WriterTerm, and ends the writer lease.
 	AcquireWriter CommandKind = 5
 	// Trim removes every record below Offset. With FlagFastForward, Offset may be beyond the end,
 	// and the log continues there.
@@ -35,6 +35,11 @@ const (
 	// ForgetSession forgets Session, which has ended, before its retention is over, because a node
 	// needs the memory.
 	ForgetSession CommandKind = 10
+	// LeaseWriter raises the writer term to WriterTerm and gives the writer lease to the writer in
+	// Text, for the duration of Lease. See AppendWriter.
+	LeaseWriter CommandKind = 11
+	// ReleaseWriter ends the writer lease that was granted with WriterTerm.
+	ReleaseWriter CommandKind = 12
 
 	// SetHold sets the hold in Text, which keeps every record from Offset on for the duration of
 	// Lease. An existing hold of that name is moved. See AppendHoldCommand.
@@ -48,7 +53,7 @@ const (
 	FlagFastForward uint32 = 1 << 0
 	// FlagFenced is a flag of Fence.
 	FlagFenced uint32 = 1 << 1
-	// FlagExpired marks a ReleaseHold because the hold's lease ran out.
+	// FlagExpired marks a ReleaseHold or ReleaseWriter because the lease ran out.
 	FlagExpired uint32 = 1 << 2
 	// FlagBroken marks a ReleaseHold because the hold kept more than it may. The request contains
 	// the hold as it was seen, as for SetHold; the entry contains its name.
@@ -115,7 +120,7 @@ func ParseCommand(body []byte) (Command, error) {
 		WriterTerm: WriterTerm(binary.LittleEndian.Uint64(body[32:])),
 		Text:       body[commandSize:],
 	}
-	if (c.Kind < OpenSession || c.Kind > ForgetSession) && c.Kind != SetHold && c.Kind != ReleaseHold {
+	if (c.Kind < OpenSession || c.Kind > ReleaseWriter) && c.Kind != SetHold && c.Kind != ReleaseHold {
 		return Command{}, fmt.Errorf("%w: unknown command %d", ErrEntry, c.Kind)
 	}
 	return c, nil

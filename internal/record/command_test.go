@@ -14,6 +14,7 @@ var sampleCommand = Command{
 
 var commandNumbers = map[CommandKind]uint16{
 	OpenSession: 1, CloseSession: 2, ExpireSession: 3, EndEpoch: 4, AcquireWriter: 5, Trim: 6, Seal: 7, Configure: 8, Fence: 9, ForgetSession: 10,
+	LeaseWriter: 11, ReleaseWriter: 12,
 	SetHold: 32, ReleaseHold: 33,
 }
 
@@ -83,7 +84,7 @@ func TestACommandThatIsCutShortOrUnknownStopsTheReader(t *testing.T) {
 		_, err := ParseCommand(whole[:n])
 		require.ErrorIs(t, err, ErrEntry)
 	}
-	for _, kind := range []CommandKind{0, ForgetSession + 1, 34, 64, 1<<16 - 1} {
+	for _, kind := range []CommandKind{0, ReleaseWriter + 1, 34, 64, 1<<16 - 1} {
 		unknown := sampleCommand
 		unknown.Kind = kind
 		_, err := ParseCommand(AppendCommand(nil, unknown))

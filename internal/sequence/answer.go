@@ -91,9 +91,9 @@ type Answer struct {
 	// Duplicate is set if nothing new entered the log.
 	Duplicate bool
 
-	WriterTerm record.WriterTerm // AcquireWriter: the term granted
+	WriterTerm record.WriterTerm // AcquireWriter, LeaseWriter: the term granted
 	Epoch      record.Epoch      // EndEpoch: the session's new epoch
-	Start, End record.Offset     // Trim, Seal, AcquireWriter: the log's range after it
+	Start, End record.Offset     // Trim, Seal, AcquireWriter, LeaseWriter: the log's range after it
 }
 
 // Run is a sequence of records with consecutive offsets.

@@ -132,6 +132,9 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		r.WriterTerm = s.log.writerTerm
 		return r
 	}
+	if a.WriterTerm != 0 {
+		s.leases.renewWriter()
+	}
 	if a.WriterTerm == 0 && s.log.shut() {
 		r := record.Refuse(record.Fenced, "the log is fenced: appends carry a writer term, the newest is %d", s.log.writerTerm)
 		r.WriterTerm = s.log.writerTerm

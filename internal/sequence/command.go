@@ -31,6 +31,10 @@ func (s commands) Command(c record.Command) Answer {
 		return s.endEpoch(c)
 	case record.AcquireWriter:
 		return s.acquireWriter(c)
+	case record.LeaseWriter:
+		return s.leaseWriter(c)
+	case record.ReleaseWriter:
+		return s.releaseWriter(c)
 	case record.Trim:
 		return s.trim(c)
 	case record.SetHold:
@@ -117,7 +121,7 @@ func (s commands) endEpoch(c record.Command) Answer {
 	return Answer{RestsOn: d.number, Epoch: c.Epoch + 1}
 }
 
-// acquireWriter grants the requested term, or the next one if it is 0.
+// acquireWriter grants the requested term, or the next one if it is 0. A writer lease ends.
 func (s commands) acquireWriter(c record.Command) Answer {
 	term := c.WriterTerm
 	if term == 0 {
@@ -129,7 +133,7 @@ func (s commands) acquireWriter(c record.Command) Answer {
 		return s.refuse(r)
 	}
 	d := s.propose(record.Command{Kind: c.Kind, WriterTerm: term})
-	s.log.writerTerm = term
+	s.log.writerTerm, s.log.writer = term, nil
 	return Answer{RestsOn: d.number, WriterTerm: term, Start: s.log.start, End: s.log.end}
 }
 

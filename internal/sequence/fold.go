@@ -176,7 +176,11 @@ func (t *Table) foldCommand(e record.Entry) string {
 		if c.WriterTerm <= t.log.writerTerm {
 			return fmt.Sprintf("writer term %d, the log has %d", c.WriterTerm, t.log.writerTerm)
 		}
-		t.log.writerTerm = c.WriterTerm
+		t.log.writerTerm, t.log.writer = c.WriterTerm, nil
+	case record.LeaseWriter:
+		return t.leaseWriter(c)
+	case record.ReleaseWriter:
+		return t.log.releaseWriter(c)
 	case record.Trim:
 		return t.log.trim(c)
 	case record.SetHold:

@@ -29,6 +29,13 @@ func busyReplica(t testing.TB) (*Table, [][]byte) {
 		func() Answer { return s.Append(request(t, Append{Session: 1, Epoch: 3})) },
 		func() Answer { return s.Command(record.Command{Kind: record.CloseSession, Session: 2}) },
 		func() Answer { return s.Command(record.Command{Kind: record.Trim, Offset: 3}) },
+		func() Answer {
+			return s.Command(record.Command{Kind: record.LeaseWriter, Lease: 1000, Text: record.AppendWriter(nil, record.Writer{Name: "a"})})
+		},
+		func() Answer { return s.Command(record.Command{Kind: record.ReleaseWriter, WriterTerm: 2}) },
+		func() Answer {
+			return s.Command(record.Command{Kind: record.LeaseWriter, Lease: 2000, Text: record.AppendWriter(nil, record.Writer{Name: "b", Payload: []byte("at b")})})
+		},
 		func() Answer { return s.Command(record.Command{Kind: record.ExpireSession, Session: 7}) },
 	} {
 		require.Nil(t, do().Refusal, "step %d", i)

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// expiry ends sessions whose leases have run out, and holds.
+// expiry ends sessions, holds and the writer lease when their time has run out.
 type expiry struct{ commands }
 
 // leases records which sessions have been silent for too long. It counts the time of one leader,
@@ -19,6 +19,8 @@ type leases struct {
 	queue   leaseQueue // the leases in byID, and some that have ended
 	// holds has the value of elapsed at the newest sign of life of each hold.
 	holds map[string]int64
+	// writer is the value of elapsed at the newest sign of life of the holder of the writer lease.
+	writer int64
 	eviction
 }
 

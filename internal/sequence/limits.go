@@ -54,6 +54,10 @@ const (
 	MaxHolds       = 64
 	MaxHoldLeaseMs = 30 * 24 * 60 * 60 * 1000
 
+	// MaxWriterLeaseMs bounds how long the holder of the writer lease may stay without a sign of
+	// life.
+	MaxWriterLeaseMs = 60 * 60 * 1000
+
 	// MaxConfigBytes bounds the text of a Configure command.
 	MaxConfigBytes = 64 << 10
 

@@ -34,6 +34,7 @@ type world struct {
 	fenced     bool
 	sessions   map[record.SessionID]*person
 	holds      map[string]record.Offset
+	writer     string                   // has the writer lease; "": nobody
 	keys       map[record.Offset]string // of records that have one
 }
 
@@ -109,7 +110,12 @@ func (w *world) obey(e event) {
 	case record.EndEpoch:
 		p.set(true, c.Epoch+1, e)
 	case record.AcquireWriter:
-		w.writerTerm = c.WriterTerm
+		w.writerTerm, w.writer = c.WriterTerm, ""
+	case record.LeaseWriter:
+		wanted, _ := record.ParseWriter(c.Text)
+		w.writerTerm, w.writer = c.WriterTerm, wanted.Name
+	case record.ReleaseWriter:
+		w.writer = ""
 	case record.Trim:
 		w.start, w.end = max(w.start, c.Offset), max(w.end, c.Offset)
 	case record.SetHold:
@@ -319,6 +325,18 @@ func (m *model) command(c record.Command) verdict {
 		}
 	case record.AcquireWriter:
 		c.WriterTerm = w.writerTerm + 1
+	case record.LeaseWriter:
+		if wanted, _ := record.ParseWriter(c.Text); w.writer != "" && w.writer != wanted.Name {
+			return m.refuse(v, record.Busy)
+		}
+		c.WriterTerm = w.writerTerm + 1
+	case record.ReleaseWriter:
+		switch {
+		case c.WriterTerm == 0:
+			return m.refuse(v, record.Invalid)
+		case w.writer == "" || c.WriterTerm != w.writerTerm:
+			return m.refuse(v, record.Fenced)
+		}
 	case record.Trim:
 		if c.Offset > w.end && c.Flags == 0 {
 			return m.refuse(v, record.OffsetBeyondEnd)

@@ -172,6 +172,9 @@ func (s *pipeline) retire(d *proposal) {
 		}
 		s.release(c.view)
 	}
+	if d.before.writerTerm != s.table.log.writerTerm {
+		s.leases.renewWriter() // the holder learns of the grant only now
+	}
 	s.taken(d)
 	s.memory.giveBack(d)
 }

@@ -183,6 +183,7 @@ func (r *run) command() record.Command {
 		record.OpenSession, record.OpenSession, record.OpenSession, record.OpenSession, record.CloseSession, record.ExpireSession,
 		record.EndEpoch, record.EndEpoch, record.AcquireWriter, record.Trim, record.Trim, record.Configure, record.Fence,
 		record.SetHold, record.SetHold, record.ReleaseHold, record.ReleaseHold,
+		record.LeaseWriter, record.LeaseWriter, record.ReleaseWriter,
 	}
 	c := record.Command{Kind: kinds[r.random.IntN(len(kinds))], Session: 1 + record.SessionID(r.random.IntN(5)), Lease: 1000}
 	if c.Kind == record.OpenSession {
@@ -206,6 +207,10 @@ func (r *run) command() record.Command {
 		}
 	case record.ReleaseHold:
 		c.Text = []byte(name)
+	case record.LeaseWriter:
+		c.Text = record.AppendWriter(nil, record.Writer{Name: name, Payload: []byte("there")})
+	case record.ReleaseWriter:
+		c.WriterTerm = w.writerTerm - min(w.writerTerm, record.WriterTerm(r.random.IntN(6)/5))
 	}
 	if c.Kind == record.Fence && r.random.IntN(2) == 0 {
 		c.Flags = record.FlagFenced
@@ -317,7 +322,9 @@ func (r *run) loseLeadership() {
 // checkInvariants proves what must hold between any two calls.
 func (r *run) checkInvariants() {
 	s := r.leader.sequencer
-	require.Equal(r.t, r.model.world().end, s.End(), "the ends agree")
+	w := r.model.world()
+	require.Equal(r.t, w.end, s.End(), "the ends agree")
+	require.Equal(r.t, w.writer, s.LeaseHolder(), "the same has the writer lease")
 	require.Equal(r.t, len(r.leader.proposed), s.InFlight())
 	require.NoError(r.t, s.CheckInvariants())
 }

@@ -14,7 +14,7 @@ import (
 // otherwise 1. All integers are little-endian.
 //
 //	 0  u32  version
-//	 4  u32  flags             1: sealed, 2: fenced, 4: holds have principals
+//	 4  u32  flags             1: sealed, 2: fenced, 4: holds have principals, 8: a writer has the lease
 //	 8  i64  start
 //	16  i64  end
 //	24  i64  time              unix ms
@@ -27,6 +27,7 @@ import (
 //	    in version 3: what digest.Tree.Append writes
 //	    the open sessions by id, then the ended ones, oldest end first
 //	    in versions 2 and 3: u32 holds, the holds by name
+//	    with flag 8: the writer
 //	    u32 CRC-32C of everything before
 //
 // A session:
@@ -42,6 +43,9 @@ import (
 //
 // A hold is an i64 offset and a u32 lease (ms), then what record.AppendHold writes and, with flag
 // 4, record.AppendHoldPrincipal.
+//
+// A writer is an i64 time of the grant (unix ms), a u32 lease (ms) and a u32 length of what
+// record.AppendWriter writes, which follows.
 //
 // An epoch:
 //
@@ -60,6 +64,7 @@ const (
 	snapshotSealed      = 1 << 0
 	snapshotFenced      = 1 << 1
 	snapshotPrincipals  = 1 << 2
+	snapshotWriter      = 1 << 3
 	sessionImplicit     = 1 << 0
 )
 
@@ -69,7 +74,7 @@ const (
 const MaxSnapshotBytes = snapshotHeaderBytes + MaxConfigBytes + digest.MaxStateBytes +
 	(MaxOpenSessions+MaxEndedSessions)*(sessionHeaderBytes+(MaxPastEpochs+1)*epochHeaderBytes) +
 	(MaxSpans+(MaxOpenSessions+MaxEndedSessions)*MinSpansPerSession)*spanBytes +
-	4 + MaxHolds*(12+record.MaxHoldBytes) + 4
+	4 + MaxHolds*(12+record.MaxHoldBytes) + 16 + record.MaxWriterBytes + 4
 
 // ErrSnapshot is wrapped by every error of RestoreTable.
 var ErrSnapshot = errors.New("malformed table snapshot")
@@ -90,6 +95,9 @@ func (t *Table) Snapshot(dst []byte) []byte {
 	principals := slices.ContainsFunc(t.Holds(), func(h record.Hold) bool { return h.Principal != "" })
 	if principals {
 		flags |= snapshotPrincipals
+	}
+	if t.log.writer != nil { // for which there is a feature level, too
+		flags |= snapshotWriter
 	}
 	version := uint32(snapshotVersion)
 	switch {
@@ -132,6 +140,13 @@ func (t *Table) Snapshot(dst []byte) []byte {
 		if dst = record.AppendHold(dst, h); principals {
 			dst = record.AppendHoldPrincipal(dst, h)
 		}
+	}
+	if w := t.log.writer; w != nil {
+		dst = le.AppendUint64(dst, uint64(t.leased))
+		dst = le.AppendUint32(dst, w.Lease)
+		text := record.AppendWriter(nil, *w)
+		dst = le.AppendUint32(dst, uint32(len(text)))
+		dst = append(dst, text...)
 	}
 	return le.AppendUint32(dst, record.Checksum(dst[begin:]))
 }
@@ -186,6 +201,9 @@ func RestoreTable(data []byte) (*Table, error) {
 	if version != snapshotVersion {
 		r.holds(&t.log, version == snapshotWithDigest)
 	}
+	if r.leased {
+		r.writer(t)
+	}
 	r.expect(len(r.rest) == 0, "bytes behind the end")
 	if r.fault != "" {
 		return nil, fmt.Errorf("%w: %s", ErrSnapshot, r.fault)
@@ -231,7 +249,8 @@ func restoreHead(data []byte, t *Table) (r *decoder, version, open, ended uint32
 	t.config = append(t.config, r.take(uint64(config), 1)...)
 	r.expect(t.log.start >= 0 && t.log.start <= t.log.end, "start beyond end")
 	r.principals = flags&snapshotPrincipals != 0
-	r.expect(flags&^(snapshotSealed|snapshotFenced|snapshotPrincipals) == 0, "unknown flags")
+	r.leased = flags&snapshotWriter != 0
+	r.expect(flags&^(snapshotSealed|snapshotFenced|snapshotPrincipals|snapshotWriter) == 0, "unknown flags")
 	t.digest.Covered, t.digest.End = t.log.end, t.log.end
 	if version == snapshotWithDigest && r.fault == "" {
 		t.digest, r.rest, err = digest.Parse(r.rest, t.log.end)
@@ -301,6 +320,17 @@ func (r *decoder) holds(l *logState, none bool) {
 	}
 }
 
+func (r *decoder) writer(t *Table) {
+	leased, lease := int64(r.u64()), r.u32()
+	w, err := record.ParseWriter(r.take(uint64(r.u32()), 1))
+	r.expect(err == nil, "malformed writer")
+	r.expect(lease > 0 && lease <= MaxWriterLeaseMs && t.log.writerTerm > 0, "writer without a term, or of no lease, or too long a one")
+	if r.fault == "" {
+		w.Lease = lease
+		t.leased, t.log.writer = leased, &w
+	}
+}
+
 func (r *decoder) epoch(end record.Offset, s *session, spans *spanList) (record.Epoch, record.Sequence) {
 	next := record.Sequence(r.u64())
 	epoch := record.Epoch(r.u32())
@@ -323,6 +353,7 @@ type decoder struct {
 	rest       []byte
 	fault      string
 	principals bool // holds have them
+	leased     bool // a writer has the lease
 }
 
 func (r *decoder) expect(holds bool, fault string) {

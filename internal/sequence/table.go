@@ -8,7 +8,7 @@ import (
 )
 
 // Table is the state of a log after its committed entries: its range, the newest writer term, the
-// configuration and the sessions. It is a function of the entries alone: replicas that folded the
+// configuration, the holds and the sessions. It is a function of the entries alone: replicas that folded the
 // same entries have tables with identical Snapshots, byte for byte. It is not safe for concurrent
 // use.
 type Table struct {
@@ -17,6 +17,8 @@ type Table struct {
 	chain  uint64 // expected in the next entry, see record.NextChain
 	config []byte
 	digest digest.Tree
+	// leased is the time of the entry that granted the writer lease, unix ms.
+	leased int64
 
 	sessions sessionSet
 	limits   Limits
@@ -34,13 +36,17 @@ type logState struct {
 	sessions   int    // open ones
 	// holds are the holds of the log. None of them is below start.
 	holds *holds
+	// writer has the writer lease, which was granted with writerTerm; nil: nobody has. It is never
+	// changed in place.
+	writer *record.Writer
 }
 
 // same reports whether two states are equal.
 func (l *logState) same(o *logState) bool {
 	a, b := *l, *o
 	a.holds, b.holds = nil, nil
-	return a == b && l.holds.equal(o.holds)
+	a.writer, b.writer = nil, nil
+	return a == b && l.holds.equal(o.holds) && sameWriter(l.writer, o.writer)
 }
 
 // NewTable returns the table of a log without entries.
@@ -158,9 +164,9 @@ func (t *Table) Resolve(id record.SessionID, epoch record.Epoch, sequence record
 	}
 }
 
-// Bytes returns the approximate memory of the sessions and holds in bytes.
+// Bytes returns the approximate memory of the sessions, the holds and the writer in bytes.
 func (t *Table) Bytes() int64 {
-	return t.log.holds.bytes() + int64(t.sessions.byID.Len())*bytesOfSession + int64(bytesRemembered(t.sessions.spans, t.sessions.lives))
+	return t.log.holds.bytes() + bytesOfWriter(t.log.writer) + int64(t.sessions.byID.Len())*bytesOfSession + int64(bytesRemembered(t.sessions.spans, t.sessions.lives))
 }
 
 // Producer is a session that was opened by its first batch, like those of Kafka's producers.

@@ -107,6 +107,12 @@ func (s *stage) run(d *datadriven.TestData) string {
 		return describe(q.KeepHold(args.text("name", "")))
 	case "expire-hold":
 		return describe(q.ExpireHold(args.text("name", "")))
+	case "expired-writer":
+		return fmt.Sprintf("term %d, %d ms are left\n", q.ExpiredWriter(), q.WriterLeft())
+	case "keep-writer":
+		return describe(q.KeepWriter(record.WriterTerm(args.number("writer", 0)), args.number("now", 0)))
+	case "expire-writer":
+		return describe(q.ExpireWriter(record.WriterTerm(args.number("writer", 0))))
 	case "resolve":
 		at := q.Resolve(id, epoch, record.Sequence(args.number("sequence", 0)))
 		if at.State == Committed {
@@ -213,7 +219,7 @@ var commandKinds = map[string]record.CommandKind{
 	"open": record.OpenSession, "close": record.CloseSession, "expire": record.ExpireSession,
 	"end-epoch": record.EndEpoch, "acquire": record.AcquireWriter, "trim": record.Trim,
 	"seal": record.Seal, "configure": record.Configure, "fence": record.Fence,
-	"hold": record.SetHold, "release": record.ReleaseHold,
+	"hold": record.SetHold, "release": record.ReleaseHold, "lease-writer": record.LeaseWriter, "release-writer": record.ReleaseWriter,
 }
 
 func (s *stage) command(args arguments) record.Command {
@@ -232,6 +238,8 @@ func (s *stage) command(args arguments) record.Command {
 	case record.SetHold:
 		h := record.Hold{Name: name, Owner: args.text("owner", ""), MaxBytes: args.number("max-bytes", 0), Pointer: []byte(args.text("pointer", ""))}
 		c.Offset, c.Lease, c.Text = record.Offset(args.number("from", 0)), uint32(args.number("lease", 0)), record.AppendHold(nil, h)
+	case record.LeaseWriter:
+		c.Text = record.AppendWriter(nil, record.Writer{Name: name, Payload: []byte(args.text("payload", ""))})
 	case record.ReleaseHold:
 		c.Text = []byte(name)
 		if args.HasArg("broken-at") {
@@ -330,6 +338,9 @@ func showTable(t *Table) string {
 	for _, h := range t.Holds() {
 		fmt.Fprintf(&out, "hold %q from %d, owner %q, lease %d, pointer %q\n", h.Name, h.Offset, h.Owner, h.Lease, h.Pointer)
 	}
+	if w, held := t.Holder(); held {
+		fmt.Fprintf(&out, "writer %q since %d, lease %d, payload %q\n", w.Name, w.Leased, w.Lease, w.Payload)
+	}
 	fmt.Fprintf(&out, "sessions %d open, %d ended; %d spans\n", t.OpenSessions(), t.EndedSessions(), t.sessions.spans)
 	for _, id := range t.sessions.byID.Keys() {
 		s := t.sessions.get(id)
@@ -368,7 +379,11 @@ func showOverlay(s *Sequencer) string {
 	if !s.leading {
 		return "not leading\n"
 	}
-	fmt.Fprintf(&out, "log [%d,%d) writer %d sealed %v, %d sessions\n", s.log.start, s.log.end, s.log.writerTerm, s.log.sealed, s.log.sessions)
+	fmt.Fprintf(&out, "log [%d,%d) writer %d sealed %v, %d sessions", s.log.start, s.log.end, s.log.writerTerm, s.log.sealed, s.log.sessions)
+	if w := s.log.writer; w != nil {
+		fmt.Fprintf(&out, ", the lease of %d ms of %q", w.Lease, w.Name)
+	}
+	out.WriteString("\n")
 	fmt.Fprint(&out, "proposals")
 	for i := range s.proposals.len() {
 		d := *s.proposals.at(i)

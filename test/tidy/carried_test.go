@@ -46,6 +46,7 @@ var carried = map[string]string{
 var inCalls = []string{
 	"access.maxName", "access.MaxObjectName", "identity.maxName", "guard.maxToken", "guard.maxPassword", "guard.maxLogin",
 	"filter.MaxExpressionBytes", "filter.maxPatternBytes", "verbs.maxSettingsBytes", "record.MaxHoldPrincipal", "peer.maxKind",
+	"record.MaxWriterName", "record.MaxWriterPayload", "record.MaxWriterBytes",
 }
 
 // notCarried are limits on sizes that no carrier has to have room for, with the reason.

@@ -2283,6 +2283,577 @@ func (x *AcquireWriterResponse) GetEndOffset() int64 {
 	return 0
 }
 
+type LeaseWriterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// As in AcquireWriterRequest.
+	LogId uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	// Of the program, to be told from others: 1 to 128 bytes.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Opaque, for those who watch: an address, for example. Up to 4 KiB.
+	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	// The lease ends after so long without a sign of life: 1 s to 1 h.
+	Lease *durationpb.Duration `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
+	// How long to wait in line; unset: not at all. The most is 1 min, after which
+	// the place in line is lost unless the call is made again at once.
+	Wait          *durationpb.Duration `protobuf:"bytes,6,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseWriterRequest) Reset() {
+	*x = LeaseWriterRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseWriterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseWriterRequest) ProtoMessage() {}
+
+func (x *LeaseWriterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseWriterRequest.ProtoReflect.Descriptor instead.
+func (*LeaseWriterRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *LeaseWriterRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *LeaseWriterRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *LeaseWriterRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LeaseWriterRequest) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *LeaseWriterRequest) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *LeaseWriterRequest) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+type LeaseWriterResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0: another program has the lease.
+	WriterTerm uint64 `protobuf:"varint,1,opt,name=writer_term,json=writerTerm,proto3" json:"writer_term,omitempty"`
+	// The end of the log when the term began: every append of an older writer
+	// that is in the log lies below.
+	EndOffset int64 `protobuf:"varint,2,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
+	// The id of the log.
+	LogId uint64 `protobuf:"varint,3,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	// Who has the lease now.
+	State         *WriterState `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseWriterResponse) Reset() {
+	*x = LeaseWriterResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseWriterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseWriterResponse) ProtoMessage() {}
+
+func (x *LeaseWriterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseWriterResponse.ProtoReflect.Descriptor instead.
+func (*LeaseWriterResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *LeaseWriterResponse) GetWriterTerm() uint64 {
+	if x != nil {
+		return x.WriterTerm
+	}
+	return 0
+}
+
+func (x *LeaseWriterResponse) GetEndOffset() int64 {
+	if x != nil {
+		return x.EndOffset
+	}
+	return 0
+}
+
+func (x *LeaseWriterResponse) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *LeaseWriterResponse) GetState() *WriterState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+// WriterState is who has the writer lease of a log.
+type WriterState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest of the log.
+	WriterTerm uint64 `protobuf:"varint,1,opt,name=writer_term,json=writerTerm,proto3" json:"writer_term,omitempty"`
+	// Empty: nobody has the lease.
+	Name    string               `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Payload []byte               `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	Lease   *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
+	// When it was granted, by the clock of the log's leader.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// How long it lasts without another sign of life.
+	Left *durationpb.Duration `protobuf:"bytes,6,opt,name=left,proto3" json:"left,omitempty"`
+	// How many programs wait in line.
+	Waiting       int32 `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriterState) Reset() {
+	*x = WriterState{}
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriterState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriterState) ProtoMessage() {}
+
+func (x *WriterState) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriterState.ProtoReflect.Descriptor instead.
+func (*WriterState) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *WriterState) GetWriterTerm() uint64 {
+	if x != nil {
+		return x.WriterTerm
+	}
+	return 0
+}
+
+func (x *WriterState) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WriterState) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *WriterState) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *WriterState) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *WriterState) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *WriterState) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+type KeepWriterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// As in AcquireWriterRequest.
+	LogId         uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	WriterTerm    uint64 `protobuf:"varint,3,opt,name=writer_term,json=writerTerm,proto3" json:"writer_term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepWriterRequest) Reset() {
+	*x = KeepWriterRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepWriterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepWriterRequest) ProtoMessage() {}
+
+func (x *KeepWriterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepWriterRequest.ProtoReflect.Descriptor instead.
+func (*KeepWriterRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *KeepWriterRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *KeepWriterRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *KeepWriterRequest) GetWriterTerm() uint64 {
+	if x != nil {
+		return x.WriterTerm
+	}
+	return 0
+}
+
+type KeepWriterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepWriterResponse) Reset() {
+	*x = KeepWriterResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepWriterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepWriterResponse) ProtoMessage() {}
+
+func (x *KeepWriterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepWriterResponse.ProtoReflect.Descriptor instead.
+func (*KeepWriterResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
+}
+
+type ReleaseWriterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// As in AcquireWriterRequest.
+	LogId      uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	WriterTerm uint64 `protobuf:"varint,3,opt,name=writer_term,json=writerTerm,proto3" json:"writer_term,omitempty"`
+	// The name of a program in line that is to get the lease; empty: the first. If none
+	// has the name, the call is refused with PRECONDITION, and changes nothing.
+	To            string `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseWriterRequest) Reset() {
+	*x = ReleaseWriterRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseWriterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseWriterRequest) ProtoMessage() {}
+
+func (x *ReleaseWriterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseWriterRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseWriterRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReleaseWriterRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *ReleaseWriterRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *ReleaseWriterRequest) GetWriterTerm() uint64 {
+	if x != nil {
+		return x.WriterTerm
+	}
+	return 0
+}
+
+func (x *ReleaseWriterRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type ReleaseWriterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseWriterResponse) Reset() {
+	*x = ReleaseWriterResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseWriterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseWriterResponse) ProtoMessage() {}
+
+func (x *ReleaseWriterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseWriterResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseWriterResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{31}
+}
+
+type WatchWriterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Log   string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
+	// As in AcquireWriterRequest.
+	LogId uint64 `protobuf:"varint,2,opt,name=log_id,json=logId,proto3" json:"log_id,omitempty"`
+	// Unset: 1 s; the least is 100 ms.
+	Interval      *durationpb.Duration `protobuf:"bytes,3,opt,name=interval,proto3" json:"interval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchWriterRequest) Reset() {
+	*x = WatchWriterRequest{}
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchWriterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchWriterRequest) ProtoMessage() {}
+
+func (x *WatchWriterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchWriterRequest.ProtoReflect.Descriptor instead.
+func (*WatchWriterRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *WatchWriterRequest) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
+func (x *WatchWriterRequest) GetLogId() uint64 {
+	if x != nil {
+		return x.LogId
+	}
+	return 0
+}
+
+func (x *WatchWriterRequest) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+type WatchWriterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         *WriterState           `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchWriterResponse) Reset() {
+	*x = WatchWriterResponse{}
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchWriterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchWriterResponse) ProtoMessage() {}
+
+func (x *WatchWriterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchWriterResponse.ProtoReflect.Descriptor instead.
+func (*WatchWriterResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *WatchWriterResponse) GetState() *WriterState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 // Hold keeps every record of a log from an offset on. It ends when it is released,
 // when its lease runs out, or when what it keeps exceeds a bound: it is broken.
 // A refusal of HELD and one of OFFSET_TRIMMED have a Hold among the details of
@@ -2317,7 +2888,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2900,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[25]
+	mi := &file_strandline_v1_log_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2913,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{25}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Hold) GetName() string {
@@ -2424,7 +2995,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +3007,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[26]
+	mi := &file_strandline_v1_log_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +3020,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{26}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetHoldRequest) GetLog() string {
@@ -2494,7 +3065,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +3077,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[27]
+	mi := &file_strandline_v1_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +3090,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{27}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetHoldResponse) GetOffset() int64 {
@@ -2555,7 +3126,7 @@ type KeepHoldRequest struct {
 
 func (x *KeepHoldRequest) Reset() {
 	*x = KeepHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +3138,7 @@ func (x *KeepHoldRequest) String() string {
 func (*KeepHoldRequest) ProtoMessage() {}
 
 func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[28]
+	mi := &file_strandline_v1_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +3151,7 @@ func (x *KeepHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldRequest.ProtoReflect.Descriptor instead.
 func (*KeepHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{28}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KeepHoldRequest) GetLog() string {
@@ -2612,7 +3183,7 @@ type KeepHoldResponse struct {
 
 func (x *KeepHoldResponse) Reset() {
 	*x = KeepHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +3195,7 @@ func (x *KeepHoldResponse) String() string {
 func (*KeepHoldResponse) ProtoMessage() {}
 
 func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[29]
+	mi := &file_strandline_v1_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +3208,7 @@ func (x *KeepHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepHoldResponse.ProtoReflect.Descriptor instead.
 func (*KeepHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{29}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{38}
 }
 
 type ReleaseHoldRequest struct {
@@ -2652,7 +3223,7 @@ type ReleaseHoldRequest struct {
 
 func (x *ReleaseHoldRequest) Reset() {
 	*x = ReleaseHoldRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +3235,7 @@ func (x *ReleaseHoldRequest) String() string {
 func (*ReleaseHoldRequest) ProtoMessage() {}
 
 func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[30]
+	mi := &file_strandline_v1_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +3248,7 @@ func (x *ReleaseHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{30}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReleaseHoldRequest) GetLog() string {
@@ -2709,7 +3280,7 @@ type ReleaseHoldResponse struct {
 
 func (x *ReleaseHoldResponse) Reset() {
 	*x = ReleaseHoldResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	mi := &file_strandline_v1_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +3292,7 @@ func (x *ReleaseHoldResponse) String() string {
 func (*ReleaseHoldResponse) ProtoMessage() {}
 
 func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[31]
+	mi := &file_strandline_v1_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +3305,7 @@ func (x *ReleaseHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseHoldResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseHoldResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{31}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{40}
 }
 
 type DigestRequest struct {
@@ -2753,7 +3324,7 @@ type DigestRequest struct {
 
 func (x *DigestRequest) Reset() {
 	*x = DigestRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	mi := &file_strandline_v1_log_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +3336,7 @@ func (x *DigestRequest) String() string {
 func (*DigestRequest) ProtoMessage() {}
 
 func (x *DigestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[32]
+	mi := &file_strandline_v1_log_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +3349,7 @@ func (x *DigestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestRequest.ProtoReflect.Descriptor instead.
 func (*DigestRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{32}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DigestRequest) GetLog() string {
@@ -2830,7 +3401,7 @@ type DigestResponse struct {
 
 func (x *DigestResponse) Reset() {
 	*x = DigestResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	mi := &file_strandline_v1_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +3413,7 @@ func (x *DigestResponse) String() string {
 func (*DigestResponse) ProtoMessage() {}
 
 func (x *DigestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[33]
+	mi := &file_strandline_v1_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +3426,7 @@ func (x *DigestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestResponse.ProtoReflect.Descriptor instead.
 func (*DigestResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{33}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DigestResponse) GetLogId() uint64 {
@@ -2930,7 +3501,7 @@ type ProveRequest struct {
 
 func (x *ProveRequest) Reset() {
 	*x = ProveRequest{}
-	mi := &file_strandline_v1_log_proto_msgTypes[34]
+	mi := &file_strandline_v1_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3513,7 @@ func (x *ProveRequest) String() string {
 func (*ProveRequest) ProtoMessage() {}
 
 func (x *ProveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[34]
+	mi := &file_strandline_v1_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3526,7 @@ func (x *ProveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveRequest.ProtoReflect.Descriptor instead.
 func (*ProveRequest) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{34}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ProveRequest) GetLog() string {
@@ -3010,7 +3581,7 @@ type ProveResponse struct {
 
 func (x *ProveResponse) Reset() {
 	*x = ProveResponse{}
-	mi := &file_strandline_v1_log_proto_msgTypes[35]
+	mi := &file_strandline_v1_log_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3593,7 @@ func (x *ProveResponse) String() string {
 func (*ProveResponse) ProtoMessage() {}
 
 func (x *ProveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[35]
+	mi := &file_strandline_v1_log_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3606,7 @@ func (x *ProveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveResponse.ProtoReflect.Descriptor instead.
 func (*ProveResponse) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{35}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ProveResponse) GetDigest() *DigestResponse {
@@ -3102,7 +3673,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_strandline_v1_log_proto_msgTypes[36]
+	mi := &file_strandline_v1_log_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3685,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[36]
+	mi := &file_strandline_v1_log_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3698,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{36}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *LogInfo) GetName() string {
@@ -3270,7 +3841,7 @@ type ReplicaAddress struct {
 
 func (x *ReplicaAddress) Reset() {
 	*x = ReplicaAddress{}
-	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	mi := &file_strandline_v1_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3853,7 @@ func (x *ReplicaAddress) String() string {
 func (*ReplicaAddress) ProtoMessage() {}
 
 func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[37]
+	mi := &file_strandline_v1_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3866,7 @@ func (x *ReplicaAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAddress.ProtoReflect.Descriptor instead.
 func (*ReplicaAddress) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{37}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReplicaAddress) GetNode() string {
@@ -3369,7 +3940,7 @@ type LogConfig struct {
 
 func (x *LogConfig) Reset() {
 	*x = LogConfig{}
-	mi := &file_strandline_v1_log_proto_msgTypes[38]
+	mi := &file_strandline_v1_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3952,7 @@ func (x *LogConfig) String() string {
 func (*LogConfig) ProtoMessage() {}
 
 func (x *LogConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[38]
+	mi := &file_strandline_v1_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3965,7 @@ func (x *LogConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogConfig.ProtoReflect.Descriptor instead.
 func (*LogConfig) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{38}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *LogConfig) GetDurability() Durability {
@@ -3468,7 +4039,7 @@ type PlacementRule struct {
 
 func (x *PlacementRule) Reset() {
 	*x = PlacementRule{}
-	mi := &file_strandline_v1_log_proto_msgTypes[39]
+	mi := &file_strandline_v1_log_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +4051,7 @@ func (x *PlacementRule) String() string {
 func (*PlacementRule) ProtoMessage() {}
 
 func (x *PlacementRule) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[39]
+	mi := &file_strandline_v1_log_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +4064,7 @@ func (x *PlacementRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRule.ProtoReflect.Descriptor instead.
 func (*PlacementRule) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{39}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PlacementRule) GetSpread() string {
@@ -3545,7 +4116,7 @@ type ReadReplicas struct {
 
 func (x *ReadReplicas) Reset() {
 	*x = ReadReplicas{}
-	mi := &file_strandline_v1_log_proto_msgTypes[40]
+	mi := &file_strandline_v1_log_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +4128,7 @@ func (x *ReadReplicas) String() string {
 func (*ReadReplicas) ProtoMessage() {}
 
 func (x *ReadReplicas) ProtoReflect() protoreflect.Message {
-	mi := &file_strandline_v1_log_proto_msgTypes[40]
+	mi := &file_strandline_v1_log_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +4141,7 @@ func (x *ReadReplicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadReplicas.ProtoReflect.Descriptor instead.
 func (*ReadReplicas) Descriptor() ([]byte, []int) {
-	return file_strandline_v1_log_proto_rawDescGZIP(), []int{40}
+	return file_strandline_v1_log_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadReplicas) GetLabel() string {
@@ -3764,7 +4335,49 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\vwriter_term\x18\x01 \x01(\x04R\n" +
 	"writerTerm\x12\x1d\n" +
 	"\n" +
-	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\xa1\x02\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\"\xcb\x01\n" +
+	"\x12LeaseWriterRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
+	"\apayload\x18\x04 \x01(\fR\apayload\x12/\n" +
+	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
+	"\x04wait\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x9e\x01\n" +
+	"\x13LeaseWriterResponse\x12\x1f\n" +
+	"\vwriter_term\x18\x01 \x01(\x04R\n" +
+	"writerTerm\x12\x1d\n" +
+	"\n" +
+	"end_offset\x18\x02 \x01(\x03R\tendOffset\x12\x15\n" +
+	"\x06log_id\x18\x03 \x01(\x04R\x05logId\x120\n" +
+	"\x05state\x18\x04 \x01(\v2\x1a.strandline.v1.WriterStateR\x05state\"\x88\x02\n" +
+	"\vWriterState\x12\x1f\n" +
+	"\vwriter_term\x18\x01 \x01(\x04R\n" +
+	"writerTerm\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\x12/\n" +
+	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12-\n" +
+	"\x04left\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04left\x12\x18\n" +
+	"\awaiting\x18\a \x01(\x05R\awaiting\"]\n" +
+	"\x11KeepWriterRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\x12\x1f\n" +
+	"\vwriter_term\x18\x03 \x01(\x04R\n" +
+	"writerTerm\"\x14\n" +
+	"\x12KeepWriterResponse\"p\n" +
+	"\x14ReleaseWriterRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\x12\x1f\n" +
+	"\vwriter_term\x18\x03 \x01(\x04R\n" +
+	"writerTerm\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\tR\x02to\"\x17\n" +
+	"\x15ReleaseWriterResponse\"t\n" +
+	"\x12WatchWriterRequest\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log\x12\x15\n" +
+	"\x06log_id\x18\x02 \x01(\x04R\x05logId\x125\n" +
+	"\binterval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\binterval\"G\n" +
+	"\x13WatchWriterResponse\x120\n" +
+	"\x05state\x18\x01 \x01(\v2\x1a.strandline.v1.WriterStateR\x05state\"\xa1\x02\n" +
 	"\x04Hold\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
@@ -3895,7 +4508,7 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDURABILITY_DISK\x10\x01\x12\x15\n" +
-	"\x11DURABILITY_MEMORY\x10\x022\x8c\a\n" +
+	"\x11DURABILITY_MEMORY\x10\x022\xe9\t\n" +
 	"\n" +
 	"LogService\x12I\n" +
 	"\x06Append\x12\x1c.strandline.v1.AppendRequest\x1a\x1d.strandline.v1.AppendResponse(\x010\x01\x12A\n" +
@@ -3904,7 +4517,12 @@ const file_strandline_v1_log_proto_rawDesc = "" +
 	"\x04Seal\x12\x1a.strandline.v1.SealRequest\x1a\x1b.strandline.v1.SealResponse\x12H\n" +
 	"\aGetInfo\x12\x1d.strandline.v1.GetInfoRequest\x1a\x1e.strandline.v1.GetInfoResponse\x12P\n" +
 	"\tWatchInfo\x12\x1f.strandline.v1.WatchInfoRequest\x1a .strandline.v1.WatchInfoResponse0\x01\x12Z\n" +
-	"\rAcquireWriter\x12#.strandline.v1.AcquireWriterRequest\x1a$.strandline.v1.AcquireWriterResponse\x12H\n" +
+	"\rAcquireWriter\x12#.strandline.v1.AcquireWriterRequest\x1a$.strandline.v1.AcquireWriterResponse\x12T\n" +
+	"\vLeaseWriter\x12!.strandline.v1.LeaseWriterRequest\x1a\".strandline.v1.LeaseWriterResponse\x12Q\n" +
+	"\n" +
+	"KeepWriter\x12 .strandline.v1.KeepWriterRequest\x1a!.strandline.v1.KeepWriterResponse\x12Z\n" +
+	"\rReleaseWriter\x12#.strandline.v1.ReleaseWriterRequest\x1a$.strandline.v1.ReleaseWriterResponse\x12V\n" +
+	"\vWatchWriter\x12!.strandline.v1.WatchWriterRequest\x1a\".strandline.v1.WatchWriterResponse0\x01\x12H\n" +
 	"\aSetHold\x12\x1d.strandline.v1.SetHoldRequest\x1a\x1e.strandline.v1.SetHoldResponse\x12K\n" +
 	"\bKeepHold\x12\x1e.strandline.v1.KeepHoldRequest\x1a\x1f.strandline.v1.KeepHoldResponse\x12T\n" +
 	"\vReleaseHold\x12!.strandline.v1.ReleaseHoldRequest\x1a\".strandline.v1.ReleaseHoldResponse\x12E\n" +
@@ -3925,7 +4543,7 @@ func file_strandline_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_strandline_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_strandline_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_strandline_v1_log_proto_goTypes = []any{
 	(ReadFormat)(0),                // 0: strandline.v1.ReadFormat
 	(ReadPosition)(0),              // 1: strandline.v1.ReadPosition
@@ -3956,28 +4574,37 @@ var file_strandline_v1_log_proto_goTypes = []any{
 	(*WatchInfoResponse)(nil),      // 26: strandline.v1.WatchInfoResponse
 	(*AcquireWriterRequest)(nil),   // 27: strandline.v1.AcquireWriterRequest
 	(*AcquireWriterResponse)(nil),  // 28: strandline.v1.AcquireWriterResponse
-	(*Hold)(nil),                   // 29: strandline.v1.Hold
-	(*SetHoldRequest)(nil),         // 30: strandline.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),        // 31: strandline.v1.SetHoldResponse
-	(*KeepHoldRequest)(nil),        // 32: strandline.v1.KeepHoldRequest
-	(*KeepHoldResponse)(nil),       // 33: strandline.v1.KeepHoldResponse
-	(*ReleaseHoldRequest)(nil),     // 34: strandline.v1.ReleaseHoldRequest
-	(*ReleaseHoldResponse)(nil),    // 35: strandline.v1.ReleaseHoldResponse
-	(*DigestRequest)(nil),          // 36: strandline.v1.DigestRequest
-	(*DigestResponse)(nil),         // 37: strandline.v1.DigestResponse
-	(*ProveRequest)(nil),           // 38: strandline.v1.ProveRequest
-	(*ProveResponse)(nil),          // 39: strandline.v1.ProveResponse
-	(*LogInfo)(nil),                // 40: strandline.v1.LogInfo
-	(*ReplicaAddress)(nil),         // 41: strandline.v1.ReplicaAddress
-	(*LogConfig)(nil),              // 42: strandline.v1.LogConfig
-	(*PlacementRule)(nil),          // 43: strandline.v1.PlacementRule
-	(*ReadReplicas)(nil),           // 44: strandline.v1.ReadReplicas
-	nil,                            // 45: strandline.v1.Refusal.MetadataEntry
-	(*timestamppb.Timestamp)(nil),  // 46: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 47: google.protobuf.Duration
+	(*LeaseWriterRequest)(nil),     // 29: strandline.v1.LeaseWriterRequest
+	(*LeaseWriterResponse)(nil),    // 30: strandline.v1.LeaseWriterResponse
+	(*WriterState)(nil),            // 31: strandline.v1.WriterState
+	(*KeepWriterRequest)(nil),      // 32: strandline.v1.KeepWriterRequest
+	(*KeepWriterResponse)(nil),     // 33: strandline.v1.KeepWriterResponse
+	(*ReleaseWriterRequest)(nil),   // 34: strandline.v1.ReleaseWriterRequest
+	(*ReleaseWriterResponse)(nil),  // 35: strandline.v1.ReleaseWriterResponse
+	(*WatchWriterRequest)(nil),     // 36: strandline.v1.WatchWriterRequest
+	(*WatchWriterResponse)(nil),    // 37: strandline.v1.WatchWriterResponse
+	(*Hold)(nil),                   // 38: strandline.v1.Hold
+	(*SetHoldRequest)(nil),         // 39: strandline.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 40: strandline.v1.SetHoldResponse
+	(*KeepHoldRequest)(nil),        // 41: strandline.v1.KeepHoldRequest
+	(*KeepHoldResponse)(nil),       // 42: strandline.v1.KeepHoldResponse
+	(*ReleaseHoldRequest)(nil),     // 43: strandline.v1.ReleaseHoldRequest
+	(*ReleaseHoldResponse)(nil),    // 44: strandline.v1.ReleaseHoldResponse
+	(*DigestRequest)(nil),          // 45: strandline.v1.DigestRequest
+	(*DigestResponse)(nil),         // 46: strandline.v1.DigestResponse
+	(*ProveRequest)(nil),           // 47: strandline.v1.ProveRequest
+	(*ProveResponse)(nil),          // 48: strandline.v1.ProveResponse
+	(*LogInfo)(nil),                // 49: strandline.v1.LogInfo
+	(*ReplicaAddress)(nil),         // 50: strandline.v1.ReplicaAddress
+	(*LogConfig)(nil),              // 51: strandline.v1.LogConfig
+	(*PlacementRule)(nil),          // 52: strandline.v1.PlacementRule
+	(*ReadReplicas)(nil),           // 53: strandline.v1.ReadReplicas
+	nil,                            // 54: strandline.v1.Refusal.MetadataEntry
+	(*timestamppb.Timestamp)(nil),  // 55: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 56: google.protobuf.Duration
 }
 var file_strandline_v1_log_proto_depIdxs = []int32{
-	46, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
+	55, // 0: strandline.v1.Record.timestamp:type_name -> google.protobuf.Timestamp
 	5,  // 1: strandline.v1.Record.headers:type_name -> strandline.v1.Header
 	4,  // 2: strandline.v1.AppendRequest.records:type_name -> strandline.v1.Record
 	7,  // 3: strandline.v1.AppendRequest.checked:type_name -> strandline.v1.CheckedAppend
@@ -3986,76 +4613,92 @@ var file_strandline_v1_log_proto_depIdxs = []int32{
 	11, // 6: strandline.v1.AppendResponse.appended:type_name -> strandline.v1.Appended
 	12, // 7: strandline.v1.AppendResponse.refused:type_name -> strandline.v1.Refusal
 	9,  // 8: strandline.v1.AppendResponse.stages:type_name -> strandline.v1.AppendStages
-	47, // 9: strandline.v1.AppendStages.receive:type_name -> google.protobuf.Duration
-	47, // 10: strandline.v1.AppendStages.queue:type_name -> google.protobuf.Duration
-	47, // 11: strandline.v1.AppendStages.batch:type_name -> google.protobuf.Duration
-	47, // 12: strandline.v1.AppendStages.write:type_name -> google.protobuf.Duration
-	47, // 13: strandline.v1.AppendStages.sync:type_name -> google.protobuf.Duration
-	47, // 14: strandline.v1.AppendStages.replicas:type_name -> google.protobuf.Duration
-	47, // 15: strandline.v1.AppendStages.answer:type_name -> google.protobuf.Duration
-	47, // 16: strandline.v1.AppendStages.proposed:type_name -> google.protobuf.Duration
+	56, // 9: strandline.v1.AppendStages.receive:type_name -> google.protobuf.Duration
+	56, // 10: strandline.v1.AppendStages.queue:type_name -> google.protobuf.Duration
+	56, // 11: strandline.v1.AppendStages.batch:type_name -> google.protobuf.Duration
+	56, // 12: strandline.v1.AppendStages.write:type_name -> google.protobuf.Duration
+	56, // 13: strandline.v1.AppendStages.sync:type_name -> google.protobuf.Duration
+	56, // 14: strandline.v1.AppendStages.replicas:type_name -> google.protobuf.Duration
+	56, // 15: strandline.v1.AppendStages.answer:type_name -> google.protobuf.Duration
+	56, // 16: strandline.v1.AppendStages.proposed:type_name -> google.protobuf.Duration
 	10, // 17: strandline.v1.AppendStages.acknowledgements:type_name -> strandline.v1.ReplicaAcknowledgement
-	47, // 18: strandline.v1.ReplicaAcknowledgement.after:type_name -> google.protobuf.Duration
+	56, // 18: strandline.v1.ReplicaAcknowledgement.after:type_name -> google.protobuf.Duration
 	13, // 19: strandline.v1.Appended.ranges:type_name -> strandline.v1.OffsetRange
-	45, // 20: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
-	46, // 21: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
+	54, // 20: strandline.v1.Refusal.metadata:type_name -> strandline.v1.Refusal.MetadataEntry
+	55, // 21: strandline.v1.ReadRequest.time:type_name -> google.protobuf.Timestamp
 	1,  // 22: strandline.v1.ReadRequest.position:type_name -> strandline.v1.ReadPosition
-	46, // 23: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
+	55, // 23: strandline.v1.ReadRequest.until_time:type_name -> google.protobuf.Timestamp
 	0,  // 24: strandline.v1.ReadRequest.format:type_name -> strandline.v1.ReadFormat
-	47, // 25: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
+	56, // 25: strandline.v1.ReadRequest.heartbeat:type_name -> google.protobuf.Duration
 	2,  // 26: strandline.v1.ReadRequest.level:type_name -> strandline.v1.ReadConsistency
-	47, // 27: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
+	56, // 27: strandline.v1.ReadRequest.max_age:type_name -> google.protobuf.Duration
 	15, // 28: strandline.v1.ReadRequest.filter:type_name -> strandline.v1.Filter
 	16, // 29: strandline.v1.ReadRequest.projection:type_name -> strandline.v1.Projection
 	5,  // 30: strandline.v1.Filter.headers:type_name -> strandline.v1.Header
 	4,  // 31: strandline.v1.ReadResponse.records:type_name -> strandline.v1.Record
-	47, // 32: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
+	56, // 32: strandline.v1.ReadResponse.age:type_name -> google.protobuf.Duration
 	18, // 33: strandline.v1.ReadResponse.failed:type_name -> strandline.v1.FailedRecord
-	40, // 34: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
-	47, // 35: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
-	40, // 36: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
-	47, // 37: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
-	47, // 38: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
-	29, // 39: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
-	1,  // 40: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
-	37, // 41: strandline.v1.ProveResponse.digest:type_name -> strandline.v1.DigestResponse
-	42, // 42: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
-	46, // 43: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
-	41, // 44: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
-	29, // 45: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
-	3,  // 46: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
-	47, // 47: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
-	43, // 48: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
-	44, // 49: strandline.v1.PlacementRule.read_replicas:type_name -> strandline.v1.ReadReplicas
-	6,  // 50: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
-	14, // 51: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
-	19, // 52: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
-	21, // 53: strandline.v1.LogService.Seal:input_type -> strandline.v1.SealRequest
-	23, // 54: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
-	25, // 55: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
-	27, // 56: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
-	30, // 57: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
-	32, // 58: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
-	34, // 59: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
-	36, // 60: strandline.v1.LogService.Digest:input_type -> strandline.v1.DigestRequest
-	38, // 61: strandline.v1.LogService.Prove:input_type -> strandline.v1.ProveRequest
-	8,  // 62: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
-	17, // 63: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
-	20, // 64: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
-	22, // 65: strandline.v1.LogService.Seal:output_type -> strandline.v1.SealResponse
-	24, // 66: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
-	26, // 67: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
-	28, // 68: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
-	31, // 69: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
-	33, // 70: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
-	35, // 71: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
-	37, // 72: strandline.v1.LogService.Digest:output_type -> strandline.v1.DigestResponse
-	39, // 73: strandline.v1.LogService.Prove:output_type -> strandline.v1.ProveResponse
-	62, // [62:74] is the sub-list for method output_type
-	50, // [50:62] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	49, // 34: strandline.v1.GetInfoResponse.info:type_name -> strandline.v1.LogInfo
+	56, // 35: strandline.v1.WatchInfoRequest.min_interval:type_name -> google.protobuf.Duration
+	49, // 36: strandline.v1.WatchInfoResponse.info:type_name -> strandline.v1.LogInfo
+	56, // 37: strandline.v1.LeaseWriterRequest.lease:type_name -> google.protobuf.Duration
+	56, // 38: strandline.v1.LeaseWriterRequest.wait:type_name -> google.protobuf.Duration
+	31, // 39: strandline.v1.LeaseWriterResponse.state:type_name -> strandline.v1.WriterState
+	56, // 40: strandline.v1.WriterState.lease:type_name -> google.protobuf.Duration
+	55, // 41: strandline.v1.WriterState.since:type_name -> google.protobuf.Timestamp
+	56, // 42: strandline.v1.WriterState.left:type_name -> google.protobuf.Duration
+	56, // 43: strandline.v1.WatchWriterRequest.interval:type_name -> google.protobuf.Duration
+	31, // 44: strandline.v1.WatchWriterResponse.state:type_name -> strandline.v1.WriterState
+	56, // 45: strandline.v1.Hold.lease:type_name -> google.protobuf.Duration
+	56, // 46: strandline.v1.Hold.max_age:type_name -> google.protobuf.Duration
+	38, // 47: strandline.v1.SetHoldRequest.hold:type_name -> strandline.v1.Hold
+	1,  // 48: strandline.v1.SetHoldRequest.position:type_name -> strandline.v1.ReadPosition
+	46, // 49: strandline.v1.ProveResponse.digest:type_name -> strandline.v1.DigestResponse
+	51, // 50: strandline.v1.LogInfo.config:type_name -> strandline.v1.LogConfig
+	55, // 51: strandline.v1.LogInfo.created:type_name -> google.protobuf.Timestamp
+	50, // 52: strandline.v1.LogInfo.replicas:type_name -> strandline.v1.ReplicaAddress
+	38, // 53: strandline.v1.LogInfo.holds:type_name -> strandline.v1.Hold
+	3,  // 54: strandline.v1.LogConfig.durability:type_name -> strandline.v1.Durability
+	56, // 55: strandline.v1.LogConfig.retention:type_name -> google.protobuf.Duration
+	52, // 56: strandline.v1.LogConfig.rule:type_name -> strandline.v1.PlacementRule
+	53, // 57: strandline.v1.PlacementRule.read_replicas:type_name -> strandline.v1.ReadReplicas
+	6,  // 58: strandline.v1.LogService.Append:input_type -> strandline.v1.AppendRequest
+	14, // 59: strandline.v1.LogService.Read:input_type -> strandline.v1.ReadRequest
+	19, // 60: strandline.v1.LogService.Trim:input_type -> strandline.v1.TrimRequest
+	21, // 61: strandline.v1.LogService.Seal:input_type -> strandline.v1.SealRequest
+	23, // 62: strandline.v1.LogService.GetInfo:input_type -> strandline.v1.GetInfoRequest
+	25, // 63: strandline.v1.LogService.WatchInfo:input_type -> strandline.v1.WatchInfoRequest
+	27, // 64: strandline.v1.LogService.AcquireWriter:input_type -> strandline.v1.AcquireWriterRequest
+	29, // 65: strandline.v1.LogService.LeaseWriter:input_type -> strandline.v1.LeaseWriterRequest
+	32, // 66: strandline.v1.LogService.KeepWriter:input_type -> strandline.v1.KeepWriterRequest
+	34, // 67: strandline.v1.LogService.ReleaseWriter:input_type -> strandline.v1.ReleaseWriterRequest
+	36, // 68: strandline.v1.LogService.WatchWriter:input_type -> strandline.v1.WatchWriterRequest
+	39, // 69: strandline.v1.LogService.SetHold:input_type -> strandline.v1.SetHoldRequest
+	41, // 70: strandline.v1.LogService.KeepHold:input_type -> strandline.v1.KeepHoldRequest
+	43, // 71: strandline.v1.LogService.ReleaseHold:input_type -> strandline.v1.ReleaseHoldRequest
+	45, // 72: strandline.v1.LogService.Digest:input_type -> strandline.v1.DigestRequest
+	47, // 73: strandline.v1.LogService.Prove:input_type -> strandline.v1.ProveRequest
+	8,  // 74: strandline.v1.LogService.Append:output_type -> strandline.v1.AppendResponse
+	17, // 75: strandline.v1.LogService.Read:output_type -> strandline.v1.ReadResponse
+	20, // 76: strandline.v1.LogService.Trim:output_type -> strandline.v1.TrimResponse
+	22, // 77: strandline.v1.LogService.Seal:output_type -> strandline.v1.SealResponse
+	24, // 78: strandline.v1.LogService.GetInfo:output_type -> strandline.v1.GetInfoResponse
+	26, // 79: strandline.v1.LogService.WatchInfo:output_type -> strandline.v1.WatchInfoResponse
+	28, // 80: strandline.v1.LogService.AcquireWriter:output_type -> strandline.v1.AcquireWriterResponse
+	30, // 81: strandline.v1.LogService.LeaseWriter:output_type -> strandline.v1.LeaseWriterResponse
+	33, // 82: strandline.v1.LogService.KeepWriter:output_type -> strandline.v1.KeepWriterResponse
+	35, // 83: strandline.v1.LogService.ReleaseWriter:output_type -> strandline.v1.ReleaseWriterResponse
+	37, // 84: strandline.v1.LogService.WatchWriter:output_type -> strandline.v1.WatchWriterResponse
+	40, // 85: strandline.v1.LogService.SetHold:output_type -> strandline.v1.SetHoldResponse
+	42, // 86: strandline.v1.LogService.KeepHold:output_type -> strandline.v1.KeepHoldResponse
+	44, // 87: strandline.v1.LogService.ReleaseHold:output_type -> strandline.v1.ReleaseHoldResponse
+	46, // 88: strandline.v1.LogService.Digest:output_type -> strandline.v1.DigestResponse
+	48, // 89: strandline.v1.LogService.Prove:output_type -> strandline.v1.ProveResponse
+	74, // [74:90] is the sub-list for method output_type
+	58, // [58:74] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_log_proto_init() }
@@ -4079,17 +4722,17 @@ func file_strandline_v1_log_proto_init() {
 		(*ReadRequest_MaxAge)(nil),
 	}
 	file_strandline_v1_log_proto_msgTypes[13].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[26].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[32].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[34].OneofWrappers = []any{}
-	file_strandline_v1_log_proto_msgTypes[37].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[35].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[41].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[43].OneofWrappers = []any{}
+	file_strandline_v1_log_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_log_proto_rawDesc), len(file_strandline_v1_log_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   42,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,10 @@ const (
 	LogService_GetInfo_FullMethodName       = "/strandline.v1.LogService/GetInfo"
 	LogService_WatchInfo_FullMethodName     = "/strandline.v1.LogService/WatchInfo"
 	LogService_AcquireWriter_FullMethodName = "/strandline.v1.LogService/AcquireWriter"
+	LogService_LeaseWriter_FullMethodName   = "/strandline.v1.LogService/LeaseWriter"
+	LogService_KeepWriter_FullMethodName    = "/strandline.v1.LogService/KeepWriter"
+	LogService_ReleaseWriter_FullMethodName = "/strandline.v1.LogService/ReleaseWriter"
+	LogService_WatchWriter_FullMethodName   = "/strandline.v1.LogService/WatchWriter"
 	LogService_SetHold_FullMethodName       = "/strandline.v1.LogService/SetHold"
 	LogService_KeepHold_FullMethodName      = "/strandline.v1.LogService/KeepHold"
 	LogService_ReleaseHold_FullMethodName   = "/strandline.v1.LogService/ReleaseHold"
@@ -71,6 +75,19 @@ type LogServiceClient interface {
 	// AcquireWriter raises the log's writer term and returns it. Appends that
 	// carry a lower term are refused with FENCED from then on.
 	AcquireWriter(ctx context.Context, in *AcquireWriterRequest, opts ...grpc.CallOption) (*AcquireWriterResponse, error)
+	// LeaseWriter raises the log's writer term for a program that gets the writer
+	// lease with it. While another program has the lease it waits in line, for wait
+	// at most. A program with the name of the one that has it gets it at once.
+	LeaseWriter(ctx context.Context, in *LeaseWriterRequest, opts ...grpc.CallOption) (*LeaseWriterResponse, error)
+	// KeepWriter renews a writer lease, as each append with its term does. FENCED: it
+	// has ended.
+	KeepWriter(ctx context.Context, in *KeepWriterRequest, opts ...grpc.CallOption) (*KeepWriterResponse, error)
+	// ReleaseWriter ends a writer lease: the next in line gets it, or the one that is
+	// named. FENCED: it had ended.
+	ReleaseWriter(ctx context.Context, in *ReleaseWriterRequest, opts ...grpc.CallOption) (*ReleaseWriterResponse, error)
+	// WatchWriter sends who has the writer lease: at once, after every change, and
+	// every interval, as a lease that is renewed ends later.
+	WatchWriter(ctx context.Context, in *WatchWriterRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchWriterResponse], error)
 	// SetHold keeps every record from an offset on, or moves the hold that has the
 	// name: trims and retention stop there. A call that is made again changes
 	// nothing. It is refused with OFFSET_TRIMMED where records from the offset on
@@ -189,6 +206,55 @@ func (c *logServiceClient) AcquireWriter(ctx context.Context, in *AcquireWriterR
 	return out, nil
 }
 
+func (c *logServiceClient) LeaseWriter(ctx context.Context, in *LeaseWriterRequest, opts ...grpc.CallOption) (*LeaseWriterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LeaseWriterResponse)
+	err := c.cc.Invoke(ctx, LogService_LeaseWriter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logServiceClient) KeepWriter(ctx context.Context, in *KeepWriterRequest, opts ...grpc.CallOption) (*KeepWriterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KeepWriterResponse)
+	err := c.cc.Invoke(ctx, LogService_KeepWriter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logServiceClient) ReleaseWriter(ctx context.Context, in *ReleaseWriterRequest, opts ...grpc.CallOption) (*ReleaseWriterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseWriterResponse)
+	err := c.cc.Invoke(ctx, LogService_ReleaseWriter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *logServiceClient) WatchWriter(ctx context.Context, in *WatchWriterRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchWriterResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LogService_ServiceDesc.Streams[3], LogService_WatchWriter_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchWriterRequest, WatchWriterResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LogService_WatchWriterClient = grpc.ServerStreamingClient[WatchWriterResponse]
+
 func (c *logServiceClient) SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetHoldResponse)
@@ -277,6 +343,19 @@ type LogServiceServer interface {
 	// AcquireWriter raises the log's writer term and returns it. Appends that
 	// carry a lower term are refused with FENCED from then on.
 	AcquireWriter(context.Context, *AcquireWriterRequest) (*AcquireWriterResponse, error)
+	// LeaseWriter raises the log's writer term for a program that gets the writer
+	// lease with it. While another program has the lease it waits in line, for wait
+	// at most. A program with the name of the one that has it gets it at once.
+	LeaseWriter(context.Context, *LeaseWriterRequest) (*LeaseWriterResponse, error)
+	// KeepWriter renews a writer lease, as each append with its term does. FENCED: it
+	// has ended.
+	KeepWriter(context.Context, *KeepWriterRequest) (*KeepWriterResponse, error)
+	// ReleaseWriter ends a writer lease: the next in line gets it, or the one that is
+	// named. FENCED: it had ended.
+	ReleaseWriter(context.Context, *ReleaseWriterRequest) (*ReleaseWriterResponse, error)
+	// WatchWriter sends who has the writer lease: at once, after every change, and
+	// every interval, as a lease that is renewed ends later.
+	WatchWriter(*WatchWriterRequest, grpc.ServerStreamingServer[WatchWriterResponse]) error
 	// SetHold keeps every record from an offset on, or moves the hold that has the
 	// name: trims and retention stop there. A call that is made again changes
 	// nothing. It is refused with OFFSET_TRIMMED where records from the offset on
@@ -324,6 +403,18 @@ func (UnimplementedLogServiceServer) WatchInfo(*WatchInfoRequest, grpc.ServerStr
 }
 func (UnimplementedLogServiceServer) AcquireWriter(context.Context, *AcquireWriterRequest) (*AcquireWriterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcquireWriter not implemented")
+}
+func (UnimplementedLogServiceServer) LeaseWriter(context.Context, *LeaseWriterRequest) (*LeaseWriterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LeaseWriter not implemented")
+}
+func (UnimplementedLogServiceServer) KeepWriter(context.Context, *KeepWriterRequest) (*KeepWriterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KeepWriter not implemented")
+}
+func (UnimplementedLogServiceServer) ReleaseWriter(context.Context, *ReleaseWriterRequest) (*ReleaseWriterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseWriter not implemented")
+}
+func (UnimplementedLogServiceServer) WatchWriter(*WatchWriterRequest, grpc.ServerStreamingServer[WatchWriterResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchWriter not implemented")
 }
 func (UnimplementedLogServiceServer) SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
@@ -462,6 +553,71 @@ func _LogService_AcquireWriter_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LogService_LeaseWriter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LeaseWriterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).LeaseWriter(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_LeaseWriter_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).LeaseWriter(ctx, req.(*LeaseWriterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LogService_KeepWriter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KeepWriterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).KeepWriter(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_KeepWriter_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).KeepWriter(ctx, req.(*KeepWriterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LogService_ReleaseWriter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseWriterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LogServiceServer).ReleaseWriter(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LogService_ReleaseWriter_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LogServiceServer).ReleaseWriter(ctx, req.(*ReleaseWriterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LogService_WatchWriter_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchWriterRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LogServiceServer).WatchWriter(m, &grpc.GenericServerStream[WatchWriterRequest, WatchWriterResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LogService_WatchWriterServer = grpc.ServerStreamingServer[WatchWriterResponse]
+
 func _LogService_SetHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetHoldRequest)
 	if err := dec(in); err != nil {
@@ -576,6 +732,18 @@ var LogService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _LogService_AcquireWriter_Handler,
 		},
 		{
+			MethodName: "LeaseWriter",
+			Handler:    _LogService_LeaseWriter_Handler,
+		},
+		{
+			MethodName: "KeepWriter",
+			Handler:    _LogService_KeepWriter_Handler,
+		},
+		{
+			MethodName: "ReleaseWriter",
+			Handler:    _LogService_ReleaseWriter_Handler,
+		},
+		{
 			MethodName: "SetHold",
 			Handler:    _LogService_SetHold_Handler,
 		},
@@ -611,6 +779,11 @@ var LogService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchInfo",
 			Handler:       _LogService_WatchInfo_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchWriter",
+			Handler:       _LogService_WatchWriter_Handler,
 			ServerStreams: true,
 		},
 	},

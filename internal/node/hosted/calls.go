@@ -93,6 +93,83 @@ func (c *Calls) Keep(ctx context.Context, renew func(state *core.Core, done func
 	return err
 }
 
+// LeaseWriter asks for the writer lease, and waits in line while another program has it. After wait
+// the answer has no term. If ctx ends first, a lease that was granted meanwhile is released.
+func (c *Calls) LeaseWriter(ctx context.Context, q *core.WriterRequest, wait time.Duration) (sequence.Answer, error) {
+	if c.Level != nil {
+		if refusal := cluster.AllowCommand(c.Level(), record.LeaseWriter); refusal != nil {
+			return sequence.Answer{}, refusal
+		}
+	}
+	var left atomic.Bool // nobody waits for the answer any more
+	release := func(a sequence.Answer) {
+		if a.WriterTerm != 0 {
+			c.Replica.Do(func(state *core.Core) { state.Writers.Release(a.WriterTerm, "", nil) })
+		}
+	}
+	answers := make(chan sequence.Answer, 1)
+	q.Wait = wait > 0
+	q.Done = func(a sequence.Answer) {
+		if answers <- a; left.Load() {
+			release(a)
+		}
+	}
+	leave := func() { c.Replica.Do(func(state *core.Core) { state.Writers.Leave(q) }) }
+	if r := c.Replica.Do(func(state *core.Core) { state.Writers.Lease(q) }); r != nil {
+		return sequence.Answer{}, r
+	}
+	waited := time.AfterFunc(wait, leave)
+	defer waited.Stop()
+	select {
+	case a := <-answers:
+		if a.Refusal != nil {
+			return a, a.Refusal
+		}
+		return a, nil
+	case <-ctx.Done():
+		left.Store(true)
+		leave()
+		select {
+		case a := <-answers:
+			release(a)
+		default:
+		}
+		return sequence.Answer{}, ctx.Err()
+	}
+}
+
+// ReleaseWriter ends the writer lease that was granted with a term. If to is set, the program of
+// that name in line is the next to get it.
+func (c *Calls) ReleaseWriter(ctx context.Context, term record.WriterTerm, to string) error {
+	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
+		if r := c.Replica.Do(func(state *core.Core) { state.Writers.Release(term, to, done) }); r != nil {
+			done(sequence.Answer{Refusal: r})
+		}
+	})
+	return err
+}
+
+// WatchWriter returns who has the writer lease: when that differs from seen, or at once if seen is
+// nil. It is refused if this replica does not lead.
+func (c *Calls) WatchWriter(ctx context.Context, seen *core.WriterState) (core.WriterState, error) {
+	var newest core.WriterState // belongs to the log's loop until the answer is there
+	watch := &core.WriterWatch{Seen: seen}
+	_, err := c.Await(ctx, func(done func(sequence.Answer)) {
+		watch.Done = func(s core.WriterState, r *record.Refusal) {
+			newest = s
+			done(sequence.Answer{Refusal: r})
+		}
+		if r := c.Replica.Do(func(state *core.Core) { state.Writers.Watch(watch) }); r != nil {
+			watch.Done(core.WriterState{}, r)
+		}
+	})
+	if err != nil {
+		c.Replica.Do(func(state *core.Core) { state.Writers.Unwatch(watch) })
+		return core.WriterState{}, err
+	}
+	return newest, nil
+}
+
 // AppendAt appends one batch if the log ends at an offset.
 func (c *Calls) AppendAt(ctx context.Context, end record.Offset, batch record.Batch) error {
 	a := &sequence.Append{

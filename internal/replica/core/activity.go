@@ -37,7 +37,7 @@ type activity struct {
 // Pace returns how often this core needs ticks now.
 func (a *activity) Pace() Pace {
 	switch conf := a.group.storage.conf; {
-	case len(a.proposer.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.group.storage.table.OpenSessions() > 0, sequence.Expiring(a.group.storage.table.Holds()), a.short.state != complete:
+	case len(a.proposer.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.group.storage.table.OpenSessions() > 0, sequence.Expiring(a.group.storage.table.Holds()), a.leased(), a.short.state != complete:
 		return EveryTick
 	case a.group.role == leaderReady && a.group.soleVoter() && len(conf.GetLearners()) == 0 && a.released && a.group.storage.table.EndedSessions() == 0:
 		return NoTicks
@@ -45,6 +45,12 @@ func (a *activity) Pace() Pace {
 		return IdlePace
 	}
 	return EveryTick
+}
+
+// leased reports whether a program has the writer lease, or waits for it.
+func (a *activity) leased() bool {
+	_, held := a.group.storage.table.Holder()
+	return held || len(a.proposer.line.waiting) > 0
 }
 
 // woken records that an entry has arrived.

@@ -42,6 +42,7 @@ type Core struct {
 	Waiters    waiters     // callers that wait for a milestone
 	Hashing    hashing     // for the digest
 	Checks     checks      // memory of the keys by which checks are decided
+	Writers    *writers    // who waits for the writer lease, or for its next holder
 
 	proposer  *proposer // waiting requests, and how they become proposals
 	proposals *proposals
@@ -205,6 +206,7 @@ func (c *Core) Advance() *Output {
 		c.sessions.count(c.Group.storage.table.Bytes())
 		c.Lifecycle.failBroken(c.checkBounds())
 	}
+	c.Writers.show()
 	for _, w := range c.Group.storage.feed.Wanted {
 		follower, need := c.Supply.needs(w.Lo)
 		c.round.out.Feeds = append(c.round.out.Feeds, Feed{w.Lo, c.Group.storage.applied + 1, w.Bytes, follower, need})

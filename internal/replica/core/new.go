@@ -127,6 +127,7 @@ func New(o Config) (*Core, error) {
 		storer:     storer{group: g, round: r, applier: a, lifecycle: e, proposer: p, proposals: ps, activity: act},
 		space:      room,
 		short:      sh,
+		Writers:    &writers{group: g, round: r, proposer: p, confirm: confirm, reads: q, lifecycle: e},
 		Checks:     checks{proposer: p, reads: q, all: o.Memory.Checks},
 		sessions:   sessionMemory{all: o.Memory.Sessions},
 	}

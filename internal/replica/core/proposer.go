@@ -24,6 +24,7 @@ type proposer struct {
 	expiring int               // commands in queue that expire added
 	covered  bool              // an entry only for the digest was proposed since the last tick
 	decided  []sequence.Answer // scratch of decide
+	line     line
 }
 
 // propose passes the queue to the sequencer and what it accepts to Raft: one entry for everything
@@ -33,6 +34,7 @@ func (p *proposer) propose() {
 	p.proposals.gather.begin(len(p.queue), len(p.proposals.list) == 0, p.round.now.Nano)
 	p.cover()
 	for p.group.role == leaderReady && !p.sequencer.Behind() {
+		p.grant()
 		most := p.mayPropose()
 		if most == 0 {
 			return
@@ -115,6 +117,8 @@ func (p *proposer) decide(most int) (decided []sequence.Answer, taken []*Request
 			p.decided = append(p.decided, p.sequencer.Expire(r.Command.Session))
 		case r.Command.Kind == record.ReleaseHold && r.expiry:
 			p.decided = append(p.decided, p.sequencer.ExpireHold(string(r.Command.Text)))
+		case r.Command.Kind == record.ReleaseWriter && r.expiry:
+			p.decided = append(p.decided, p.sequencer.ExpireWriter(r.Command.WriterTerm))
 		default:
 			p.decided = append(p.decided, p.sequencer.Command(*r.Command))
 		}
@@ -190,7 +194,7 @@ func (p *proposer) deferAnswers(decided []sequence.Answer, taken []*Request, dro
 	}
 }
 
-// expire ends sessions and holds whose leases have run out, and forgets ended sessions if memory
+// expire ends sessions, holds and the writer lease when they have run out, and forgets ended sessions if memory
 // is short. It queues no more until those already queued are decided, since they would be the
 // same.
 func (p *proposer) expire() {
@@ -206,6 +210,9 @@ func (p *proposer) expire() {
 	}
 	if p.sequencer.Room() == sequence.RoomForTrims {
 		return
+	}
+	if term := p.sequencer.ExpiredWriter(); term != 0 {
+		due(record.Command{Kind: record.ReleaseWriter, WriterTerm: term})
 	}
 	for _, id := range p.sequencer.Expired() {
 		due(record.Command{Kind: record.ExpireSession, Session: id})
@@ -233,6 +240,7 @@ func (p *proposer) endLeadership(refused, unknown *record.Refusal) {
 		p.round.answer(r.Done, sequence.Answer{Refusal: refused})
 	}
 	p.queue, p.queued, p.expiring = nil, 0, 0
+	p.line.empty(p.round, refused)
 	if p.group.failed != nil {
 		p.confirm.refuse(refused)
 	} else {

@@ -23,6 +23,7 @@ type Node interface {
 	reads
 	digests
 	holds
+	writers
 	sessions
 	catalog
 	clusters

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/internal/digest"
@@ -67,6 +68,48 @@ func (v *verbNode) KeepHold(_ context.Context, _ verbs.Caller, _, name string) e
 
 func (v *verbNode) ReleaseHold(_ context.Context, _ verbs.Caller, _, name string) error {
 	return cmp.Or(v.refusal, isBackup(name))
+}
+
+// LeaseWriter grants a term to whoever waits for it as in the tests, and shows to others who has it.
+func (v *verbNode) LeaseWriter(_ context.Context, _ verbs.Caller, log string, w record.Writer, wait time.Duration) (verbs.WriterGrant, error) {
+	grant := verbs.WriterGrant{Log: 4, State: writerState}
+	if log == "orders" && wait == 3*time.Second && reflect.DeepEqual(w, record.Writer{Name: "a", Payload: []byte("there"), Lease: 2000}) {
+		grant.Term, grant.End = 5, 9
+	}
+	return grant, v.refusal
+}
+
+var writerState = verbs.WriterState{
+	Holder: sequence.Holder{Writer: record.Writer{Name: "b", Payload: []byte("here"), Lease: 7000}, Term: 8, Leased: 1_700_000_000_000}, Left: 6000, Waiting: 3,
+}
+
+func (v *verbNode) KeepWriter(_ context.Context, _ verbs.Caller, _ string, term record.WriterTerm) error {
+	return cmp.Or(v.refusal, isFive(term))
+}
+
+func (v *verbNode) ReleaseWriter(_ context.Context, _ verbs.Caller, _ string, term record.WriterTerm, to string) error {
+	return cmp.Or(v.refusal, isFive(term), isBackup(to))
+}
+
+func isFive(term record.WriterTerm) error {
+	if term != 5 {
+		return record.Refuse(record.Fenced, "%d", term)
+	}
+	return nil
+}
+
+// WatchWriter answers with the holder first, and then that it is gone, if that is asked for with the
+// least interval.
+func (v *verbNode) WatchWriter(_ context.Context, _ verbs.Caller, _ string, seen *verbs.WriterState, after time.Duration) (verbs.WriterState, error) {
+	switch {
+	case v.refusal != nil:
+		return verbs.WriterState{}, v.refusal
+	case seen == nil:
+		return writerState, nil
+	case seen.Holder.Term == 8 && after == 100*time.Millisecond:
+		return verbs.WriterState{Holder: sequence.Holder{Term: 9}}, nil
+	}
+	return verbs.WriterState{}, record.Refuse(record.NotLeader, "it leads no longer")
 }
 
 func (v *verbNode) Digest(_ context.Context, _ verbs.Caller, _ string, q verbs.DigestRequest) (verbs.Digest, error) {
@@ -170,6 +213,40 @@ func TestEachCallAsksItsVerb(t *testing.T) {
 	require.EqualValues(t, 3, writer.WriterTerm)
 	require.EqualValues(t, 4, writer.EndOffset)
 
+	leased, err := log.LeaseWriter(ctx, &strandlinev1.LeaseWriterRequest{
+		Log: "orders", Name: "a", Payload: []byte("there"), Lease: durationpb.New(2 * time.Second), Wait: durationpb.New(3 * time.Second),
+	})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{5, 9, 4}, []uint64{leased.WriterTerm, uint64(leased.EndOffset), leased.LogId})
+	held := &strandlinev1.WriterState{
+		WriterTerm: 8, Name: "b", Payload: []byte("here"), Lease: durationpb.New(7 * time.Second),
+		Since: &timestamppb.Timestamp{Seconds: 1_700_000_000}, Left: durationpb.New(6 * time.Second), Waiting: 3,
+	}
+	require.Equal(t, held.String(), leased.State.String())
+	vain, err := log.LeaseWriter(ctx, &strandlinev1.LeaseWriterRequest{Log: "orders", Name: "a"})
+	require.NoError(t, err)
+	require.Zero(t, vain.WriterTerm)
+	for what, wrong := range map[string]*strandlinev1.LeaseWriterRequest{
+		"negative lease": {Lease: durationpb.New(-1)}, "long wait": {Wait: durationpb.New(time.Minute + 1)}, "no duration": {Wait: &durationpb.Duration{Nanos: -1, Seconds: 1}},
+	} {
+		_, err := log.LeaseWriter(ctx, wrong)
+		require.Equal(t, codes.InvalidArgument, status.Code(err), what)
+	}
+	_, err = log.KeepWriter(ctx, &strandlinev1.KeepWriterRequest{Log: "orders", WriterTerm: 5})
+	require.NoError(t, err)
+	_, err = log.ReleaseWriter(ctx, &strandlinev1.ReleaseWriterRequest{Log: "orders", WriterTerm: 5, To: "backup"})
+	require.NoError(t, err)
+	watch, err := log.WatchWriter(ctx, &strandlinev1.WatchWriterRequest{Log: "orders", Interval: durationpb.New(time.Nanosecond)})
+	require.NoError(t, err)
+	shown, err := watch.Recv()
+	require.NoError(t, err)
+	require.Equal(t, held.String(), shown.State.String())
+	shown, err = watch.Recv()
+	require.NoError(t, err)
+	require.Equal(t, (&strandlinev1.WriterState{WriterTerm: 9}).String(), shown.State.String())
+	_, err = watch.Recv()
+	require.Equal(t, codes.Unavailable, status.Code(err))
+
 	hold := &strandlinev1.Hold{
 		Name: "backup", Offset: 7, Owner: "ops", Lease: durationpb.New(2 * time.Second), MaxBytes: 8, MaxAge: durationpb.New(3 * time.Second), Pointer: []byte("here"),
 	}
@@ -271,6 +348,15 @@ func TestEachCallReturnsARefusal(t *testing.T) {
 		"SetHold":       func() error { _, err := log.SetHold(ctx, &strandlinev1.SetHoldRequest{}); return err },
 		"KeepHold":      func() error { _, err := log.KeepHold(ctx, &strandlinev1.KeepHoldRequest{}); return err },
 		"ReleaseHold":   func() error { _, err := log.ReleaseHold(ctx, &strandlinev1.ReleaseHoldRequest{}); return err },
+		"LeaseWriter":   func() error { _, err := log.LeaseWriter(ctx, &strandlinev1.LeaseWriterRequest{}); return err },
+		"KeepWriter":    func() error { _, err := log.KeepWriter(ctx, &strandlinev1.KeepWriterRequest{}); return err },
+		"ReleaseWriter": func() error { _, err := log.ReleaseWriter(ctx, &strandlinev1.ReleaseWriterRequest{}); return err },
+		"WatchWriter": func() error {
+			s, err := log.WatchWriter(ctx, &strandlinev1.WatchWriterRequest{})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		},
 		"GetInfo":       func() error { _, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{}); return err },
 		"known GetInfo": func() error { _, err := log.GetInfo(ctx, &strandlinev1.GetInfoRequest{AllowStale: true}); return err },
 		"WatchInfo": func() error {

@@ -28,7 +28,10 @@ var (
 	Trim          = row("trim", access.Trim, access.Log, audited, "LogService/Trim").small("logspec.Log/Discard")
 	Seal          = row("seal", access.Configure, access.Log, audited, "LogService/Seal")
 	AcquireWriter = row("acquire-writer", access.Append, access.Log, audited, "LogService/AcquireWriter")
-	Observe       = row("observe", access.Observe, access.Log, silent, "LogService/GetInfo", "LogService/WatchInfo").small("logspec.Log/Info", "logspec.Log/InfoStream")
+	LeaseWriter   = row("lease-writer", access.Append, access.Log, audited, "LogService/LeaseWriter")
+	KeepWriter    = row("keep-writer", access.Append, access.Log, silent, "LogService/KeepWriter") // changes nothing, and comes often
+	ReleaseWriter = row("release-writer", access.Append, access.Log, audited, "LogService/ReleaseWriter")
+	Observe       = row("observe", access.Observe, access.Log, silent, "LogService/GetInfo", "LogService/WatchInfo", "LogService/WatchWriter").small("logspec.Log/Info", "logspec.Log/InfoStream")
 
 	SetHold     = row("set-hold", access.Trim, access.Log, audited, "LogService/SetHold")
 	KeepHold    = row("keep-hold", access.Trim, access.Log, silent, "LogService/KeepHold") // changes nothing, and comes often
@@ -143,6 +146,24 @@ func (g *Guard) Seal(ctx context.Context, c verbs.Caller, log string) (start, en
 
 func (g *Guard) AcquireWriter(ctx context.Context, c verbs.Caller, log string) (record.WriterTerm, record.Offset, error) {
 	return call2(g, &c, AcquireWriter, log, func() (record.WriterTerm, record.Offset, error) { return g.node.AcquireWriter(ctx, c, log) })
+}
+
+func (g *Guard) LeaseWriter(ctx context.Context, c verbs.Caller, log string, w record.Writer, wait time.Duration) (verbs.WriterGrant, error) {
+	grant, err := call(g, &c, LeaseWriter, log, func() (verbs.WriterGrant, error) { return g.node.LeaseWriter(ctx, c, log, w, wait) })
+	g.mayHaveCrowded(c, err)
+	return grant, err
+}
+
+func (g *Guard) KeepWriter(ctx context.Context, c verbs.Caller, log string, term record.WriterTerm) error {
+	return do(g, &c, KeepWriter, log, func() error { return g.node.KeepWriter(ctx, c, log, term) })
+}
+
+func (g *Guard) ReleaseWriter(ctx context.Context, c verbs.Caller, log string, term record.WriterTerm, to string) error {
+	return do(g, &c, ReleaseWriter, log, func() error { return g.node.ReleaseWriter(ctx, c, log, term, to) })
+}
+
+func (g *Guard) WatchWriter(ctx context.Context, c verbs.Caller, log string, seen *verbs.WriterState, after time.Duration) (verbs.WriterState, error) {
+	return call(g, &c, Observe, log, func() (verbs.WriterState, error) { return g.node.WatchWriter(ctx, c, log, seen, after) })
 }
 
 func (g *Guard) Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error) {
