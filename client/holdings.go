@@ -55,8 +55,8 @@ func (a *Admin) ListSessions(ctx context.Context, log string) (all []SessionInfo
 type Connection struct {
 	Node string // name of the node
 	ID   uint64 // unique on the node
-	Port string // grpc or kafka
-	// Principal is the first principal that authenticated on it, such as user/alice; empty: none
+	Port string // grpc, kafka or http
+	// Principal is the last principal that authenticated on it, such as user/alice; empty: none
 	// has.
 	Principal string
 	Address   string // of the client, with its port

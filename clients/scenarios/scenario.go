@@ -39,8 +39,9 @@ type Scenario struct {
 	Log any `yaml:"log"`
 	// Seen is how often the server in front has seen things.
 	Seen map[string]any `yaml:"seen"`
-	// Hasty: clients leave a node that takes longer than a second to connect or to answer, and
-	// what is seen then is not what the scenario says. It may be played again.
+	// Hasty: clients leave a node that takes longer than a second to connect or to answer, or the node
+	// ends what a revoked token has open, and then the result is not what the scenario says. It may be
+	// played again.
 	Hasty bool `yaml:"hasty"`
 }
 

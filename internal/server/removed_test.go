@@ -1,12 +1,15 @@
 package server
 
 import (
+	"bufio"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+	"golang.org/x/net/http2"
 
 	"strandline.dev/client"
 	"strandline.dev/internal/node/peers"
@@ -91,6 +95,22 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 	defer held.Close()
 	answered, _ := askKafka(t, held, kmsg.NewPtrApiVersionsRequest())
 	require.True(t, answered)
+	idle, err := tls.Dial("tcp", stays.GRPC(), credentials.Client("127.0.0.1"))
+	require.NoError(t, err)
+	defer idle.Close()
+	_, err = io.WriteString(idle, http2.ClientPreface)
+	require.NoError(t, err)
+	require.NoError(t, http2.NewFramer(idle, nil).WriteSettings())
+	looked, err := tls.Dial("tcp", stays.HTTP(), credentials.Client("127.0.0.1"))
+	require.NoError(t, err)
+	defer looked.Close()
+	_, err = io.WriteString(looked, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	shown, err := http.ReadResponse(bufio.NewReader(looked), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, shown.StatusCode)
+	_, err = io.Copy(io.Discard, shown.Body)
+	require.NoError(t, err)
 
 	status, err := admin.ClusterStatus(t.Context())
 	require.NoError(t, err)
@@ -139,6 +159,11 @@ func TestTheCertificateOfARemovedNodeMayDoNothing(t *testing.T) {
 	require.Error(t, err, "a connection ends at once")
 	_, err = held.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "one that was open ends")
+	for port, conn := range map[string]net.Conn{"gRPC": idle, "HTTP": looked} {
+		require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+		_, err = io.Copy(io.Discard, conn)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "an idle one of %s ends", port)
+	}
 	reply, err = answers.Answer(t.Context(), id, peers.AskEntries, entries)
 	require.NoError(t, err)
 	require.ErrorContains(t, peers.Unwrap(reply, nil), "was removed from the cluster", "it reads no more entries")

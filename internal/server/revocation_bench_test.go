@@ -1,12 +1,15 @@
 package server
 
 import (
+	"bufio"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +23,7 @@ import (
 
 // BenchmarkARevocationUnderLoad is the time until the last of three nodes refuses whoever was taken out, and has ended
 // what was open: a token that was revoked, a user that was removed, a password that is another now, a node that was
-// removed. Others append meanwhile, and all nodes get other certificates. It fails if a call of the others does.
+// removed. Open are reads over gRPC and HTTP, and connections of all ports. Others append meanwhile, and all nodes get other certificates. It fails if a call of the others does.
 //
 //	go test ./internal/server -run - -bench ARevocationUnderLoad -benchtime 20x
 func BenchmarkARevocationUnderLoad(b *testing.B) {
@@ -110,7 +113,8 @@ func (r *revocation) token(b *testing.B) (revoke func(), ended []func() bool) {
 	r.granted(b)
 	text, token, err := r.admin.Access().CreateAccessToken(b.Context(), "bob", time.Hour)
 	require.NoError(b, err)
-	ended = r.calls(b, func(address string) *client.Client { return r.withToken(b, text, address) })
+	ended = append(r.calls(b, func(address string) *client.Client { return r.withToken(b, text, address) }), r.overHTTP(b, text)...)
+	ended = append(ended, r.disconnected(b, "user/bob"))
 	return func() { require.NoError(b, r.admin.Access().RevokeAccessToken(b.Context(), token.ID)) }, ended
 }
 
@@ -121,6 +125,7 @@ func (r *revocation) user(b *testing.B) (revoke func(), ended []func() bool) {
 	text, _, err := r.admin.Access().CreateAccessToken(b.Context(), "bob", time.Hour)
 	require.NoError(b, err)
 	ended = append(r.calls(b, func(address string) *client.Client { return r.withToken(b, text, address) }), r.logins(b, password)...)
+	ended = append(append(ended, r.overHTTP(b, text)...), r.disconnected(b, "user/bob"))
 	return func() { require.NoError(b, r.admin.Access().RemoveUser(b.Context(), "bob")) }, ended
 }
 
@@ -161,7 +166,40 @@ func (r *revocation) node(b *testing.B) (revoke func(), ended []func() bool) {
 		require.Zero(b, code)
 		ended = append(ended, r.closes(conn))
 	}
+	ended = append(ended, r.disconnected(b, "node/"+name))
 	return func() { require.NoError(b, r.admin.RemoveNode(b.Context(), name)) }, ended
+}
+
+// disconnected waits until no node has a connection of a principal.
+func (r *revocation) disconnected(b *testing.B, principal string) func() bool {
+	return func() bool {
+		all, err := r.admin.ListConnections(b.Context(), "")
+		return err == nil && !slices.ContainsFunc(all, func(c client.Connection) bool { return c.Principal == principal })
+	}
+}
+
+// overHTTP are reads as JSON and as events that follow the log at each node.
+func (r *revocation) overHTTP(b *testing.B, token string) (ended []func() bool) {
+	b.Helper()
+	shown, err := secure.OpenClient(secure.Files{Authority: r.authority.node("a").Authority})
+	require.NoError(b, err)
+	for _, n := range r.nodes {
+		for _, ask := range []string{
+			"GET /streams/orders?offset=now&live=sse HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + token + "\r\n\r\n",
+			"POST /strandline.v1.LogService/Read HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + token +
+				"\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n" + `{"log":"orders","follow":true}`,
+		} {
+			conn, err := tls.Dial("tcp", n.HTTP(), shown.Client("127.0.0.1"))
+			require.NoError(b, err)
+			_, err = io.WriteString(conn, ask)
+			require.NoError(b, err)
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(b, err)
+			require.Equal(b, http.StatusOK, answer.StatusCode)
+			ended = append(ended, r.closes(conn))
+		}
+	}
+	return ended
 }
 
 // calls are those of a client of each node, and a stream of each that is open.

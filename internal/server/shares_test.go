@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -100,6 +101,61 @@ func TestOneUserLeavesConnectionsToOthers(t *testing.T) {
 	require.GreaterOrEqual(t, closed, 8)
 	require.Eventually(t, func() bool { return len(of("kafka", "user/bob")) == 0 }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, admin.CloseConnection(t.Context(), "nowhere", 1), client.ErrNoNode)
+}
+
+// The HTTP port as well: its connections are those of who has asked by them last.
+func TestOneUserLeavesConnectionsOfTheHTTPPortToOthers(t *testing.T) {
+	t.Parallel()
+	n, err := Start(alone(t, t.TempDir()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	anybody, err := client.Dial([]string{n.GRPC()})
+	require.NoError(t, err)
+	defer anybody.Close()
+	tokens := map[string]string{}
+	for _, user := range []string{"alice", "bob", "carol"} {
+		tokens[user], _, err = anybody.Admin().Access().CreateAccessToken(t.Context(), user, time.Hour)
+		require.NoError(t, err)
+	}
+	enforced(t, anybody)
+	alice, err := client.Dial([]string{n.GRPC()}, client.WithToken(tokens["alice"]))
+	require.NoError(t, err)
+	defer alice.Close()
+	ask := func(conn net.Conn, user string) (status int, answer string) {
+		_, err := io.WriteString(conn, "POST /strandline.v1.AccessService/WhoAmI HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+tokens[user]+
+			"\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+		require.NoError(t, err)
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		text, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		return r.StatusCode, string(text)
+	}
+	const half = httpserver.MaxConnections / 2
+	var bobs []net.Conn
+	for range half {
+		bobs = append(bobs, connect(t, n.HTTP()))
+		status, answer := ask(bobs[len(bobs)-1], "bob")
+		require.Equal(t, http.StatusOK, status, answer)
+	}
+	status, answer := ask(connect(t, n.HTTP()), "bob")
+	require.Equal(t, http.StatusTooManyRequests, status)
+	require.Contains(t, answer, "user/bob has 500 connections with the http port of this node")
+	status, answer = ask(bobs[0], "bob")
+	require.Equal(t, http.StatusOK, status, answer)
+	status, answer = ask(connect(t, n.HTTP()), "carol")
+	require.Equal(t, http.StatusOK, status, answer)
+	status, _ = ask(bobs[0], "carol")
+	require.Equal(t, http.StatusOK, status)
+	require.Len(t, connectionsOf(t, alice, "user/carol")["http"], 2)
+	require.Len(t, connectionsOf(t, alice, "user/bob")["http"], half-1)
+
+	closed, err := alice.Admin().CloseConnectionsOf(t.Context(), "", "user/bob")
+	require.NoError(t, err)
+	require.Equal(t, half-1, closed)
+	_, err = io.Copy(io.Discard, bobs[1])
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Eventually(t, func() bool { return len(connectionsOf(t, alice, "user/bob")) == 0 }, time.Minute, time.Millisecond)
 }
 
 // One user takes all holds of a log that it gets. Another gets its own, and other logs have theirs.

@@ -1756,9 +1756,9 @@ type ConnectionInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of this node, and never used again while it runs.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// grpc or kafka.
+	// grpc, kafka or http.
 	Port string `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`
-	// Who was the first to prove who it is on the connection, such as user/alice; empty:
+	// Who was the last to prove who it is on the connection, such as user/alice; empty:
 	// nobody has.
 	Principal string `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Of the client, with its port.

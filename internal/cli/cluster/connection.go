@@ -19,8 +19,8 @@ func NewConnection(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "connection",
 		Short: "List and close the connections of clients",
-		Long: `List and close the connections of clients, over gRPC and Kafka's protocol. It needs
-the right to administer the cluster.`,
+		Long: `List and close the connections of clients, over gRPC, Kafka's protocol and
+HTTP. It needs the right to administer the cluster.`,
 		Example: `  strandline connection list
   strandline connection close --principal user/bob`,
 	}, newConnectionList(c), newConnectionClose(c))
@@ -41,7 +41,7 @@ func newConnectionList(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List the connections of clients",
-		Long: `List the connections of clients with all nodes that answer, or with one node: the first
+		Long: `List the connections of clients with all nodes that answer, or with one node: the last
 principal that authenticated on each, its address, and the start of the connection. If no
 principal is shown, none has authenticated.`,
 		Example:           "  strandline connection list --node a\n  strandline connection list --json | jq -r .principal | sort | uniq -c",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/node/verbs"
@@ -18,7 +19,7 @@ import (
 type connections struct {
 	mu   sync.Mutex
 	last uint64
-	open map[uint64]*Connection
+	open map[uint64]*connected
 	held map[holding]int
 }
 
@@ -29,51 +30,117 @@ type holding struct{ port, principal string }
 // Connection is one connection of a client with this node.
 type Connection struct {
 	ID   uint64
-	Port string // grpc or kafka
-	// Principal is the first principal that authenticated on the connection, or empty.
+	Port string // grpc, kafka or http
+	// Principal is the newest principal that authenticated on the connection, or empty.
 	Principal string
 	From      string // with its port
 	Since     time.Time
-
-	end func()
 }
 
+// connected is a connection, and who has authenticated on it.
+type connected struct {
+	Connection
+	end func()
+	// by are the last keptCallers that authenticated, the newest last. A proxy's connection has many.
+	by []*Holder
+	// newest is the last one in by. It is read without mu.
+	newest atomic.Pointer[Holder]
+	// doubted is the time since when no caller in by is believed. It is zero if one is, or if by is
+	// empty.
+	doubted time.Time
+}
+
+// keptCallers is the number of callers that are remembered for a connection.
+const keptCallers = 4
+
+// farewellTime is how long a connection or an append stream stays open after its caller is no longer
+// believed. In this time earlier requests are answered and new ones are refused, and the caller may
+// authenticate again.
+const farewellTime = 400 * time.Millisecond
+
 // Connected counts a connection with a port of limited size until left is called. end must close
-// the connection without waiting. proved is called when the caller of a context has authenticated;
-// it refuses a principal with more connections than its share, retryably.
+// the connection without waiting. The guard calls it for an administrator, and after none of the last
+// callers of the connection is believed. proved must be called for each call whose caller has
+// authenticated; it refuses a principal with more connections than its share, retryably.
 func (g *Guard) Connected(port string, most int, from net.Addr, end func()) (proved func(context.Context) error, left func()) {
 	all := &g.connections
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.last++
-	c := &Connection{ID: all.last, Port: port, From: from.String(), Since: time.Now(), end: end}
+	c := &connected{Connection: Connection{ID: all.last, Port: port, From: from.String(), Since: time.Now()}, end: end}
 	all.open[c.ID] = c
 	all.held[holding{port: port}]++
 	return func(ctx context.Context) error { return all.proved(c, most, CallerOf(ctx), g.Enforced()) }, func() { all.left(c) }
 }
 
-func (cs *connections) proved(c *Connection, most int, by verbs.Caller, enforced bool) error {
+func (cs *connections) proved(c *connected, most int, by verbs.Caller, enforced bool) error {
 	h, _ := by.By.(*Holder)
 	if h == nil || h.Principal == "" {
 		return nil
 	}
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if c.Principal != "" || cs.open[c.ID] == nil {
+	if last := c.newest.Load(); last != nil && last.same(h) {
 		return nil
 	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.open[c.ID] == nil {
+		return nil
+	}
+	if c.Principal != h.Principal {
+		if err := cs.move(c, most, h, enforced); err != nil {
+			return err
+		}
+	}
+	c.keep(h)
+	return nil
+}
+
+// move counts a connection for the principal of h instead of the previous one. mu must be held.
+func (cs *connections) move(c *connected, most int, h *Holder, enforced bool) error {
 	at := holding{c.Port, h.Principal}
 	// Where rights are not enforced, addresses have shares, and principals none.
 	if left := most - (cs.held[holding{port: c.Port}] - 1); enforced && cs.held[at] >= left {
 		return record.Refuse(record.Busy,
 			"%s has %d connections with the %s port of this node, and there is room for %d more, which is left to others: close those that are not used, then try again", h.Principal, cs.held[at], c.Port, left)
 	}
+	if c.Principal != "" {
+		cs.leave(holding{c.Port, c.Principal})
+	}
 	c.Principal = h.Principal
 	cs.held[at]++
 	return nil
 }
 
-func (cs *connections) left(c *Connection) {
+// keep makes h the newest of the remembered callers.
+func (c *connected) keep(h *Holder) {
+	kept := h.withoutDecisions()
+	c.by = append(slices.DeleteFunc(c.by, kept.same), kept)
+	if len(c.by) > keptCallers {
+		c.by = slices.Delete(c.by, 0, 1)
+	}
+	c.newest.Store(kept)
+}
+
+// unbelieved returns the functions that close the connections of which no remembered caller was
+// believed for farewellTime. It returns each of them once.
+func (cs *connections) unbelieved(believed func(*Holder) bool, now time.Time) (ends []func()) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.open {
+		switch {
+		case len(c.by) == 0 || slices.ContainsFunc(c.by, believed):
+			c.doubted = time.Time{}
+		case c.doubted.IsZero():
+			c.doubted = now
+		case now.Sub(c.doubted) >= farewellTime:
+			ends = append(ends, c.end)
+			c.by = nil
+		}
+	}
+	return ends
+}
+
+func (cs *connections) left(c *connected) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.open[c.ID] == nil {
@@ -107,7 +174,7 @@ func (cs *connections) list() (all []Connection) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, one := range cs.open {
-		all = append(all, *one)
+		all = append(all, one.Connection)
 	}
 	slices.SortFunc(all, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
 	return all

@@ -65,13 +65,16 @@ type Options struct {
 type stream struct {
 	holder *Holder
 	cancel context.CancelCauseFunc
+	// doubted is the time since when the holder is not believed. It is zero if it is, or if it has not
+	// authenticated.
+	doubted time.Time
 }
 
 // New returns a guard for a node. It runs no goroutine before Start.
 func New(n *node.Node, o Options) *Guard {
 	g := &Guard{
 		node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate)),
-		connections: connections{open: map[uint64]*Connection{}, held: map[holding]int{}},
+		connections: connections{open: map[uint64]*connected{}, held: map[holding]int{}},
 		logins:      logins{deriving: budget.NewTurns(1)},
 	}
 	g.stopping, g.stop = context.WithCancel(context.Background())
@@ -79,10 +82,11 @@ func New(n *node.Node, o Options) *Guard {
 	return g
 }
 
-// lookEvery is how often the guard looks whether streams that are open still may be.
+// lookEvery is how often the guard looks whether streams and connections that are open still may be.
 const lookEvery = 100 * time.Millisecond
 
-// Start starts to end the streams of holders that lose their rights, until Stop.
+// Start starts to end the streams of holders that lose their rights, and the connections of those that are no longer
+// believed, until Stop.
 func (g *Guard) Start() {
 	g.tasks.Go(func() {
 		ticker := time.NewTicker(lookEvery)
@@ -116,22 +120,42 @@ func (g *Guard) Stop() {
 	g.tasks.Wait()
 }
 
-// endLost ends the streams that read or observe objects on which their holders have lost the right.
-// Append streams are not ended: their next request is refused, and ending them would leave the
-// outcome of earlier requests unknown.
+// endLost ends the streams that read or observe objects on which their holders have lost the right, and
+// after farewellTime all connections and streams of callers that are no longer believed. For want of a
+// right alone, append streams are not ended: their next request is refused, and ending them would leave
+// the outcome of earlier requests unknown.
 func (g *Guard) endLost() {
 	rules, _ := g.node.Rules()
 	if !rules.Enforced {
 		return
 	}
+	at := time.Now()
+	for _, end := range g.connections.unbelieved(g.Believed, at) {
+		end()
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for s := range g.streams {
-		if o, lost := s.holder.lost(rules, access.Read|access.Observe, now); lost {
+		o, lost := s.holder.lost(rules, access.Read|access.Observe, now)
+		if !lost {
+			o = access.OfCluster
+		}
+		if lost || s.ends(g.Believed(s.holder), at) {
 			s.cancel(g.refused(&verbs.Caller{}, s.holder, "continue", access.Read, o, rules))
 			delete(g.streams, s)
 		}
 	}
+}
+
+// ends reports whether the holder of a stream was not believed for farewellTime.
+func (s *stream) ends(believed bool, now time.Time) bool {
+	switch {
+	case believed:
+		s.doubted = time.Time{}
+	case s.doubted.IsZero():
+		s.doubted = now
+	}
+	return !believed && now.Sub(s.doubted) >= farewellTime
 }
 
 func now() int64 { return time.Now().UnixMilli() }

@@ -51,6 +51,17 @@ func (p proof) of(u access.User) bool {
 	return ok && bytes.Equal(p.storedKey, v.StoredKey)
 }
 
+// same reports whether both callers authenticated as the same principal with the same credentials.
+func (h *Holder) same(other *Holder) bool {
+	return h.Principal == other.Principal && h.Token == other.Token && h.User == other.User &&
+		h.proof.mechanism == other.proof.mechanism && bytes.Equal(h.proof.storedKey, other.proof.storedKey)
+}
+
+// withoutDecisions returns a small copy with the principal and its credentials only.
+func (h *Holder) withoutDecisions() *Holder {
+	return &Holder{Principal: h.Principal, Token: h.Token, User: h.User, proof: h.proof}
+}
+
 // held are the rights on one object.
 type held struct {
 	rules  *access.Rules

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -107,6 +108,49 @@ func TestOnePrincipalLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
 	_, err = connect(12, "bob")
 	require.NoError(t, err)
 	require.Len(t, g.connections.held, 5)
+}
+
+// A connection ends when none of its last callers was believed for a while, and not before: what it has sent is answered.
+func TestAConnectionEndsWhenNobodyIsBelievedWhoHasAuthenticatedOnIt(t *testing.T) {
+	g := enforcing(t)
+	closed := map[string]int{}
+	connect := func(what string) (as func(users ...string)) {
+		proved, _ := g.Connected("http", 100, &net.TCPAddr{}, func() { closed[what]++ })
+		return func(users ...string) {
+			for _, user := range users {
+				require.NoError(t, proved(With(t.Context(), userOf(t, g, user).By.(*Holder))))
+			}
+		}
+	}
+	connect("nobody's")()
+	connect("bob's")("bob")
+	connect("a proxy's")("carol", "bob")
+	connect("a large proxy's")("carol", "dave", "erin", "frank", "bob", "dave", "bob")
+	continues := connect("that of one who continues as another")
+	continues("bob")
+	gone := map[string]bool{"user/bob": true}
+	believed := func(h *Holder) bool { return !gone[h.Principal] }
+	began := time.Now()
+	look := func(after time.Duration) {
+		for _, end := range g.connections.unbelieved(believed, began.Add(after)) {
+			end()
+		}
+	}
+	look(0)
+	look(farewellTime - 1)
+	require.Empty(t, closed)
+	continues("carol")
+	look(farewellTime)
+	require.Equal(t, map[string]int{"bob's": 1}, closed)
+	require.Equal(t, map[holding]int{{"http", ""}: 5, {"http", "user/bob"}: 3, {"http", "user/carol"}: 1}, g.connections.held, "who was the last counts")
+	for _, user := range []string{"dave", "erin", "frank"} { // and not carol: she is no longer among the last of the large proxy
+		gone["user/"+user] = true
+	}
+	look(farewellTime)
+	look(3 * farewellTime)
+	look(4 * farewellTime)
+	require.Equal(t, map[string]int{"bob's": 1, "a large proxy's": 1}, closed)
+	require.Less(t, 2*lookEvery+farewellTime, 700*time.Millisecond, "a node hears of a change within 300 ms; all in a second")
 }
 
 // An administrator sees whose sessions are open, and may close them; nobody else may those of others.

@@ -135,7 +135,7 @@ func (a *api) context(q *http.Request) context.Context {
 	return metadata.NewIncomingContext(ctx, sent)
 }
 
-// clientAddr is the address of a client whose connection can be closed.
+// clientAddr is the address of a client whose connection can be closed, and notes who calls.
 type clientAddr struct {
 	net.Addr
 	conn net.Conn
@@ -149,6 +149,14 @@ func (a clientAddr) Disconnect() {
 	if a.conn != nil {
 		_ = a.conn.Close()
 	}
+}
+
+// ProvedBy implements rpc.Prover.
+func (a clientAddr) ProvedBy(known context.Context) error {
+	if c, counted := a.conn.(*clientConn); counted {
+		return c.provedBy(known)
+	}
+	return nil
 }
 
 // admit refuses a caller that may not call a method, before it reads any part of the request.

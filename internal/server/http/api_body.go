@@ -53,7 +53,7 @@ type body struct {
 	many    bool // of requests
 	from    *bufio.Reader
 	control *http.ResponseController
-	conn    *linesConn // nil: it is no connection of the port
+	conn    *clientConn // nil: it is no connection of the port
 
 	decoder  *json.Decoder
 	begin    []byte // the first bytes that were pulled, up to nameWithin
@@ -78,7 +78,7 @@ func newBody(ctx context.Context, a *api, method string, many bool, q *http.Requ
 		ctx: ctx, cancel: cancel, api: a, method: method, many: many, from: bufio.NewReaderSize(q.Body, nameWithin),
 		held: share{of: a.texts, whose: a.whose(ctx, q)},
 	}
-	b.conn, _ = connOf(q).(*linesConn)
+	b.conn, _ = connOf(q).(*clientConn)
 	b.decoder = json.NewDecoder(puller{b})
 	return b
 }

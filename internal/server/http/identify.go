@@ -26,6 +26,7 @@ type Callers interface {
 	Slow(ctx context.Context, from net.Addr)
 	Unproved(ctx context.Context, h *guard.Holder)
 	Whose(ctx context.Context, from net.Addr) string
+	Connected(port string, most int, from net.Addr, end func()) (proved func(context.Context) error, left func())
 }
 
 // addressKey is the context key of the address of a request's connection.
@@ -44,8 +45,8 @@ func connOf(q *http.Request) net.Conn {
 func connected(ctx context.Context, conn net.Conn) context.Context {
 	ctx = context.WithValue(ctx, addressKey{}, conn.RemoteAddr())
 	ctx = context.WithValue(ctx, connKey{}, conn)
-	if lines, ok := conn.(*linesConn); ok {
-		conn = lines.Conn
+	if c, ok := conn.(*clientConn); ok {
+		conn = c.Conn
 	}
 	if _, encrypted := conn.(interface{ ConnectionState() tls.ConnectionState }); encrypted {
 		ctx = context.WithValue(ctx, encryptedKey{}, true)
@@ -185,6 +186,11 @@ func (o Options) may(q *http.Request, v *guard.Verb) error {
 	}
 	if o.Identified && !o.Callers.Enforced() && h.Principal == "" {
 		return record.Refuse(record.Unauthenticated, "this needs a client certificate")
+	}
+	if conn, counted := connOf(q).(*clientConn); counted {
+		if err := conn.provedBy(guard.With(q.Context(), h)); err != nil {
+			return err
+		}
 	}
 	return o.Callers.May(verbs.Caller{By: h}, v, "")
 }

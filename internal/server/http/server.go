@@ -6,14 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -81,7 +79,10 @@ const (
 )
 
 // Server is the HTTP port.
-type Server struct{ http *http.Server }
+type Server struct {
+	http    *http.Server
+	callers Callers
+}
 
 // New makes a server for n.
 func New(n Node, o Options) (*Server, error) {
@@ -110,7 +111,7 @@ func New(n Node, o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	return &Server{http: &http.Server{
+	return &Server{callers: o.Callers, http: &http.Server{
 		Handler:           serves,
 		BaseContext:       listening,
 		ConnContext:       connected,
@@ -133,7 +134,7 @@ func withCalls(next http.Handler, o Options) (http.Handler, error) {
 	calls := atHome(origins(o.Origins, a), o.machine)
 	streams := atHome(origins(o.Origins, http.HandlerFunc(a.serveStream)), o.machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		conn, _ := connOf(q).(*linesConn)
+		conn, _ := connOf(q).(*clientConn)
 		switch {
 		case conn.wasLast():
 			panic(http.ErrAbortHandler)
@@ -188,7 +189,7 @@ func (o Options) Paths() (patterns []string) {
 
 // Serve answers requests until Stop is called, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(linesListener{l})
+	err := s.http.Serve(clientListener{l, s.callers})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -220,92 +221,4 @@ func metricsHandler(n Node, o Options) (http.Handler, error) {
 		ErrorLog:            slog.NewLogLogger(o.Logger.Handler(), slog.LevelError),
 		MaxRequestsInFlight: maxScrapes,
 	}), nil
-}
-
-// linesListener limits the header of a request to maxHeaderLines lines: each takes a hundred bytes
-// and more before the caller is identified. Bytes after the headers of a request are not counted: a
-// refused request closes the connection, so that no further request follows uncounted.
-type linesListener struct{ net.Listener }
-
-func (l linesListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &linesConn{Conn: conn}, nil
-}
-
-type linesConn struct {
-	net.Conn
-	lines atomic.Int32 // that were received since the last answer
-	body  atomic.Bool  // the headers have come
-	last  atomic.Bool  // the request that is answered
-	blank int          // bytes of the blank line that may have begun, from the line before on
-}
-
-var errLines = errors.New("a request with more lines than are taken")
-
-func (c *linesConn) Read(into []byte) (int, error) {
-	n, err := c.Conn.Read(into)
-	if !c.body.Load() && c.lines.Add(c.headerLines(into[:n])) > maxHeaderLines {
-		return 0, errLines
-	}
-	return n, err
-}
-
-// headerLines counts lines up to the blank one that ends headers.
-func (c *linesConn) headerLines(read []byte) (lines int32) {
-	for _, b := range read {
-		switch {
-		case b == '\n' && c.blank > 0:
-			c.blank = 0
-			c.body.Store(true)
-			return lines
-		case b == '\n':
-			lines++
-			c.blank = 1
-		case b != '\r' || c.blank != 1:
-			c.blank = 0
-		}
-	}
-	return lines
-}
-
-// isLast closes the connection after the answer to its current request, even if the answer has
-// begun. c may be nil.
-func (c *linesConn) isLast() {
-	if c != nil {
-		c.last.Store(true)
-	}
-}
-
-// wasLast reports whether a request followed the last one and was received together with it. c may
-// be nil.
-func (c *linesConn) wasLast() bool { return c != nil && c.last.Load() }
-
-// farewell closes a connection whose client may still be sending. The client has restTime to read
-// its answer.
-func (c *linesConn) farewell() {
-	type half interface{ CloseWrite() error }
-	to, ok := c.Conn.(half)
-	if outer, wraps := c.Conn.(interface{ NetConn() net.Conn }); !ok && wraps {
-		to, ok = outer.NetConn().(half)
-	}
-	if ok && to.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(restTime)) == nil {
-		_, _ = io.Copy(io.Discard, c.Conn)
-	}
-	_ = c.Close()
-}
-
-// answered begins to count again, or ends the connection. It is http.Server.ConnState.
-func answered(conn net.Conn, state http.ConnState) {
-	c, ok := conn.(*linesConn)
-	switch {
-	case !ok || state != http.StateIdle:
-	case c.last.Load():
-		c.farewell()
-	default:
-		c.lines.Store(0)
-		c.body.Store(false)
-	}
 }

@@ -55,6 +55,9 @@ func (h holders) Able(c verbs.Caller, v *guard.Verb, name string) bool {
 func (h holders) Sees(c verbs.Caller, o access.Object) bool {
 	return o == access.OfCluster && h.May(c, guard.ObserveCluster, "") == nil
 }
+func (holders) Connected(string, int, net.Addr, func()) (func(context.Context) error, func()) {
+	return func(context.Context) error { return nil }, func() {}
+}
 func (holders) Enforced() bool                          { return true }
 func (holders) Slow(context.Context, net.Addr)          {}
 func (holders) Unproved(context.Context, *guard.Holder) {}

@@ -38,8 +38,8 @@ type Callers interface {
 	Slow(ctx context.Context, from net.Addr)
 	SlowRefused(ctx context.Context) (slow func())
 	// Connected counts a connection of a client among the most connections of a port, until left is
-	// called. end closes the connection without waiting. proved must be called with a context from
-	// Call whose caller has authenticated; its error refuses the call.
+	// called. end closes the connection without waiting. proved must be called with the context from
+	// Call of each call whose caller has authenticated; its error refuses the call.
 	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
 	// Stream returns the context of a stream, which may end with the caller's rights. end
 	// is called after it.
@@ -83,8 +83,8 @@ func (s *Server) identify(ctx context.Context) context.Context {
 	if err != nil {
 		return context.WithValue(ctx, identificationKey{}, identification{err})
 	}
-	if a, ok := from.(connAddr); ok && s.options.Callers.Proved(known) {
-		if err := a.conn.provedBy(known); err != nil {
+	if c, ok := from.(Prover); ok && s.options.Callers.Proved(known) {
+		if err := c.ProvedBy(known); err != nil {
 			return context.WithValue(ctx, identificationKey{}, identification{err})
 		}
 	}

@@ -137,16 +137,14 @@ func (c *countedConn) count(most int) {
 // provedBy records that the caller of a context has authenticated. Its error refuses a caller with
 // too many connections; awaitProof then closes the connection, unless that changes.
 func (c *countedConn) provedBy(known context.Context) error {
-	if c.proved.Load() {
-		return nil
-	}
 	if c.prove != nil {
 		if err := c.prove(known); err != nil {
 			return err
 		}
 	}
-	c.proved.Store(true)
-	c.leaveUnproved()
+	if !c.proved.Swap(true) {
+		c.leaveUnproved()
+	}
 	return nil
 }
 
@@ -233,6 +231,14 @@ type connAddr struct {
 
 // Unwrap is the address as the connection below knows it.
 func (a connAddr) Unwrap() net.Addr { return a.Addr }
+
+// ProvedBy implements Prover.
+func (a connAddr) ProvedBy(known context.Context) error { return a.conn.provedBy(known) }
+
+// Prover is the address of a client whose connection notes who has proved who they are on it, see Callers.Connected.
+type Prover interface {
+	ProvedBy(known context.Context) error
+}
 
 func (c *countedConn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 
