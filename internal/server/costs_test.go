@@ -23,8 +23,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"strandline.dev/client"
+	"strandline.dev/internal/console"
 	"strandline.dev/internal/record"
 	httpserver "strandline.dev/internal/server/http"
+	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
 	"strandline.dev/test/cost"
 )
@@ -136,17 +138,23 @@ func startGuardedAt(t testing.TB, refusedRate int) *guarded {
 // and behind it as many elements of each list as there is room for, or what is of no known field.
 func expensive(t testing.TB, m protoreflect.MethodDescriptor) map[string][]byte {
 	t.Helper()
+	return sized(t, m, costly)
+}
+
+// sized are those of so many bytes.
+func sized(t testing.TB, m protoreflect.MethodDescriptor, size int) map[string][]byte {
+	t.Helper()
 	var name []byte
 	for _, field := range []protoreflect.Name{"log", "name"} {
 		if f := m.Input().Fields().ByName(field); f != nil && f.Kind() == protoreflect.StringKind && name == nil {
 			name = protowire.AppendString(protowire.AppendTag(nil, f.Number(), protowire.BytesType), "orders")
 		}
 	}
-	unknown := protowire.AppendBytes(protowire.AppendTag(bytes.Clone(name), 1000, protowire.BytesType), make([]byte, costly-64))
+	unknown := protowire.AppendBytes(protowire.AppendTag(bytes.Clone(name), 1000, protowire.BytesType), make([]byte, size-64))
 	all := map[string][]byte{"unknown": unknown}
 	lists(m.Input(), nil, func(path []protoreflect.FieldDescriptor) {
 		element := protowire.AppendBytes(protowire.AppendTag(nil, path[len(path)-1].Number(), protowire.BytesType), nil)
-		list := bytes.Repeat(element, (costly-64)/len(element))
+		list := bytes.Repeat(element, (size-64)/len(element))
 		for i := len(path) - 2; i >= 0; i-- {
 			list = protowire.AppendBytes(protowire.AppendTag(nil, path[i].Number(), protowire.BytesType), list)
 		}
@@ -319,7 +327,9 @@ func within(t *testing.T, most int, what string, f func()) {
 }
 
 // atOnce is what may be held besides of a request whose caller is known, until it is refused: what has
-// come of it, once, in buffers that are used again and count as the connection's.
+// come of it, once, in buffers that are used again and count as the connection's. gRPC receives a message before
+// anybody is asked about it, and a stream of appends names its log in its first one, of up to rpc.MaxRequestBytes. What is
+// received ahead is bounded by budget.Memory's inflow, in which each connection and each principal has a share.
 func atOnce(token string, request []byte) int {
 	if token == "" {
 		return 0
@@ -413,26 +423,47 @@ func pathsServed() (all []string) {
 	return append(all, "/streams/orders", "/streams/orders?offset=now&live=sse", "/streams/"+strings.Repeat("x", 200))
 }
 
+// asked is a request for a path.
+type asked struct{ method, path, body string }
+
+// pathsAsked are requests for all paths, and those that write to a stream.
+func pathsAsked() (all []asked) {
+	for _, path := range pathsServed() {
+		all = append(all, asked{http.MethodGet, path, ""})
+	}
+	records := "[" + strings.TrimSuffix(strings.Repeat("0,", costly/2), ",") + "]"
+	for _, method := range []string{http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodHead} {
+		for _, path := range []string{"/streams/orders", "/streams/" + strings.Repeat("x", 200)} {
+			all = append(all, asked{method, path, ""}, asked{method, path, records})
+		}
+	}
+	return all
+}
+
 // overHTTP has those of every path.
 func (g *guarded) overHTTP(t testing.TB, each aCall) {
 	t.Helper()
 	for who, token := range map[string]string{"anonymous": "", "bob": g.token} {
-		for _, path := range pathsServed() {
-			sent := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n"
+		for _, asked := range pathsAsked() {
+			method, path, body := asked.method, asked.path, asked.body
+			sent := method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n"
+			if body != "" {
+				sent += fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+			}
 			if token != "" {
 				sent += "Authorization: Bearer " + token + "\r\n"
 			}
 			for i := range 100 {
 				sent += fmt.Sprintf("X-%d: y\r\n", i)
 			}
-			sent += "\r\n"
+			request := []byte(sent + "\r\n" + body)
 			into := make([]byte, 4096)
 			var answer int
-			each(who+" "+path[:min(len(path), 30)], 0, func() {
+			each(who+" "+method+" "+path[:min(len(path), 30)], 0, func() {
 				conn, err := net.Dial("tcp", g.HTTP())
 				require.NoError(t, err)
 				require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-				_, err = io.WriteString(conn, sent)
+				_, _ = conn.Write(request) // it may be refused before all is sent
 				for n := 0; err == nil; {
 					if n, err = conn.Read(into); n > 12 && bytes.HasPrefix(into, []byte("HTTP/1.1 ")) {
 						_, _ = fmt.Sscan(string(into[9:12]), &answer)
@@ -440,8 +471,8 @@ func (g *guarded) overHTTP(t testing.TB, each aCall) {
 				}
 				require.NoError(t, conn.Close())
 			})
-			if path != "/livez" && path != "/readyz" {
-				require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, answer, path)
+			if !slices.Contains([]string{"/livez", "/readyz", "/", console.Prefix}, path) { // which anybody may ask for
+				require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, answer, method+" "+path)
 			}
 		}
 	}
@@ -519,6 +550,32 @@ func TestWhatMayNotBeCalledCostsNextToNothingOverGRPC(t *testing.T) {
 
 func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
 	startGuarded(t).costNextToNothing(t, (*guarded).onLeanStreams)
+}
+
+// The largest requests that a call takes, and an append, cost one who is known and may not make them no more than their
+// own bytes.
+func TestTheLargestRequestThatIsRefusedCostsNoMoreThanItsBytes(t *testing.T) {
+	g := startGuarded(t)
+	for _, m := range methodsServed(func(m protoreflect.MethodDescriptor) bool {
+		return slices.Contains([]protoreflect.FullName{"strandline.v1.LogService.Append", "strandline.v1.AccessService.AddGrants", "strandline.v1.CatalogService.CreateLog"}, m.FullName())
+	}) {
+		method, size := "/"+string(m.Parent().FullName())+"/"+string(m.Name()), rpc.MaxCallBytes
+		if m.Name() == "Append" {
+			size = rpc.MaxRequestBytes
+		}
+		headers := block(method, g.token, 0)
+		for what, q := range sized(t, m, size-64) {
+			if m.Name() == "Append" && what != "unknown" {
+				continue // as costly, and more of it would take long
+			}
+			c, message := g.bare(t), prefixed(q)
+			within(t, mostBytes+atOnce(g.token, q), "bob "+method+" "+what, func() {
+				c = c.fresh(g)
+				c.call(headers, message)
+			})
+			require.True(t, slices.Contains(refusing, c.code) || m.Name() == "Append" && c.code == "0", "%s: %s", method, c.code)
+		}
+	}
 }
 
 func TestWhatMayNotBeAskedCostsNextToNothingOverHTTP(t *testing.T) {
