@@ -77,6 +77,10 @@ var attacks = []attack{
 	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true},
 	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false},
 	{"filters", "filters that take long, on a log of one's own", 16, filters, honest.selects, false},
+	{"creates", "logs without end, of one's own", 4, creates, honest.creates, false},
+	{"holds", "holds without end on a log of one's own", 8, holds, honest.holds, true},
+	{"json", "bodies of JSON that are costly to decode, to calls and to streams, from nobody", 8, func(_ context.Context, t target, worker int) error { return texts(t, "", worker) }, honest.asksText, false},
+	{"json-denied", "the same from a user without the right", 8, func(_ context.Context, t target, worker int) error { return texts(t, t.Token, worker) }, honest.asksText, false},
 	{"lists", "lists of all topics and all groups, by who may see next to none", 8, lists, honest.joins, false},
 }
 
@@ -493,6 +497,59 @@ func sessions(ctx context.Context, t target, _ int) error {
 		all.Wait()
 		return nil
 	})
+}
+
+// creates creates logs in memory until there may be no more.
+func creates(ctx context.Context, t target, worker int) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		for range 100 {
+			_, err := strandlinev1.NewCatalogServiceClient(conn).CreateLog(as(ctx, t.Token), &strandlinev1.CreateLogRequest{
+				Name: "mallory-" + rand.Text(), Config: &strandlinev1.LogConfig{Durability: strandlinev1.Durability_DURABILITY_MEMORY},
+			})
+			if err != nil {
+				return nil // it has had its share
+			}
+		}
+		return nil
+	})
+}
+
+// holds sets holds until there may be no more, and one more.
+func holds(ctx context.Context, t target, _ int) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		for range 100 {
+			_, err := strandlinev1.NewLogServiceClient(conn).SetHold(as(ctx, t.Token), &strandlinev1.SetHoldRequest{
+				Log: "mallory", Hold: &strandlinev1.Hold{Name: rand.Text(), Owner: strings.Repeat("x", 100)},
+			})
+			if err != nil {
+				return nil // it has had its share
+			}
+		}
+		return errLetIn
+	})
+}
+
+// texts sends 512 KiB of JSON about the log orders that would become much more, and what opens and does not end.
+func texts(t target, token string, worker int) error {
+	const size = 512 << 10
+	path, text := "/strandline.v1.LogService/Append", `{"log":"orders","records":[`+strings.Repeat("{},", size/3)+"{}]}"
+	switch worker % 3 {
+	case 1:
+		path, text = "/strandline.v1.AccessService/AddGrants", `{"grants":`+strings.Repeat("[", size)
+	case 2:
+		path, text = "/streams/orders", "["+strings.Repeat("0,", size/2)+"0]"
+	}
+	sent := "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+	if token != "" {
+		sent += "Authorization: Bearer " + token + "\r\n"
+	}
+	answer := string(say(t.HTTP, fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n%s", sent, len(text), text)))
+	status, rest, _ := strings.Cut(strings.TrimPrefix(answer, "HTTP/1.1 "), " ")
+	// A stream of appends answers that each is refused.
+	if status == "200" && !strings.Contains(rest, "DENIED") || strings.HasPrefix(status, "5") {
+		return fmt.Errorf("%w: %.100q", errLetIn, answer)
+	}
+	return nil
 }
 
 func groups(ctx context.Context, t target, worker int) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -101,9 +103,12 @@ func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err err
 		return t, h, err
 	}
 	if err := access.AddGrants(ctx,
-		client.Grant{Principal: "user/mallory", Object: "log/mallory", Rights: []string{"append", "read"}},
+		client.Grant{Principal: "user/mallory", Object: "log/mallory", Rights: []string{"append", "read", "trim"}},
+		client.Grant{Principal: "user/mallory", Object: "log/mallory-*", Rights: []string{"create"}},
+		client.Grant{Principal: "user/alice", Object: "log/alice-*", Rights: []string{"create"}},
 		client.Grant{Principal: "user/mallory", Object: "group/mallory*", Rights: []string{"read"}},
 		client.Grant{Principal: "user/alice", Object: "log/orders", Rights: []string{"append", "read"}},
+		client.Grant{Principal: "user/alice", Object: "log/mallory", Rights: []string{"trim"}},
 		client.Grant{Principal: "user/alice", Object: "group/alice", Rights: []string{"read"}},
 	); err != nil {
 		return t, h, err
@@ -200,6 +205,42 @@ func (h honest) selects(ctx context.Context) error {
 	return err
 }
 
+// creates creates a log.
+func (h honest) creates(ctx context.Context) error {
+	return h.administers(func(a *client.Admin) error {
+		_, err := a.CreateLog(ctx, "alice-"+rand.Text(), client.LogConfig{Durability: client.Memory})
+		return err
+	})
+}
+
+// holds sets a hold on mallory's log.
+func (h honest) holds(ctx context.Context) error {
+	return h.administers(func(a *client.Admin) error {
+		_, _, err := a.SetHold(ctx, "mallory", client.HoldInfo{Name: "alice"})
+		return err
+	})
+}
+
+func (h honest) administers(f func(*client.Admin) error) error {
+	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c.Admin())
+}
+
+// asksText asks about the log orders as JSON.
+func (h honest) asksText(ctx context.Context) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+h.HTTP+"/strandline.v1.LogService/GetInfo", strings.NewReader(`{"log":"orders"}`))
+	if err != nil {
+		return err
+	}
+	q.Header.Set("Authorization", "Bearer "+h.Token)
+	q.Header.Set("Content-Type", "application/json")
+	return answered(q)
+}
+
 // meets begins as another node does, and is answered as one.
 func (h honest) meets(ctx context.Context) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", h.Address)
@@ -222,6 +263,11 @@ func (h honest) looks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return answered(q)
+}
+
+// answered fails unless a request is answered well.
+func answered(q *http.Request) error {
 	r, err := http.DefaultClient.Do(q)
 	if err != nil {
 		return err
