@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients streams sim fuzz bench vulncheck fix attacks deployment release reproducible packages installed
+.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients streams sim fuzz bench vulncheck fix attacks deployment release reproducible packages installed browser
 
 HELM    := go run helm.sh/helm/v3/cmd/helm@v3.18.4
 BUF     := npx --yes @bufbuild/buf@1.71.0
@@ -65,6 +65,9 @@ clients: ## build and test the clients in other languages whose tools are here
 
 streams: ## run the conformance suite of Durable Streams, on one node and on three while leaders move; needs node and npm: 5 minutes
 	go -C interop test -count=1 -timeout 25m -run DurableStreams .
+
+browser: ## test the console in Chromium on real nodes, screenshots in OUT; needs chromium and npm: 5 minutes
+	SHOTS="$(abspath $(OUT))" go -C test/browser test -count=1 -timeout 30m -v .
 
 flaws: ## check that servers which are broken on purpose are noticed
 	overlay=$$(mktemp -d) && trap 'rm -rf "$$overlay"' EXIT && go run ./test/flaws/overlay "$$overlay" && \

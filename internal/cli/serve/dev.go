@@ -85,7 +85,7 @@ func announceDev(c *terminal.Terminal, nodes []served, status client.ClusterStat
 		fmt.Fprintln(columns, "NODE\tGRPC\tKafka\tHTTP\tDATA")
 		var addresses []string
 		for _, n := range nodes {
-			fmt.Fprintf(columns, "%s\t%s\t%s\thttp://%s/metrics\t%s\n", n.Node, n.GRPC, n.Kafka, n.HTTP, n.Data)
+			fmt.Fprintf(columns, "%s\t%s\t%s\thttp://%s/\t%s\n", n.Node, n.GRPC, n.Kafka, n.HTTP, n.Data)
 			addresses = append(addresses, n.GRPC)
 		}
 		columns.Flush()

@@ -62,7 +62,7 @@ func TestDevSaysWhereItsNodesAreAndWhatToTry(t *testing.T) {
 	var out bytes.Buffer
 	c := &terminal.Terminal{Out: &out}
 	require.NoError(t, announceDev(c, nodes, client.ClusterStatus{Logs: []client.LogStatus{{Name: "orders", Leader: "a", End: 100}}}))
-	require.Contains(t, out.String(), "b     127.0.0.1:9002  127.0.0.1:9093  http://127.0.0.1:9102/metrics  x/b\n")
+	require.Contains(t, out.String(), "b     127.0.0.1:9002  127.0.0.1:9093  http://127.0.0.1:9102/  x/b\n")
 	require.Contains(t, out.String(), "orders  a       [0, 100)\n")
 	require.Contains(t, out.String(), "append orders --server 127.0.0.1:9001,127.0.0.1:9002\n")
 	out.Reset()

@@ -40,7 +40,7 @@ export function Access() {
     } catch (failure) {
       if (!signal.aborted) setGot((g) => ({ ...g, failure }))
     }
-  }, [again, admin])
+  }, [again, admin], true)
   return html`
     <div class="title"><h1>Access</h1>${me.enforced ? html`<${State} kind="good">rights are enforced<//>` : html`<${State} kind="warn">rights are not enforced: whoever reaches a node may do everything<//>`}
       <span class="aside">${admin && got.grants && html`<${Enforce} enforced=${me.enforced} grants=${got.grants} />`}</span></div>

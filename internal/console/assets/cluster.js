@@ -24,7 +24,7 @@ export function Cluster() {
     <div class="title"><h1>Cluster</h1></div>
     <dl class="facts">
       <div><dt>Nodes</dt><dd>${alive} <small>of ${cluster.nodes.length} answer</small></dd></div>
-      <div><dt>Logs</dt><dd>${count(users.length)}${cluster.loaded ? '' : '+'} <small>${unhealthy ? `${count(unhealthy)} not healthy` : 'all healthy'}</small></dd></div>
+      <div><dt>Logs</dt><dd>${count(users.length)}${cluster.loaded ? '' : '+'} <small>${unhealthy ? `of which ${count(unhealthy)} not healthy` : 'all healthy'}</small></dd></div>
       <div><dt>Appends</dt><dd>${rate(total)} <small>records</small></dd></div>
       <div><dt>Feature level</dt><dd>${cluster.level}</dd></div>
     </dl>
@@ -38,6 +38,7 @@ const marks = { bad: '✕', warn: '▲', note: '○' }
 
 function Problems({ logs }) {
   const found = problems(state, logs)
+  if (!found.length && state.failure) return html`<div class="well quiet">Nothing was wrong when this node last answered.</div>`
   if (!found.length) return html`<div class="well"><${State} kind="good">Nothing is wrong: every node answers, every log has a leader, and all replicas keep up.<//></div>`
   return html`<ul class="problems" aria-label="What to do first">${found.map((p) => html`<li key=${p.what}>
     <i class=${p.kind === 'note' ? 'quiet' : p.kind} aria-hidden="true">${marks[p.kind]}</i>
@@ -192,7 +193,7 @@ function ThisNode() {
     return n > 0 ? ((b.m.sum('strandline_append_stage_seconds_sum', { stage }) ?? 0) - (a.m.sum('strandline_append_stage_seconds_sum', { stage }) ?? 0)) / n : null
   }))
   if (data.failure?.denied) return null
-  return html`<section><div class="section-head"><h2>This node, since you look</h2><span class="aside quiet">from <a href="/metrics">/metrics</a>, every 2 s</span></div>
+  return html`<section><div class="section-head"><h2>This node, since you look</h2><span class="aside quiet"><span>from <a href="/metrics">/metrics</a>, every 2 s</span></span></div>
     <${Wrong} failure=${data.failure} />
     <div class="charts">
       <${Chart} title="Records appended" data=${[xs, per('strandline_appended_records_total')]} series=${['records']} value=${(v) => rate(v)} />
@@ -210,7 +211,7 @@ function Connections() {
     } catch (failure) {
       if (!signal.aborted) setGot((g) => ({ ...g, failure }))
     }
-  }, [])
+  }, [], true)
   const all = got.answer?.connections || []
   const principals = [...new Set(all.map((c) => c.principal).filter(Boolean))]
   useEffect(() => setShown(20), [])

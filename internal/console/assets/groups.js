@@ -68,7 +68,7 @@ function Group({ name }) {
     } catch (e) {
       if (!signal.aborted) setFailure(e)
     }
-  }, [name, again])
+  }, [name, again], true)
   const crumb = html`<span class="crumb"><a href="#/groups">Groups</a></span>`
   if (failure?.reason === 'NOT_LEADER') return html`${crumb}<h1>${name}</h1><${Empty} title="Another node coordinates consumer groups."><${Elsewhere} address=${failure.metadata.leader} /><${Command} text=${`strandline group describe ${quote(name)}`} /><//>`
   if (!got.group) return html`${crumb}<h1>${name}</h1><${Wrong} failure=${failure?.status ? failure : undefined} /><p class="quiet loading">${failure ? '' : 'Asking for the group …'}</p>`

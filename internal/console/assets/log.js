@@ -45,7 +45,7 @@ export function Log({ name }) {
     const { info: now } = await call('LogService/GetInfo', { log: name, allowStale: true }, signal)
     setHolds(now.holds)
     setInfo((before) => ({ ...now, ...(before && int(before.endOffset) > int(now.endOffset) ? { endOffset: before.endOffset } : {}) }))
-  }, [name, again])
+  }, [name, again], true)
   if (!info) {
     return html`<span class="crumb"><a href="#/logs">Logs</a></span><h1>${name}</h1>
       ${failure?.reason === 'LOG_NOT_FOUND' ? html`<${Empty} title="There is no such log."><p>It was deleted, or never created. Names count capitals.</p><//>` : html`<${Wrong} failure=${failure?.status ? failure : undefined} /><p class="quiet loading">${failure ? '' : 'Asking for the log …'}</p>`}`
@@ -61,6 +61,7 @@ export function Log({ name }) {
       <span class="aside">${mayLog('read', name) && html`<a href=${at(name, 'records')}>Records</a>`}
         ${mayLog('trim', name) && html`<${Trim} name=${name} info=${info} holds=${holds || []} after=${refresh} />`}
         ${mayLog('configure', name) && html`<${Settings} name=${name} info=${info} after=${refresh} />`}
+        ${mayLog('configure', name) && !info.sealed && html`<${Seal} name=${name} info=${info} after=${refresh} />`}
         ${mayLog('delete', name) && html`<${Delete} name=${name} info=${info} />`}</span></div>
     <${Wrong} failure=${failure?.status && !gone ? failure : undefined} />
     <dl class="facts">
@@ -70,6 +71,7 @@ export function Log({ name }) {
       <div><dt>Leader</dt><dd>${leader || 'none'} <small>term ${count(int(info.leaderTerm))}</small></dd></div>
       <div><dt>Keeps</dt><dd>${keeps(info.config)}</dd></div>
       <div><dt>Durability</dt><dd>${info.config.durability === 'DURABILITY_MEMORY' ? 'memory' : 'disk'}</dd></div>
+      ${info.sealed && html`<div><dt>Sealed</dt><dd>takes no more appends</dd></div>`}
       <div><dt>Created</dt><dd><${Time} at=${info.created} /></dd></div>
     </dl>
     ${info.problem && html`<div class="wrong"><p>${info.problem}</p></div>`}
@@ -207,6 +209,12 @@ function Settings({ name, info, after }) {
     }} />`
 }
 
+function Seal({ name, info, after }) {
+  return html`<${Action} label="Seal …" title=${`Seal ${name}`} danger confirm=${name} after=${after} command=${`strandline log seal ${quote(name)}`}
+    effect=${html`<p>Ends the log for good, at ${count(int(info.endOffset))} or after the appends that are under way: it takes no more appends and opens no session, and nothing undoes that. Reading, trimming and deleting go on.</p>`}
+    run=${async () => { const r = await call('LogService/Seal', { log: name, logId: info.id }); return `Sealed: it ends at ${count(int(r.endOffset))}.` }} />`
+}
+
 function Delete({ name, info }) {
   return html`<${Action} label="Delete …" title=${`Delete ${name}`} danger confirm=${name} command=${`strandline log delete ${quote(name)}`}
     effect=${html`<p><b>Deletes the log with all its ${plural(int(info.endOffset) - int(info.startOffset), 'record')}</b>, on all nodes, for ever. Its readers and writers get LOG_NOT_FOUND. A log of that name that is created later is another one.</p>`}
@@ -225,7 +233,7 @@ function Sessions({ name, info }) {
     } catch (failure) {
       if (!signal.aborted) setGot((g) => ({ ...g, failure }))
     }
-  }, [name, after, again, admin, !!info.openSessions])
+  }, [name, after, again, admin, !!info.openSessions], true)
   if (!info.openSessions) return html`<p class="quiet">No session is open. With one, a client appends each record at most once and in order, also when it sends again.</p>`
   if (!admin) return html`<p class="quiet">Who opened them is shown to those who may administer.</p>`
   if (got.failure?.reason === 'NOT_LEADER') return html`<${Elsewhere} address=${got.failure.metadata.leader} /><${Command} text=${`strandline session list ${quote(name)}`} />`

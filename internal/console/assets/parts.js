@@ -93,6 +93,10 @@ function Sheet({ title, label, effect, command, run, danger, fields, ready, conf
   const [failure, setFailure] = useState()
   const [done, setDone] = useState()
   const [typed, setTyped] = useState('')
+  const leave = () => {
+    close()
+    if (done && after) after()
+  }
   async function act(e) {
     e.preventDefault()
     if (busy || !ready || (confirm && typed !== confirm)) return
@@ -100,17 +104,16 @@ function Sheet({ title, label, effect, command, run, danger, fields, ready, conf
     setFailure(undefined)
     try {
       const result = await run()
-      if (after) after()
       setDone(result || 'Done.')
     } catch (e) {
       setFailure(e)
     }
     setBusy(false)
   }
-  return html`<${Dialog} title=${title} onClose=${close} wide=${wide}>
+  return html`<${Dialog} title=${title} onClose=${leave} wide=${wide}>
     <form onSubmit=${act}>
       ${done
-        ? html`<div class="done" role="status">${done}</div><div class="buttons"><button type="button" data-first onClick=${close}>Close</button></div>`
+        ? html`<div class="done" role="status">${done}</div><div class="buttons"><button type="button" data-first onClick=${leave}>Close</button></div>`
         : html`
         ${fields}
         <div class="effect">${effect}</div>
@@ -206,6 +209,15 @@ function resolved(name) {
   return colour
 }
 
+// minute returns data with a minute at least, so that the axis does not jump while the first points come.
+function minute(data) {
+  const [xs, ...values] = data
+  const last = xs.at(-1) ?? Date.now() / 1000
+  if (xs.length > 1 && xs[0] <= last - 60) return data
+  const end = xs.length ? [] : [last]
+  return [[last - 60, ...xs, ...end], ...values.map((v) => [null, ...v, ...end.map(() => null)])]
+}
+
 // Chart draws series over time: data is [seconds[], values[], ...].
 export function Chart({ title, data, series, value, height = 132 }) {
   const box = useRef()
@@ -229,7 +241,6 @@ export function Chart({ title, data, series, value, height = 132 }) {
       cursor: { points: { size: 5 }, drag: { x: false, y: false } },
       padding: [8, 4, 0, 0],
       scales: {
-        x: { range: (_, low, high) => (high ? [Math.min(low, high - 60), high] : [Date.now() / 1000 - 60, Date.now() / 1000]) },
         y: { range: (_, low, high) => [0, (high || 1) * 1.15] },
       },
       axes: [
@@ -237,25 +248,26 @@ export function Chart({ title, data, series, value, height = 132 }) {
         { ...axis, size: 64, space: 28, values: (u, marks) => marks.map((v) => (v && !u.series.some((s, i) => i && s.max > 0) ? '' : value(v))) },
       ],
       series: [{}, ...series.map((name, i) => ({ label: name, stroke: colours[i], width: 1.5, points: { show: false }, fill: series.length === 1 ? colours[i].replace(/^rgb\((.*)\)$/, 'rgba($1, 0.08)') : undefined }))],
-    }, data, box.current)
+    }, minute(data), box.current)
     const watch = new ResizeObserver(() => plot.current?.setSize(size()))
     watch.observe(box.current)
     return () => { watch.disconnect(); plot.current.destroy(); plot.current = undefined }
   }, [theme, series.join()])
-  useEffect(() => plot.current?.setData(data), [data])
+  useEffect(() => plot.current?.setData(minute(data)), [data])
   const newest = series.map((_, i) => data[i + 1]?.findLast((v) => v !== null && v !== undefined))
   return html`<figure class="chart"><figcaption><span>${title}</span><span class="legend">${series.map((name, i) => html`<span><i class=${`key k${i + 1}`} aria-hidden="true"></i>${series.length > 1 ? name + ' ' : ''}<b>${newest[i] === undefined ? '–' : value(newest[i])}</b></span>`)}</span></figcaption>
     <div class="plot" ref=${box} style=${{ height: `${height}px` }} role="img" aria-label=${`${title}: ${series.map((name, i) => `${name} ${newest[i] === undefined ? 'unknown' : value(newest[i])}`).join(', ')}`}></div></figure>`
 }
 
-// useEvery calls f at once, and again some seconds after it is done. f gets a signal that ends with the page.
-export function useEvery(seconds, f, on) {
+// useEvery calls f at once, and again some seconds after it is done. f gets a signal that ends with the page. A list
+// is still while a dialog is open, so that the row that it is of does not go.
+export function useEvery(seconds, f, on, still = false) {
   useEffect(() => {
     const control = new AbortController()
     let timer
     async function run() {
       try {
-        await f(control.signal)
+        if (!still || !document.querySelector('dialog[open]')) await f(control.signal)
       } catch (e) {
         if (!control.signal.aborted) console.warn(e)
       }

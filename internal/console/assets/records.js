@@ -52,11 +52,13 @@ export function Records({ name, query }) {
   const [whole, setWhole] = useState({})
   const [command, setCommand] = useState('')
   const [skipped, setSkipped] = useState(0)
+  const [sealed, setSealed] = useState(false)
   const control = useRef()
   const logId = useRef()
 
   const info = async (signal) => {
     const { info: i } = await call('LogService/GetInfo', { log: name }, signal)
+    setSealed(i.sealed)
     const b = { start: int(i.startOffset), end: int(i.endOffset), id: i.id }
     logId.current = i.id
     setBounds(b)
@@ -145,7 +147,7 @@ export function Records({ name, query }) {
   return html`
     <span class="crumb"><a href="#/logs">Logs</a> / <a href=${`#/logs/${encodeURIComponent(name)}`}>${name}</a></span>
     <div class="title"><h1>Records</h1><span class="quiet">${bounds ? (bounds.end > bounds.start ? html`${count(bounds.start)} to ${count(bounds.end)}` : 'none') : ''}</span>
-      <span class="aside">${mayLog('append', name) && html`<${AppendAction} name=${name} logId=${bounds?.id} after=${() => mode !== 'following' && read({ last: pageSize })} />`}
+      <span class="aside">${mayLog('append', name) && !sealed && html`<${AppendAction} name=${name} logId=${bounds?.id} after=${() => mode !== 'following' && read({ last: pageSize })} />`}
         <button type="button" class="small" disabled=${!records.length} onClick=${() => save(`${name}-${records[0].offset}.ndjson`, records.map(line).join('\n') + '\n', 'application/x-ndjson')}>Download shown</button></span></div>
     <div class="bar-of-tools">
       <div class="choice" role="group" aria-label="Place">

@@ -267,6 +267,7 @@ export const replicaWord = (r) => (r.state === 'REPLICA_STATE_UNSPECIFIED' ? 'un
 export const roleWord = (r) => word(r.role, 'REPLICA_ROLE_')
 
 whenUnauthenticated(() => {
+  if (state.me && !state.me.principal) return // who signs in sees the refusal
   state.expired = true
   changed()
 })
