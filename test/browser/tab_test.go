@@ -131,6 +131,20 @@ func (b *tab) click(text string) {
 	eval[bool](b, find+`.click() || true`)
 }
 
+// does clicks the button of a dialog until it shows that its action is done: on a busy machine leaders change, and the dialog says that
+// it may succeed later.
+func (b *tab) does(text, shows string) {
+	b.Helper()
+	again := fmt.Sprintf(`(() => {
+		const dialog = document.querySelector('dialog[open]')
+		if (dialog?.querySelector('.done')?.innerText.includes(%q)) return true
+		if (dialog?.querySelector('[role=alert]')?.innerText.includes('It may succeed later.')) [...dialog.querySelectorAll('button')].find((b) => b.textContent.trim() === %q && !b.disabled)?.click()
+		return false
+	})()`, shows, text)
+	b.click(text)
+	b.until(again, "%q is done and shows %q", text, shows)
+}
+
 // hasButton reports whether there is a button with a text.
 func (b *tab) hasButton(text string) bool {
 	return eval[bool](b, fmt.Sprintf(`%s.some((b) => b.textContent.trim() === %q)`, button, text))

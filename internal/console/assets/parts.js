@@ -50,7 +50,7 @@ export function Wrong({ failure, action }) {
   const m = failure.metadata || {}
   return html`<div class="wrong" role="alert">
     <p>${failure.message}${failure.reason && html` <span class="reason">${failure.reason}</span>`}</p>
-    ${failure.reason === 'NOT_LEADER' && html`<${Elsewhere} address=${m.leader} />`}
+    ${failure.reason === 'NOT_LEADER' && m.leader && html`<${Elsewhere} address=${m.leader} />`}
     ${action && html`<p>${outcomes[failure.outcome]}${failure.retryable ? ' It may succeed later.' : ''}</p>`}
   </div>`
 }

@@ -153,7 +153,7 @@ async function status(mine) {
   if (mine !== round) return false
   if (after === '') {
     compareNodes(answer.nodes)
-    Object.assign(state, { nodes: answer.nodes, clusterId: answer.clusterId, level: answer.level, rules: answer.defaultRules })
+    Object.assign(state, { nodes: answer.nodes.sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true })), clusterId: answer.clusterId, level: answer.level, rules: answer.defaultRules })
   }
   const seen = new Set()
   for (const one of answer.logs) {
