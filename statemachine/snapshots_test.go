@@ -228,6 +228,27 @@ func TestABootThatFindsItsSnapshotDeletedUsesTheOneThatReplacedIt(t *testing.T) 
 	require.Equal(t, 4, state.Counts["a"])
 }
 
+// A part of a damaged snapshot is in the machine: the whole log would be applied to it.
+func TestAStateOfADamagedSnapshotIsNoEmptyState(t *testing.T) {
+	t.Parallel()
+	e := newCluster(t)
+	folder := t.TempDir()
+	d := statemachine.Files(folder)
+	e.store(d, 2)
+	found := names(t, d)
+	newest := filepath.Join(folder, found[1])
+	text, err := os.ReadFile(newest)
+	require.NoError(t, err)
+	text[len(text)-1] ^= 1
+	require.NoError(t, os.WriteFile(newest, text, 0o600))
+	_, err = statemachine.Open(t.Context(), e.c, logName, newCounters(), statemachine.WithSchedule(0, 0), statemachine.WithSnapshots(slowDirectory{d, func(name string) {
+		if name == found[0] {
+			require.NoError(t, errors.Join(d.Delete(t.Context(), found[0]), d.Delete(t.Context(), found[1])))
+		}
+	}}))
+	require.ErrorIs(t, err, statemachine.ErrNoSnapshot)
+}
+
 // A replica that was cut off for so long that the records it lacks are trimmed continues from a snapshot.
 func TestAReplicaThatLagsBehindTheLogContinuesFromASnapshot(t *testing.T) {
 	t.Parallel()
