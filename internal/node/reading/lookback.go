@@ -218,7 +218,7 @@ func (l *looking) hasRoom(ctx context.Context, b record.Batch) bool {
 // inTurn takes a turn, or passes it on after its time and takes another. It returns false when ctx
 // has ended.
 func (l *looking) inTurn(ctx context.Context) bool {
-	if l.turn.held && time.Since(l.turn.begun) < turnTime {
+	if l.turn.held && !l.turn.over() {
 		return true
 	}
 	l.turn.end()

@@ -2,6 +2,8 @@ package reading
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,4 +68,23 @@ func TestALogKnowsWhatItTakesASecond(t *testing.T) {
 	require.Zero(t, i.Rate(at.Add(3*time.Second)), "it takes nothing any more")
 	i.Took(5, at.Add(9*time.Second))
 	require.EqualValues(t, 5, i.Rate(at.Add(9*time.Second)), "what was long ago does not count")
+}
+
+// Not beside other tests: the machine has one processor for it.
+func TestAReaderYieldsItsProcessorWithinItsTurn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for range 10 {
+		var ran atomic.Bool
+		go ran.Store(true)
+		turn := turn{begun: time.Now().Add(time.Hour), yielded: time.Now()}
+		for yields := 0; !ran.Load(); {
+			before := turn.yielded
+			require.False(t, turn.over())
+			if turn.yielded != before {
+				yields++
+			}
+			require.Less(t, yields, 5, "the runtime sometimes runs the one that yields again first")
+		}
+	}
+	require.True(t, (&turn{begun: time.Now().Add(-turnTime)}).over())
 }

@@ -278,7 +278,7 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 	if p.begun.IsZero() {
 		p.begun = time.Now()
 	}
-	before, count, from := len(p.selection.Bytes), p.count, p.at
+	before, count, from, costly := len(p.selection.Bytes), p.count, p.at, p.filter.Costly()
 	p.selection.Begin(b)
 	end := p.chunk.First + record.Offset(p.chunk.Count)
 	for !p.divided && p.ending == nil && w.Next() {
@@ -289,7 +289,7 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 		if o < p.at {
 			continue
 		}
-		if p.looked++; p.turn.held && p.looked&7 == 0 {
+		if p.looked++; p.turn.held && (costly || p.looked&7 == 0) {
 			if p.yield(ctx); p.divided {
 				break
 			}
@@ -371,7 +371,7 @@ func (p *pass) bound(before, count int, from record.Offset) {
 // memory to keep while waiting. A pass advances at before it divides, since otherwise the next pass
 // would not advance either.
 func (p *pass) yield(ctx context.Context) {
-	if time.Since(p.turn.begun) < turnTime {
+	if !p.turn.over() {
 		return
 	}
 	if !p.countInflated() {

@@ -89,7 +89,7 @@ func TestAPassBeginsWhenItHasItsTurn(t *testing.T) {
 			where string
 			codec record.Codec
 		}{"an expression": {`key == "b"`, record.None}, "a compressed batch": {"", record.Snappy}} {
-			turns := &Turns{all: budget.NewTurns(1)}
+			turns := newTurns(1, 1<<30)
 			s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}, Where: c.where}, c.codec, 20)
 			var other turn
 			require.NoError(t, other.begin(t.Context(), turns))
@@ -108,7 +108,7 @@ func TestAPassBeginsWhenItHasItsTurn(t *testing.T) {
 
 func TestWhatAFilterHasInflatedIsCountedWhileItWaitsForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := &Turns{all: budget.NewTurns(1)}
+		turns := newTurns(1, 1<<30)
 		s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
 		reads := s.reader.slow.reads
 		before := reads.Used()
@@ -134,7 +134,7 @@ func TestWhatAFilterHasInflatedIsCountedWhileItWaitsForATurn(t *testing.T) {
 }
 
 func TestAFilterWithoutMemoryDoesNotWaitWithWhatItHasInflated(t *testing.T) {
-	turns := &Turns{all: budget.NewTurns(1)}
+	turns := newTurns(1, 1<<30)
 	s, _, chunk := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("b")}}, record.Zstd, 20)
 	reads := s.reader.slow.reads
 	require.True(t, reads.TryAcquire(reads.Size()-reads.Used()))
@@ -148,7 +148,7 @@ func TestAFilterWithoutMemoryDoesNotWaitWithWhatItHasInflated(t *testing.T) {
 }
 
 func TestAFilteredReadEndsWithItsContextWhileItWaitsForATurn(t *testing.T) {
-	turns := &Turns{all: budget.NewTurns(1)}
+	turns := newTurns(1, 1<<30)
 	var other turn
 	require.NoError(t, other.begin(t.Context(), turns))
 	s, log, _ := selectingOver(t, turns, filter.Spec{Where: `key == "a"`}, record.None, 20)
@@ -163,7 +163,7 @@ func TestAFilteredReadEndsWithItsContextWhileItWaitsForATurn(t *testing.T) {
 
 func TestAReadShowsItsProgressWhileItWaitsForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := &Turns{all: budget.NewTurns(1)}
+		turns := newTurns(1, 1<<30)
 		s, _, c := selectingOver(t, turns, filter.Spec{Where: `size > 100`}, record.None, 5000)
 		again := slices.Clone(record.Batch(c.Parts[0])) // two are more than what is given at once
 		again.SetBaseOffset(5000)
@@ -213,7 +213,7 @@ func TestAReadThatIsRefusedShowsFirstHowFarItHasCome(t *testing.T) {
 }
 
 func TestAnExpressionIsCompiledInATurn(t *testing.T) {
-	turns := &Turns{all: budget.NewTurns(1)}
+	turns := newTurns(1, 1<<30)
 	var other turn
 	require.NoError(t, other.begin(t.Context(), turns))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/filter"
 )
@@ -14,27 +16,38 @@ import (
 // slow an expression is. Holders get turns in rotation, however many readers each has. Searches for
 // checks use the same turns, one search of each holder at a time.
 type Turns struct {
-	all      *budget.Turns
-	searches *searches
-	holder   string
+	all         *budget.Turns
+	expressions *expressions
+	searches    *searches
+	holder      string
 }
 
-// turnTime is how long a turn lasts if others may be waiting; a single record may exceed it.
-const turnTime = time.Millisecond
+const (
+	// turnTime is how long a turn lasts if others may be waiting; a single record may exceed it.
+	turnTime = time.Millisecond
+	// yieldTime is how long a holder of a turn keeps its processor from others. An append changes
+	// goroutines several times, and would wait for as many turns on a node with one processor.
+	yieldTime = 100 * time.Microsecond
+)
 
 // NewTurns returns the turns of a node with the given memory for reads.
 func NewTurns(reads int64) *Turns {
-	return &Turns{all: budget.NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), searches: newSearches(reads)}
+	return newTurns(max(1, runtime.GOMAXPROCS(0)/2), reads)
+}
+
+func newTurns(n int, reads int64) *Turns {
+	return &Turns{all: budget.NewTurns(n), expressions: &expressions{of: map[string]*rate.Limiter{}}, searches: newSearches(reads)}
 }
 
 // For returns the turns for one holder.
-func (t *Turns) For(holder string) *Turns { return &Turns{t.all, t.searches, holder} }
+func (t *Turns) For(holder string) *Turns { return &Turns{t.all, t.expressions, t.searches, holder} }
 
 // turn is the turn of one reader. In the zero value it holds none.
 type turn struct {
-	turns *Turns
-	held  bool
-	begun time.Time
+	turns   *Turns
+	held    bool
+	begun   time.Time
+	yielded time.Time // last, or begun
 }
 
 // begin waits for a turn.
@@ -43,16 +56,34 @@ func (t *turn) begin(ctx context.Context, all *Turns) error {
 		return err
 	}
 	t.turns, t.held, t.begun = all, true, time.Now()
+	t.yielded = t.begun
 	return nil
 }
 
-// Filter compiles the filter of a read, in a turn if there is an expression. It returns nil for a
-// nil spec. The error is that of filter.New, or of ctx.
+// over reports whether the time of the turn has passed. Until then it yields the processor after
+// each yieldTime.
+func (t *turn) over() bool {
+	now := time.Now()
+	if now.Sub(t.begun) >= turnTime {
+		return true
+	}
+	if now.Sub(t.yielded) >= yieldTime {
+		runtime.Gosched()
+		t.yielded = time.Now()
+	}
+	return false
+}
+
+// Filter compiles the filter of a read, in a turn if there is an expression, and as often as its
+// holder may have that. It returns nil for a nil spec. The error is that of filter.New, of ctx, or Busy.
 func (t *Turns) Filter(ctx context.Context, s *filter.Spec) (*filter.Filter, error) {
 	if s == nil {
 		return nil, nil
 	}
 	if s.Where != "" {
+		if err := t.expressions.wait(ctx, t.holder, s.Where); err != nil {
+			return nil, err
+		}
 		var turn turn
 		if err := turn.begin(ctx, t); err != nil {
 			return nil, err
