@@ -44,8 +44,9 @@ func main() {
 	flag.BoolVar(&p.silent, "silent", false, "put old copies of newest segments back, lose the durable watermark with them, and let those replicas continue; some seeds fail")
 	flag.BoolVar(&p.options.Holds, "holds", false, "have holds set, moved and released as well; what a seed does otherwise changes with it")
 	flag.BoolVar(&p.options.Digests, "digests", false, "have most requests hashed as well; what a seed does otherwise changes with it")
+	flag.BoolVar(&p.options.Checks, "checks", false, "have clients append on the condition that no newer record has some key as well; what a seed does otherwise changes with it")
 	flag.BoolVar(&p.options.Torn, "torn", false, "tear groups of frames, cut leaders off in moves, and end without appends as well; what a seed does otherwise changes with it")
-	flag.BoolVar(&p.options.Hard, "hard", false, "all of these, and limits that the seed draws, slow consumers, and more")
+	flag.BoolVar(&p.options.Hard, "hard", false, "all of these but checks, and limits that the seed draws, slow consumers, and more")
 	flag.Parse()
 	p.options.Time, p.options.Silent = p.time, p.silent
 	if *worker {

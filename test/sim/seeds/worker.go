@@ -136,7 +136,8 @@ func (w *worker) begin() error {
 		return err
 	}
 	c := exec.Command(program, "-worker", "-time", w.plan.time.String(), fmt.Sprintf("-silent=%v", w.plan.silent),
-		fmt.Sprintf("-holds=%v", w.plan.options.Holds), fmt.Sprintf("-digests=%v", w.plan.options.Digests), fmt.Sprintf("-torn=%v", w.plan.options.Torn), fmt.Sprintf("-hard=%v", w.plan.options.Hard))
+		fmt.Sprintf("-holds=%v", w.plan.options.Holds), fmt.Sprintf("-digests=%v", w.plan.options.Digests), fmt.Sprintf("-torn=%v", w.plan.options.Torn),
+		fmt.Sprintf("-checks=%v", w.plan.options.Checks), fmt.Sprintf("-hard=%v", w.plan.options.Hard))
 	w.said.Reset()
 	c.Stderr = &w.said
 	if w.seeds, err = c.StdinPipe(); err != nil {
