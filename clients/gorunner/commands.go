@@ -2,6 +2,7 @@ package gorunner
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,6 +49,8 @@ type command struct {
 
 	// append, batch
 	Values      []string `json:"values"`
+	Overwrite   bool     `json:"overwrite"`
+	RecordTime  *int64   `json:"record_time_ms"`
 	ExpectedEnd *int64   `json:"expected_end"`
 	Atomic      bool     `json:"atomic"`
 	Check       *check   `json:"check"`
@@ -90,6 +93,7 @@ type command struct {
 	FromStart      bool      `json:"from_start"`
 	HoldMaxAge     int64     `json:"max_age_ms"`
 	Pointer        string    `json:"pointer"`
+	PointerHex     string    `json:"pointer_hex"`
 	At             *position `json:"at"`
 	Final          bool      `json:"final"`
 }
@@ -271,7 +275,7 @@ func (r *runner) keepHold(ctx context.Context, of *client.Client, c command) (an
 		defer r.mu.Unlock()
 		r.holds[c.Log] = kept
 	case "move-hold":
-		err = kept.Move(ctx, *c.Offset, []byte(c.Pointer))
+		err = kept.Move(ctx, *c.Offset, c.pointer())
 	case "release-kept":
 		err = kept.Release(ctx)
 	case "close-hold":
@@ -331,6 +335,9 @@ func (c command) records() []client.Record {
 		all[i].Value, all[i].Headers = []byte(v), headersOf(c.Headers)
 		if c.Key != "" {
 			all[i].Key = []byte(c.Key)
+		}
+		if c.RecordTime != nil {
+			all[i].Timestamp = time.UnixMilli(*c.RecordTime)
 		}
 	}
 	return all
@@ -504,7 +511,7 @@ func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 
 func (c command) hold() client.HoldInfo {
 	h := client.HoldInfo{
-		Name: c.Hold, Owner: c.Owner, Lease: c.lease(), MaxBytes: c.MaxBytes, MaxAge: ms(c.HoldMaxAge), Pointer: []byte(c.Pointer),
+		Name: c.Hold, Owner: c.Owner, Lease: c.lease(), MaxBytes: c.MaxBytes, MaxAge: ms(c.HoldMaxAge), Pointer: c.pointer(),
 	}
 	switch {
 	case c.FromStart:
@@ -517,10 +524,17 @@ func (c command) hold() client.HoldInfo {
 	return h
 }
 
+func (c command) pointer() []byte {
+	if bytes, err := hex.DecodeString(c.PointerHex); err == nil && len(bytes) > 0 {
+		return bytes
+	}
+	return []byte(c.Pointer)
+}
+
 func holding(h client.HoldInfo) map[string]any {
 	return map[string]any{
 		"name": h.Name, "offset": h.Offset, "owner": h.Owner, "lease_ms": h.Lease.Milliseconds(), "max_bytes": h.MaxBytes,
-		"max_age_ms": h.MaxAge.Milliseconds(), "pointer": string(h.Pointer), "principal": h.Principal,
+		"max_age_ms": h.MaxAge.Milliseconds(), "pointer": string(h.Pointer), "pointer_hex": hex.EncodeToString(h.Pointer), "principal": h.Principal,
 	}
 }
 

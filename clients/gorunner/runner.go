@@ -142,8 +142,12 @@ func (r *runner) send(ctx context.Context, c command) func() (any, error) {
 	futures := make([]*client.Future, len(c.Values))
 	for i, v := range c.Values {
 		var err error
-		if futures[i], err = p.Send(ctx, client.Record{Value: []byte(v)}); err != nil {
+		buffer := []byte(v)
+		if futures[i], err = p.Send(ctx, client.Record{Value: buffer}); err != nil {
 			results[i].Error = failed(err)
+		}
+		if c.Overwrite {
+			clear(buffer)
 		}
 	}
 	return func() (any, error) {

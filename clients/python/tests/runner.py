@@ -54,7 +54,8 @@ def holding(hold: strandline.Hold) -> dict[str, Any]:
         "lease_ms": hold.lease / timedelta(milliseconds=1) if hold.lease else 0,
         "max_bytes": hold.max_bytes,
         "max_age_ms": hold.max_age / timedelta(milliseconds=1) if hold.max_age else 0,
-        "pointer": hold.pointer.decode(),
+        "pointer": hold.pointer.decode(errors="replace"),
+        "pointer_hex": hold.pointer.hex(),
         "principal": hold.principal,
     }
 
@@ -68,8 +69,12 @@ def hold_of(c: Command) -> strandline.Hold:
         lease=timedelta(milliseconds=lease) if lease else None,
         max_bytes=c.get("max_bytes", 0),
         max_age=timedelta(milliseconds=age) if age else None,
-        pointer=c.get("pointer", "").encode(),
+        pointer=pointer_of(c),
     )
+
+
+def pointer_of(c: Command) -> bytes:
+    return bytes.fromhex(c["pointer_hex"]) if "pointer_hex" in c else c.get("pointer", "").encode()
 
 
 def seconds(c: Command, name: str) -> float | None:
@@ -279,7 +284,8 @@ class Runner:
             return {"records": await self.append(self.producers[c["producer"]], c["values"], timeout)}
         elif do == "batch":
             key = c["key"].encode() if "key" in c else None
-            values = [strandline.Record(v.encode(), key, headers(c)) for v in c["values"]]
+            time = moment(c, "record_time_ms")
+            values = [strandline.Record(v.encode(), key, headers(c), time) for v in c["values"]]
             offsets = await self.call(
                 self.producers[c["producer"]].append_batch,
                 values,
@@ -366,7 +372,7 @@ class Runner:
             self.holds[log] = await self.call(client.hold, log, hold_of(c), from_end=tail, timeout=timeout)
         kept = self.holds[log]
         if do == "move-hold":
-            await self.call(kept.move, c["offset"], c.get("pointer", "").encode(), timeout=timeout)
+            await self.call(kept.move, c["offset"], pointer_of(c), timeout=timeout)
         elif do == "release-kept":
             await self.call(kept.release, timeout=timeout)
         elif do == "close-hold":

@@ -68,9 +68,14 @@ function failed(error: unknown) {
   };
 }
 
+function shownPointer(pointer: Uint8Array) {
+  const bytes = Buffer.from(pointer);
+  return { pointer: bytes.toString(), pointer_hex: bytes.toString("hex") };
+}
+
 function holding({ name, offset, owner, leaseMs = 0, maxBytes, maxAgeMs = 0, pointer, principal }: Hold) {
   const bounds = { lease_ms: leaseMs, max_bytes: maxBytes, max_age_ms: maxAgeMs };
-  return { name, offset, owner, ...bounds, pointer: Buffer.from(pointer).toString(), principal };
+  return { name, offset, owner, ...bounds, ...shownPointer(pointer), principal };
 }
 
 function number(c: Command, name: string): number | undefined {
@@ -186,7 +191,7 @@ function holdOf(c: Command) {
     leaseMs: number(c, "lease_ms"),
     maxBytes: number(c, "max_bytes") ?? 0,
     maxAgeMs: number(c, "max_age_ms"),
-    pointer: Buffer.from((c.pointer as string | undefined) ?? ""),
+    pointer: c.pointer_hex ? Buffer.from(c.pointer_hex as string, "hex") : Buffer.from((c.pointer as string) ?? ""),
   };
 }
 
@@ -263,17 +268,22 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
       return shown(made.position);
     }
     case "append": {
-      const begun = c.values.map((value) =>
-        producer.append(value, { signal }).then(
+      const begun = c.values.map((value) => {
+        const bytes = Buffer.from(value);
+        const appended = producer.append(bytes, { signal }).then(
           (offset) => ({ offset }),
           (error) => ({ error: failed(error) }),
-        ),
-      );
+        );
+        if (c.overwrite) bytes.fill(0);
+        return appended;
+      });
       return { records: await Promise.all(begun) };
     }
     case "batch": {
       const key = c.key === undefined ? undefined : Buffer.from(c.key);
-      const records = c.values.map((value) => ({ value: Buffer.from(value), key, headers: headers(c) }));
+      const timestamp = moment(c, "record_time_ms");
+      const timed = timestamp && { timestamp };
+      const records = c.values.map((value) => ({ value: Buffer.from(value), key, headers: headers(c), ...timed }));
       const atomic = c.atomic === true;
       const options = { expectedEnd: number(c, "expected_end"), atomic, check: check(c.check), signal };
       return { offset: (await producer.appendBatch(records, options))[0] };

@@ -91,6 +91,14 @@ pub fn place(c: &Command) -> Place {
     }
 }
 
+pub fn pointer(c: &Command) -> Vec<u8> {
+    let hex = c.text("pointer_hex");
+    if hex.is_empty() {
+        return c.text("pointer").as_bytes().to_vec();
+    }
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal")).collect()
+}
+
 pub fn hold(c: &Command) -> Hold {
     Hold {
         name: c.text("hold").to_string(),
@@ -99,7 +107,7 @@ pub fn hold(c: &Command) -> Hold {
         lease: c.time("lease_ms"),
         max_bytes: c.number("max_bytes").unwrap_or(0),
         max_age: c.time("max_age_ms"),
-        pointer: c.text("pointer").to_string().into(),
+        pointer: pointer(c).into(),
         ..Hold::default()
     }
 }

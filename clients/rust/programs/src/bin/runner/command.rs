@@ -39,7 +39,9 @@ impl Command {
     }
 
     pub fn moment(&self, name: &str) -> Option<SystemTime> {
-        self.time(name).map(|since| UNIX_EPOCH + since)
+        let ms: i64 = self.number(name)?;
+        let span = Duration::from_millis(ms.unsigned_abs());
+        Some(if ms < 0 { UNIX_EPOCH - span } else { UNIX_EPOCH + span })
     }
 
     pub fn list<T: From<String>>(&self, name: &str) -> Vec<T> {
@@ -122,6 +124,7 @@ pub fn holding(hold: &Hold) -> Value {
         "max_bytes": hold.max_bytes,
         "max_age_ms": milliseconds(hold.max_age),
         "pointer": String::from_utf8_lossy(&hold.pointer),
+        "pointer_hex": hold.pointer.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
         "principal": hold.principal,
     })
 }

@@ -24,7 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use administer::{administer, hold, place};
+use administer::{administer, hold, place, pointer};
 use command::{Command, failed, position, shown};
 use reading::{Reading, read_options};
 
@@ -140,7 +140,7 @@ impl Runner {
             }
             "move-hold" => {
                 let kept = named(&self.holds, c.text("log"));
-                let moved = kept.move_to(c.number("offset").unwrap_or(0), c.text("pointer").to_string());
+                let moved = kept.move_to(c.number("offset").unwrap_or(0), pointer(c));
                 c.bound(moved).await?;
                 return Ok(json!({"offset": kept.hold().offset}));
             }
@@ -245,7 +245,9 @@ async fn produce(producer: &Producer, c: &Command) -> Result<Value, Error> {
         "append" => return Ok(append(producer, c).await),
         "batch" => {
             let key = c.has(&["key"]).then(|| c.text("key").to_string().into());
-            let record = |value: String| NewRecord { key: key.clone(), headers: c.headers(), ..value.into() };
+            let timestamp = c.moment("record_time_ms");
+            let record =
+                |value: String| NewRecord { key: key.clone(), headers: c.headers(), timestamp, ..value.into() };
             let batch = Batch {
                 records: c.list("values").into_iter().map(record).collect(),
                 expected_end: c.number("expected_end"),

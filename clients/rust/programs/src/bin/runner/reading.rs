@@ -1,4 +1,4 @@
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Reading {
             "values": all(|r| text(&r.value)),
             "keys": all(|r| text(&r.key)),
             "headers": all(|r| headers(&r.headers)),
-            "times": all(|r| (r.timestamp.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64).into()),
+            "times": all(|r| since_1970(r.timestamp).into()),
             "log_id": reader.log_id(),
             "next": reader.offset(),
             "end": reader.end(),
@@ -67,10 +67,18 @@ impl Reading {
 
 /// A record that has been proved.
 pub fn proved(r: &Record) -> Value {
-    let time = r.timestamp.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    let time = since_1970(r.timestamp);
     json!({
         "offset": r.offset, "value": text(&r.value), "key": text(&r.key), "headers": headers(&r.headers), "time": time,
     })
+}
+
+/// Milliseconds, below 0 for earlier times.
+fn since_1970(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_millis() as i64,
+        Err(before) => -(before.duration().as_millis() as i64),
+    }
 }
 
 fn text(bytes: &Option<Bytes>) -> Value {

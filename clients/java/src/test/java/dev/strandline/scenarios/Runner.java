@@ -39,6 +39,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -152,6 +154,7 @@ public final class Runner {
         "max_bytes", h.maxBytes(),
         "max_age_ms", h.maxAge().map(Duration::toMillis).orElse(0L),
         "pointer", new String(h.pointer(), UTF_8),
+        "pointer_hex", HexFormat.of().formatHex(h.pointer()),
         "principal", h.principal());
   }
 
@@ -249,8 +252,7 @@ public final class Runner {
       }
       case "move-hold" -> {
         KeptHold kept = holds.get(c.text("log"));
-        byte[] pointer = c.text("pointer", "").getBytes(UTF_8);
-        kept.move(c.json.get("offset").getAsLong(), pointer, c.timeout());
+        kept.move(c.json.get("offset").getAsLong(), pointer(c), c.timeout());
         return Map.of("offset", kept.hold().offset());
       }
       case "release-kept" -> holds.get(c.text("log")).release(c.timeout());
@@ -458,11 +460,15 @@ public final class Runner {
     c.texts("values")
         .forEach(
             value -> {
-              NewRecord record = new NewRecord(value);
+              byte[] bytes = value.getBytes(UTF_8);
+              NewRecord record = new NewRecord(bytes);
               CompletableFuture<Long> future =
                   c.timeout() == null
                       ? producer.append(record)
                       : producer.append(record, c.timeout());
+              if (c.yes("overwrite")) {
+                Arrays.fill(bytes, (byte) 0);
+              }
               results.add(
                   future.handle(
                       (offset, error) ->
@@ -479,6 +485,7 @@ public final class Runner {
       made.key(c.text("key"));
     }
     c.headers(made::header);
+    c.number("record_time_ms", ms -> made.timestamp(Instant.ofEpochMilli(ms)));
     return made;
   }
 
@@ -771,7 +778,13 @@ public final class Runner {
     c.number("lease_ms", n -> hold.set(hold.get().withLease(Duration.ofMillis(n))));
     c.number("max_bytes", n -> hold.set(hold.get().withMaxBytes(n)));
     c.number("max_age_ms", n -> hold.set(hold.get().withMaxAge(Duration.ofMillis(n))));
-    return hold.get().withOwner(c.text("owner", "")).withPointer(c.text("pointer", ""));
+    return hold.get().withOwner(c.text("owner", "")).withPointer(pointer(c));
+  }
+
+  private static byte[] pointer(Command c) {
+    return c.json.has("pointer_hex")
+        ? HexFormat.of().parseHex(c.text("pointer_hex"))
+        : c.text("pointer", "").getBytes(UTF_8);
   }
 
   private static Map<String, Object> resolved(Resolution r) {
