@@ -152,14 +152,14 @@ func TestAReaderThatReceivesLateGetsWhatItsOffsetsHeld(t *testing.T) {
 			for _, r := range late {
 				r.awaitUnread(t)
 			}
-			// A log that is trimmed while it is busy, with half of a segment at least, could begin new
-			// segments in the files of old ones: until none of those is there, and then a few more.
-			w.append(t, 60)
+			// A log that is trimmed while it is busy, with half of a segment since it was idle, could begin
+			// new segments in the files of old ones: until none of those is there, and then a few more.
 			start := int64(220)
-			for left := 6; left > 0; start = min(start+100, w.end-100) {
-				w.append(t, 50)
-				_, _, err := w.client.Admin().Trim(t.Context(), "orders", start, false)
-				require.NoError(t, err)
+			for left := 4; left > 0; start = min(start+100, w.end-100) {
+				w.appendMeanwhile(t, 100, func() {
+					_, _, err := w.client.Admin().Trim(t.Context(), "orders", start, false)
+					require.NoError(t, err)
+				})
 				if w.gone(old) {
 					left--
 				}
@@ -261,9 +261,18 @@ func (w *lateWorld) create(t *testing.T, replicas int, nodes ...string) {
 // append appends so many records, five to a batch.
 func (w *lateWorld) append(t *testing.T, count int) {
 	t.Helper()
+	w.appendMeanwhile(t, count, func() {})
+}
+
+// appendMeanwhile has something done when most of the records are there.
+func (w *lateWorld) appendMeanwhile(t *testing.T, count int, do func()) {
+	t.Helper()
 	p, err := w.client.Producer(t.Context(), "orders")
 	require.NoError(t, err)
-	for range count / 5 {
+	for i := range count / 5 {
+		if i == count/5*4/5 {
+			do()
+		}
 		var batch []client.Record
 		for range 5 {
 			batch = append(batch, client.Record{Value: []byte(value(w.end))})
