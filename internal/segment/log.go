@@ -32,6 +32,10 @@ type Log interface {
 	// does not wait for the disk.
 	Mark() error
 
+	// Rest frees memory and disk space that is kept for a log while it is written to. It is called
+	// when nothing has been written for a moment, before Mark or without it.
+	Rest()
+
 	// FirstIndex returns the index of the oldest entry kept, LastIndex that of the newest. In an
 	// empty log LastIndex is FirstIndex-1.
 	FirstIndex() uint64

@@ -18,6 +18,10 @@ const (
 	expressionRate  = 2 << 10
 	expressionBurst = filter.MaxExpressionBytes
 
+	// expressionWait is how long a read waits for that at most. A wait that ends early has used what
+	// it waited for, so clients that leave and come again would keep all others of their holder out.
+	expressionWait = 2 * time.Second
+
 	// maxExpressionHolders bounds the holders that are counted separately. All others share one count.
 	maxExpressionHolders = 1024
 )
@@ -30,11 +34,13 @@ type expressions struct {
 }
 
 // wait waits until an expression of a holder may be compiled. The error is that of ctx, or a
-// refusal if ctx would end before.
+// refusal if it would take longer than expressionWait.
 func (e *expressions) wait(ctx context.Context, holder, text string) error {
-	err := e.limiter(holder, time.Now()).WaitN(ctx, min(len(text), expressionBurst))
+	most, cancel := context.WithTimeout(ctx, expressionWait)
+	defer cancel()
+	err := e.limiter(holder, time.Now()).WaitN(most, min(len(text), expressionBurst))
 	if err != nil && ctx.Err() == nil {
-		return record.Refuse(record.Busy, "expressions of %d bytes were to be compiled for this caller at once, and each second %d more: open the read again later", expressionBurst, expressionRate)
+		return record.Refuse(record.Busy, "of expressions of this caller the node has compiled %d bytes, and compiles %d more each second: open the read again later", expressionBurst, expressionRate)
 	}
 	return err
 }

@@ -20,18 +20,32 @@ func TestExpressionsOfOneHolderDelayThoseOfNoOther(t *testing.T) {
 		long, begun := strings.Repeat("x", expressionBurst), time.Now()
 		require.NoError(t, e.wait(t.Context(), "mallory", long))
 		require.Zero(t, time.Since(begun))
-		require.NoError(t, e.wait(t.Context(), "mallory", long))
-		require.Equal(t, expressionBurst/expressionRate*time.Second, time.Since(begun))
+		require.NoError(t, e.wait(t.Context(), "mallory", long[:2*expressionRate]))
+		require.Equal(t, 2*time.Second, time.Since(begun))
 		begun = time.Now()
 		require.NoError(t, e.wait(t.Context(), "alice", long))
 		require.Zero(t, time.Since(begun))
+		require.Equal(t, record.Busy, record.RefusalOf(e.wait(t.Context(), "alice", long)).Reason)
+		require.Zero(t, time.Since(begun), "what would wait for too long does not wait")
+	})
+}
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		var refusal *record.Refusal
-		require.ErrorAs(t, e.wait(ctx, "alice", long), &refusal)
-		require.Equal(t, record.Busy, refusal.Reason, "it would wait for longer than its time")
-		require.NoError(t, e.wait(ctx, "alice", long[:expressionRate/2]), "and has taken nothing")
+// The reads of a caller who leaves while they wait delay its other reads by expressionWait at most.
+func TestReadsThatLeaveWhileTheyWaitKeepNoOthersOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &expressions{of: map[string]*rate.Limiter{}}
+		require.NoError(t, e.wait(t.Context(), "alice", strings.Repeat("x", expressionBurst)))
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 1000 {
+			go func() { _ = e.wait(ctx, "alice", strings.Repeat("x", 100)) }()
+		}
+		synctest.Wait()
+		cancel()
+		begun := time.Now()
+		for e.wait(t.Context(), "alice", "x") != nil {
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.LessOrEqual(t, time.Since(begun), expressionWait)
 	})
 }
 

@@ -92,12 +92,19 @@ func (w *diskWriter) nudge() {
 // run writes until stopped. Everything queued by then is written first.
 func (w *diskWriter) run() {
 	var marking marking
+	var left time.Duration // of the pause, after markAfter
 	idle := time.NewTimer(markAfter)
 	defer idle.Stop()
 	for {
 		select {
 		case <-w.wake:
 		case <-idle.C:
+			if left > 0 {
+				w.log.Rest()
+				idle.Reset(left)
+				left = 0
+				continue
+			}
 			if !w.flush() || !w.mark() {
 				return
 			}
@@ -110,7 +117,8 @@ func (w *diskWriter) run() {
 		if !w.flush() {
 			return
 		}
-		idle.Reset(marking.wrote(w.stall.now()))
+		left = marking.wrote(w.stall.now()) - markAfter
+		idle.Reset(markAfter)
 	}
 }
 

@@ -2,9 +2,12 @@ package runtime
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/segment/memory"
 )
 
 // marksOf returns how many marks a log gets whose writes come at equal intervals.
@@ -35,4 +38,37 @@ func TestALogIsMarkedSoonUnlessItIsWrittenToAgainSoonAfter(t *testing.T) {
 	require.Equal(t, 2*markAfter, m.wrote(3*markAfter), "there was no mark in between")
 	m.mark(5 * markAfter)
 	require.Equal(t, markAfter, m.wrote(5*markAfter+markLatest+1), "it was left alone")
+}
+
+// restingLog counts what it is asked to do when it is idle.
+type restingLog struct {
+	*memory.Log
+	rests, marks int
+}
+
+func (l *restingLog) Rest() { l.rests++ }
+
+func (l *restingLog) Mark() error {
+	l.marks++
+	return l.Log.Mark()
+}
+
+// It does not keep what a busy log needs for as long as it waits for its mark.
+func TestALogWhoseMarkWaitsRestsAsSoonAsOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &restingLog{Log: memory.New(bootstrapOf(t, 1))}
+		r := startOn(t, log, nil)
+		time.Sleep(time.Minute) // until the log is idle
+		for range 10 {
+			explained(t, r, "a")()
+			time.Sleep(markAfter + markAfter/2)
+		}
+		before := *log
+		for range 10 {
+			explained(t, r, "a")()
+			time.Sleep(markAfter + markAfter/2)
+		}
+		require.Equal(t, before.marks, log.marks, "its mark waits for longer than it is idle")
+		require.Equal(t, before.rests+10, log.rests)
+	})
 }

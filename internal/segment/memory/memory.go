@@ -103,6 +103,9 @@ func (e *entries) next() uint64 { return e.first + uint64(len(e.frames)) }
 
 func (m *Log) Mark() error { return m.failed() }
 
+// Rest implements segment.Log.
+func (m *Log) Rest() {}
+
 func (e *entries) failed() error {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

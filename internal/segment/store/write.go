@@ -82,8 +82,7 @@ func (w *writer) Mark() error {
 	if err := w.failed(); err != nil {
 		return err
 	}
-	w.busy.shrink()
-	w.gather.shrink()
+	w.Rest()
 	if err := w.watermark.Write(w.durable); err != nil {
 		return w.fail(err)
 	}
@@ -97,6 +96,13 @@ func (w *writer) Mark() error {
 	}
 	w.marked = w.position
 	return nil
+}
+
+// Rest implements segment.Log: the filler keeps less ahead of the writer, and the buffer that writes are
+// gathered in goes if it is large.
+func (w *writer) Rest() {
+	w.busy.shrink()
+	w.gather.shrink()
 }
 
 func (w *writer) stageEntry(f *segment.Entry, result *segment.Result) error {
