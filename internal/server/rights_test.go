@@ -488,7 +488,7 @@ func TestHTTPShowsWhatItsCallersMayObserve(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, get("/metrics", ""), "as long as rights are not enforced")
 	require.NoError(t, admin.Access().EnforceRights(t.Context(), true, ""))
-	for _, path := range []string{"/metrics", "/", "/metrics/logs?name=*", "/debug/pprof/cmdline"} {
+	for _, path := range []string{"/metrics", "/metrics/logs?name=*", "/debug/pprof/cmdline"} {
 		ofProfiles := strings.HasPrefix(path, "/debug")
 		want := map[string]int{"nobody": http.StatusUnauthorized, "reader": http.StatusForbidden, "observer": http.StatusOK, "root": http.StatusOK}
 		if ofProfiles {

@@ -152,7 +152,7 @@ func TestNodesWithCertificatesServeThoseWhoShowThem(t *testing.T) {
 	k.Close()
 
 	nobody := secure.Files{Authority: f.Authority}
-	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 401, "/": 401, "/metrics/logs?name=*": 401, "/nothing": 401} {
+	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 401, "/": 200, "/metrics/logs?name=*": 401, "/nothing": 401} {
 		code, body, err := a.get(t, first.HTTP(), path, nobody)
 		require.NoError(t, err)
 		require.Equal(t, want, code, path)

@@ -103,7 +103,8 @@ func (ws *Writers) WatchWriter(ctx context.Context, caller Caller, log string, s
 	}
 	limited, cancel := context.WithTimeout(ctx, after)
 	defer cancel()
-	state, err := h.WatchWriter(limited, seen)
+	before := *seen // the replica may look at it for longer than this call takes, and the caller changes its own
+	state, err := h.WatchWriter(limited, &before)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return h.WatchWriter(ctx, nil)
 	}
