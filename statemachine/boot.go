@@ -34,7 +34,7 @@ func (r *Replica[R]) boot(ctx context.Context, protected *snapshots[R]) (end int
 			return 0, fmt.Errorf("state of log %q: the log has id %d, and the state is of the one with id %d: %w", r.log, info.ID, r.logID, client.ErrLogReplaced)
 		}
 		if protected != nil {
-			if err := protected.protect(ctx, info); errors.Is(err, client.ErrOffsetTrimmed) {
+			if err := protected.protect(ctx, info); errors.Is(err, client.ErrOffsetTrimmed) || errors.Is(err, errHoldMoved) {
 				continue // the hold has been moved meanwhile
 			} else if err != nil {
 				return 0, err
@@ -58,6 +58,9 @@ func (r *Replica[R]) bootFrom(ctx context.Context, info client.LogInfo) (again b
 		if stored, err = listSnapshots(ctx, d, r.logID); err != nil {
 			return false, fmt.Errorf("list snapshots of log %q: %w", r.log, err)
 		}
+	}
+	if err := r.refuseAhead(ctx, info.End, stored); err != nil {
+		return false, err
 	}
 	from, found := rules.BootFrom(r.next, info.Start, stored)
 	if !found {
@@ -91,8 +94,35 @@ func (r *Replica[R]) bootFrom(ctx context.Context, info client.LogInfo) (again b
 	return false, r.noSnapshot(info, failed)
 }
 
+// refuseAhead returns ErrAhead if the state, or a snapshot, contains more than the log, whose end was at an offset
+// before the snapshots were listed.
+func (r *Replica[R]) refuseAhead(ctx context.Context, end int64, stored []int64) error {
+	at, what := r.next, "the state of the machine is"
+	for _, offset := range stored {
+		if offset > at {
+			at, what = offset, "snapshot "+snapshotName(r.logID, offset)+" is"
+		}
+	}
+	if at <= end {
+		return nil
+	}
+	end, err := r.client.End(ctx, r.log) // another replica may have stored a snapshot meanwhile
+	if err != nil || at <= end {
+		return err
+	}
+	return r.ahead(what, at, end)
+}
+
+func (r *Replica[R]) ahead(what string, at, end int64) error {
+	return fmt.Errorf("state of log %q: %s at offset %d, and the log ends at %d: %w; remove the states and snapshots above the offset at which the log ended when the cluster was recovered, and boot from an earlier one or from an empty machine",
+		r.log, what, at, end, ErrAhead)
+}
+
 func (r *Replica[R]) noSnapshot(info client.LogInfo, cause error) error {
 	text := fmt.Sprintf("state of log %q: records below offset %d are trimmed", r.log, info.Start)
+	if info.Start == 0 {
+		text = fmt.Sprintf("state of log %q: the log is whole, but a part of a damaged snapshot is in the machine; remove the damaged snapshots, and begin with an empty machine", r.log)
+	}
 	if r.options.directory == nil {
 		text += ", and the replica has no directory of snapshots"
 	}

@@ -14,7 +14,18 @@ var (
 	ErrDiverged = errors.New("the state has diverged from that of other replicas")
 	// ErrNoSnapshot means that the log begins above the state of the replica, and that there is no
 	// snapshot that can be read from which to continue.
+	//
+	// It is also the error where the log is whole, but each snapshot is damaged: a part of one is in the
+	// machine then. Once the damaged snapshots are removed, a replica with an empty machine applies the log
+	// from its start.
 	ErrNoSnapshot = errors.New("no snapshot reaches the records that are left of the log")
+	// ErrAhead means that a snapshot, or the state of the machine, contains records from the end of the log on:
+	// they were lost in a recovery of the cluster, and their offsets are given to other records. Retrying does
+	// not help: see docs/state-machine.md.
+	ErrAhead = errors.New("a state contains records that the log has lost")
+	// ErrHoldOfAnother means that the hold of the replica belongs to another directory of snapshots. Retrying does
+	// not help: each directory needs a hold with a name of its own, see WithHold.
+	ErrHoldOfAnother = errors.New("the hold belongs to another directory of snapshots")
 	// ErrStopped means that the replica has stopped or was closed. The cause is Replica.Err.
 	ErrStopped = errors.New("the replica has stopped")
 	// ErrResultLost means that a proposal was applied, and that its result is not known: more than 65,536

@@ -38,6 +38,11 @@ func (r *Replica[R]) follow(end int64) {
 			}
 			continue
 		}
+		if errors.Is(err, client.ErrOffsetBeyondEnd) {
+			if end, failed := r.client.End(r.life, r.log); failed == nil && r.Offset() > end {
+				err = fmt.Errorf("%w: %w", r.ahead("the replica is", r.Offset(), end), err)
+			}
+		}
 		var refused *client.Error
 		if !errors.As(err, &refused) || !refused.Retryable {
 			r.halt(err)
@@ -72,7 +77,7 @@ func (r *Replica[R]) reboot() {
 			return
 		}
 		var refused *client.Error
-		if errors.Is(err, ErrNoSnapshot) || errors.Is(err, ErrDiverged) || errors.As(err, &refused) && !refused.Retryable {
+		if errors.Is(err, ErrNoSnapshot) || errors.Is(err, ErrDiverged) || errors.Is(err, ErrAhead) || errors.As(err, &refused) && !refused.Retryable {
 			r.halt(err)
 			return
 		}

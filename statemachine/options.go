@@ -78,7 +78,8 @@ func WithSchedule(records int64, interval time.Duration) Option {
 func WithKeptSnapshots(n int) Option { return func(o *options) { o.keep = n } }
 
 // WithHold sets the name, owner, lease and limits of the hold. Replicas that share a directory share the
-// hold; each directory needs a hold with a name of its own. Default a hold with the name "statemachine"
+// hold, and reach it by the same Location; each directory needs a hold with a name of its own, and one that
+// points elsewhere is refused with ErrHoldOfAnother. Default a hold with the name "statemachine"
 // and without a lease, which stays until it is released.
 func WithHold(h client.HoldInfo) Option { return func(o *options) { o.hold = h } }
 

@@ -1,11 +1,13 @@
 package statemachine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"strandline.dev/client"
@@ -36,29 +38,78 @@ type snapshots[R any] struct {
 	schedule rules.Schedule
 	due      chan struct{} // records have been applied
 	hold     *client.Hold  // nil: not set here
+
+	// seen are the offsets of the snapshots that the directory has, or had until a short time ago.
+	seen map[int64]bool
+	// foreign is the last pointer of the hold to no snapshot of the directory.
+	foreign []byte
 }
 
 func newSnapshots[R any](r *Replica[R]) *snapshots[R] {
 	// Replicas that apply the same record at one time do not all take a snapshot then.
-	return &snapshots[R]{replica: r, schedule: r.options.schedule.Delayed(rand.Float64()), due: make(chan struct{}, 1)}
+	return &snapshots[R]{replica: r, schedule: r.options.schedule.Delayed(rand.Float64()), due: make(chan struct{}, 1), seen: map[int64]bool{}}
 }
 
 // protect sets the hold, before anything rests on the records that the log has. A hold that exists stays
-// where it is.
+// where it is, and must be that of the directory.
 func (s *snapshots[R]) protect(ctx context.Context, info client.LogInfo) error {
 	o := &s.replica.options
 	if s.hold != nil || o.schedule == (rules.Schedule{}) {
 		return nil
 	}
 	wanted := o.hold
-	wanted.Offset = client.HoldFromStart
+	wanted.Offset, wanted.Pointer = client.HoldFromStart, nil
 	if found := holdOf(info, wanted.Name); found != nil {
+		stored, err := s.list(ctx)
+		if err != nil {
+			return err
+		}
+		// One of two replicas that share the directory may have moved the hold back to a snapshot that the
+		// other one had deleted. A replica that has a later one does no harm while it boots.
+		if len(stored) == 0 || slices.Max(stored) <= found.Offset {
+			if err := s.refuseForeign(found); err != nil {
+				return err
+			}
+		}
 		if wanted.Lease == 0 && found.Lease == 0 {
 			return nil // nothing has to be renewed
 		}
 		wanted.Offset, wanted.Pointer = found.Offset, found.Pointer
 	}
 	return s.setHold(ctx, wanted)
+}
+
+// list lists the snapshots of the log.
+func (s *snapshots[R]) list(ctx context.Context) ([]int64, error) {
+	stored, err := listSnapshots(ctx, s.replica.options.directory, s.replica.logID)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots of log %q: %w", s.replica.log, err)
+	}
+	for _, offset := range stored {
+		s.seen[offset] = true
+	}
+	return stored, nil
+}
+
+// errHoldMoved means that the hold may have been moved since it was looked at.
+var errHoldMoved = errors.New("the hold may have been moved")
+
+// refuseForeign returns an error if a hold that was found before the snapshots were listed points to no snapshot
+// of the directory: to move it would take away records that the replicas of another directory need. The first time
+// that is errHoldMoved, since the snapshot may have been deleted in between, after a move.
+func (s *snapshots[R]) refuseForeign(found *client.HoldInfo) error {
+	r := s.replica
+	own := r.options.directory.Location(snapshotName(r.logID, found.Offset))
+	if len(found.Pointer) == 0 || string(found.Pointer) == own && s.seen[found.Offset] {
+		s.foreign = nil
+		return nil
+	}
+	if !bytes.Equal(found.Pointer, s.foreign) {
+		s.foreign = bytes.Clone(found.Pointer)
+		return errHoldMoved
+	}
+	return fmt.Errorf("hold %q of log %q is at offset %d for %q, which is no snapshot of this directory: %w; give each directory a hold with a name of its own (WithHold), or release the hold if that directory is no longer used",
+		found.Name, r.log, found.Offset, found.Pointer, ErrHoldOfAnother)
 }
 
 func holdOf(info client.LogInfo, name string) *client.HoldInfo {
@@ -183,9 +234,9 @@ func (s *snapshots[R]) take(ctx context.Context) (result SnapshotResult) {
 // store stores a snapshot of the state as of now.
 func (s *snapshots[R]) store(ctx context.Context, result *SnapshotResult) error {
 	r := s.replica
-	stored, err := listSnapshots(ctx, r.options.directory, r.logID)
+	stored, err := s.list(ctx)
 	if err != nil {
-		return fmt.Errorf("list snapshots: %w", err)
+		return err
 	}
 	for _, offset := range stored {
 		s.found(offset)
@@ -245,16 +296,21 @@ func (s *snapshots[R]) viewLocked() (*snapshot, error) {
 func (s *snapshots[R]) retire(ctx context.Context) error {
 	r := s.replica
 	for range maxMoves {
-		stored, err := listSnapshots(ctx, r.options.directory, r.logID)
-		if err != nil {
-			return fmt.Errorf("list snapshots: %w", err)
-		}
 		info, err := r.client.Admin().Info(ctx, r.log)
+		if err != nil {
+			return err
+		}
+		stored, err := s.list(ctx)
 		if err != nil {
 			return err
 		}
 		held := int64(rules.NoHold)
 		if found := holdOf(info, r.options.hold.Name); found != nil {
+			if err := s.refuseForeign(found); errors.Is(err, errHoldMoved) {
+				continue
+			} else if err != nil {
+				return err
+			}
 			held = found.Offset
 		}
 		due := rules.Retire(stored, r.options.keep, held)
@@ -282,6 +338,10 @@ func (s *snapshots[R]) retire(ctx context.Context) error {
 			if err := r.options.directory.Delete(ctx, snapshotName(r.logID, offset)); err != nil {
 				return fmt.Errorf("delete the snapshot at offset %d: %w", offset, err)
 			}
+		}
+		clear(s.seen)
+		for _, offset := range stored {
+			s.seen[offset] = true
 		}
 		return r.options.step(stepDone)
 	}

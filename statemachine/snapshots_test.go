@@ -157,6 +157,8 @@ func TestABootUsesAnOlderSnapshotIfTheNewestIsDamaged(t *testing.T) {
 	}
 	_, err = statemachine.Open(t.Context(), e.c, logName, newCounters(), statemachine.WithSnapshots(d), statemachine.WithSchedule(0, 0))
 	require.ErrorIs(t, err, statemachine.ErrNoSnapshot)
+	require.ErrorContains(t, err, "the log is whole, but a part of a damaged snapshot is in the machine")
+	require.NotContains(t, err.Error(), "are trimmed")
 }
 
 func TestABootSaysThatRecordsAreMissing(t *testing.T) {
@@ -312,4 +314,59 @@ func TestALeaseOfTheHoldIsRenewedUntilTheReplicaIsClosed(t *testing.T) {
 	}
 	e.close(r)
 	require.Eventually(t, func() bool { return len(e.holds()) == 0 }, time.Minute, 10*time.Millisecond)
+}
+
+// Two directories with one hold would trim away what the replicas of the other one need.
+func TestADirectoryDoesNotMoveTheHoldOfAnother(t *testing.T) {
+	t.Parallel()
+	e := newCluster(t)
+	options := func(d statemachine.Directory, records int64, results chan statemachine.SnapshotResult) []statemachine.Option {
+		return []statemachine.Option{statemachine.WithSnapshots(d), statemachine.WithSchedule(records, 0), statemachine.WithTrim(), statemachine.WithKeptSnapshots(1), taken(results)}
+	}
+	results, others := make(chan statemachine.SnapshotResult, 10), make(chan statemachine.SnapshotResult, 10)
+	first := e.open(newCounters(), options(statemachine.Files(t.TempDir()), 10, results)...)
+	second := e.open(newCounters(), options(statemachine.Files(t.TempDir()), 50, others)...)
+	for first.Offset() < 15 { // it is due after 10 to 15
+		e.propose(first, "a")
+	}
+	one := <-results
+	require.NoError(t, one.Err)
+	e.close(first)
+
+	for len(others) == 0 {
+		e.propose(second, "a")
+	}
+	require.ErrorIs(t, (<-others).Err, statemachine.ErrHoldOfAnother)
+	hold := e.holds()[0]
+	require.Equal(t, one.Offset, hold.Offset)
+	require.FileExists(t, string(hold.Pointer))
+	require.Equal(t, hold.Offset, e.info().Start, "the records behind the snapshot of the first directory stay")
+
+	_, err := statemachine.Open(t.Context(), e.c, logName, newCounters(), options(statemachine.Files(t.TempDir()), 10, others)...)
+	require.ErrorIs(t, err, statemachine.ErrHoldOfAnother)
+	require.ErrorContains(t, err, "a hold with a name of its own")
+	named := options(statemachine.Files(t.TempDir()), 10, others)
+	_, err = statemachine.Open(t.Context(), e.c, logName, newCounters(), append(named, statemachine.WithHold(client.HoldInfo{Name: "two"}))...)
+	require.ErrorIs(t, err, statemachine.ErrNoSnapshot, "a new directory needs a copy of a snapshot")
+}
+
+// After a recovery of the cluster offsets are given again.
+func TestAStateThatContainsMoreThanTheLogIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newCluster(t)
+	folder := t.TempDir()
+	d := statemachine.Files(folder)
+	e.store(d, 3)
+	newest := names(t, d)[2]
+	ahead := newest[:len(newest)-1] + "4" // of a record that the log has lost
+	require.NoError(t, os.Rename(filepath.Join(folder, newest), filepath.Join(folder, ahead)))
+	_, err := statemachine.Open(t.Context(), e.c, logName, newCounters(), statemachine.WithSnapshots(d))
+	require.ErrorIs(t, err, statemachine.ErrAhead)
+	require.ErrorContains(t, err, ahead+" is at offset 4, and the log ends at 3")
+	_, err = statemachine.Open(t.Context(), e.c, logName, newCounters(), statemachine.WithState(e.info().ID, 4))
+	require.ErrorIs(t, err, statemachine.ErrAhead)
+	require.NoError(t, os.Remove(filepath.Join(folder, ahead)))
+	state := newCounters()
+	e.open(state, statemachine.WithSnapshots(d))
+	require.Equal(t, 3, state.Counts["a"])
 }

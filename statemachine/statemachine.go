@@ -7,7 +7,8 @@
 //	func (c counters) Snapshot() (io.WriterTo, error)     { ... }
 //	func (c counters) Restore(r io.Reader) error          { ... }
 //
-//	r, err := statemachine.Open(ctx, c, "counters", state, statemachine.WithSnapshots(statemachine.Files("snapshots")))
+//	r, err := statemachine.Open(ctx, c, "counters", state,
+//		statemachine.WithSnapshots(statemachine.Files("snapshots")), statemachine.WithHold(client.HoldInfo{Name: "counters-" + host}))
 //	applied, err := r.Propose(ctx, client.Record{Key: []byte("visits")})
 //	err = r.Query(ctx, statemachine.Linearizable, func() { n = state["visits"] })
 //
@@ -93,7 +94,8 @@ type Replica[R any] struct {
 // any, applies the records behind it, and returns when everything is applied that had been
 // acknowledged before the call. machine is empty, unless WithState is given, and belongs to the
 // replica until Close. ctx bounds only the boot. The error is ErrNoSnapshot if the records that are
-// left do not reach back to a state.
+// left do not reach back to a state, ErrAhead if a state contains more than the log, and ErrHoldOfAnother if the
+// hold is that of another directory.
 func Open[R any](ctx context.Context, c *client.Client, log string, machine Machine[R], opts ...Option) (*Replica[R], error) {
 	o := defaultOptions()
 	for _, opt := range opts {
