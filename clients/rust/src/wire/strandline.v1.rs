@@ -323,6 +323,87 @@ pub struct AcquireWriterResponse {
     pub end_offset: i64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaseWriterRequest {
+    #[prost(string, tag = "1")]
+    pub log: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub log_id: u64,
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub payload: ::prost::bytes::Bytes,
+    #[prost(message, optional, tag = "5")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    #[prost(message, optional, tag = "6")]
+    pub wait: ::core::option::Option<::prost_types::Duration>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaseWriterResponse {
+    #[prost(uint64, tag = "1")]
+    pub writer_term: u64,
+    #[prost(int64, tag = "2")]
+    pub end_offset: i64,
+    #[prost(uint64, tag = "3")]
+    pub log_id: u64,
+    #[prost(message, optional, tag = "4")]
+    pub state: ::core::option::Option<WriterState>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WriterState {
+    #[prost(uint64, tag = "1")]
+    pub writer_term: u64,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub payload: ::prost::bytes::Bytes,
+    #[prost(message, optional, tag = "4")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    #[prost(message, optional, tag = "5")]
+    pub since: ::core::option::Option<::prost_types::Timestamp>,
+    #[prost(message, optional, tag = "6")]
+    pub left: ::core::option::Option<::prost_types::Duration>,
+    #[prost(int32, tag = "7")]
+    pub waiting: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeepWriterRequest {
+    #[prost(string, tag = "1")]
+    pub log: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub log_id: u64,
+    #[prost(uint64, tag = "3")]
+    pub writer_term: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeepWriterResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseWriterRequest {
+    #[prost(string, tag = "1")]
+    pub log: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub log_id: u64,
+    #[prost(uint64, tag = "3")]
+    pub writer_term: u64,
+    #[prost(string, tag = "4")]
+    pub to: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseWriterResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchWriterRequest {
+    #[prost(string, tag = "1")]
+    pub log: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub log_id: u64,
+    #[prost(message, optional, tag = "3")]
+    pub interval: ::core::option::Option<::prost_types::Duration>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchWriterResponse {
+    #[prost(message, optional, tag = "1")]
+    pub state: ::core::option::Option<WriterState>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Hold {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,

@@ -314,6 +314,22 @@ class TrimResponse(_message.Message):
     end_offset: int
     def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
+class SealRequest(_message.Message):
+    __slots__ = ("log", "log_id")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ...) -> None: ...
+
+class SealResponse(_message.Message):
+    __slots__ = ("start_offset", "end_offset")
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    start_offset: int
+    end_offset: int
+    def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
 class GetInfoRequest(_message.Message):
     __slots__ = ("log", "allow_stale", "log_id")
     LOG_FIELD_NUMBER: _ClassVar[int]
@@ -361,6 +377,98 @@ class AcquireWriterResponse(_message.Message):
     writer_term: int
     end_offset: int
     def __init__(self, writer_term: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class LeaseWriterRequest(_message.Message):
+    __slots__ = ("log", "log_id", "name", "payload", "lease", "wait")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    name: str
+    payload: bytes
+    lease: _duration_pb2.Duration
+    wait: _duration_pb2.Duration
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class LeaseWriterResponse(_message.Message):
+    __slots__ = ("writer_term", "end_offset", "log_id", "state")
+    WRITER_TERM_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    writer_term: int
+    end_offset: int
+    log_id: int
+    state: WriterState
+    def __init__(self, writer_term: _Optional[int] = ..., end_offset: _Optional[int] = ..., log_id: _Optional[int] = ..., state: _Optional[_Union[WriterState, _Mapping]] = ...) -> None: ...
+
+class WriterState(_message.Message):
+    __slots__ = ("writer_term", "name", "payload", "lease", "since", "left", "waiting")
+    WRITER_TERM_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    writer_term: int
+    name: str
+    payload: bytes
+    lease: _duration_pb2.Duration
+    since: _timestamp_pb2.Timestamp
+    left: _duration_pb2.Duration
+    waiting: int
+    def __init__(self, writer_term: _Optional[int] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., left: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[int] = ...) -> None: ...
+
+class KeepWriterRequest(_message.Message):
+    __slots__ = ("log", "log_id", "writer_term")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITER_TERM_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    writer_term: int
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ..., writer_term: _Optional[int] = ...) -> None: ...
+
+class KeepWriterResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReleaseWriterRequest(_message.Message):
+    __slots__ = ("log", "log_id", "writer_term", "to")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITER_TERM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    writer_term: int
+    to: str
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ..., writer_term: _Optional[int] = ..., to: _Optional[str] = ...) -> None: ...
+
+class ReleaseWriterResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WatchWriterRequest(_message.Message):
+    __slots__ = ("log", "log_id", "interval")
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    log: str
+    log_id: int
+    interval: _duration_pb2.Duration
+    def __init__(self, log: _Optional[str] = ..., log_id: _Optional[int] = ..., interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class WatchWriterResponse(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: WriterState
+    def __init__(self, state: _Optional[_Union[WriterState, _Mapping]] = ...) -> None: ...
 
 class Hold(_message.Message):
     __slots__ = ("name", "offset", "owner", "lease", "max_bytes", "max_age", "pointer", "kept_bytes", "principal")
