@@ -93,7 +93,7 @@ func TestEachActionDoesWhatItSays(t *testing.T) {
 	b.click("Append …")
 	b.fill("Value", `{"order": 1}`)
 	b.fill("Key", "eu/1")
-	b.sees(`| strandline append orders --key eu/1`)
+	b.sees(`printf '%s\n' '{"key":"eu/1","value":"{\"order\": 1}"}' | strandline append orders -i json`)
 	b.does("Append", "Appended at offset 0.")
 	b.shoot("appended")
 	b.click("Close")

@@ -24,7 +24,16 @@ const pages = [
 // place is the page that the address names: #/logs/orders/records?offset=7.
 function place() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?')
-  return { parts: path.split('/').filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query) }
+  return { parts: decoded(path.split('/').filter(Boolean)) || [path], query: new URLSearchParams(query) }
+}
+
+// decoded returns the parts of an address, or nothing if they are none: its path, such as logs/%, is then the name of no page.
+function decoded(parts) {
+  try {
+    return parts.map(decodeURIComponent)
+  } catch {
+    return undefined
+  }
 }
 
 function usePlace() {

@@ -143,14 +143,38 @@ export function asText(raw) {
   }
 }
 
-// asJSON returns what JSON text says, or undefined where it is not JSON of an object or array.
-export function asJSON(text) {
+// indented returns text over lines if it is JSON of an object or array, and otherwise undefined. Names and values stay as they are
+// written: a parsed 9007199254740993 would be another number.
+export function indented(text) {
   if (text === undefined || !/^\s*[[{]/.test(text)) return undefined
   try {
-    return JSON.parse(text)
+    JSON.parse(text)
   } catch {
     return undefined
   }
+  let out = ''
+  let depth = 0
+  let empty = false // what was opened last has nothing in it so far
+  const line = () => '\n' + '  '.repeat(Math.min(depth, 40))
+  for (let at = 0; at < text.length; at++) {
+    const c = text[at]
+    if (/\s/.test(c)) continue
+    if (c === '}' || c === ']') {
+      depth--
+      out += empty ? c : line() + c
+      empty = false
+      continue
+    }
+    if (empty) out += line()
+    empty = c === '{' || c === '['
+    if (empty) depth++
+    if (c === '"') {
+      const from = at
+      while (text[++at] !== '"') if (text[at] === '\\') at++
+      out += text.slice(from, at + 1)
+    } else out += c === ',' ? c + line() : c === ':' ? ': ' : c
+  }
+  return out
 }
 
 // hex returns bytes as lines of offset, sixteen bytes and their characters.

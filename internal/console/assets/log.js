@@ -3,7 +3,7 @@
 import { html, useRef, useState } from './vendor/preact.js'
 import { call, metrics, stream } from './api.js'
 import { bytes, count, duration, int, parseBytes, parseSpan, plural, quote, rate, seconds, settingBytes, settingSpan, span } from './format.js'
-import { Action, Chart, Command, Copy, Elsewhere, Empty, Field, State, Time, useEvery, Wrong } from './parts.js'
+import { Action, Chart, Command, Copy, Elsewhere, Empty, Field, Opener, Sheet, State, Time, useEvery, Wrong } from './parts.js'
 import { may, mayLog, replicaWord, roleWord, useCluster } from './state.js'
 import { whyOf } from './cluster.js'
 
@@ -59,10 +59,10 @@ export function Log({ name }) {
     <div class="title"><h1>${name}</h1>
       ${gone ? html`<${State} kind="bad">deleted<//>` : row?.healthy === false ? html`<${State} kind=${leader ? 'warn' : 'bad'}>${whyOf(row)}<//>` : row?.healthy ? html`<${State} kind="good">healthy<//>` : ''}
       <span class="aside">${mayLog('read', name) && html`<a href=${at(name, 'records')}>Records</a>`}
-        ${mayLog('trim', name) && html`<${Trim} name=${name} info=${info} holds=${holds || []} after=${refresh} />`}
-        ${mayLog('configure', name) && html`<${Settings} name=${name} info=${info} after=${refresh} />`}
-        ${mayLog('configure', name) && !info.sealed && html`<${Seal} name=${name} info=${info} after=${refresh} />`}
-        ${mayLog('delete', name) && html`<${Delete} name=${name} info=${info} />`}</span></div>
+        ${mayLog('trim', name) && html`<${Opener} label="Trim …" danger sheet=${Trim} name=${name} info=${info} holds=${holds || []} after=${refresh} />`}
+        ${mayLog('configure', name) && html`<${Opener} label="Settings …" sheet=${Settings} name=${name} info=${info} after=${refresh} />`}
+        ${mayLog('configure', name) && !info.sealed && html`<${Opener} label="Seal …" danger sheet=${Seal} name=${name} info=${info} after=${refresh} />`}
+        ${mayLog('delete', name) && html`<${Opener} label="Delete …" danger sheet=${Delete} name=${name} info=${info} />`}</span></div>
     <${Wrong} failure=${failure?.status && !gone ? failure : undefined} />
     <dl class="facts">
       <div><dt>Records</dt><dd>${count(end - start)}</dd></div>
@@ -78,7 +78,7 @@ export function Log({ name }) {
     <${Charts} name=${name} points=${points} leads=${leader} />
     <div class="columns">
       <section><div class="section-head"><h2>Replicas</h2></div><${Replicas} name=${name} replicas=${replicas} info=${info} leader=${leader} rule=${row?.rule || info.config.rule} unmet=${row?.unmet || []} /></section>
-      <section><div class="section-head"><h2>Holds</h2><span class="aside">${mayLog('trim', name) && html`<${SetHold} name=${name} info=${info} after=${refresh} />`}</span></div><${Holds} name=${name} holds=${holds} after=${refresh} /></section>
+      <section><div class="section-head"><h2>Holds</h2><span class="aside">${mayLog('trim', name) && html`<${Opener} label="Set a hold …" sheet=${SetHold} name=${name} info=${info} after=${refresh} />`}</span></div><${Holds} name=${name} logId=${info.id} holds=${holds} after=${refresh} /></section>
       <section><div class="section-head"><h2>Sessions</h2><span class="aside quiet">${count(info.openSessions)} open</span></div><${Sessions} name=${name} info=${info} /></section>
       ${mayLog('read', name) && html`<section><div class="section-head"><h2>Digest</h2></div><${Digest} name=${name} info=${info} replicas=${replicas} /></section>`}
     </div>`
@@ -140,19 +140,27 @@ function ruleWords(rule) {
     rule.leaderHomes?.length && `leader at home in ${rule.leaderHomes.join(', then ')}`, rule.readReplicas?.length && `read replicas ${rule.readReplicas.map((r) => `${r.label}:${r.count}`).join(', ')}`].filter(Boolean).join('; ') + '.'
 }
 
-function Holds({ name, holds, after }) {
+function Holds({ name, logId, holds, after }) {
   if (!holds) return html`<p class="quiet">Asking …</p>`
   if (!holds.length) return html`<p class="quiet">Nothing is held. A hold keeps records from an offset on, whatever retention says, until who set it is done with them: a backup, for example.</p>`
   return html`<table class="stack"><thead><tr><th>Hold</th><th class="num">From</th><th class="num">Keeps</th><th>Ends</th><th>Owner</th><th></th></tr></thead><tbody>${holds.map((h) => html`<tr key=${h.name}>
     <td data-label="Hold" class="break"><b>${h.name}</b></td><td data-label="From" class="num">${count(int(h.offset))}</td><td data-label="Keeps" class="num">${bytes(int(h.keptBytes))}</td>
     <td data-label="Ends">${[h.lease && `${span(duration(h.lease))} unrenewed`, int(h.maxBytes) && `at ${bytes(int(h.maxBytes))}`, h.maxAge && `at ${span(duration(h.maxAge))} old`].filter(Boolean).join(', ') || 'when released'}</td>
     <td data-label="Owner" class="break">${h.owner || h.principal || html`<span class="quiet">–</span>`}</td>
-    <td class="act">${mayLog('trim', name) && html`<${Action} label="Release …" title=${`Release the hold ${h.name}`} danger after=${after} command=${`strandline log hold release ${quote(name)} ${quote(h.name)}`}
-      effect=${html`<p>Trims and retention may then remove records from ${count(int(h.offset))} on: ${bytes(int(h.keptBytes))}, unless another hold keeps them.${h.owner ? ` Ask ${h.owner} first.` : ''}</p>`}
-      run=${async () => { await call('LogService/ReleaseHold', { log: name, name: h.name, logId: 0 }) }} />`}</td></tr>`)}</tbody></table>`
+    <td class="act">${mayLog('trim', name) && html`<${Opener} label="Release …" danger sheet=${Release} name=${name} id=${logId} hold=${h} after=${after} />`}</td></tr>`)}</tbody></table>`
 }
 
-function SetHold({ name, info, after }) {
+// A log of the same name may come while a dialog is open: each acts on the one for which it was opened, by its id.
+
+function Release({ name, id, hold: h, ...rest }) {
+  const [logId] = useState(id)
+  return html`<${Sheet} ...${rest} title=${`Release the hold ${h.name}`} command=${`strandline log hold release ${quote(name)} ${quote(h.name)}`}
+    effect=${html`<p>Trims and retention may then remove records from ${count(int(h.offset))} on: ${bytes(int(h.keptBytes))}, unless another hold keeps them.${h.owner ? ` Ask ${h.owner} first.` : ''}</p>`}
+    run=${async () => { await call('LogService/ReleaseHold', { log: name, name: h.name, logId }) }} />`
+}
+
+function SetHold({ name, info, ...rest }) {
+  const [logId] = useState(info.id)
   const [hold, setHold] = useState('')
   const [offset, setOffset] = useState(info.startOffset)
   const [owner, setOwner] = useState('')
@@ -160,30 +168,31 @@ function SetHold({ name, info, after }) {
   const s = parseSpan(lease)
   const n = Number(offset)
   const wrong = !/^\d+$/.test(offset) || n < int(info.startOffset) || n > int(info.endOffset) ? `between ${info.startOffset} and ${info.endOffset}` : ''
-  return html`<${Action} label="Set a hold …" title=${`Set a hold in ${name}`} after=${after} ready=${hold && !wrong && !Number.isNaN(s)}
+  return html`<${Sheet} ...${rest} title=${`Set a hold in ${name}`} ready=${hold && !wrong && !Number.isNaN(s)}
     command=${`strandline log hold set ${quote(name)} ${quote(hold || 'HOLD')} --from ${offset}${owner ? ` --owner ${quote(owner)}` : ''}${s ? ` --lease ${lease}` : ''}`}
     fields=${html`<div class="pair"><${Field} label="Name" value=${hold} set=${setHold} data-first /><${Field} label="From offset" value=${offset} set=${setOffset} inputmode="numeric" wrong=${wrong} />
       <${Field} label="Owner, for people" value=${owner} set=${setOwner} /><${Field} label="Lease" value=${lease} set=${setLease} hint="empty: until released" wrong=${Number.isNaN(s) ? 'such as 12h' : ''} /></div>`}
     effect=${html`<p>Keeps ${plural(Math.max(0, int(info.endOffset) - n), 'record')} and all that follow from trims and retention, ${s ? `for ${span(s)} unless it is renewed` : 'until it is released'}. The log grows meanwhile.</p>`}
-    run=${async () => { await call('LogService/SetHold', { log: name, hold: { name: hold, offset, owner, lease: s ? `${s}s` : undefined } }) }} />`
+    run=${async () => { await call('LogService/SetHold', { log: name, logId, hold: { name: hold, offset, owner, lease: s ? `${s}s` : undefined } }) }} />`
 }
 
-function Trim({ name, info, holds, after }) {
+function Trim({ name, info, holds, ...rest }) {
+  const [logId] = useState(info.id)
   const [start, end] = [int(info.startOffset), int(info.endOffset)]
   const [before, setBefore] = useState('')
   const n = /^\d+$/.test(before) ? Number(before) : NaN
   const wrong = before && (Number.isNaN(n) || n <= start || n > end) ? `above ${count(start)}, at most ${count(end)}` : ''
   const stops = holds.filter((h) => int(h.offset) < n)
-  return html`<${Action} label="Trim …" title=${`Trim ${name}`} danger after=${after} ready=${before && !wrong} confirm=${before && !wrong ? name : undefined}
+  return html`<${Sheet} ...${rest} title=${`Trim ${name}`} ready=${before && !wrong} confirm=${before && !wrong ? name : undefined}
     command=${`strandline log trim ${quote(name)} --before ${before || 'OFFSET'}`}
     fields=${html`<${Field} label="Remove every record before offset" value=${before} set=${setBefore} inputmode="numeric" hint=${`the log has ${count(start)} to ${count(end)}`} wrong=${wrong} data-first />`}
     effect=${html`<p>${before && !wrong ? html`<b>Removes ${plural(n - start, 'record')}</b>, ${count(start)} to ${count(n - 1)}, on all replicas, for ever.` : 'Removes records for ever, on all replicas.'} Readers behind it get OFFSET_TRIMMED.</p>
       ${stops.length > 0 && html`<p class="warn">The hold ${stops[0].name} keeps records from ${count(int(stops[0].offset))} on: the trim is refused.</p>`}`}
-    run=${async () => { const r = await call('LogService/Trim', { log: name, before, logId: info.id }); return `The log starts at ${count(int(r.startOffset))}.` }} />`
+    run=${async () => { const r = await call('LogService/Trim', { log: name, before, logId }); return `The log starts at ${count(int(r.startOffset))}.` }} />`
 }
 
-function Settings({ name, info, after }) {
-  const config = info.config
+function Settings({ name, info, ...rest }) {
+  const [{ id: logId, config }] = useState(info) // with its revision, so that what others change meanwhile is not undone
   const [age, setAge] = useState(config.retention ? settingSpan(duration(config.retention)) : '')
   const [size, setSize] = useState(int(config.retentionBytes) ? settingBytes(int(config.retentionBytes)) : '')
   const [replicas, setReplicas] = useState(String(config.replicas || ''))
@@ -200,25 +209,27 @@ function Settings({ name, info, after }) {
   ].filter(Boolean)
   const command = [`strandline log configure ${quote(name)}`, now.s !== was.s && `--retention ${s ? age.trim() : '0s'}`, now.most !== was.most && `--retention-bytes ${most ? size.trim() : '0'}`, now.replicas !== was.replicas && `--replicas ${now.replicas}`, now.fenced !== was.fenced && (fenced ? '--fenced' : '--fenced=false')].filter(Boolean).join(' ')
   const shorter = (now.s && (!was.s || now.s < was.s)) || (now.most && (!was.most || now.most < was.most))
-  return html`<${Action} label="Settings …" title=${`Settings of ${name}`} after=${after} ready=${changes.length > 0 && !Object.values(wrong).some(Boolean)} command=${changes.length ? command : undefined} danger=${false}
+  return html`<${Sheet} ...${rest} title=${`Settings of ${name}`} ready=${changes.length > 0 && !Object.values(wrong).some(Boolean)} command=${changes.length ? command : undefined}
     fields=${html`<div class="pair"><${Field} label="Keep for" value=${age} set=${setAge} hint="empty: for ever" wrong=${wrong.age} data-first /><${Field} label="Keep at most" value=${size} set=${setSize} hint="empty: no limit" wrong=${wrong.size} />
       <${Field} label="Replicas" value=${replicas} set=${setReplicas} inputmode="numeric" wrong=${wrong.replicas} /><label class="field"><span>Writers</span><select value=${fenced ? 'fenced' : 'all'} onChange=${(e) => setFenced(e.target.value === 'fenced')}><option value="all">all who may append</option><option value="fenced">only with a writer term</option></select></label></div>`}
     effect=${changes.length ? html`<p>From then on:</p><ul>${changes.map((c) => html`<li>${c}</li>`)}</ul>${shorter ? html`<p class="warn">Records beyond it are removed for ever within a minute or so, unless a hold keeps them.</p>` : ''}` : html`<p class="quiet">Nothing is changed yet. The rule of placement has a command: <code>strandline log configure ${name} --spread dc</code></p>`}
     run=${async () => {
-      await call('CatalogService/ConfigureLog', { name, logId: info.id, config: { ...config, rule: undefined, retention: s ? `${s}s` : undefined, retentionBytes: String(most), replicas: now.replicas, fenced } })
+      await call('CatalogService/ConfigureLog', { name, logId, config: { ...config, rule: undefined, retention: s ? `${s}s` : undefined, retentionBytes: String(most), replicas: now.replicas, fenced } })
     }} />`
 }
 
-function Seal({ name, info, after }) {
-  return html`<${Action} label="Seal …" title=${`Seal ${name}`} danger confirm=${name} after=${after} command=${`strandline log seal ${quote(name)}`}
+function Seal({ name, info, ...rest }) {
+  const [logId] = useState(info.id)
+  return html`<${Sheet} ...${rest} title=${`Seal ${name}`} confirm=${name} command=${`strandline log seal ${quote(name)}`}
     effect=${html`<p>Ends the log for good, at ${count(int(info.endOffset))} or after the appends that are under way: it takes no more appends and opens no session, and nothing undoes that. Reading, trimming and deleting go on.</p>`}
-    run=${async () => { const r = await call('LogService/Seal', { log: name, logId: info.id }); return `Sealed: it ends at ${count(int(r.endOffset))}.` }} />`
+    run=${async () => { const r = await call('LogService/Seal', { log: name, logId }); return `Sealed: it ends at ${count(int(r.endOffset))}.` }} />`
 }
 
-function Delete({ name, info }) {
-  return html`<${Action} label="Delete …" title=${`Delete ${name}`} danger confirm=${name} command=${`strandline log delete ${quote(name)}`}
+function Delete({ name, info, ...rest }) {
+  const [logId] = useState(info.id)
+  return html`<${Sheet} ...${rest} title=${`Delete ${name}`} confirm=${name} command=${`strandline log delete ${quote(name)}`}
     effect=${html`<p><b>Deletes the log with all its ${plural(int(info.endOffset) - int(info.startOffset), 'record')}</b>, on all nodes, for ever. Its readers and writers get LOG_NOT_FOUND. A log of that name that is created later is another one.</p>`}
-    run=${async () => { await call('CatalogService/DeleteLog', { name, logId: info.id }); return html`<p>Deleted. <a href="#/logs">All logs</a></p>` }} />`
+    run=${async () => { await call('CatalogService/DeleteLog', { name, logId }); return html`<p>Deleted. <a href="#/logs">All logs</a></p>` }} />`
 }
 
 function Sessions({ name, info }) {

@@ -88,7 +88,16 @@ export function Action({ label, title, effect, command, run, danger, fields, rea
     ${open && html`<${Sheet} ...${{ title: title || label, label, effect, command, run, danger, fields, ready, confirm, after, wide }} close=${() => setOpen(false)} />`}`
 }
 
-function Sheet({ title, label, effect, command, run, danger, fields, ready, confirm, after, wide, close }) {
+// Opener is a button that mounts a component, which draws a Sheet, when it is clicked: a form then begins with what holds at that
+// moment, and not with what held when the page was drawn. What it keeps in its state is fixed until it is closed.
+export function Opener({ label, danger, sheet, ...rest }) {
+  const [open, setOpen] = useState(false)
+  return html`<button type="button" class=${`small ${danger ? 'danger' : ''}`} onClick=${() => setOpen(true)}>${label}</button>
+    ${open && html`<${sheet} ...${{ label, danger, ...rest }} close=${() => setOpen(false)} />`}`
+}
+
+// Sheet is the dialog of an action.
+export function Sheet({ title, label, effect, command, run, danger, fields, ready = true, confirm, after, wide, close }) {
   const [busy, setBusy] = useState(false)
   const [failure, setFailure] = useState()
   const [done, setDone] = useState()

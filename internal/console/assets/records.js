@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from './vendor/preact.js'
 import { append, call, stream } from './api.js'
-import { asJSON, asText, bytes, count, decode, duration, encode, hex, int, plural, quote, seconds, toBytes, zone } from './format.js'
+import { asText, bytes, count, decode, duration, encode, hex, indented, int, plural, quote, seconds, toBytes, zone } from './format.js'
 import { Action, Cell, Choice, Command, Copy, Empty, Field, Rows, save, Time, Wrong } from './parts.js'
 import { mayLog } from './state.js'
 
@@ -222,8 +222,8 @@ function line(r) {
 
 function Detail({ name, r, view, load }) {
   const text = r.value === undefined ? undefined : asText(r.value)
-  const json = view === 'json' ? asJSON(text) : undefined
-  const shown = r.value === undefined ? '' : json !== undefined ? JSON.stringify(json, null, 2) : view === 'hex' || text === undefined ? hex(r.value) : text
+  const json = view === 'json' ? indented(text) : undefined
+  const shown = r.value === undefined ? '' : json ?? (view === 'hex' || text === undefined ? hex(r.value) : text)
   return html`<dl>
       <dt>Offset</dt><dd>${count(r.offset)}</dd>
       <dt>Time</dt><dd><${Time} at=${r.at} ms both /></dd>
@@ -232,7 +232,7 @@ function Detail({ name, r, view, load }) {
     </dl>
     <div class="section-head"><h3>Value${r.value !== undefined ? `, ${r.cut ? 'the first ' : ''}${bytes(r.value.length)}` : ''}</h3>
       <span class="aside">${r.cut && html`<button type="button" class="small" onClick=${load}>Load all of it</button>`}
-        ${r.value !== undefined && html`<${Copy} text=${shown} /><button type="button" class="small" onClick=${() => save(`${name}-${r.offset}`, r.value, 'application/octet-stream')}>Download</button>`}</span></div>
+        ${r.value !== undefined && html`<${Copy} text=${json === undefined ? shown : text} /><button type="button" class="small" onClick=${() => save(`${name}-${r.offset}`, r.value, 'application/octet-stream')}>Download</button>`}</span></div>
     ${r.value === undefined ? html`<p class="quiet">No value.</p>` : json !== undefined ? html`<pre>${coloured(shown)}</pre>` : html`<pre class=${shown !== text ? 'hex' : ''}>${shown}</pre>`}`
 }
 
@@ -267,18 +267,17 @@ function AppendAction({ name, logId, after }) {
   const [key, setKey] = useState('')
   const [value, setValue] = useState('')
   const [headers, setHeaders] = useState('')
-  const pairs = headers.split('\n').map((l) => l.trim()).filter(Boolean)
-  const wrong = pairs.find((p) => !p.includes('=')) ? 'NAME=VALUE on each line' : ''
-  const json = useMemo(() => asJSON(value), [value])
+  const lines = headers.split('\n').map((l) => l.trim()).filter(Boolean)
+  const wrong = lines.some((l) => !l.includes('=')) ? 'NAME=VALUE on each line' : ''
+  const pairs = lines.map((l) => [l.slice(0, l.indexOf('=')), l.slice(l.indexOf('=') + 1)])
+  const json = useMemo(() => indented(value), [value])
   return html`<${Action} label="Append …" title=${`Append to ${name}`} after=${after} ready=${!wrong} wide
-    command=${pairs.length
-      ? `echo ${quote(JSON.stringify({ ...(key ? { key } : {}), value, headers: pairs.map((p) => ({ key: p.slice(0, p.indexOf('=')), value: p.slice(p.indexOf('=') + 1) })) }))} | strandline append ${quote(name)} -i json`
-      : `echo ${quote(value)} | strandline append ${quote(name)}${key ? ` --key ${quote(key)}` : ''}`}
+    command=${`printf '%s\\n' ${quote(JSON.stringify({ ...(key ? { key } : {}), value, ...(pairs.length ? { headers: pairs.map(([key, value]) => ({ key, value })) } : {}) }))} | strandline append ${quote(name)} -i json`}
     fields=${html`<label class="field"><span>Value${json !== undefined ? ', JSON' : ''}</span><textarea rows="5" data-first value=${value} onInput=${(e) => setValue(e.target.value)} spellcheck=${false}></textarea></label>
       <div class="pair"><${Field} label="Key" value=${key} set=${setKey} hint="empty: none" /><label class="field"><span>Headers</span><textarea rows="2" value=${headers} onInput=${(e) => setHeaders(e.target.value)} placeholder="region=eu" spellcheck=${false}></textarea><small class=${wrong ? 'bad' : ''}>${wrong || ' '}</small></label></div>`}
     effect=${html`<p>Appends one record of ${bytes(toBytes(value).length)} at the end of ${name}, for ever. The answer comes when it is as durable as the log promises.</p>`}
     run=${async () => {
-      const result = await append(name, logId, [{ key: key ? encode(toBytes(key)) : undefined, value: encode(toBytes(value)), headers: pairs.map((p) => ({ key: p.slice(0, p.indexOf('=')), value: encode(toBytes(p.slice(p.indexOf('=') + 1))) })) }])
+      const result = await append(name, logId, [{ key: key ? encode(toBytes(key)) : undefined, value: encode(toBytes(value)), headers: pairs.map(([key, value]) => ({ key, value: encode(toBytes(value)) })) }])
       return html`<p>Appended at offset <b>${count(int(result.appended.firstOffset))}</b>.</p>${result.stages && html`<${Stages} stages=${result.stages} />`}`
     }} />`
 }
