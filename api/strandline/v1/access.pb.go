@@ -69,7 +69,9 @@ type WhoAmIResponse struct {
 	Enforced bool `protobuf:"varint,3,opt,name=enforced,proto3" json:"enforced,omitempty"`
 	// What the caller may do where rights are enforced: all that was granted to it and to
 	// everybody, as far as its token lets it.
-	Rights        []*AccessScope `protobuf:"bytes,4,rep,name=rights,proto3" json:"rights,omitempty"`
+	Rights []*AccessScope `protobuf:"bytes,4,rep,name=rights,proto3" json:"rights,omitempty"`
+	// There are more rights: an answer has the first 1000 objects, by kind and name.
+	MoreRights    bool `protobuf:"varint,5,opt,name=more_rights,json=moreRights,proto3" json:"more_rights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,6 +132,13 @@ func (x *WhoAmIResponse) GetRights() []*AccessScope {
 		return x.Rights
 	}
 	return nil
+}
+
+func (x *WhoAmIResponse) GetMoreRights() bool {
+	if x != nil {
+		return x.MoreRights
+	}
+	return false
 }
 
 type PutUserRequest struct {
@@ -1261,12 +1270,14 @@ var File_strandline_v1_access_proto protoreflect.FileDescriptor
 const file_strandline_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"\x1astrandline/v1/access.proto\x12\rstrandline.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rWhoAmIRequest\"\x99\x01\n" +
+	"\rWhoAmIRequest\"\xba\x01\n" +
 	"\x0eWhoAmIResponse\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12\x1a\n" +
 	"\benforced\x18\x03 \x01(\bR\benforced\x122\n" +
-	"\x06rights\x18\x04 \x03(\v2\x1a.strandline.v1.AccessScopeR\x06rights\"@\n" +
+	"\x06rights\x18\x04 \x03(\v2\x1a.strandline.v1.AccessScopeR\x06rights\x12\x1f\n" +
+	"\vmore_rights\x18\x05 \x01(\bR\n" +
+	"moreRights\"@\n" +
 	"\x0ePutUserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\"G\n" +

@@ -2,6 +2,8 @@ package access
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -230,4 +232,89 @@ func FuzzObject(f *testing.F) {
 			require.NoError(t, o.Check())
 		}
 	})
+}
+
+func TestWhatAPrincipalHoldsIsWhatItHasThere(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	object := func() Object {
+		o := Object{Kind: []Kind{Log, Log, Group, Cluster}[random.IntN(4)]}
+		if o.Kind == Cluster {
+			return o
+		}
+		for range random.IntN(4) {
+			o.Name += string("ab-"[random.IntN(3)])
+		}
+		o.Prefix = o.Name == "" || random.IntN(2) == 0
+		return o
+	}
+	some := func(o Object) Rights {
+		if rights := onKind[o.Kind] & Rights(random.Uint32()) &^ Administer; rights != None {
+			return rights
+		}
+		return Observe
+	}
+	for range 3000 {
+		var grants []Grant
+		for range random.IntN(12) {
+			on := object()
+			grants = append(grants, Grant{Principal: []string{"user/alice", Anybody, "user/bob"}[random.IntN(3)], On: on, Rights: some(on)})
+		}
+		if random.IntN(20) == 0 {
+			grants = append(grants, Grant{Principal: "user/alice", On: OfCluster, Rights: Administer})
+		}
+		var scope []Scope
+		if random.IntN(2) == 0 {
+			for range 1 + random.IntN(4) {
+				on := object()
+				scope = append(scope, Scope{On: on, Rights: some(on)})
+			}
+		}
+		r := Compile(given(t, grants...))
+		held := map[Object]Rights{}
+		for _, s := range r.Held("user/alice", scope) {
+			require.NotContains(t, held, s.On)
+			held[s.On] = s.Rights
+		}
+		for _, kind := range []Kind{Log, Group} {
+			anywhere := None
+			for o, rights := range held {
+				if o.Kind == kind || o.Kind == Cluster {
+					anywhere |= rights
+				}
+			}
+			for right := Rights(1); right <= All; right <<= 1 {
+				require.Equal(t, anywhere&right != 0, r.HoldsAnywhere("user/alice", scope, kind, right), "%s on a %s: %v, scope %v", right, kind, grants, scope)
+			}
+		}
+		on := []Object{OfCluster}
+		for _, g := range grants {
+			if g.Principal != "user/bob" {
+				on = append(on, g.On)
+			}
+		}
+		for _, s := range scope {
+			on = append(on, s.On)
+		}
+		for _, o := range on {
+			one := o
+			if o.Prefix { // what it has on a name that no other object has
+				one.Prefix, one.Name = false, o.Name+"~"
+			}
+			require.Equal(t, r.Of("user/alice", scope, one), held[o], "%s: %v, scope %v", o, grants, scope)
+		}
+	}
+}
+
+func BenchmarkHeld(b *testing.B) {
+	l := List{Grants: map[string]Grant{}}
+	for i := range MaxGrants {
+		g := Grant{Principal: "user/alice", On: Object{Kind: Log, Name: fmt.Sprintf("orders-%04d", i), Prefix: i%3 == 0}, Rights: Read}
+		l.Grants[g.On.String()] = g
+	}
+	r := Compile(l)
+	for b.Loop() {
+		if len(r.Held("user/alice", nil)) != MaxGrants {
+			b.Fatal("some are missing")
+		}
+	}
 }

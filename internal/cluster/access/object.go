@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -89,3 +90,17 @@ func (o Object) Check() error {
 func (o Object) covers(one Object) bool {
 	return o.Kind == one.Kind && (o.Name == one.Name || o.Prefix && strings.HasPrefix(one.Name, o.Name))
 }
+
+// compare orders objects by kind and name, a prefix before the object of its name and all that begin with it.
+func (o Object) compare(p Object) int {
+	switch c := cmp.Or(strings.Compare(string(o.Kind), string(p.Kind)), strings.Compare(o.Name, p.Name)); {
+	case c != 0 || o.Prefix == p.Prefix:
+		return c
+	case o.Prefix:
+		return -1
+	}
+	return 1
+}
+
+// known returns the object without what a later version says of it.
+func (o Object) known() Object { return Object{Kind: o.Kind, Name: o.Name, Prefix: o.Prefix} }

@@ -93,25 +93,78 @@ func (g Grant) rightsOn(o Object) Rights {
 	return g.Rights | Observe
 }
 
-// Held returns the objects on which a principal has rights, each with all that it has there, sorted. What it
-// has on other objects follows from these.
-func (r *Rules) Held(principal string, scope []Scope) (all []Scope) {
-	on := map[Object]bool{OfCluster: true}
+// Held returns the objects on which a principal has rights, each with all that it has there: by kind and name, a
+// prefix before what begins with it. What it has on other objects follows from these.
+func (r *Rules) Held(principal string, scope []Scope) []Scope {
+	if !r.Believes(principal) {
+		return nil
+	}
+	granted, within := map[Object]Rights{OfCluster: None}, map[Object]Rights{}
 	for _, who := range []string{principal, Anybody} {
 		for _, g := range r.grants[who] {
-			on[g.On] = true
+			granted[g.On.known()] |= g.Rights
 		}
+	}
+	if strings.HasPrefix(principal, nodePrefix) {
+		granted[OfCluster] = All
 	}
 	for _, s := range scope {
-		on[s.On] = true
+		within[s.On.known()] |= s.Rights
 	}
-	for o := range on {
-		if rights := r.Of(principal, scope, o); rights != None {
-			all = append(all, Scope{On: o, Rights: rights})
+	objects := slices.Collect(maps.Keys(granted))
+	for o := range within {
+		if _, has := granted[o]; !has {
+			objects = append(objects, o)
 		}
 	}
-	slices.SortFunc(all, func(a, b Scope) int { return strings.Compare(a.On.String(), b.On.String()) })
+	slices.SortFunc(objects, Object.compare)
+	rights := spread(objects, granted)
+	if scope != nil {
+		for i, some := range spread(objects, within) {
+			rights[i] &= some
+		}
+	}
+	var all []Scope
+	for i, o := range objects {
+		if rights[i] != None {
+			all = append(all, Scope{On: o, Rights: rights[i]})
+		}
+	}
 	return all
+}
+
+// spread returns the rights on each of the sorted objects that follow from those given on some of them. An object
+// comes after the prefixes that cover it, so that one pass finds them all: a principal may have MaxGrants.
+func spread(objects []Object, given map[Object]Rights) []Rights {
+	rights := make([]Rights, len(objects))
+	var over []int // the prefixes that cover the last object, itself among them
+	for i, o := range objects {
+		for len(over) > 0 && !objects[over[len(over)-1]].covers(o) {
+			over = over[:len(over)-1]
+		}
+		rights[i] = given[o]
+		if len(over) > 0 {
+			rights[i] |= rights[over[len(over)-1]]
+		}
+		if rights[i] != None && o.Kind != Cluster {
+			rights[i] |= Observe
+		}
+		if o.Prefix {
+			over = append(over, i)
+		}
+	}
+	everywhere := given[OfCluster]
+	for i, o := range objects {
+		switch {
+		case everywhere&Administer != 0:
+			rights[i] = All
+		case o.system():
+			rights[i] = None
+		default:
+			rights[i] |= everywhere
+		}
+	}
+	return rights
 }
 
 // nodePrefix is the beginning of a node's principal.
@@ -125,19 +178,13 @@ func (r *Rules) HoldsAnywhere(principal string, scope []Scope, kind Kind, right 
 	if !r.Believes(principal) {
 		return false
 	}
+	if scope != nil { // it may be narrower than a grant, or the other way round
+		return slices.ContainsFunc(r.Held(principal, scope), func(s Scope) bool { return s.On.Kind == kind && s.Rights&right != 0 })
+	}
 	for _, who := range []string{principal, Anybody} {
 		for _, g := range r.grants[who] {
-			if g.On.Kind != kind {
-				continue
-			}
-			// A scope may be narrower than the grant, or the other way round.
-			if scope == nil && g.rightsOn(g.On)&right != 0 || r.Of(principal, scope, g.On)&right != 0 {
+			if g.On.Kind == kind && g.rightsOn(g.On)&right != 0 {
 				return true
-			}
-			for _, s := range scope {
-				if r.Of(principal, scope, s.On)&right != 0 {
-					return true
-				}
 			}
 		}
 	}

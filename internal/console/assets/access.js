@@ -2,7 +2,7 @@
 
 import { html, useState } from './vendor/preact.js'
 import { call } from './api.js'
-import { parseSpan, quote, span } from './format.js'
+import { count, parseSpan, quote, span } from './format.js'
 import { Action, Command, Copy, Empty, Field, State, Time, useEvery, Wrong } from './parts.js'
 import { may, useCluster } from './state.js'
 
@@ -46,7 +46,7 @@ export function Access() {
       <span class="aside">${admin && got.grants && html`<${Enforce} enforced=${me.enforced} grants=${got.grants} />`}</span></div>
     <section><div class="section-head"><h2>You</h2></div>
       <p>${me.principal ? html`<b>${me.principal}</b>, ${me.tokenId ? html`by the token <code>${me.tokenId}</code>` : 'by a certificate'}` : 'You have not said who you are, and need not.'}</p>
-      ${me.enforced && (me.rights.length ? html`<table class="narrow-table"><thead><tr><th>On</th><th>You may</th></tr></thead><tbody>${me.rights.map((r) => html`<tr><td class="mono break">${r.object}</td><td>${r.rights.includes('administer') ? 'everything' : rightsText(r.rights)}</td></tr>`)}</tbody></table>` : html`<p>You may do nothing yet. An administrator grants rights:</p><${Command} text=${`strandline grant add ${me.principal} read,observe 'log/*'`} />`)}
+      ${me.enforced && (me.rights.length ? html`<table class="narrow-table"><thead><tr><th>On</th><th>You may</th></tr></thead><tbody>${me.rights.map((r) => html`<tr><td class="mono break">${r.object}</td><td>${r.rights.includes('administer') ? 'everything' : rightsText(r.rights)}</td></tr>`)}</tbody></table>${me.moreRights && html`<p class="quiet">The first ${count(me.rights.length)}: you have rights on more objects.</p>`}` : html`<p>You may do nothing yet. An administrator grants rights:</p><${Command} text=${`strandline grant add ${me.principal} read,observe 'log/*'`} />`)}
     </section>
     ${!admin ? html`<section><${Empty} title="Users, tokens and grants are for administrators."><p class="quiet">They need the right to administer the cluster.</p><//></section>` : html`
       <${Wrong} failure=${got.failure?.status ? got.failure : undefined} />

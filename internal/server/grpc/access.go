@@ -35,7 +35,7 @@ type accessService struct {
 
 func (d *accessService) WhoAmI(ctx context.Context, _ *strandlinev1.WhoAmIRequest) (*strandlinev1.WhoAmIResponse, error) {
 	me := d.node.WhoAmI(guard.CallerOf(ctx))
-	out := &strandlinev1.WhoAmIResponse{Principal: me.Principal, TokenId: me.Token, Enforced: me.Enforced}
+	out := &strandlinev1.WhoAmIResponse{Principal: me.Principal, TokenId: me.Token, Enforced: me.Enforced, MoreRights: me.MoreRights}
 	for _, r := range me.Rights {
 		out.Rights = append(out.Rights, &strandlinev1.AccessScope{Object: r.On.String(), Rights: r.Rights.Names()})
 	}

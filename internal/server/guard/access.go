@@ -27,21 +27,33 @@ type Me struct {
 	Principal string
 	Token     string // its id
 	Enforced  bool   // rights are
-	// Rights are those of the caller where they are enforced.
-	Rights []access.Scope
+	// Rights are those of the caller where they are enforced, on at most maxHeld objects.
+	Rights     []access.Scope
+	MoreRights bool // on others
 }
+
+// maxHeld is the maximum number of objects whose rights WhoAmI returns: a principal may have access.MaxGrants.
+const maxHeld = 1000
 
 // WhoAmI returns who the caller is, and what it may do.
 func (g *Guard) WhoAmI(c verbs.Caller) Me {
-	me := Me{Enforced: g.Enforced()}
 	h, _ := c.By.(*Holder)
+	rules, _ := g.node.Rules()
+	return whoIs(h, rules)
+}
+
+// whoIs returns who a holder is; nil: nobody is known.
+func whoIs(h *Holder, rules *access.Rules) Me {
+	me := Me{Enforced: rules.Enforced}
 	if h == nil {
 		return me
 	}
 	me.Principal, me.Token = h.Principal, h.Token
-	rules, _ := g.node.Rules()
 	if scope, _, valid := h.shown(rules, now); me.Enforced && valid {
 		me.Rights = rules.Held(h.Principal, scope)
+	}
+	if len(me.Rights) > maxHeld {
+		me.Rights, me.MoreRights = me.Rights[:maxHeld], true
 	}
 	return me
 }

@@ -33,6 +33,26 @@ func TestWhatAClientAsksForTakesLittleMemory(t *testing.T) {
 	require.Positive(t, kept())
 }
 
+func TestWhoAmISaysThatACallerHasMoreRightsThanItReturns(t *testing.T) {
+	l := access.List{Enforced: true, Grants: map[string]access.Grant{"": {Principal: access.Anybody, On: access.OfCluster, Rights: access.Observe}}}
+	grant := func(i int) {
+		name := fmt.Sprintf("orders-%04d", i)
+		l.Grants[name] = access.Grant{Principal: "user/bob", On: access.OfLog(name), Rights: access.Read}
+	}
+	for i := range maxHeld - 1 {
+		grant(i)
+	}
+	h := newHolder("user/bob", new(net.TCPAddr))
+	me := whoIs(h, access.Compile(l))
+	require.Len(t, me.Rights, maxHeld)
+	require.False(t, me.MoreRights)
+	grant(maxHeld)
+	me = whoIs(h, access.Compile(l))
+	require.Len(t, me.Rights, maxHeld)
+	require.True(t, me.MoreRights)
+	require.Equal(t, access.OfCluster, me.Rights[0].On, "rights on the cluster are never left out")
+}
+
 // A stream lives longer than the token that it began with.
 func TestWhatATokenShowsEndsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
