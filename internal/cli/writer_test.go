@@ -25,4 +25,12 @@ func TestAWriterIsElectedFromTheCommandLine(t *testing.T) {
 	p.must("", "writer", "release", "orders", "1")
 	require.Contains(t, p.must("", "writer", "acquire", "orders", "--name", "indexer-2", "--json"), `"writer_term":2`)
 	require.Equal(t, terminal.ExitRefused, p.run(nil, "writer", "keep", "orders", "1").code)
+
+	// As with --name "$NODE" where NODE is not set: the term would be taken by force.
+	for _, misuse := range [][]string{{"--name", ""}, {"--name", "", "--wait", "1m"}, {"--wait", "1m"}, {"--lease", "5s"}, {"--payload", "x"}} {
+		o := p.run(nil, append([]string{"writer", "acquire", "orders"}, misuse...)...)
+		require.Equal(t, terminal.ExitUsage, o.code, misuse)
+		require.Contains(t, o.err, "without it the term is taken by force")
+	}
+	p.must("", "writer", "keep", "orders", "2")
 }

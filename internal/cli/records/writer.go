@@ -55,6 +55,9 @@ A program that has the lease gets it again under its name, with a new term.`,
   strandline append orders --writer-term 3 < lines.txt
   strandline writer acquire orders --name indexer-1 --payload 10.0.0.1:80 --lease 10s --wait 1m`,
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := mayAcquire(command, claim.Name); err != nil {
+				return err
+			}
 			return c.WithChange(func(admin *client.Admin) error {
 				claim.Payload, claim.Lease = []byte(payload), time.Duration(lease)
 				object := struct {
@@ -88,6 +91,22 @@ A program that has the lease gets it again under its name, with a new term.`,
 	flags.Var(&lease, "lease", "how long the lease lasts without an append or \"writer keep\", 1s to 1h")
 	flags.Var(&wait, "wait", "how long to wait in line, at most 1m")
 	return command
+}
+
+// mayAcquire refuses flags of the election without a name, which would take the log by force.
+func mayAcquire(command *cobra.Command, name string) error {
+	if name != "" {
+		return nil
+	}
+	if command.Flags().Changed("name") {
+		return terminal.Misused(command, "--name is empty: without it the term is taken by force")
+	}
+	for _, flag := range []string{"payload", "lease", "wait"} {
+		if command.Flags().Changed(flag) {
+			return terminal.Misused(command, "--%s goes with --name: without it the term is taken by force", flag)
+		}
+	}
+	return nil
 }
 
 // termOf reads a writer term, an argument of a command.
