@@ -13,7 +13,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 )
 
@@ -26,48 +32,131 @@ func TestWhatIsOpenEndsWithTheTokenThatOpenedIt(t *testing.T) {
 		"removed user":  func(a *client.Access, _ string) error { return a.RemoveUser(t.Context(), "bob") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, err := Start(alone(t, t.TempDir()))
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, n.Close()) })
-			anybody, err := client.Dial([]string{n.GRPC()})
-			require.NoError(t, err)
-			defer anybody.Close()
-			_, err = anybody.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
-			require.NoError(t, err)
-			tokens, ids := map[string]string{}, map[string]string{}
-			for _, user := range []string{"alice", "bob", "carol"} {
-				var token client.AccessToken
-				tokens[user], token, err = anybody.Admin().Access().CreateAccessToken(t.Context(), user, time.Hour)
+			withinASecond(t, func(t *testing.T) (took time.Duration) {
+				n, err := Start(alone(t, t.TempDir()))
 				require.NoError(t, err)
-				ids[user] = token.ID
-			}
-			_, _, err = anybody.Admin().Access().PutUser(t.Context(), "bob", "")
-			require.NoError(t, err)
-			enforced(t, anybody, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append", "read"}},
-				client.Grant{Principal: "user/carol", Object: "log/orders", Rights: []string{"append", "read"}})
-			alice, err := client.Dial([]string{n.GRPC()}, client.WithToken(tokens["alice"]))
-			require.NoError(t, err)
-			defer alice.Close()
+				t.Cleanup(func() { require.NoError(t, n.Close()) })
+				anybody, err := client.Dial([]string{n.GRPC()})
+				require.NoError(t, err)
+				defer anybody.Close()
+				_, err = anybody.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+				require.NoError(t, err)
+				tokens, ids := map[string]string{}, map[string]string{}
+				for _, user := range []string{"alice", "bob", "carol"} {
+					var token client.AccessToken
+					tokens[user], token, err = anybody.Admin().Access().CreateAccessToken(t.Context(), user, time.Hour)
+					require.NoError(t, err)
+					ids[user] = token.ID
+				}
+				_, _, err = anybody.Admin().Access().PutUser(t.Context(), "bob", "")
+				require.NoError(t, err)
+				enforced(t, anybody, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append", "read"}},
+					client.Grant{Principal: "user/carol", Object: "log/orders", Rights: []string{"append", "read"}})
+				alice, err := client.Dial([]string{n.GRPC()}, client.WithToken(tokens["alice"]))
+				require.NoError(t, err)
+				defer alice.Close()
 
-			bobs, carols := n.opens(t, tokens["bob"]), n.opens(t, tokens["carol"])
-			before := connectionsOf(t, alice, "user/carol")
-			require.GreaterOrEqual(t, len(before["http"]), len(carols))
-			require.NotEmpty(t, before["grpc"])
-			require.NotEmpty(t, connectionsOf(t, alice, "user/bob")["grpc"])
+				bobs, carols := n.opens(t, tokens["bob"]), n.opens(t, tokens["carol"])
+				before := connectionsOf(t, alice, "user/carol")
+				require.GreaterOrEqual(t, len(before["http"]), len(carols))
+				require.NotEmpty(t, before["grpc"])
+				require.NotEmpty(t, connectionsOf(t, alice, "user/bob")["grpc"])
 
-			require.NoError(t, take(alice.Admin().Access(), ids["bob"]))
-			began := time.Now()
-			for what, conn := range bobs {
-				require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
-				_, err := io.Copy(io.Discard, conn)
-				require.NotErrorIs(t, err, os.ErrDeadlineExceeded, what)
-			}
-			require.Eventually(t, func() bool { return len(connectionsOf(t, alice, "user/bob")) == 0 }, 30*time.Second, 10*time.Millisecond)
-			t.Logf("all had ended after %v", time.Since(began))
-			after := connectionsOf(t, alice, "user/carol")
-			require.Subset(t, after["grpc"], before["grpc"])
-			require.Subset(t, after["http"], before["http"])
+				began := time.Now()
+				require.NoError(t, take(alice.Admin().Access(), ids["bob"]))
+				for what, conn := range bobs {
+					require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+					_, err := io.Copy(io.Discard, conn)
+					require.NotErrorIs(t, err, os.ErrDeadlineExceeded, what)
+				}
+				require.Eventually(t, func() bool { return len(connectionsOf(t, alice, "user/bob")) == 0 }, 30*time.Second, 10*time.Millisecond)
+				took = time.Since(began)
+				t.Logf("all had ended after %v", took)
+				after := connectionsOf(t, alice, "user/carol")
+				require.Subset(t, after["grpc"], before["grpc"])
+				require.Subset(t, after["http"], before["http"])
+				return took
+			})
 		})
+	}
+}
+
+// withinASecond fails unless a test takes less than a second for what it measures. If a sleep was late meanwhile, the
+// machine stood still, and the test is repeated, at most twice.
+func withinASecond(t *testing.T, test func(t *testing.T) (took time.Duration)) {
+	t.Helper()
+	const tooLate = 100 * time.Millisecond
+	for again := 2; ; again-- {
+		latest := watchLateness()
+		took := test(t)
+		late := latest()
+		if took < time.Second {
+			return
+		}
+		require.True(t, late >= tooLate && again > 0, "it took %v, and no sleep was more than %v late", took, late)
+		t.Logf("repeated, as a sleep was %v late", late)
+	}
+}
+
+// watchLateness measures how much longer short sleeps take than they should, until its result is called, which returns
+// the most.
+func watchLateness() (latest func() time.Duration) {
+	const short = 20 * time.Millisecond
+	stop, most := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		late := time.Duration(0)
+		for began := time.Now(); ; began = time.Now() {
+			select {
+			case <-stop:
+				most <- max(late, time.Since(began)-short)
+				return
+			case <-time.After(short):
+				late = max(late, time.Since(began)-short)
+			}
+		}
+	}()
+	return func() time.Duration { close(stop); return <-most }
+}
+
+// The client of a stream of appends receives why the stream ends, before its connection does.
+func TestAStreamOfAppendsEndsWithUnauthenticated(t *testing.T) {
+	t.Parallel()
+	n, err := Start(alone(t, t.TempDir()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	anybody, err := client.Dial([]string{n.GRPC()})
+	require.NoError(t, err)
+	defer anybody.Close()
+	_, err = anybody.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	access := anybody.Admin().Access()
+	alices, _, err := access.CreateAccessToken(t.Context(), "alice", time.Hour)
+	require.NoError(t, err)
+	bobs, token, err := access.CreateAccessToken(t.Context(), "bob", time.Hour)
+	require.NoError(t, err)
+	enforced(t, anybody, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append"}})
+	alice, err := client.Dial([]string{n.GRPC()}, client.WithToken(alices))
+	require.NoError(t, err)
+	defer alice.Close()
+
+	var streams []grpc.BidiStreamingClient[strandlinev1.AppendRequest, strandlinev1.AppendResponse]
+	for range 16 { // the connections end together
+		conn, err := grpc.NewClient(n.GRPC(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		require.NoError(t, err)
+		defer conn.Close()
+		stream, err := strandlinev1.NewLogServiceClient(conn).Append(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+bobs))
+		require.NoError(t, err)
+		require.NoError(t, stream.Send(&strandlinev1.AppendRequest{Log: "orders", Records: []*strandlinev1.Record{{Value: []byte("x")}}}))
+		answer, err := stream.Recv()
+		require.NoError(t, err)
+		require.NotNil(t, answer.GetAppended())
+		streams = append(streams, stream)
+	}
+	require.NoError(t, alice.Admin().Access().RevokeAccessToken(t.Context(), token.ID))
+	for _, stream := range streams {
+		_, err := stream.Recv()
+		require.Equal(t, codes.Unauthenticated, status.Code(err), "%v", err)
+		require.ErrorContains(t, err, "was revoked")
 	}
 }
 

@@ -158,6 +158,45 @@ func TestOneUserLeavesConnectionsOfTheHTTPPortToOthers(t *testing.T) {
 	require.Eventually(t, func() bool { return len(connectionsOf(t, alice, "user/bob")) == 0 }, time.Minute, time.Millisecond)
 }
 
+// Where connections without a word from four addresses fill the HTTP port, they take no user's share: each new connection
+// of a user is answered, at the cost of one of those.
+func TestSilentConnectionsLeaveUsersTheirShareOfTheHTTPPort(t *testing.T) {
+	t.Parallel()
+	o := alone(t, t.TempDir())
+	o.whence = elsewhere
+	n, err := Start(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	anybody, err := client.Dial([]string{n.GRPC()})
+	require.NoError(t, err)
+	defer anybody.Close()
+	bobs, _, err := anybody.Admin().Access().CreateAccessToken(t.Context(), "bob", time.Hour)
+	require.NoError(t, err)
+	enforced(t, anybody)
+	connect := func(number int) net.Conn {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(number))}}).Dial("tcp", n.HTTP())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	const greedy = httpserver.MaxConnections / httpserver.MaxConnectionsOfAddress
+	for number := 1; number <= greedy; number++ {
+		for range httpserver.MaxConnectionsOfAddress {
+			connect(number)
+		}
+	}
+	for range 5 {
+		bob := connect(greedy + 1)
+		require.NoError(t, bob.SetDeadline(time.Now().Add(time.Minute)))
+		_, err := io.WriteString(bob, "POST /strandline.v1.AccessService/WhoAmI HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+bobs+
+			"\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+		require.NoError(t, err)
+		r, err := http.ReadResponse(bufio.NewReader(bob), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, r.StatusCode)
+	}
+}
+
 // One user takes all holds of a log that it gets. Another gets its own, and other logs have theirs.
 func TestOneUserLeavesHoldsOfALogToOthers(t *testing.T) {
 	t.Parallel()

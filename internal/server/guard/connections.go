@@ -14,8 +14,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// connections holds the open connections, and the number of connections of each principal on each
-// port.
+// connections holds the open connections, and for each port the number of those of each principal.
 type connections struct {
 	mu   sync.Mutex
 	last uint64
@@ -23,8 +22,9 @@ type connections struct {
 	held map[holding]int
 }
 
-// holding is the key by which connections are counted; an empty principal stands for all
-// connections of a port.
+// holding is the key by which connections are counted; an empty principal stands for all principals.
+// A connection on which nobody has authenticated is not counted: ports close those for others, so they
+// take no principal's share.
 type holding struct{ port, principal string }
 
 // Connection is one connection of a client with this node.
@@ -45,22 +45,34 @@ type connected struct {
 	by []*Holder
 	// newest is the last one in by. It is read without mu.
 	newest atomic.Pointer[Holder]
-	// doubted is the time since when no caller in by is believed. It is zero if one is, or if by is
-	// empty.
+	// inUse is the latest look at which it had an open stream of a caller who is believed.
+	inUse time.Time
+	// doubted is the time since when no caller in by is believed, nor that of an open stream. It is zero if
+	// one is, or if by is empty.
 	doubted time.Time
+	// last is the time at which its streams ended, because doubted was farewellTime ago; zero before.
+	last time.Time
 }
 
 // keptCallers is the number of callers that are remembered for a connection.
 const keptCallers = 4
 
-// farewellTime is how long a connection or an append stream stays open after its caller is no longer
-// believed. In this time earlier requests are answered and new ones are refused, and the caller may
-// authenticate again.
-const farewellTime = 400 * time.Millisecond
+// An administrator who takes something away expects that it ends within a second. A node hears of the
+// change within 0.3 s, and notices at its next look, after up to lookEvery. The fourth look from there ends
+// the streams, and the fifth the connections: 0.9 s together. believed_test.go of the server measures it.
+const (
+	// farewellTime is how long streams stay open after their caller is no longer believed. In this time
+	// requests that came before are answered and new ones are refused, and the caller may authenticate
+	// again. The fourth look is past it even if it comes a little early.
+	farewellTime = 3*lookEvery + lookEvery/2
+	// answerTime is how long a connection stays open after its streams have ended, so that the client
+	// receives why. The next look is past it, unless it comes right behind a late one.
+	answerTime = lookEvery / 2
+)
 
 // Connected counts a connection with a port of limited size until left is called. end must close
 // the connection without waiting. The guard calls it for an administrator, and after none of the last
-// callers of the connection is believed. proved must be called for each call whose caller has
+// callers of the connection is believed, nor that of an open stream. proved must be called for each call whose caller has
 // authenticated; it refuses a principal with more connections than its share, retryably.
 func (g *Guard) Connected(port string, most int, from net.Addr, end func()) (proved func(context.Context) error, left func()) {
 	all := &g.connections
@@ -69,7 +81,6 @@ func (g *Guard) Connected(port string, most int, from net.Addr, end func()) (pro
 	all.last++
 	c := &connected{Connection: Connection{ID: all.last, Port: port, From: from.String(), Since: time.Now()}, end: end}
 	all.open[c.ID] = c
-	all.held[holding{port: port}]++
 	return func(ctx context.Context) error { return all.proved(c, most, CallerOf(ctx), g.Enforced()) }, func() { all.left(c) }
 }
 
@@ -78,6 +89,7 @@ func (cs *connections) proved(c *connected, most int, by verbs.Caller, enforced 
 	if h == nil || h.Principal == "" {
 		return nil
 	}
+	h.connection.Store(c)
 	if last := c.newest.Load(); last != nil && last.same(h) {
 		return nil
 	}
@@ -97,17 +109,20 @@ func (cs *connections) proved(c *connected, most int, by verbs.Caller, enforced 
 
 // move counts a connection for the principal of h instead of the previous one. mu must be held.
 func (cs *connections) move(c *connected, most int, h *Holder, enforced bool) error {
-	at := holding{c.Port, h.Principal}
+	at, ofPort := holding{c.Port, h.Principal}, holding{port: c.Port}
+	others := cs.held[ofPort]
+	if c.Principal != "" {
+		others--
+	}
 	// Where rights are not enforced, addresses have shares, and principals none.
-	if left := most - (cs.held[holding{port: c.Port}] - 1); enforced && cs.held[at] >= left {
+	if left := most - others; enforced && cs.held[at] >= left {
 		return record.Refuse(record.Busy,
 			"%s has %d connections with the %s port of this node, and there is room for %d more, which is left to others: close those that are not used, then try again", h.Principal, cs.held[at], c.Port, left)
 	}
-	if c.Principal != "" {
-		cs.leave(holding{c.Port, c.Principal})
-	}
+	cs.leave(c)
 	c.Principal = h.Principal
 	cs.held[at]++
+	cs.held[ofPort]++
 	return nil
 }
 
@@ -122,17 +137,20 @@ func (c *connected) keep(h *Holder) {
 }
 
 // unbelieved returns the functions that close the connections of which no remembered caller was
-// believed for farewellTime. It returns each of them once.
+// believed for farewellTime, answerTime after their streams ended. It returns each of them once.
 func (cs *connections) unbelieved(believed func(*Holder) bool, now time.Time) (ends []func()) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, c := range cs.open {
 		switch {
-		case len(c.by) == 0 || slices.ContainsFunc(c.by, believed):
-			c.doubted = time.Time{}
+		case len(c.by) == 0 || c.inUse.Equal(now) || slices.ContainsFunc(c.by, believed):
+			c.doubted, c.last = time.Time{}, time.Time{}
 		case c.doubted.IsZero():
 			c.doubted = now
-		case now.Sub(c.doubted) >= farewellTime:
+		case now.Sub(c.doubted) < farewellTime:
+		case c.last.IsZero():
+			c.last = now
+		case now.Sub(c.last) >= answerTime:
 			ends = append(ends, c.end)
 			c.by = nil
 		}
@@ -147,16 +165,18 @@ func (cs *connections) left(c *connected) {
 		return
 	}
 	delete(cs.open, c.ID)
-	cs.leave(holding{port: c.Port})
-	if c.Principal != "" {
-		cs.leave(holding{c.Port, c.Principal})
-	}
+	cs.leave(c)
 }
 
-// leave counts one less. The caller holds mu.
-func (cs *connections) leave(at holding) {
-	if cs.held[at]--; cs.held[at] == 0 {
-		delete(cs.held, at)
+// leave counts a connection no longer for its principal, if it has one. The caller holds mu.
+func (cs *connections) leave(c *connected) {
+	if c.Principal == "" {
+		return
+	}
+	for _, at := range []holding{{c.Port, c.Principal}, {port: c.Port}} {
+		if cs.held[at]--; cs.held[at] == 0 {
+			delete(cs.held, at)
+		}
 	}
 }
 

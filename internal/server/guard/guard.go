@@ -95,7 +95,7 @@ func (g *Guard) Start() {
 		for {
 			select {
 			case <-ticker.C:
-				g.endLost()
+				g.endLost(time.Now())
 				warned = warned || g.warnOpen()
 			case <-g.stopping.Done():
 				return
@@ -120,19 +120,24 @@ func (g *Guard) Stop() {
 	g.tasks.Wait()
 }
 
-// endLost ends the streams that read or observe objects on which their holders have lost the right, and
-// after farewellTime all connections and streams of callers that are no longer believed. For want of a
-// right alone, append streams are not ended: their next request is refused, and ending them would leave
-// the outcome of earlier requests unknown.
-func (g *Guard) endLost() {
+// endLost ends what is open for callers that have lost it: first streams, then connections. at is the
+// present.
+func (g *Guard) endLost(at time.Time) {
 	rules, _ := g.node.Rules()
 	if !rules.Enforced {
 		return
 	}
-	at := time.Now()
+	g.endStreams(rules, at)
 	for _, end := range g.connections.unbelieved(g.Believed, at) {
 		end()
 	}
+}
+
+// endStreams ends the streams that read or observe objects on which their holders have lost the right, and
+// after farewellTime all streams of callers that are no longer believed. For want of a right alone, append
+// streams are not ended: their next request is refused, and ending them would leave the outcome of earlier
+// requests unknown. Connections with streams of callers that are believed are in use.
+func (g *Guard) endStreams(rules *access.Rules, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for s := range g.streams {
@@ -140,7 +145,11 @@ func (g *Guard) endLost() {
 		if !lost {
 			o = access.OfCluster
 		}
-		if lost || s.ends(g.Believed(s.holder), at) {
+		believed := g.Believed(s.holder)
+		if c := s.holder.connection.Load(); believed && c != nil {
+			c.inUse = at
+		}
+		if s.ends(believed, at) || lost {
 			s.cancel(g.refused(&verbs.Caller{}, s.holder, "continue", access.Read, o, rules))
 			delete(g.streams, s)
 		}

@@ -28,6 +28,9 @@ type Holder struct {
 	// From is the address of the client, without a port.
 	From string
 
+	// connection is that on which the holder has authenticated, see Guard.Connected. It may be nil.
+	connection atomic.Pointer[connected]
+
 	number  uint32               // of the principal, see verbs.Caller.Owner
 	refused atomic.Bool          // something was refused, see SlowRefused
 	last    atomic.Pointer[held] // the newest decision

@@ -136,21 +136,127 @@ func TestAConnectionEndsWhenNobodyIsBelievedWhoHasAuthenticatedOnIt(t *testing.T
 			end()
 		}
 	}
+	const last = farewellTime + answerTime
 	look(0)
-	look(farewellTime - 1)
+	look(farewellTime)
+	look(last - 1)
 	require.Empty(t, closed)
 	continues("carol")
-	look(farewellTime)
+	look(last)
 	require.Equal(t, map[string]int{"bob's": 1}, closed)
-	require.Equal(t, map[holding]int{{"http", ""}: 5, {"http", "user/bob"}: 3, {"http", "user/carol"}: 1}, g.connections.held, "who was the last counts")
+	require.Equal(t, map[holding]int{{"http", ""}: 4, {"http", "user/bob"}: 3, {"http", "user/carol"}: 1}, g.connections.held, "who was the last counts")
 	for _, user := range []string{"dave", "erin", "frank"} { // and not carol: she is no longer among the last of the large proxy
 		gone["user/"+user] = true
 	}
-	look(farewellTime)
-	look(3 * farewellTime)
-	look(4 * farewellTime)
+	look(last)
+	look(last + farewellTime)
+	look(2 * last)
+	look(3 * last)
 	require.Equal(t, map[string]int{"bob's": 1, "a large proxy's": 1}, closed)
-	require.Less(t, 2*lookEvery+farewellTime, 700*time.Millisecond, "a node hears of a change within 300 ms; all in a second")
+}
+
+// gateway is a connection on which callers with tokens call, and streams of theirs are open.
+type gateway struct {
+	*testing.T
+	guard  *Guard
+	proved func(context.Context) error
+	ended  int
+}
+
+func newGateway(t *testing.T) *gateway {
+	w := &gateway{T: t, guard: enforcing(t)}
+	w.proved, _ = w.guard.Connected("grpc", 100, &net.TCPAddr{}, func() { w.ended++ })
+	return w
+}
+
+// calls returns the context of a call with a new token of a user.
+func (w *gateway) calls(user string) (_ context.Context, revoke func()) {
+	root := userOf(w.T, w.guard, "root")
+	text, token, err := w.guard.CreateAccessToken(w.Context(), root, user, time.Hour, nil)
+	require.NoError(w, err)
+	ctx, err := w.guard.Call(w.Context(), &net.TCPAddr{}, "Bearer "+text)
+	require.NoError(w, err)
+	require.NoError(w, w.proved(ctx))
+	return ctx, func() { require.NoError(w, w.guard.RevokeAccessToken(w.Context(), root, token.ID)) }
+}
+
+// A gateway has one stream open for a long time, and many short calls by others, whose tokens do not last: the stream's
+// caller is not among the last that authenticated, and its connection stays.
+func TestAConnectionStaysOpenWithAStreamOfACallerWhoIsBelieved(t *testing.T) {
+	w := newGateway(t)
+	ctx, revoke := w.calls("alice")
+	stream, end := w.guard.Stream(ctx)
+	defer end()
+	for range keptCallers {
+		_, revoke := w.calls("bob")
+		revoke()
+	}
+	at := time.Now()
+	look := func() {
+		w.guard.endLost(at)
+		at = at.Add(lookEvery)
+	}
+	for range 20 {
+		look()
+	}
+	require.Zero(t, w.ended)
+	require.NoError(t, stream.Err())
+	revoke()
+	for stream.Err() == nil {
+		require.Zero(t, w.ended)
+		look()
+	}
+	require.Zero(t, w.ended, "it receives why its stream has ended")
+	look()
+	require.Equal(t, 1, w.ended)
+}
+
+// The client of a stream receives why it ends: the connection lasts until the next look, also after looks that came late.
+func TestAStreamEndsBeforeItsConnection(t *testing.T) {
+	for name, late := range map[string]time.Duration{"in time": farewellTime, "late": 10 * farewellTime} {
+		t.Run(name, func(t *testing.T) {
+			w := newGateway(t)
+			ctx, revoke := w.calls("bob")
+			stream, end := w.guard.Stream(ctx)
+			defer end()
+			revoke()
+			began := time.Now()
+			look := func(after time.Duration) { w.guard.endLost(began.Add(after)) }
+			look(0)
+			look(farewellTime - 1)
+			require.NoError(t, stream.Err())
+			look(late)
+			require.ErrorContains(t, context.Cause(stream), "UNAUTHENTICATED")
+			look(late + answerTime - 1)
+			require.Zero(t, w.ended)
+			look(late + answerTime)
+			require.Equal(t, 1, w.ended)
+			look(late + 10*lookEvery)
+			require.Equal(t, 1, w.ended)
+		})
+	}
+}
+
+// Anybody may connect without a word. Such connections are closed for others when the port is full, and take nobody's share.
+func TestConnectionsOnWhichNobodyHasAuthenticatedTakeNoShare(t *testing.T) {
+	g := enforcing(t)
+	const most = 16
+	bob := With(t.Context(), userOf(t, g, "bob").By.(*Holder))
+	carol := With(t.Context(), userOf(t, g, "carol").By.(*Holder))
+	connect := func() func(context.Context) error {
+		proved, _ := g.Connected("http", most, &net.TCPAddr{}, func() {})
+		return proved
+	}
+	for range most - 2 {
+		connect()
+	}
+	for range most / 2 {
+		require.NoError(t, connect()(bob))
+	}
+	require.ErrorContains(t, connect()(bob), "user/bob has 8 connections with the http port of this node, and there is room for 8 more")
+	shared := connect()
+	require.NoError(t, shared(carol))
+	require.ErrorContains(t, shared(bob), "room for 8 more", "carol's was not of the others once it is bob's")
 }
 
 // An administrator sees whose sessions are open, and may close them; nobody else may those of others.
