@@ -19,8 +19,8 @@ const maxBoots = 10
 // boot makes the machine the state at the offset of the newest snapshot that can be read, or leaves it as
 // it is if that reaches what is left of the log. It returns the confirmed end of the log.
 //
-// It sets the hold of protected before, if there is one. r.state is held, or nobody else knows the
-// replica.
+// It sets the hold of protected before, if there is one. replacing is set, or nobody else knows
+// the replica.
 func (r *Replica[R]) boot(ctx context.Context, protected *snapshots[R]) (end int64, err error) {
 	for range maxBoots {
 		info, err := r.client.Admin().Info(ctx, r.log)
@@ -208,6 +208,8 @@ func listSnapshots(ctx context.Context, d Directory, log uint64) (offsets []int6
 // trouble reports an error that does not end the replica, or nil.
 func (r *Replica[R]) trouble(err error) {
 	if r.options.hooks.Trouble != nil {
+		r.troubling.Lock()
+		defer r.troubling.Unlock()
 		r.options.hooks.Trouble(err)
 	}
 }

@@ -40,7 +40,7 @@ const unfinished = ".new-"
 func (f files) path(name string) string { return filepath.Join(string(f), name) }
 
 func (f files) Put(ctx context.Context, name string, content io.WriterTo) error {
-	if err := os.MkdirAll(string(f), 0o700); err != nil {
+	if err := makeFolder(string(f)); err != nil {
 		return err
 	}
 	// The name is of this writer alone: another replica may store the same snapshot.
@@ -81,15 +81,33 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// clean removes what writers of earlier snapshots have left when they were killed. One that still
+// makeFolder creates a folder that does not exist, with those above it, and makes their names durable.
+func makeFolder(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := makeFolder(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(parent)
+}
+
+// clean removes what writers of earlier snapshots of the log have left when they were killed. One that still
 // writes fails, and nobody needs its snapshot.
 func (f files) clean(name string) {
+	log := name[:strings.IndexByte(name, '-')+1]
 	entries, err := os.ReadDir(string(f))
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if of, found := strings.CutPrefix(e.Name(), unfinished); found && of < name {
+		if of, found := strings.CutPrefix(e.Name(), unfinished); found && strings.HasPrefix(of, log) && of < name {
 			_ = os.Remove(f.path(e.Name()))
 		}
 	}

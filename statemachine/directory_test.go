@@ -63,3 +63,11 @@ func TestWhatAKilledWriterHasLeftIsRemovedWithTheNextSnapshot(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(folder, ".new-a-left"))
 	require.FileExists(t, filepath.Join(folder, ".new-z-being-written"), "another replica stores a later one")
 }
+
+func TestTheSnapshotOfALogLeavesWhatIsWrittenOfAnother(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, ".new-1-5-being-written"), nil, 0o600))
+	require.NoError(t, statemachine.Files(folder).Put(t.Context(), "2-5", bytes.NewBufferString("text")))
+	require.FileExists(t, filepath.Join(folder, ".new-1-5-being-written"))
+}

@@ -69,8 +69,10 @@ func (r *Replica[R]) advance(done *progress, next int64) {
 // reboot continues from a snapshot: others have trimmed what this replica lacks, and have stored one
 // before.
 func (r *Replica[R]) reboot() {
-	r.state.Lock()
-	defer r.state.Unlock()
+	replaced := make(chan struct{})
+	defer close(replaced)
+	r.replace(replaced)
+	defer r.replace(nil)
 	for {
 		_, err := r.boot(r.life, nil)
 		if err == nil {
@@ -86,6 +88,12 @@ func (r *Replica[R]) reboot() {
 			return
 		}
 	}
+}
+
+func (r *Replica[R]) replace(replaced chan struct{}) {
+	r.state.Lock()
+	defer r.state.Unlock()
+	r.replacing = replaced
 }
 
 // pause waits, and reports false if ctx was done first.

@@ -129,8 +129,16 @@ func (r *Replica[R]) open(ctx context.Context) (*client.Producer, error) {
 	if p := r.opened(); p != nil {
 		return p, nil
 	}
-	r.opening.Lock()
-	defer r.opening.Unlock()
+	select {
+	case r.opening <- struct{}{}:
+		defer func() { <-r.opening }()
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, &Error{log: r.log, reason: ctx.Err(), cause: errors.New("another call opens the session of the proposals")}
+	}
+	if err := r.ended(); err != nil {
+		return nil, err
+	}
 	if p := r.opened(); p != nil {
 		return p, nil
 	}
@@ -150,6 +158,16 @@ func (r *Replica[R]) open(ctx context.Context) (*client.Producer, error) {
 	}
 	r.producer = p
 	return p, nil
+}
+
+// ended returns the error of a call if the replica has ended.
+func (r *Replica[R]) ended() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return r.stopped()
+	}
+	return nil
 }
 
 func (r *Replica[R]) opened() *client.Producer {

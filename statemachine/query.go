@@ -2,6 +2,7 @@ package statemachine
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -46,21 +47,41 @@ func (r *Replica[R]) Query(ctx context.Context, fresh Freshness, f func()) error
 	if err := r.await(ctx, fresh); err != nil {
 		return err
 	}
-	return r.look(f)
+	return r.look(ctx, f)
 }
 
-// look calls f while nothing is applied, unless the replica has ended: perhaps in the middle of a record.
-func (r *Replica[R]) look(f func()) error {
+// look calls f while nothing is applied, unless the replica has ended: perhaps in the middle of a record. While the
+// state is replaced it waits.
+func (r *Replica[R]) look(ctx context.Context, f func()) error {
+	for {
+		replaced, err := r.tryLook(f)
+		if err != nil || replaced == nil {
+			return err
+		}
+		select {
+		case <-replaced:
+		case <-r.done:
+		case <-ctx.Done():
+			return &Error{log: r.log, reason: ctx.Err(), cause: errors.New("the state is being replaced by a snapshot")}
+		}
+	}
+}
+
+// tryLook calls f, or returns what is closed when the state has been replaced.
+func (r *Replica[R]) tryLook(f func()) (replaced <-chan struct{}, err error) {
 	r.state.RLock()
 	defer r.state.RUnlock()
 	r.mu.Lock()
 	if r.err != nil {
 		defer r.mu.Unlock()
-		return r.stopped()
+		return nil, r.stopped()
 	}
 	r.mu.Unlock()
+	if r.replacing != nil {
+		return r.replacing, nil
+	}
 	f()
-	return nil
+	return nil, nil
 }
 
 // await waits until the state is as fresh as wanted.

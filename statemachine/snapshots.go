@@ -41,6 +41,8 @@ type snapshots[R any] struct {
 
 	// seen are the offsets of the snapshots that the directory has, or had until a short time ago.
 	seen map[int64]bool
+	// pending is set if what follows a snapshot has failed, and is to be tried again.
+	pending bool
 	// foreign is the last pointer of the hold to no snapshot of the directory.
 	foreign []byte
 }
@@ -123,16 +125,21 @@ func holdOf(info client.LogInfo, name string) *client.HoldInfo {
 
 // setHold sets the hold, and renews its lease from then on if it has one.
 func (s *snapshots[R]) setHold(ctx context.Context, wanted client.HoldInfo) error {
-	if s.hold != nil {
-		s.hold.Close()
-		s.hold = nil
-	}
+	s.leaveHold()
 	hold, err := s.replica.client.Hold(ctx, s.replica.log, wanted)
 	if err != nil {
 		return err
 	}
 	s.hold = hold
 	return nil
+}
+
+// leaveHold renews the lease of the hold no longer.
+func (s *snapshots[R]) leaveHold() {
+	if s.hold != nil {
+		s.hold.Close()
+		s.hold = nil
+	}
 }
 
 // found notes a snapshot of this replica or another one.
@@ -166,22 +173,20 @@ func (s *snapshots[R]) isDue() bool {
 // run takes snapshots until the replica ends.
 func (s *snapshots[R]) run() {
 	r := s.replica
-	defer func() {
-		if s.hold != nil {
-			s.hold.Close()
-		}
-	}()
+	defer s.leaveHold()
 	tick := time.NewTicker(s.tick())
 	defer tick.Stop()
 	for {
-		select {
-		case <-r.life.Done():
-			return
-		case <-s.due:
-		case <-tick.C:
-		}
-		if !s.isDue() {
-			continue
+		if !s.pending {
+			select {
+			case <-r.life.Done():
+				return
+			case <-s.due:
+			case <-tick.C:
+			}
+			if !s.isDue() {
+				continue
+			}
 		}
 		result := s.take(r.life)
 		if errors.Is(result.Err, errKilled) {
@@ -226,6 +231,7 @@ func (s *snapshots[R]) take(ctx context.Context) (result SnapshotResult) {
 	result.Err = s.store(ctx, &result)
 	if result.Err == nil {
 		result.Err = s.retire(ctx)
+		s.pending = result.Err != nil && !errors.Is(result.Err, ErrHoldOfAnother)
 	}
 	result.Took = time.Since(began)
 	return result
@@ -266,7 +272,7 @@ func (s *snapshots[R]) store(ctx context.Context, result *SnapshotResult) error 
 
 // view returns the state as of now.
 func (s *snapshots[R]) view() (taken *snapshot, err error) {
-	if stopped := s.replica.look(func() { taken, err = s.viewLocked() }); stopped != nil {
+	if stopped := s.replica.look(s.replica.life, func() { taken, err = s.viewLocked() }); stopped != nil {
 		return nil, stopped
 	}
 	return taken, err

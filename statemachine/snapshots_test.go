@@ -370,3 +370,31 @@ func TestAStateThatContainsMoreThanTheLogIsRefused(t *testing.T) {
 	e.open(state, statemachine.WithSnapshots(d))
 	require.Equal(t, 3, state.Counts["a"])
 }
+
+// A directory that does not answer while the state is replaced does not hold up a query beyond its context.
+func TestAQueryEndsWithItsContextWhileTheStateIsReplaced(t *testing.T) {
+	t.Parallel()
+	e := newCluster(t)
+	d := statemachine.Files(t.TempDir())
+	e.store(d, 3)
+	calls, replacing, release := 0, make(chan struct{}), make(chan struct{})
+	state := newCounters()
+	r := e.open(state, statemachine.WithSchedule(0, 0), statemachine.WithSnapshots(slowDirectory{d, func(string) {
+		if calls++; calls == 2 {
+			close(replacing)
+			<-release
+		} else if calls == 1 {
+			e.store(d, 2)
+			_, _, err := e.c.Admin().SetHold(t.Context(), logName, client.HoldInfo{Name: "statemachine", Offset: 5})
+			require.NoError(t, err)
+			_, _, err = e.c.Admin().Trim(t.Context(), logName, 5, false)
+			require.NoError(t, err)
+		}
+	}}))
+	<-replacing
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.Query(ctx, statemachine.AsApplied, func() {}), context.DeadlineExceeded)
+	close(release)
+	require.NoError(t, r.Query(t.Context(), statemachine.AtLeast(5), func() { require.Equal(t, 5, state.Counts["a"]) }))
+}

@@ -60,8 +60,11 @@ type Replica[R any] struct {
 	machine Machine[R]
 	options options
 
-	// state is held to change the machine and next.
+	// state is held to change the machine and next, unless replacing is set.
 	state sync.RWMutex
+	// replacing is set, under state, while a snapshot replaces the state; closed after it. That may last as long as
+	// no snapshot can be read, and a query does not wait for a lock so long.
+	replacing chan struct{}
 
 	mu       sync.Mutex // guards what follows; taken after state
 	next     int64      // the records below it are applied
@@ -73,12 +76,14 @@ type Replica[R any] struct {
 	producer *client.Producer
 	counts   counts
 
-	opening sync.Mutex // one producer is opened at a time
+	opening chan struct{} // has room for one: a producer is opened
 
 	// What follows belongs to the goroutine that applies records, and before it starts to Open.
 	digests *rules.Digests
 	live    bool // the end of the log as of Open has been reached
 	scratch []R
+
+	troubling sync.Mutex // one call of Hooks.Trouble at a time
 
 	snapshots *snapshots[R] // nil: none are taken
 	reports   chan report
@@ -113,7 +118,7 @@ func Open[R any](ctx context.Context, c *client.Client, log string, machine Mach
 	r := &Replica[R]{
 		client: c, log: log, machine: machine, options: o, next: rules.NoState,
 		results: rules.NewResults[R](maxResults), digests: rules.NewDigests(o.digests, o.name),
-		reports: make(chan report, 1), booted: make(chan struct{}), done: make(chan struct{}),
+		reports: make(chan report, 1), opening: make(chan struct{}, 1), booted: make(chan struct{}), done: make(chan struct{}),
 		counts: counts{snapshot: -1, snapshotAt: time.Now()},
 	}
 	if o.state != nil {
@@ -123,6 +128,9 @@ func Open[R any](ctx context.Context, c *client.Client, log string, machine Mach
 	if err := r.start(ctx); err != nil {
 		r.halt(err)
 		r.working.Wait()
+		if r.snapshots != nil {
+			r.snapshots.leaveHold()
+		}
 		return nil, err
 	}
 	return r, nil
@@ -177,11 +185,11 @@ func (r *Replica[R]) Err() error {
 // Close stops the replica, and closes its session in the log. A snapshot that is being written is given up.
 // Proposals in flight fail. The hold stays as it is: a lease, if it has one, is no longer renewed.
 func (r *Replica[R]) Close(ctx context.Context) error {
+	r.halt(client.ErrClosed) // and no proposal opens a producer from then on
 	r.mu.Lock()
 	p := r.producer
 	r.producer = nil
 	r.mu.Unlock()
-	r.halt(client.ErrClosed)
 	r.working.Wait()
 	if p == nil {
 		return nil
