@@ -105,6 +105,10 @@ func (s commands) LeaseHolder() string {
 	return s.log.writer.Name
 }
 
+// HasWriterLease reports whether the writer lease was granted with a term and has not ended,
+// including what is in flight.
+func (s commands) HasWriterLease(term record.WriterTerm) bool { return s.leaseEnded(term) == nil }
+
 // leaseEnded refuses a term whose writer lease has ended, or that was granted without one.
 func (s commands) leaseEnded(term record.WriterTerm) *record.Refusal {
 	switch {

@@ -29,17 +29,20 @@ type WriterRequest struct {
 }
 
 // grant moves the program whose turn it is from the line to the queue: the first one if nobody has
-// the lease, and one with the name of the holder in any case.
+// the lease, and one with the name of the holder while no release waits to be decided.
 func (p *proposer) grant() {
 	if len(p.line.waiting) == 0 || p.group.role != leaderReady || p.sequencer.Room() == sequence.RoomForTrims {
 		return
 	}
-	if slices.ContainsFunc(p.queue, func(r *Request) bool { return r.Command != nil && r.Command.Kind == record.LeaseWriter }) {
+	if p.queues(record.LeaseWriter) {
 		return // one at a time
 	}
 	next := 0
 	if holder := p.sequencer.LeaseHolder(); holder != "" {
-		next = slices.IndexFunc(p.line.waiting, func(w *WriterRequest) bool { return w.Name == holder })
+		if p.queues(record.ReleaseWriter) {
+			return // behind it the holder's name would come before those in line
+		}
+		next = p.line.named(holder)
 	}
 	if next < 0 {
 		return
@@ -48,6 +51,31 @@ func (p *proposer) grant() {
 	p.line.waiting = slices.Delete(p.line.waiting, next, next+1)
 	command := &record.Command{Kind: record.LeaseWriter, Lease: w.Lease, Text: record.AppendWriter(nil, w.Writer)}
 	p.queue = append(p.queue, &Request{Command: command, Done: w.Done, dequeued: p.round.now.Nano})
+}
+
+// queues reports whether a command of a kind waits to be decided.
+func (p *proposer) queues(kind record.CommandKind) bool {
+	return slices.ContainsFunc(p.queue, func(r *Request) bool { return r.Command != nil && r.Command.Kind == kind })
+}
+
+// handWriterOver ends the writer lease if the heir is in line, and moves it to the head. Of a term
+// without the lease nothing is changed.
+func (p *proposer) handWriterOver(r *Request) sequence.Answer {
+	next := p.line.named(r.heir)
+	if next < 0 && p.sequencer.HasWriterLease(r.Command.WriterTerm) {
+		return sequence.Answer{Refusal: record.Refuse(record.Precondition, "no program named %q waits for the writer lease", r.heir)}
+	}
+	a := p.sequencer.Command(*r.Command)
+	if a.Refusal == nil {
+		q := p.line.waiting[next]
+		p.line.waiting = slices.Insert(slices.Delete(p.line.waiting, next, next+1), 0, q)
+	}
+	return a
+}
+
+// named returns the place in line of the first program with a name; -1: none has it.
+func (l *line) named(name string) int {
+	return slices.IndexFunc(l.waiting, func(w *WriterRequest) bool { return w.Name == name })
 }
 
 // empty answers everyone in line with a refusal.

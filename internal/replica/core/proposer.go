@@ -119,6 +119,8 @@ func (p *proposer) decide(most int) (decided []sequence.Answer, taken []*Request
 			p.decided = append(p.decided, p.sequencer.ExpireHold(string(r.Command.Text)))
 		case r.Command.Kind == record.ReleaseWriter && r.expiry:
 			p.decided = append(p.decided, p.sequencer.ExpireWriter(r.Command.WriterTerm))
+		case r.heir != "":
+			p.decided = append(p.decided, p.handWriterOver(r))
 		default:
 			p.decided = append(p.decided, p.sequencer.Command(*r.Command))
 		}

@@ -19,9 +19,10 @@ type Request struct {
 	// called nevertheless.
 	Written func(sequence.Answer)
 
-	Arrived  int64 // see Now.Nano
-	dequeued int64 // when the core accepted it, see Now.Nano
-	expiry   bool  // counted in proposer.expiring
+	heir     string // with ReleaseWriter: the program in line that is to get the lease
+	Arrived  int64  // see Now.Nano
+	dequeued int64  // when the core accepted it, see Now.Nano
+	expiry   bool   // counted in proposer.expiring
 }
 
 // stages returns the stages to be filled in, or nil if none were requested.

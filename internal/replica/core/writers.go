@@ -93,23 +93,13 @@ func (w *writers) Keep(term record.WriterTerm, done func(sequence.Answer)) {
 // Release ends the writer lease that was granted with a term. If to is set, the program with that
 // name in line is the next to get it; it is refused if there is none.
 func (w *writers) Release(term record.WriterTerm, to string, done func(sequence.Answer)) {
-	line := &w.proposer.line
 	if r := w.notServing(); r != nil {
 		w.round.answer(done, sequence.Answer{Refusal: r})
 		return
 	}
-	if to != "" {
-		next := slices.IndexFunc(line.waiting, func(q *WriterRequest) bool { return q.Name == to })
-		if next < 0 {
-			w.round.answer(done, sequence.Answer{Refusal: record.Refuse(record.Precondition, "no program named %q waits for the writer lease", to)})
-			return
-		}
-		q := line.waiting[next]
-		line.waiting = slices.Insert(slices.Delete(line.waiting, next, next+1), 0, q)
-	}
 	w.group.stir()
 	w.proposer.queue = append(w.proposer.queue, &Request{
-		Command: &record.Command{Kind: record.ReleaseWriter, WriterTerm: term}, Done: done, dequeued: w.round.now.Nano,
+		Command: &record.Command{Kind: record.ReleaseWriter, WriterTerm: term}, heir: to, Done: done, dequeued: w.round.now.Nano,
 	})
 }
 

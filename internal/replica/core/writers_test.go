@@ -101,6 +101,37 @@ func TestAWriterLeaseIsHandedToTheOneThatIsNamed(t *testing.T) {
 	require.EqualValues(t, 3, second.term(t))
 }
 
+func TestAHandoverOfAWriterLeaseThatHasEndedChangesNothing(t *testing.T) {
+	c := newTrio(t, 1)
+	l := c.leader()
+	require.EqualValues(t, 1, c.lease(l, "first", "", true).term(t))
+	second, third, fourth := c.lease(l, "second", "", true), c.lease(l, "third", "", true), c.lease(l, "fourth", "", true)
+	require.Nil(t, c.releaseWriter(l, 1, "").Refusal)
+	require.EqualValues(t, 2, second.term(t))
+	require.Equal(t, record.Fenced, c.releaseWriter(l, 1, "fourth").Refusal.Reason)
+	require.Nil(t, c.releaseWriter(l, 2, "").Refusal)
+	require.EqualValues(t, 3, third.term(t), "the line is as before")
+	require.Nil(t, c.releaseWriter(l, 3, "fourth").Refusal)
+	require.EqualValues(t, 4, fourth.term(t))
+	require.Equal(t, record.Fenced, c.releaseWriter(l, 3, "fourth").Refusal.Reason, "repeated, it says that the lease has ended")
+}
+
+func TestAReleaseOfAWriterLeaseIsForTheNextInLineAndNotForTheNameOfTheHolder(t *testing.T) {
+	for _, to := range []string{"", "third"} {
+		c := newTrio(t, 1)
+		l := c.leader()
+		require.EqualValues(t, 1, c.lease(l, "first", "", true).term(t))
+		next := c.lease(l, "second", "", true)
+		if to != "" {
+			next = c.lease(l, to, "", true)
+		}
+		c.all[l].core.Writers.Release(1, to, nil)
+		again := c.lease(l, "first", "", true) // restarted before the release was decided
+		require.EqualValues(t, 2, next.term(t))
+		require.Zero(t, again.term(t))
+	}
+}
+
 func TestTheHolderOfAWriterLeaseGetsItAgainUnderItsName(t *testing.T) {
 	c := newTrio(t, 1)
 	l := c.leader()
