@@ -36,7 +36,7 @@ TIME  ?= 30s
 OUT   ?= results
 
 help: ## print these lines
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
 
 check: format vet modules generated lint ## check format, vet, go.mod files, generated code and lint; change nothing
 
@@ -62,6 +62,10 @@ unraced: ## run the tests of all else
 
 clients: ## build and test the clients in other languages whose tools are here
 	@clients/check
+
+.PHONY: client-packages
+client-packages: ## make the packages of the clients, install each into an empty project and use it there: 5 minutes
+	work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && clients/package "$$work" && clients/installed "$$work" "$$(clients/program "$$work")"
 
 streams: ## run the conformance suite of Durable Streams, on one node and on three while leaders move; needs node and npm: 5 minutes
 	go -C interop test -count=1 -timeout 25m -run DurableStreams .

@@ -16,7 +16,7 @@ import (
 func javaProgram(t *testing.T) (directory string, run func(program string) []string) {
 	t.Helper()
 	java := tool(t, "java", "java")
-	directory = built(t, "java", "target/reference/index.html") // made last
+	directory = built(t, "java", "target/reports/apidocs/index.html") // made last
 	return directory, func(program string) []string {
 		return []string{java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "target/test-classes:target/classes:target/lib/*", program}
 	}

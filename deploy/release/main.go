@@ -1,6 +1,6 @@
 // Command release makes what a version of Strandline is published as, in one directory: archives,
-// packages for Debian and for what reads rpm, an image, a Helm chart, the licences of what is linked,
-// a bill of materials, and sums that are signed if there is a key.
+// packages for Debian and for what reads rpm, an image, a Helm chart, the packages of the clients in other languages,
+// the licences of what is linked, a bill of materials, and sums that are signed if there is a key.
 //
 //	go -C deploy/release run . -version 0.1.0 -out ../../dist
 //
@@ -70,7 +70,8 @@ func run(ctx context.Context, args []string) error {
 	key := flags.String("key", "", "minisign's secret key `file`, to sign the sums; MINISIGN_PASSWORD opens it")
 	only := flags.String("only", "", "one `target`, such as linux-amd64, instead of all")
 	listed := flags.Bool("materials", true, "list the modules that programs link")
-	built := flags.String("programs", "", "pack the programs in this `directory`, which were built for -only, and list no materials")
+	others := flags.Bool("clients", true, "make the packages of the clients in other languages")
+	built := flags.String("programs", "", "pack the programs in this `directory`, which were built for -only, list no materials, and make no clients")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -92,6 +93,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(r.work)
+	if err := r.clientVersions(); err != nil {
+		return err
+	}
 	programs := func() error { return r.build(ctx, made) }
 	if *built != "" {
 		programs = func() error { return r.take(*built, made[0]) }
@@ -104,6 +108,10 @@ func run(ctx context.Context, args []string) error {
 		func() error { return r.packages(linux(made)) },
 		func() error { return r.image(linux(made)) },
 		r.chart,
+		func() error { return r.carriers(made) },
+	}
+	if *built == "" && *others {
+		steps = append(steps, func() error { return r.clients(ctx) })
 	}
 	if *built == "" && *listed {
 		steps = append(steps, func() error { return r.materials(ctx, made) })

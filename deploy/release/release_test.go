@@ -2,14 +2,17 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -92,17 +95,18 @@ func released(t *testing.T) made {
 	return both[0]
 }
 
-// contents are the files of a folder by name.
+// contents are the files below a folder by name.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(folder, file.Name()))
-		require.NoError(t, err)
-		all[file.Name()] = string(text)
-	}
+	require.NoError(t, fs.WalkDir(os.DirFS(folder), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(folder, path))
+		all[path] = string(text)
+		return err
+	}))
 	return all
 }
 
@@ -120,6 +124,7 @@ func TestTwoReleasesOfACommitAreEqual(t *testing.T) {
 		"strandline-0.0.1-test-linux-" + runtime.GOARCH + ".tar.gz", "strandline-0.0.1-test-oci.tar", "strandline-chart-0.0.1-test.tgz",
 		"strandline_0.0.1~test_" + runtime.GOARCH + ".deb", "strandline-bench_0.0.1~test_" + runtime.GOARCH + ".deb",
 		"strandline-0.0.1~test-1." + rpm + ".rpm", "strandline-bench-0.0.1~test-1." + rpm + ".rpm",
+		wheel(), "npm/strandline-server-0.0.1-test.tgz", carrier(),
 	}, slices.Collect(maps.Keys(first)))
 }
 
@@ -277,6 +282,92 @@ func TestTheArchiveHasTheLicencesOfAllThatIsLinked(t *testing.T) {
 	for _, module := range []string{"Go go1.", "google.golang.org/grpc v", "go.etcd.io/raft/v3 v", "github.com/IBM/sarama v"} {
 		require.Contains(t, licences, "\n"+module)
 	}
+}
+
+// wheel is the name of the wheel with the program for this machine, and carrier that of the package for npm.
+func wheel() string {
+	return "python/strandline_server-0.0.1.dev0-py3-none-" + systems["linux-"+runtime.GOARCH].python + ".whl"
+}
+
+func carrier() string {
+	return "npm/strandline-server-linux-" + systems["linux-"+runtime.GOARCH].processor + "-0.0.1-test.tgz"
+}
+
+func TestTheWheelOfTheServerHasTheProgramAndTheSumsOfAllFiles(t *testing.T) {
+	archive, err := zip.OpenReader(filepath.Join(released(t).directory, wheel()))
+	require.NoError(t, err)
+	defer archive.Close()
+	const metadata = "strandline_server-0.0.1.dev0.dist-info/"
+	text := func(name string) string {
+		file, err := archive.Open(name)
+		require.NoError(t, err)
+		defer file.Close()
+		text, err := io.ReadAll(file)
+		require.NoError(t, err)
+		return string(text)
+	}
+	program := "strandline_server/strandline"
+	for _, f := range archive.File {
+		require.Equal(t, f.Name == program, f.Mode()&0o111 != 0, f.Name)
+		if f.Name != metadata+"RECORD" {
+			sum := sha256.Sum256([]byte(text(f.Name)))
+			line := fmt.Sprintf("%s,sha256=%s,%d\n", f.Name, base64.RawURLEncoding.EncodeToString(sum[:]), f.UncompressedSize64)
+			require.Contains(t, text(metadata+"RECORD"), line)
+		}
+	}
+	require.True(t, strings.HasPrefix(text(program), "#!/bin/sh"))
+	require.Contains(t, text(metadata+"WHEEL"), "\nTag: py3-none-manylinux_2_17_")
+	require.Contains(t, text(metadata+"licenses/LICENSES"), "google.golang.org/grpc v")
+}
+
+func TestThePackageOfTheServerForNPMInstallsThatOfTheMachine(t *testing.T) {
+	var manifest struct {
+		Version              string
+		OS, CPU              []string
+		OptionalDependencies map[string]string
+	}
+	all := unpacked(t, "npm/strandline-server-0.0.1-test.tgz")
+	require.NoError(t, json.Unmarshal([]byte(all["package/package.json"]), &manifest))
+	require.Equal(t, version, manifest.Version)
+	name := strings.TrimSuffix(filepath.Base(carrier()), "-"+version+".tgz")
+	require.Equal(t, map[string]string{name: version}, manifest.OptionalDependencies)
+
+	one := unpacked(t, carrier())
+	require.True(t, strings.HasPrefix(one["package/strandline"], "#!/bin/sh"))
+	require.NoError(t, json.Unmarshal([]byte(one["package/package.json"]), &manifest))
+	require.Equal(t, []string{"linux"}, manifest.OS)
+	require.Equal(t, []string{systems["linux-"+runtime.GOARCH].processor}, manifest.CPU)
+}
+
+func TestVersionsOfPythonAreThoseOfTheRelease(t *testing.T) {
+	for version, expected := range map[string]string{
+		"0.1.0": "0.1.0", "0.1.0-rc.2": "0.1.0rc2", "0.1.0-rc2": "0.1.0rc2", "0.1.0-dev": "0.1.0.dev0",
+	} {
+		require.Equal(t, expected, pythonVersion(version))
+	}
+}
+
+func TestAReleaseHasTheVersionOfItsClients(t *testing.T) {
+	r := &release{version: "9.8.7", root: "../.."}
+	require.ErrorContains(t, r.clientVersions(), "write 9.8.7 there")
+	r.version = "9.8.7-dev"
+	require.NoError(t, r.clientVersions())
+
+	r.root, r.version = t.TempDir(), "9.8.7"
+	for i, m := range manifests {
+		text, err := os.ReadFile(filepath.Join("../..", m.path))
+		require.NoError(t, err)
+		where := filepath.Join(r.root, m.path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(where), 0o755))
+		written := text
+		if before, err := os.ReadFile(where); err == nil {
+			written = before // by another line of the same file
+		}
+		found := m.line.FindSubmatchIndex(written)
+		require.NotNil(t, found, "%d: %s", i, m.path)
+		require.NoError(t, os.WriteFile(where, slices.Concat(written[:found[2]], []byte(r.version), written[found[3]:]), 0o600))
+	}
+	require.NoError(t, r.clientVersions())
 }
 
 // unpacked are the files of an archive of the release.

@@ -76,6 +76,8 @@ var rooms = map[string][]string{
 	"internal/replica/core/lagging": {"internal/budget"},
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},
+	// A server process for tests of users.
+	"client/clienttest": {},
 	// Kept inputs of fuzz targets.
 	"test/corpus": {},
 	// A disk for one process.
