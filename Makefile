@@ -67,6 +67,10 @@ clients: ## build and test the clients in other languages whose tools are here
 client-packages: ## make the packages of the clients, install each into an empty project and use it there: 5 minutes
 	work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && clients/package "$$work" && clients/installed "$$work" "$$(clients/program "$$work")"
 
+.PHONY: api-changes
+api-changes: ## show how the Go API has changed since BASE, or the newest tag, and fail if a change is incompatible: a minute
+	scripts/api-changes $(BASE)
+
 streams: ## run the conformance suite of Durable Streams, on one node and on three while leaders move; needs node and npm: 5 minutes
 	go -C interop test -count=1 -timeout 25m -run DurableStreams .
 
