@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,13 +44,13 @@ func TestALogIsMarkedSoonUnlessItIsWrittenToAgainSoonAfter(t *testing.T) {
 // restingLog counts what it is asked to do when it is idle.
 type restingLog struct {
 	*memory.Log
-	rests, marks int
+	rests, marks atomic.Int32
 }
 
-func (l *restingLog) Rest() { l.rests++ }
+func (l *restingLog) Rest() { l.rests.Add(1) }
 
 func (l *restingLog) Mark() error {
-	l.marks++
+	l.marks.Add(1)
 	return l.Log.Mark()
 }
 
@@ -63,12 +64,12 @@ func TestALogWhoseMarkWaitsRestsAsSoonAsOthers(t *testing.T) {
 			explained(t, r, "a")()
 			time.Sleep(markAfter + markAfter/2)
 		}
-		before := *log
+		rests, marks := log.rests.Load(), log.marks.Load()
 		for range 10 {
 			explained(t, r, "a")()
 			time.Sleep(markAfter + markAfter/2)
 		}
-		require.Equal(t, before.marks, log.marks, "its mark waits for longer than it is idle")
-		require.Equal(t, before.rests+10, log.rests)
+		require.Equal(t, marks, log.marks.Load(), "its mark waits for longer than it is idle")
+		require.Equal(t, rests+10, log.rests.Load())
 	})
 }
