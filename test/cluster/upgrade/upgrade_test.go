@@ -64,11 +64,11 @@ func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, status.Level)
 	for range 2 {
-		require.Equal(t, 4, finalize(t, c))
+		require.Equal(t, 5, finalize(t, c))
 	}
 	status, err = c.Status()
 	require.NoError(t, err)
-	require.Equal(t, 4, status.Level)
+	require.Equal(t, 5, status.Level)
 	l.Await(200)
 	c.AwaitHealthy()
 	l.Verify()
