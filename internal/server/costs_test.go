@@ -554,7 +554,7 @@ func TestWhatMayNotBeCalledCostsNextToNothingOnLeanStreams(t *testing.T) {
 
 // The largest requests that a call takes, and an append, cost one who is known and may not make them no more than their
 // own bytes.
-func TestTheLargestRequestThatIsRefusedTakesNoMoreThanItsBytes(t *testing.T) {
+func TestTheLargestRequestThatIsRefusedCostsNoMoreThanItsBytes(t *testing.T) {
 	g := startGuarded(t)
 	for _, m := range methodsServed(func(m protoreflect.MethodDescriptor) bool {
 		return slices.Contains([]protoreflect.FullName{"strandline.v1.LogService.Append", "strandline.v1.AccessService.AddGrants", "strandline.v1.CatalogService.CreateLog"}, m.FullName())
