@@ -97,7 +97,7 @@ sim: ## run COUNT seeds of the simulator, from seed FROM
 fuzz: ## fuzz each target for TIME
 	scripts/fuzz $(TIME)
 
-attacks: ## attack a node in turn in 23 ways, each beside an honest client whose p99 may double: 20 minutes
+attacks: ## attack a node in turn in 24 ways, each beside an honest client whose p99 may double: 20 minutes
 	go build -o "$${TMPDIR:-/tmp}/strandline-attacks" ./test/attacks && "$${TMPDIR:-/tmp}/strandline-attacks"; \
 	code=$$?; rm -f "$${TMPDIR:-/tmp}/strandline-attacks"; exit $$code
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -81,7 +82,8 @@ var attacks = []attack{
 	{"holds", "holds without end on a log of one's own", 8, holds, honest.holds, true},
 	{"json", "bodies of JSON that are costly to decode, to calls and to streams, from nobody", 8, func(_ context.Context, t target, worker int) error { return texts(t, "", worker) }, honest.asksText, false},
 	{"json-denied", "the same from a user without the right", 8, func(_ context.Context, t target, worker int) error { return texts(t, t.Token, worker) }, honest.asksText, false},
-	{"lists", "lists of all topics and all groups, by who may see next to none", 8, lists, honest.joins, false},
+	{"lists", "lists of all topics and all groups, by who may see next to none", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, 20) }, honest.joins, false},
+	{"lists-kept", "the same lists over connections that stay", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, math.MaxInt) }, honest.joins, false},
 }
 
 // run does an attack until ctx ends. It returns how often it was done, and the first time that it was let in.
@@ -276,10 +278,10 @@ func filters(ctx context.Context, t target, _ int) error {
 	})
 }
 
-// lists asks for everything that there is.
-func lists(ctx context.Context, t target, _ int) error {
+// lists asks for everything that there is, so often on each connection.
+func lists(ctx context.Context, t target, times int) error {
 	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
-		for range 20 {
+		for range times {
 			all := kmsg.NewPtrMetadataRequest()
 			all.Topics = nil
 			r, err := all.RequestWith(ctx, c)

@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/filter"
 )
@@ -36,7 +34,7 @@ func NewTurns(reads int64) *Turns {
 }
 
 func newTurns(n int, reads int64) *Turns {
-	return &Turns{all: budget.NewTurns(n), expressions: &expressions{of: map[string]*rate.Limiter{}}, searches: newSearches(reads)}
+	return &Turns{all: budget.NewTurns(n), expressions: newExpressions(), searches: newSearches(reads)}
 }
 
 // For returns the turns for one holder.

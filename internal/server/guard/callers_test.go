@@ -45,11 +45,13 @@ func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	}
 
 	busy := record.Refuse(record.Busy, "the queue is full")
-	g.mayHaveCrowded(bob, busy)
+	g.countCrowding(&bob, busy)
 	require.False(t, counted())
 	busy.OwnShare = true
-	g.mayHaveCrowded(bob, busy)
+	g.countCrowding(&bob, busy)
 	require.True(t, counted())
+	g.countCrowding(&bob, record.Refuse(record.TooLarge, "the log has 64 holds"))
+	require.True(t, counted(), "a limit that it goes beyond")
 
 	known := g.refusals.known.Load()
 	g.Audit(verbs.Caller{System: true}, Trim, "orders", record.Refuse(record.Denied, "no"))

@@ -38,6 +38,7 @@ type Guard struct {
 	stop     context.CancelFunc
 
 	refusals    *refusals
+	paces       paces
 	connections connections
 	logins      logins
 
@@ -73,7 +74,7 @@ type stream struct {
 // New returns a guard for a node. It runs no goroutine before Start.
 func New(n *node.Node, o Options) *Guard {
 	g := &Guard{
-		node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate)),
+		node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate)), paces: newPaces(),
 		connections: connections{open: map[uint64]*connected{}, held: map[holding]int{}},
 		logins:      logins{deriving: budget.NewTurns(1)},
 	}

@@ -2,11 +2,15 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/record"
 )
 
 const (
@@ -187,5 +191,18 @@ func (g *Guard) wasRefused(h *Holder) {
 	g.refusals.add(h.Whose(), time.Now())
 	if h != nil {
 		h.refused.Store(true)
+	}
+}
+
+// countCrowding counts a refusal by the node for what the caller has used up itself: its own share, or a
+// limit that it goes beyond. Such a call may be tried again without end. The caller is not to blame where
+// others have used up the memory, or the log cannot be reached.
+func (g *Guard) countCrowding(c *verbs.Caller, err error) {
+	var r *record.Refusal
+	if err == nil || !errors.As(err, &r) || !r.OwnShare && r.Reason != record.TooLarge {
+		return
+	}
+	if h, _ := c.By.(*Holder); h != nil {
+		g.wasRefused(h)
 	}
 }

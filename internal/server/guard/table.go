@@ -89,6 +89,7 @@ func do(g *Guard, c *verbs.Caller, v *Verb, name string, verb func() error) erro
 		return refusal
 	}
 	err := verb()
+	g.countCrowding(c, err)
 	if v.Audited {
 		g.record(c, v.Name, v.Of(name), err)
 	}

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"strandline.dev/internal/cluster"
@@ -123,6 +122,7 @@ func (g *Guard) Read(ctx context.Context, c verbs.Caller, log string, q reading.
 	}
 	r, err := g.node.Read(ctx, c, log, q)
 	if err != nil {
+		g.countCrowding(&c, err)
 		return nil, err // not a Reader with nil in it
 	}
 	return r, nil
@@ -149,9 +149,7 @@ func (g *Guard) AcquireWriter(ctx context.Context, c verbs.Caller, log string) (
 }
 
 func (g *Guard) LeaseWriter(ctx context.Context, c verbs.Caller, log string, w record.Writer, wait time.Duration) (verbs.WriterGrant, error) {
-	grant, err := call(g, &c, LeaseWriter, log, func() (verbs.WriterGrant, error) { return g.node.LeaseWriter(ctx, c, log, w, wait) })
-	g.mayHaveCrowded(c, err)
-	return grant, err
+	return call(g, &c, LeaseWriter, log, func() (verbs.WriterGrant, error) { return g.node.LeaseWriter(ctx, c, log, w, wait) })
 }
 
 func (g *Guard) KeepWriter(ctx context.Context, c verbs.Caller, log string, term record.WriterTerm) error {
@@ -224,18 +222,7 @@ func (g *Guard) KnownHolds(c verbs.Caller, log string) ([]verbs.Hold, error) {
 }
 
 func (g *Guard) OpenSession(ctx context.Context, c verbs.Caller, log string, lease time.Duration) (verbs.Session, error) {
-	s, err := call(g, &c, OpenSession, log, func() (verbs.Session, error) { return g.node.OpenSession(ctx, c, log, lease) })
-	g.mayHaveCrowded(c, err)
-	return s, err
-}
-
-// mayHaveCrowded counts a refusal for the caller's own share, which may be tried again, and there is no end to
-// that. It is not to blame where others have used up the memory, or the log cannot be reached.
-func (g *Guard) mayHaveCrowded(c verbs.Caller, err error) {
-	var r *record.Refusal
-	if h, _ := c.By.(*Holder); errors.As(err, &r) && r.OwnShare {
-		g.wasRefused(h)
-	}
+	return call(g, &c, OpenSession, log, func() (verbs.Session, error) { return g.node.OpenSession(ctx, c, log, lease) })
 }
 
 func (g *Guard) KeepSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error {
@@ -261,7 +248,12 @@ func (g *Guard) ReserveSession(ctx context.Context, c verbs.Caller) (record.Sess
 }
 
 func (g *Guard) CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error) {
-	return call(g, &c, CreateLog, name, func() (verbs.Info, error) { return g.node.CreateLog(ctx, c, name, config) })
+	return call(g, &c, CreateLog, name, func() (verbs.Info, error) {
+		if err := g.paceCreation(ctx, c, 1); err != nil {
+			return verbs.Info{}, err
+		}
+		return g.node.CreateLog(ctx, c, name, config)
+	})
 }
 
 func (g *Guard) ConfigureLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error) {
@@ -276,6 +268,9 @@ func (g *Guard) DeleteLog(ctx context.Context, c verbs.Caller, name string) erro
 func (g *Guard) ListLogs(ctx context.Context, c verbs.Caller, internal bool) ([]verbs.Info, error) {
 	if refusal := g.mayList(&c); refusal != nil {
 		return nil, refusal
+	}
+	if err := g.PaceList(ctx, c); err != nil {
+		return nil, err
 	}
 	return g.node.ListLogs(ctx, c, internal, g.shownTo(c))
 }
@@ -293,11 +288,21 @@ func (g *Guard) Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, erro
 }
 
 func (g *Guard) CreateTopic(ctx context.Context, c verbs.Caller, name string, partitions int32, config settings.Config, on [][]uint64) (verbs.Topic, error) {
-	return call(g, &c, CreateLog, name, func() (verbs.Topic, error) { return g.node.CreateTopic(ctx, c, name, partitions, config, on) })
+	return call(g, &c, CreateLog, name, func() (verbs.Topic, error) {
+		if err := g.paceCreation(ctx, c, int(partitions)); err != nil {
+			return verbs.Topic{}, err
+		}
+		return g.node.CreateTopic(ctx, c, name, partitions, config, on)
+	})
 }
 
 func (g *Guard) AddPartitions(ctx context.Context, c verbs.Caller, name string, partitions int32, on [][]uint64) error {
-	return do(g, &c, AddPartitions, name, func() error { return g.node.AddPartitions(ctx, c, name, partitions, on) })
+	return do(g, &c, AddPartitions, name, func() error {
+		if err := g.paceCreation(ctx, c, int(partitions)); err != nil {
+			return err
+		}
+		return g.node.AddPartitions(ctx, c, name, partitions, on)
+	})
 }
 
 func (g *Guard) ConfigureTopic(ctx context.Context, c verbs.Caller, name string, config settings.Config) error {

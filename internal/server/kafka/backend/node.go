@@ -46,6 +46,7 @@ type Node interface {
 	TransferLeader(ctx context.Context, c verbs.Caller, log, to string) error
 
 	Topic(ctx context.Context, c verbs.Caller, name string) (verbs.Topic, error)
+	PaceList(ctx context.Context, c verbs.Caller) error
 	Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, error)
 	CreateTopic(ctx context.Context, c verbs.Caller, name string, partitions int32, config settings.Config, on [][]uint64) (verbs.Topic, error)
 	AddPartitions(ctx context.Context, c verbs.Caller, name string, partitions int32, on [][]uint64) error

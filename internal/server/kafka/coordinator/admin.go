@@ -45,6 +45,10 @@ func notNil(b []byte) []byte {
 // ListGroups lists the groups that this node coordinates.
 func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kmsg.ListGroupsResponse {
 	r := kmsg.NewPtrListGroupsResponse()
+	if err := q.Node.PaceList(q.Ctx, q.Caller); err != nil {
+		r.ErrorCode = protocol.CodeOf(err)
+		return r
+	}
 	// Without a log of offsets nobody coordinates, and there is no group.
 	if _, err := c.ready(q.Ctx); err != nil {
 		if err != kerr.NotCoordinator {

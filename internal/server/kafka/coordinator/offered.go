@@ -62,6 +62,9 @@ func (c *Coordinator) ListGroups(ctx context.Context, caller verbs.Caller, after
 	if !c.node.HoldsSome(caller, access.Observe, access.Group) {
 		return nil, "", nil
 	}
+	if err := c.node.PaceList(ctx, caller); err != nil {
+		return nil, "", err
+	}
 	if there, err := c.loaded(ctx); err != nil || !there {
 		return nil, "", err
 	}

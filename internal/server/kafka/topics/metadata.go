@@ -29,6 +29,7 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 	// In version 0, an empty list requests every topic. Later, null does, and an empty list
 	// requests none.
 	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
+		_ = q.Node.PaceList(q.Ctx, q.Caller) // no code says that a list is not one: who has waited gets it
 		all, err := q.Node.Topics(q.Ctx, q.Caller)
 		if err != nil {
 			s.Unlisted.Do(func() { s.Logger.Warn("could not list topics, perhaps not only once", "error", err) })
@@ -180,6 +181,9 @@ func shownTopic(q *backend.Call, name string) (verbs.Topic, error) {
 
 // shownTopics are all topics that Metadata shows.
 func shownTopics(q *backend.Call) ([]verbs.Topic, error) {
+	if err := q.Node.PaceList(q.Ctx, q.Caller); err != nil {
+		return nil, err
+	}
 	all, err := q.Node.Topics(q.Ctx, q.Caller)
 	if t, ok := internalTopic(q); ok && err == nil {
 		all = append(all, t)

@@ -1,0 +1,83 @@
+package budget
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Rates bound how much of something each holder takes in a second. One who wants more waits, and
+// delays no other holder.
+type Rates struct {
+	rate    rate.Limit
+	burst   int
+	longest time.Duration // of a wait
+
+	mu    sync.Mutex
+	of    map[string]*rate.Limiter // of holders that have taken some
+	swept time.Time
+}
+
+// MaxRated bounds the holders that Rates counts separately. All others share one count.
+const MaxRated = 1024
+
+// NewRates returns rates of so many in a second, and so many at once, for which a holder waits for
+// longest at most.
+func NewRates(perSecond, burst int, longest time.Duration) *Rates {
+	return &Rates{rate: rate.Limit(perSecond), burst: burst, longest: longest, of: map[string]*rate.Limiter{}}
+}
+
+// Wait waits until a holder may take n, of which those above the burst cost nothing. It returns
+// false if the holder has waited for as long as it may and still may not: whoever asks again at once
+// cannot ask often. The error is that of ctx.
+//
+// A wait that ends early has used what it waited for, so clients that leave and come again would
+// keep all others of their holder out if a wait could be long.
+func (r *Rates) Wait(ctx context.Context, holder string, n int) (bool, error) {
+	n = min(n, r.burst)
+	l := r.limiter(holder, time.Now())
+	most, cancel := context.WithTimeout(ctx, r.longest)
+	defer cancel()
+	if l.WaitN(most, n) == nil {
+		return true, nil
+	}
+	<-most.Done() // WaitN returns at once if it would wait for longer
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	return l.AllowN(time.Now(), n), nil
+}
+
+func (r *Rates) limiter(holder string, now time.Time) *rate.Limiter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.of[holder]
+	if l == nil && !r.room(now) {
+		holder = ""
+		l = r.of[holder]
+	}
+	if l == nil {
+		l = rate.NewLimiter(r.rate, r.burst)
+		r.of[holder] = l
+	}
+	return l
+}
+
+// room reports whether one more holder can be counted separately. The caller holds mu.
+func (r *Rates) room(now time.Time) bool {
+	if len(r.of) < MaxRated-1 {
+		return true
+	}
+	if now.Sub(r.swept) < time.Second {
+		return false
+	}
+	r.swept = now
+	for holder, l := range r.of {
+		if l.TokensAt(now) >= float64(r.burst) {
+			delete(r.of, holder)
+		}
+	}
+	return len(r.of) < MaxRated-1
+}

@@ -1,0 +1,76 @@
+package budget
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatOneHolderTakesDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRates(10, 100, 2*time.Second)
+		took := func(holder string, n int) (bool, time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			ok, err := r.Wait(t.Context(), holder, n)
+			require.NoError(t, err)
+			return ok, time.Since(begun)
+		}
+		ok, waited := took("mallory", 1000)
+		require.True(t, ok, "what is more than the burst is taken as the burst")
+		require.Zero(t, waited)
+		ok, waited = took("mallory", 20)
+		require.True(t, ok)
+		require.Equal(t, 2*time.Second, waited)
+		ok, waited = took("alice", 100)
+		require.True(t, ok)
+		require.Zero(t, waited)
+		ok, waited = took("mallory", 100)
+		require.False(t, ok)
+		require.Equal(t, 2*time.Second, waited, "whoever is refused has waited")
+	})
+}
+
+// Waits of a holder that end early delay its other waits by the longest wait at most.
+func TestWaitsThatEndEarlyKeepNoOthersOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRates(10, 100, 2*time.Second)
+		_, err := r.Wait(t.Context(), "alice", 100)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 1000 {
+			go func() { _, _ = r.Wait(ctx, "alice", 1) }()
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		begun := time.Now()
+		ok, err := r.Wait(t.Context(), "alice", 1)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
+		ctx, cancel = context.WithCancel(t.Context())
+		cancel()
+		_, err = r.Wait(ctx, "alice", 1)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestHoldersOfRatesAreForgottenWhenTheyAreOwedNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRates(10, 2*MaxRated, time.Second)
+		for i := range 2 * MaxRated {
+			_, err := r.Wait(t.Context(), strconv.Itoa(i), 1)
+			require.NoError(t, err)
+		}
+		require.Len(t, r.of, MaxRated)
+		time.Sleep(2 * MaxRated * time.Second / 10)
+		_, err := r.Wait(t.Context(), "one more", 1)
+		require.NoError(t, err)
+		require.Len(t, r.of, 1)
+	})
+}
