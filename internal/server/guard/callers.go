@@ -92,21 +92,3 @@ func verbOf(method string) string {
 	}
 	return out.String()
 }
-
-// Stream returns a context for a long call from a context of Call. It ends when the caller loses a
-// right to read or observe that the call uses, or is no longer believed. The caller of Stream must call end after the
-// call.
-func (g *Guard) Stream(ctx context.Context) (_ context.Context, end func()) {
-	h, _ := ctx.Value(holderKey{}).(*Holder)
-	ctx, cancel := context.WithCancelCause(ctx)
-	s := &stream{holder: h, cancel: cancel}
-	g.mu.Lock()
-	g.streams[s] = struct{}{}
-	g.mu.Unlock()
-	return ctx, func() {
-		g.mu.Lock()
-		delete(g.streams, s)
-		g.mu.Unlock()
-		cancel(nil)
-	}
-}

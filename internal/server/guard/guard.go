@@ -62,15 +62,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// stream is a call that lasts, and ends when its holder loses a right that it relies on.
-type stream struct {
-	holder *Holder
-	cancel context.CancelCauseFunc
-	// doubted is the time since when the holder is not believed. It is zero if it is, or if it has not
-	// authenticated.
-	doubted time.Time
-}
-
 // New returns a guard for a node. It runs no goroutine before Start.
 func New(n *node.Node, o Options) *Guard {
 	g := &Guard{
@@ -132,40 +123,6 @@ func (g *Guard) endLost(at time.Time) {
 	for _, end := range g.connections.unbelieved(g.Believed, at) {
 		end()
 	}
-}
-
-// endStreams ends the streams that read or observe objects on which their holders have lost the right, and
-// after farewellTime all streams of callers that are no longer believed. For want of a right alone, append
-// streams are not ended: their next request is refused, and ending them would leave the outcome of earlier
-// requests unknown. Connections with streams of callers that are believed are in use.
-func (g *Guard) endStreams(rules *access.Rules, at time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for s := range g.streams {
-		o, lost := s.holder.lost(rules, access.Read|access.Observe, now)
-		if !lost {
-			o = access.OfCluster
-		}
-		believed := g.Believed(s.holder)
-		if c := s.holder.connection.Load(); believed && c != nil {
-			c.inUse = at
-		}
-		if s.ends(believed, at) || lost {
-			s.cancel(g.refused(&verbs.Caller{}, s.holder, "continue", access.Read, o, rules))
-			delete(g.streams, s)
-		}
-	}
-}
-
-// ends reports whether the holder of a stream was not believed for farewellTime.
-func (s *stream) ends(believed bool, now time.Time) bool {
-	switch {
-	case believed:
-		s.doubted = time.Time{}
-	case s.doubted.IsZero():
-		s.doubted = now
-	}
-	return !believed && now.Sub(s.doubted) >= farewellTime
 }
 
 func now() int64 { return time.Now().UnixMilli() }
@@ -250,9 +207,6 @@ func (g *Guard) mayBy(rules *access.Rules, known bool, c *verbs.Caller, verb str
 	d := h.on(rules, o, now)
 	if !d.holds() || d.rights&need != need {
 		return g.refused(c, h, verb, need, o, rules)
-	}
-	if used := d.used.Load(); used&uint32(need) != uint32(need) {
-		d.used.Or(uint32(need))
 	}
 	c.Owner, c.Principal = h.number, h.Principal
 	if need == access.Create || need == access.Configure {

@@ -73,8 +73,6 @@ type held struct {
 	// valid reports that the holder's credentials are valid until expires, in unix ms; 0: for ever.
 	valid   bool
 	expires int64
-	// used are the rights that calls have relied on.
-	used atomic.Uint32
 }
 
 // holds reports whether the holder's credentials are valid now.
@@ -158,21 +156,4 @@ func (h *Holder) shown(rules *access.Rules, now func() int64) (scope []access.Sc
 		return nil, 0, ok && h.proof.of(u)
 	}
 	return nil, 0, rules.Believes(h.Principal)
-}
-
-// lost returns an object on which the holder has used rights of the set that it no longer has, and
-// reports whether there is one.
-func (h *Holder) lost(rules *access.Rules, set access.Rights, now func() int64) (o access.Object, lost bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for o, d := range h.of {
-		used := access.Rights(d.used.Load()) & set
-		if used == access.None {
-			continue
-		}
-		if fresh := h.decide(rules, o, now); !fresh.valid || used&^fresh.rights != access.None {
-			return o, true
-		}
-	}
-	return o, false
 }

@@ -117,6 +117,7 @@ type Reader interface {
 }
 
 func (g *Guard) Read(ctx context.Context, c verbs.Caller, log string, q reading.Request) (Reader, error) {
+	g.relies(ctx, Read, log)
 	if refusal := g.may(&c, Read, log); refusal != nil {
 		return nil, refusal
 	}
@@ -161,10 +162,12 @@ func (g *Guard) ReleaseWriter(ctx context.Context, c verbs.Caller, log string, t
 }
 
 func (g *Guard) WatchWriter(ctx context.Context, c verbs.Caller, log string, seen *verbs.WriterState, after time.Duration) (verbs.WriterState, error) {
+	g.relies(ctx, Observe, log)
 	return call(g, &c, Observe, log, func() (verbs.WriterState, error) { return g.node.WatchWriter(ctx, c, log, seen, after) })
 }
 
 func (g *Guard) Info(ctx context.Context, c verbs.Caller, log string) (verbs.Info, error) {
+	g.relies(ctx, Observe, log) // a stream that watches begins with it
 	return call(g, &c, Observe, log, func() (verbs.Info, error) { return g.node.Info(ctx, c, log) })
 }
 
@@ -173,6 +176,7 @@ func (g *Guard) KnownInfo(c verbs.Caller, log string) (verbs.Info, error) {
 }
 
 func (g *Guard) WatchInfo(ctx context.Context, c verbs.Caller, log string, since verbs.Info) (verbs.Info, error) {
+	g.relies(ctx, Observe, log)
 	return call(g, &c, Observe, log, func() (verbs.Info, error) { return g.node.WatchInfo(ctx, c, log, since) })
 }
 

@@ -1,0 +1,111 @@
+package guard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node/verbs"
+)
+
+// stream is a call that lasts, and ends when its holder loses a right that it relies on. Guard.mu guards it.
+type stream struct {
+	holder *Holder
+	cancel context.CancelCauseFunc
+	// uses are the rights by which the stream reads or watches. They are not those of the holder's decisions, which
+	// are forgotten when the rules change.
+	uses []use
+	// rules are those under which the holder has all of uses, until expires as in held; nil: none.
+	rules   *access.Rules
+	expires int64
+	// doubted is the time since when the holder is not believed. It is zero if it is, or if it has not
+	// authenticated.
+	doubted time.Time
+}
+
+// use is a right on an object.
+type use struct {
+	on    access.Object
+	right access.Rights
+}
+
+type streamKey struct{}
+
+// Stream returns a context for a long call from a context of Call. It ends when the caller loses a right by which the
+// call reads or watches, or is no longer believed. The caller of Stream must call end after the call.
+func (g *Guard) Stream(ctx context.Context) (_ context.Context, end func()) {
+	h, _ := ctx.Value(holderKey{}).(*Holder)
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &stream{holder: h, cancel: cancel}
+	g.mu.Lock()
+	g.streams[s] = struct{}{}
+	g.mu.Unlock()
+	return context.WithValue(ctx, streamKey{}, s), func() {
+		g.mu.Lock()
+		delete(g.streams, s)
+		g.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// relies notes that the stream of a context, if it has one, relies on the right of a verb from now on. It is for verbs
+// whose results a stream continues to send after the right was checked.
+func (g *Guard) relies(ctx context.Context, v *Verb, name string) {
+	s, _ := ctx.Value(streamKey{}).(*stream)
+	if s == nil {
+		return
+	}
+	u := use{v.Of(name), v.Right}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !slices.Contains(s.uses, u) {
+		s.uses, s.rules = append(s.uses, u), nil
+	}
+}
+
+// endStreams ends the streams whose holders have lost a right by which they read or watch, and after farewellTime all
+// streams of callers that are no longer believed. For want of a right alone, append streams are not ended: their next
+// request is refused, and ending them would leave the outcome of earlier requests unknown. Connections with streams of
+// callers that are believed are in use.
+func (g *Guard) endStreams(rules *access.Rules, at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for s := range g.streams {
+		u, lost := s.lost(rules)
+		believed := g.Believed(s.holder)
+		if c := s.holder.connection.Load(); believed && c != nil {
+			c.inUse = at
+		}
+		if s.ends(believed, at) || lost {
+			s.cancel(g.refused(&verbs.Caller{}, s.holder, "continue", u.right, u.on, rules))
+			delete(g.streams, s)
+		}
+	}
+}
+
+// lost returns a right that the stream uses and its holder does not have, and reports whether there is one.
+func (s *stream) lost(rules *access.Rules) (u use, lost bool) {
+	if s.rules == rules && (s.expires == 0 || now() < s.expires) {
+		return use{on: access.OfCluster}, false
+	}
+	s.rules, s.expires = rules, 0
+	for _, u := range s.uses {
+		d := s.holder.decide(rules, u.on, now)
+		if s.expires = d.expires; !d.holds() || d.rights&u.right != u.right {
+			return u, true
+		}
+	}
+	return use{on: access.OfCluster}, false
+}
+
+// ends reports whether the holder of a stream was not believed for farewellTime.
+func (s *stream) ends(believed bool, now time.Time) bool {
+	switch {
+	case believed:
+		s.doubted = time.Time{}
+	case s.doubted.IsZero():
+		s.doubted = now
+	}
+	return !believed && now.Sub(s.doubted) >= farewellTime
+}
