@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients streams sim fuzz bench vulncheck fix attacks deployment release reproducible packages installed browser
+.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients streams sim fuzz bench vulncheck fix attacks deployment site release reproducible packages installed browser
 
 HELM    := go run helm.sh/helm/v3/cmd/helm@v3.18.4
 BUF     := npx --yes @bufbuild/buf@1.71.0
@@ -113,6 +113,9 @@ deployment: ## check the chart and the alerts as Helm and Prometheus read them; 
 		$(HELM) template log deploy/helm/strandline --set "$$set" >/dev/null || exit 1; \
 	done
 	deploy/prometheus/check
+
+site: ## build the documents of VERSION as a site in OUT and check its links; SOURCE is where its sources are, if anywhere
+	SOURCE="$(SOURCE)" deploy/site/build "$(or $(VERSION),0.0.0-dev)" "$(OUT)"
 
 release: ## make all that VERSION (as 0.1.0) is published as in OUT; KEY is minisign's secret key, to sign with: docs/releasing.md
 	go -C deploy/release run . -version "$(VERSION)" -out "$(abspath $(OUT))" $(if $(KEY),-key "$(abspath $(KEY))") $(RELEASE)
