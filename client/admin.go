@@ -22,6 +22,9 @@ type Admin struct {
 	// succeeded.
 	trouble func(error)
 	waits   waits
+	// inLine is set if a call waits in line for its turn. That time does not count against
+	// WithRetryTime.
+	inLine bool
 }
 
 // Admin returns the methods other than append and read.

@@ -98,11 +98,15 @@ func (a *Admin) try(ctx context.Context, on route, again repetition, do func(con
 	for count := 1; ; count++ {
 		peer, err := on.connect(ctx)
 		if err == nil {
+			called := time.Now()
 			if err = a.attend(ctx, on, peer, again, do); err == nil {
 				if count > 1 {
 					a.trouble(nil)
 				}
 				return nil
+			}
+			if a.inLine {
+				began = began.Add(time.Since(called))
 			}
 		}
 		failure := known.failed(a.client.failure(err))

@@ -78,8 +78,12 @@ type fakeServer struct {
 	refuseKeep record.Reason                      // what KeepHold answers
 	setHold    func(*strandlinev1.SetHoldRequest) // called by SetHold; may be nil
 	keptHold   func()                             // called by KeepHold where it does not refuse; may be nil
-	moves      chan struct{}                      // SetHold answers after the first when it is closed
-	sets       atomic.Int64
+	// What the calls of writer leases answer, without mu.
+	leaseWriter   func() (*strandlinev1.LeaseWriterResponse, error)
+	keepWriter    func() error
+	releaseWriter func() error
+	moves         chan struct{} // SetHold answers after the first when it is closed
+	sets          atomic.Int64
 
 	mu          sync.Mutex
 	requests    int

@@ -31,6 +31,8 @@ type peers struct {
 	dial      dialFunc // never nil
 	waits     waits
 	near      near
+	open      context.Context // ends with close
+	end       context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -88,7 +90,9 @@ func newPeers(addresses []string, anywhere, onlyGRPC bool, security credentials.
 	if dial == nil {
 		dial = dialDirectly
 	}
+	open, end := context.WithCancel(context.Background())
 	return &peers{
+		open: open, end: end,
 		addresses: addresses, anywhere: anywhere, onlyGRPC: onlyGRPC, security: security, token: token, dial: dial, waits: waits,
 		known: make(map[string]*peer), leads: make(map[string]*lead),
 	}
@@ -98,6 +102,7 @@ func (p *peers) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	p.end()
 	for _, peer := range p.known {
 		peer.close()
 	}

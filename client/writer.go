@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -116,6 +117,8 @@ func (w writers) lease(ctx context.Context, claim WriterClaim, wait time.Duratio
 	if wait > 0 {
 		request.Wait = durationpb.New(wait)
 	}
+	inLine := *w.admin
+	inLine.inLine, w.admin = true, &inLine
 	var answer *strandlinev1.LeaseWriterResponse
 	err := w.call(ctx, func(ctx context.Context, logs strandlinev1.LogServiceClient) (err error) {
 		answer, err = logs.LeaseWriter(ctx, request)
@@ -153,9 +156,10 @@ type WriterLease struct {
 	term    uint64
 	end     int64
 
-	mu    sync.Mutex
-	until time.Time
-	err   error // reason why done is closed
+	mu      sync.Mutex
+	until   time.Time
+	handing bool  // a handover is under way, and says how the lease ends
+	err     error // reason why done is closed
 
 	done    chan struct{}
 	stop    context.CancelFunc
@@ -165,6 +169,11 @@ type WriterLease struct {
 // writerWait is how long one call waits in line. Whoever has left the line for longer than it takes
 // to call again has lost its place.
 const writerWait = 10 * time.Second
+
+// writerPause is the random pause after a call that did not wait so long because another program of
+// the same name took its place in line. Without it the two take the place from each other as fast as
+// they can call.
+func writerPause() time.Duration { return 100*time.Millisecond + rand.N(900*time.Millisecond) }
 
 // LeaseWriter waits in line until this program has the writer lease of a log, or ctx ends, and
 // renews it until Release, HandOver or Close. Append with WithWriterTerm of its Term: whatever this
@@ -178,6 +187,9 @@ func (c *Client) LeaseWriter(ctx context.Context, log string, claim WriterClaim)
 			return nil, err
 		}
 		if of.id = grant.LogID; grant.Term == 0 {
+			if time.Since(began) < writerWait/2 {
+				pause(ctx, writerPause())
+			}
 			continue
 		}
 		w := &WriterLease{
@@ -212,8 +224,8 @@ func (w *WriterLease) Until() time.Time {
 func (w *WriterLease) Done() <-chan struct{} { return w.done }
 
 // Err returns why Done is closed: ErrFenced if the lease has ended and another program may have it;
-// ErrPermissionDenied or ErrUnauthenticated if this program may no longer renew it. It returns nil
-// before, and after Release, HandOver and Close.
+// ErrPermissionDenied or ErrUnauthenticated if this program may no longer renew it; ErrClosed if
+// the client was closed. It returns nil before, and after Release, HandOver and Close.
 func (w *WriterLease) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,16 +243,28 @@ func (w *WriterLease) Release(ctx context.Context) error {
 }
 
 // HandOver ends the lease in favor of the program in line that has a name. If none has it, the
-// error is ErrPrecondition, and this program keeps the lease.
+// error is ErrPrecondition, and this program keeps the lease. It is ErrFenced if the lease had
+// ended.
 func (w *WriterLease) HandOver(ctx context.Context, to string) error {
 	if to == "" {
 		return &Error{Reason: ErrInvalid.Reason, Message: "a handover to nobody: Release ends the lease"}
 	}
+	w.setHanding(true)
 	err := w.writers.release(ctx, w.term, to)
 	if err == nil {
 		w.Close()
 	}
+	w.setHanding(false)
+	if errors.Is(err, ErrFenced) {
+		w.ended(err)
+	}
 	return err
+}
+
+func (w *WriterLease) setHanding(handing bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handing = handing
 }
 
 // Close stops renewing the lease, which ends when it runs out.
@@ -250,15 +274,21 @@ func (w *WriterLease) Close() {
 	w.ended(nil)
 }
 
-func (w *WriterLease) ended(err error) {
+// ended closes done, and reports whether there is nothing to renew any more. What a renewal learns
+// during a handover is the effect of that, or the next renewal learns it again.
+func (w *WriterLease) ended(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.handing && errors.Is(err, ErrFenced) {
+		return false
+	}
 	select {
 	case <-w.done:
 	default:
 		w.err = err
 		close(w.done)
 	}
+	return true
 }
 
 // keep renews the lease until ctx is done or there is nothing to renew. It begins at once, so that
@@ -279,13 +309,15 @@ func (w *WriterLease) keep(ctx context.Context, of writers) {
 			w.mu.Unlock()
 		}
 		for _, ended := range []*Error{ErrFenced, ErrLogNotFound, ErrLogReplaced, ErrPermissionDenied, ErrUnauthenticated, ErrClosed} {
-			if errors.Is(err, ended) {
-				w.ended(err)
+			if errors.Is(err, ended) && w.ended(err) {
 				return
 			}
 		}
 		select {
 		case <-ctx.Done():
+			return
+		case <-of.admin.client.peers.open.Done():
+			w.ended(closed("client"))
 			return
 		case <-tick.C:
 		}

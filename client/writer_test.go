@@ -7,8 +7,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
+	"strandline.dev/internal/record"
 )
+
+func (f *fakeServer) LeaseWriter(context.Context, *strandlinev1.LeaseWriterRequest) (*strandlinev1.LeaseWriterResponse, error) {
+	return f.leaseWriter()
+}
+
+func (f *fakeServer) KeepWriter(context.Context, *strandlinev1.KeepWriterRequest) (*strandlinev1.KeepWriterResponse, error) {
+	return &strandlinev1.KeepWriterResponse{}, f.keepWriter()
+}
+
+func (f *fakeServer) ReleaseWriter(context.Context, *strandlinev1.ReleaseWriterRequest) (*strandlinev1.ReleaseWriterResponse, error) {
+	return &strandlinev1.ReleaseWriterResponse{}, f.releaseWriter()
+}
 
 func TestAWriterLeaseIsWatchedReleasedAndHandedOver(t *testing.T) {
 	t.Parallel()
@@ -114,4 +128,104 @@ func TestAWriterLeaseIsKeptUntilItIsClosed(t *testing.T) {
 	grant, err = c.Admin().LeaseWriter(t.Context(), "orders", client.WriterClaim{Name: "next", Lease: time.Second}, time.Minute)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, grant.Term)
+}
+
+// Two programs that wait under one name take the place in line from each other: each is answered as
+// soon as the other one calls.
+func TestAProgramWhosePlaceInLineIsTakenPausesBeforeItCallsAgain(t *testing.T) {
+	t.Parallel()
+	const taken = 3
+	f := newFakeServer(t)
+	calls := 0
+	f.leaseWriter = func() (*strandlinev1.LeaseWriterResponse, error) {
+		if calls++; calls <= taken {
+			return &strandlinev1.LeaseWriterResponse{}, nil
+		}
+		return &strandlinev1.LeaseWriterResponse{WriterTerm: 7}, nil
+	}
+	f.keepWriter = func() error { return nil }
+	began := time.Now()
+	w, err := f.client(t).LeaseWriter(t.Context(), "orders", client.WriterClaim{Name: "twin", Lease: time.Minute})
+	require.NoError(t, err)
+	defer w.Close()
+	require.GreaterOrEqual(t, time.Since(began), taken*100*time.Millisecond)
+	require.Equal(t, taken+1, calls)
+}
+
+// A renewal that meets the effect of a handover before that is answered does not end the lease with
+// an error.
+func TestALeaseThatIsHandedOverEndsWithoutAnErrorWhateverARenewalFindsMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	f.leaseWriter = func() (*strandlinev1.LeaseWriterResponse, error) {
+		return &strandlinev1.LeaseWriterResponse{WriterTerm: 7}, nil
+	}
+	begun, refused := make(chan struct{}), make(chan struct{}, 100)
+	f.keepWriter = func() error {
+		select {
+		case <-begun:
+			refused <- struct{}{}
+			return refuse(record.Fenced)
+		default:
+			return nil
+		}
+	}
+	var lease *client.WriterLease
+	f.releaseWriter = func() error {
+		close(begun)
+		for range 2 { // after the second one the first was seen
+			select {
+			case <-refused:
+			case <-lease.Done():
+			}
+		}
+		return nil
+	}
+	var err error
+	lease, err = f.client(t).LeaseWriter(t.Context(), "orders", client.WriterClaim{Name: "first", Lease: 300 * time.Millisecond})
+	require.NoError(t, err)
+	require.NoError(t, lease.HandOver(t.Context(), "second"))
+	<-lease.Done()
+	require.NoError(t, lease.Err())
+}
+
+func TestAHandoverOfALeaseThatHadEndedSaysSoAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	f.leaseWriter = func() (*strandlinev1.LeaseWriterResponse, error) {
+		return &strandlinev1.LeaseWriterResponse{WriterTerm: 7}, nil
+	}
+	f.keepWriter = func() error { return nil }
+	f.releaseWriter = func() error { return refuse(record.Fenced) }
+	lease, err := f.client(t).LeaseWriter(t.Context(), "orders", client.WriterClaim{Name: "first", Lease: time.Hour})
+	require.NoError(t, err)
+	defer lease.Close()
+	require.ErrorIs(t, lease.HandOver(t.Context(), "second"), client.ErrFenced)
+	<-lease.Done()
+	require.ErrorIs(t, lease.Err(), client.ErrFenced)
+}
+
+func TestAProgramInLineLooksForTheNextLeaderForTheRetryTimeHoweverLongItHasWaited(t *testing.T) {
+	t.Parallel()
+	const retryTime = time.Second
+	f := newFakeServer(t)
+	calls := 0
+	f.leaseWriter = func() (*strandlinev1.LeaseWriterResponse, error) {
+		switch calls++; {
+		case calls == 1:
+			time.Sleep(retryTime + retryTime/10) // until the leader is lost
+			return nil, refuse(record.NotLeader)
+		case calls < 5:
+			return nil, refuse(record.NotLeader)
+		}
+		return &strandlinev1.LeaseWriterResponse{WriterTerm: 7}, nil
+	}
+	f.keepWriter = func() error { return nil }
+	c, err := client.Dial([]string{f.address}, client.WithRetryTime(retryTime))
+	require.NoError(t, err)
+	defer c.Close()
+	w, err := c.LeaseWriter(t.Context(), "orders", client.WriterClaim{Name: "standby", Lease: time.Minute})
+	require.NoError(t, err)
+	defer w.Close()
+	require.Equal(t, 5, calls)
 }

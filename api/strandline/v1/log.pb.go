@@ -1911,7 +1911,8 @@ func (x *SealRequest) GetLogId() uint64 {
 type SealResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	StartOffset int64                  `protobuf:"varint,1,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
-	// No record will ever have this offset or a higher one.
+	// No record gets this offset or a higher one, unless `cluster recover` continues
+	// the log from a replica that lacks the seal.
 	EndOffset     int64 `protobuf:"varint,2,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

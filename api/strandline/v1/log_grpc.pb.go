@@ -63,9 +63,10 @@ type LogServiceClient interface {
 	// Trim drops every record below an offset.
 	Trim(ctx context.Context, in *TrimRequest, opts ...grpc.CallOption) (*TrimResponse, error)
 	// Seal ends a log for good: appends and new sessions are refused with SEALED
-	// from then on, and nothing undoes that. Records stay, and can be read and
-	// trimmed. A call that is made again changes nothing. Logs with durability
-	// memory are refused with INVALID.
+	// from then on. Only `cluster recover` undoes that, if it continues the log from
+	// a replica that lacks the seal. Records stay, and can be read and trimmed. A
+	// call that is made again changes nothing. Logs with durability memory are
+	// refused with INVALID.
 	Seal(ctx context.Context, in *SealRequest, opts ...grpc.CallOption) (*SealResponse, error)
 	// GetInfo returns where the log starts and ends, and who leads it.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
@@ -331,9 +332,10 @@ type LogServiceServer interface {
 	// Trim drops every record below an offset.
 	Trim(context.Context, *TrimRequest) (*TrimResponse, error)
 	// Seal ends a log for good: appends and new sessions are refused with SEALED
-	// from then on, and nothing undoes that. Records stay, and can be read and
-	// trimmed. A call that is made again changes nothing. Logs with durability
-	// memory are refused with INVALID.
+	// from then on. Only `cluster recover` undoes that, if it continues the log from
+	// a replica that lacks the seal. Records stay, and can be read and trimmed. A
+	// call that is made again changes nothing. Logs with durability memory are
+	// refused with INVALID.
 	Seal(context.Context, *SealRequest) (*SealResponse, error)
 	// GetInfo returns where the log starts and ends, and who leads it.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
