@@ -118,7 +118,7 @@ def rendered(text: str) -> str:
     for line in text.split("\n"):
         before = lines[-1] if lines else ""
         if not fenced and (item := ITEM.match(line)):
-            if width == 0 and before.strip():
+            if before.strip() and (width == 0 or FENCE.match(before)):
                 lines.append("")
             width = len(item[0])
         elif width and line.startswith(" " * width):

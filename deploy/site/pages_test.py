@@ -33,8 +33,8 @@ class Pages(unittest.TestCase):
 
     def test_lists_and_headings_are_what_python_markdown_reads(self) -> None:
         self.assertEqual(
-            "## A b? {#a-b}\ntext\n\n1. one\n\n    ```\n        code\n    ```\n\n- two\n    more",
-            pages.rendered("## A b?\ntext\n1. one\n\n   ```\n       code\n   ```\n\n- two\n  more"),
+            "## A b? {#a-b}\ntext\n\n1. one\n\n    ```\n        code\n    ```\n\n2. two\n    more",
+            pages.rendered("## A b?\ntext\n1. one\n\n   ```\n       code\n   ```\n2. two\n   more"),
         )
 
     def test_the_summary_is_the_first_sentence(self) -> None:

@@ -196,10 +196,7 @@ def copy(source: Path, path: Path) -> None:
 def list_versions(out: Path) -> None:
     """Writes which versions the folder has, for the menu of each, and a page that leads to the newest."""
     found = [path.parent.name for path in out.glob("*/llms.txt")]
-    found.sort(
-        key=lambda v: [int(part) if part.isdigit() else -1 for part in v.replace("-", ".").split(".")],
-        reverse=True,
-    )
+    found.sort(key=lambda v: ([int(part) for part in v.split("-")[0].split(".")], "-" not in v), reverse=True)
     menu = [{"version": v, "title": v, "aliases": ["latest"] if v == found[0] else []} for v in found]
     write(out / "versions.json", json.dumps(menu, indent=2) + "\n")
     refresh = f'<!doctype html><meta http-equiv="refresh" content="0; url={found[0]}/index.html">'
