@@ -25,7 +25,7 @@ var rooms = map[string][]string{
 	"internal/transport/wire":   {"api"},
 	"internal/transport/peer":   {},
 	"internal/transport/lean":   {},
-	"internal/transport/secure": {"internal/identity"},
+	"internal/transport/secure": {"internal/budget", "internal/identity"},
 	"internal/budget":           {},
 	"internal/vfs":              {},
 	"internal/identity":         {},

@@ -101,7 +101,6 @@ type Login struct {
 	mechanism string
 	scram     *scram.ServerConversation
 	steps     int
-	ended     func(failed bool) // once the first message was taken
 	user      string
 	verifier  access.Verifier // that the password is compared with
 }
@@ -134,47 +133,59 @@ func (g *Guard) Login(mechanism string, from net.Addr) (*Login, error) {
 // Step processes a message of the client and returns the answer. The holder is nil until the user
 // has authenticated.
 func (l *Login) Step(ctx context.Context, message []byte) (answer []byte, proved *Holder, err error) {
-	if l.ended == nil {
-		ended, ok := secure.BeginLogin(ctx, l.from)
-		if !ok {
-			return nil, nil, errTooFast
+	if l.steps++; l.steps == 1 && l.scram != nil {
+		if answer, ok := l.challenge(message); ok {
+			return answer, nil, nil
 		}
-		l.ended = ended
 	}
-	if l.steps++; len(message) > maxLogin || l.steps > maxSteps {
+	ended, ok := secure.BeginLogin(ctx, l.from)
+	if !ok {
+		return nil, nil, errTooFast
+	}
+	answer, right, err := l.compare(ctx, message)
+	ended(!right && err == nil)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !right:
 		return nil, nil, l.failed()
 	}
-	if l.scram == nil {
-		ok, err := l.plain(ctx, string(message))
-		if err != nil {
-			return nil, nil, err
-		}
-		if !ok {
-			return nil, nil, l.failed()
-		}
-		return nil, l.proved(), nil
+	return answer, l.proved(), nil
+}
+
+// challenge returns the answer to the first message of SCRAM, which proves nothing yet. One that has none counts as a
+// wrong password.
+func (l *Login) challenge(message []byte) (answer []byte, ok bool) {
+	if len(message) > maxLogin {
+		return nil, false
 	}
 	text, err := l.scram.Step(string(message))
-	switch {
-	case err != nil || l.scram.Done() && !l.scram.Valid() || l.scram.AuthzID() != "" && l.scram.AuthzID() != l.user:
-		return nil, nil, l.failed()
-	case l.scram.Done():
-		proved = l.proved()
+	return []byte(text), err == nil
+}
+
+// compare compares the password in a message, or its proof, with that of the user. The error is that of ctx.
+func (l *Login) compare(ctx context.Context, message []byte) (answer []byte, right bool, err error) {
+	if len(message) > maxLogin || l.steps > maxSteps {
+		return nil, false, nil
 	}
-	return []byte(text), proved, nil
+	if l.scram == nil {
+		right, err = l.plain(ctx, string(message))
+		return nil, right, err
+	}
+	text, failure := l.scram.Step(string(message))
+	right = failure == nil && l.scram.Valid() && (l.scram.AuthzID() == "" || l.scram.AuthzID() == l.user)
+	return []byte(text), right, nil
 }
 
 func (l *Login) proved() *Holder {
 	h := newHolder(access.OfUser(l.user), l.from)
 	h.User, h.proof = l.user, proof{cmp.Or(verifierOf[l.mechanism], l.mechanism), l.verifier.StoredKey}
-	l.ended(false)
 	secure.Proved(l.from)
 	l.audit(h, nil)
 	return h
 }
 
 func (l *Login) failed() error {
-	l.ended(true)
 	l.audit(newHolder("", l.from), record.Refuse(record.Unauthenticated, "%s", errLogin))
 	return errLogin
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"strandline.dev/internal/budget"
 )
 
 const (
@@ -17,6 +19,8 @@ const (
 	// loginRate is the same for logins: a password is guessed 10 times in a second from one
 	// address. Those wait for themselves, and close the connection of one that would wait
 	// longer: handshakes of others at the address, for which no password is needed, do not.
+	// As many passwords are compared at a time for addresses whose bucket is full: with more,
+	// what they owe when all of them have failed would be more than failingOwed.
 	loginRate = 10
 	// failingWait is how long a handshake waits for that, unread. One that would wait longer
 	// is refused.
@@ -41,6 +45,9 @@ const (
 // it unless it fails. The same applies to logins.
 type failing struct {
 	token time.Duration
+	// unpaid bounds how many are in progress without a token; addresses get turns in rotation. It is nil
+	// for handshakes, which have a bound of their own, see maxHandshakesOfAddress.
+	unpaid *budget.Turns
 
 	mu sync.Mutex
 	// full is when the bucket of an address is full again. Addresses that are not in it have
@@ -99,29 +106,46 @@ func minTime(a, b time.Time) time.Time {
 	return a
 }
 
-// BeginLogin waits until the client at the other side of a connection may try to authenticate
-// with a password. It returns a function that records whether the attempt failed. If ok is false,
-// the wait would be too long or ctx has ended; then the connection is closed, because the client
-// would treat an answer as a wrong password.
+// BeginLogin waits until a password from the client at the other side of a connection may be compared.
+// It returns a function that records whether it was wrong, which must be called once, soon: the client must
+// not be waited for until then. If ok is false, the wait would be too long or ctx has ended; then the
+// connection is closed, because the client would treat an answer as a wrong password.
 func BeginLogin(ctx context.Context, remote net.Addr) (ended func(failed bool), ok bool) {
 	f, from, conn := loginsAt(remote)
 	if f == nil {
 		return func(bool) {}, true
 	}
-	wait, taken, ok := f.delay(from, time.Now())
-	if ok && wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			f.ended(from, taken, false, time.Now())
-			ok = false
-		}
-	}
+	taken, ok := f.login(ctx, from)
 	if !ok {
 		_ = conn.Close()
 		return nil, false
 	}
-	return func(failed bool) { f.ended(from, taken, failed, time.Now()) }, true
+	return func(failed bool) {
+		f.ended(from, taken, failed, time.Now())
+		if !taken {
+			f.unpaid.Release()
+		}
+	}, true
+}
+
+// login waits until one of an address may begin, and returns whether it has taken a token. One without has a turn.
+func (f *failing) login(ctx context.Context, from netip.Prefix) (taken, ok bool) {
+	if f.unpaid.Acquire(ctx, from.String()) != nil {
+		return false, false
+	}
+	wait, taken, ok := f.delay(from, time.Now())
+	if taken || !ok {
+		f.unpaid.Release()
+	}
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			f.ended(from, taken, false, time.Now())
+			return false, false
+		}
+	}
+	return taken, ok
 }
 
 // loginsAt returns what slows down logins by the connection at a remote address, the address that it does so for,

@@ -247,6 +247,92 @@ func TestLoginsThatFailSlowDownThoseOfTheirAddressAndNoHandshakes(t *testing.T) 
 	})
 }
 
+// login begins a login at an address, without a client that waits.
+func (g *Gate) login(ctx context.Context, ip string) (ended func(failed bool), ok bool) {
+	_, server := net.Pipe()
+	return BeginLogin(ctx, addr{&net.TCPAddr{IP: net.ParseIP(ip)}, &conn{Conn: server, logins: &g.logins}})
+}
+
+// Whoever begins many logins while the bucket is full, and only then fails them all, gets no more guesses than one who
+// fails them one after the other.
+func TestLoginsThatFailTogetherAreAllPaidFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{})
+		const round, rounds = 10 * time.Second, 10 // an address is forgiven in a round
+		compared := 0
+		for range rounds {
+			ctx, cancel := context.WithTimeout(t.Context(), round)
+			results := make(chan int)
+			for range 1000 {
+				go func() {
+					ended, ok := g.login(ctx, "10.0.0.1")
+					if !ok {
+						results <- 0
+						return
+					}
+					time.Sleep(time.Second) // all that may begin do so before the first ends
+					ended(true)
+					results <- 1
+				}()
+			}
+			for range 1000 {
+				compared += <-results
+			}
+			<-ctx.Done()
+			cancel()
+		}
+		require.LessOrEqual(t, compared, (int(round/time.Second)*rounds+1)*loginRate)
+		require.Greater(t, compared, rounds*loginRate)
+	})
+}
+
+// Others at the address have the right password, and begin together.
+func TestLoginsThatSucceedTogetherDoNotWaitForTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, begin := NewGate(GateOptions{}), time.Now()
+		results := make(chan bool)
+		const all, each = 1000, time.Millisecond
+		for range all {
+			go func() {
+				ended, ok := g.login(t.Context(), "10.0.0.1")
+				if ok {
+					time.Sleep(each)
+					ended(false)
+				}
+				results <- ok
+			}()
+		}
+		for range all {
+			require.True(t, <-results)
+		}
+		require.LessOrEqual(t, time.Since(begin), all*each/loginRate)
+	})
+}
+
+// Those of one address do not keep those of another from their turn.
+func TestLoginsOfOneAddressDelayThoseOfAnotherByOneTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{})
+		const each = time.Millisecond
+		for range 1000 {
+			go func() {
+				if ended, ok := g.login(t.Context(), "10.0.0.1"); ok {
+					time.Sleep(each)
+					ended(true)
+				}
+			}()
+		}
+		synctest.Wait()
+		begin := time.Now()
+		ended, ok := g.login(t.Context(), "10.0.0.2")
+		require.True(t, ok)
+		require.LessOrEqual(t, time.Since(begin), each)
+		ended(false)
+		time.Sleep(time.Minute)
+		require.Equal(t, loginRate, g.logins.unpaid.Free())
+	})
+}
+
 func TestLoginsThatFailSlowDownThoseOfTheirAddressWithoutEncryptionToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(GateOptions{})

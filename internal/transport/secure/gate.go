@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"strandline.dev/internal/budget"
 )
 
 // A Gate makes the listeners of a node. They return connections whose handshake, if there is one,
@@ -67,7 +69,7 @@ func NewGate(o GateOptions) *Gate {
 	perSecond := handshakesPerCore * runtime.GOMAXPROCS(0)
 	return &Gate{
 		failing: failing{token: failingToken, full: map[netip.Prefix]time.Time{}},
-		logins:  failing{token: loginToken, full: map[netip.Prefix]time.Time{}},
+		logins:  failing{token: loginToken, full: map[netip.Prefix]time.Time{}, unpaid: budget.NewTurns(loginRate)},
 		o:       o, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		begin: rate.NewLimiter(rate.Limit(perSecond), perSecond), metrics: newMetrics(o.Credentials),
 	}
