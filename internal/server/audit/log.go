@@ -3,7 +3,7 @@
 package audit
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -65,6 +65,8 @@ const (
 	// maxText bounds each text of an entry, in bytes of the file: a caller chooses some of them, and
 	// a character may be six bytes in JSON.
 	maxText = 300
+	// pendingBytes is how much is written at once, unless less is there.
+	pendingBytes = 4 << 10
 )
 
 // Log is an audit log in a file.
@@ -85,8 +87,10 @@ type Log struct {
 
 	// The following fields belong to run.
 	file    *os.File
-	out     *bufio.Writer
 	failing bool
+	// pending are lines that are not in the file yet, and waiting is their number.
+	pending bytes.Buffer
+	waiting int
 }
 
 // caller is the principal that caused an entry, and its network.
@@ -215,7 +219,7 @@ func (l *Log) open() error {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
-	l.file, l.out = file, bufio.NewWriter(file)
+	l.file = file
 	return nil
 }
 
@@ -261,27 +265,27 @@ func (l *Log) writeGathered() {
 }
 
 func (l *Log) write(e Entry) {
-	to := json.NewEncoder(l.out)
+	to := json.NewEncoder(&l.pending)
 	to.SetEscapeHTML(false) // nobody puts these lines into a page, and each < would be six bytes
-	if l.judge(to.Encode(e)) {
-		l.lines.Inc()
+	_ = to.Encode(e)        // fails for no Entry
+	if l.waiting++; l.pending.Len() >= pendingBytes {
+		l.flush()
 	}
 }
 
-func (l *Log) flush() { l.judge(l.out.Flush()) }
-
-// judge reports whether there was no error, and logs the first one of several.
-func (l *Log) judge(err error) bool {
-	if err == nil {
-		l.failing = false
-		return true
+// flush writes the pending lines. It counts those that are lost, each of them, and logs the first error of several.
+func (l *Log) flush() {
+	if l.waiting == 0 {
+		return
 	}
-	l.dropped.Inc()
-	if !l.failing {
+	n, err := l.file.Write(l.pending.Bytes())
+	written := bytes.Count(l.pending.Bytes()[:n], []byte("\n"))
+	l.lines.Add(float64(written))
+	l.dropped.Add(float64(l.waiting - written))
+	if err != nil && !l.failing {
 		l.logger.Error("the audit log cannot be written; what happens until it can is not in it", "error", err)
 	}
-	l.failing = true
-	// A writer that has failed once fails for ever.
-	l.out.Reset(l.file)
-	return false
+	l.failing = err != nil
+	l.pending.Reset()
+	l.waiting = 0
 }

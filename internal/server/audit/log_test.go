@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
@@ -118,4 +119,37 @@ func TestEachChangeThatMayBeDoneHasALine(t *testing.T) {
 		require.Equal(t, Unknown, e.Outcome)
 		require.Zero(t, e.Times)
 	}
+}
+
+// Who watches the counter sees how much is missing.
+func TestEachEntryThatIsLostWithOthersIsCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l, err := Open(path, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	l.Close() // its file fails from now on
+	const few, many = 3, 100
+	count := func(c prometheus.Counter) int { return int(testutil.ToFloat64(c)) }
+	for range few {
+		l.write(Entry{Verb: "trim", Outcome: Done})
+	}
+	l.flush()
+	require.Equal(t, few, count(l.dropped))
+	for range many { // more than are written at once
+		l.write(Entry{Verb: "trim", Outcome: Done})
+	}
+	l.flush()
+	require.Equal(t, few+many, count(l.dropped))
+	require.Zero(t, count(l.lines))
+
+	require.NoError(t, l.open())
+	for range many {
+		l.write(Entry{Verb: "trim", Outcome: Done})
+	}
+	l.flush()
+	require.NoError(t, l.file.Close())
+	require.Equal(t, few+many, count(l.dropped))
+	require.Equal(t, many, count(l.lines))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, many, bytes.Count(text, []byte("\n")))
 }
