@@ -130,8 +130,8 @@ func (c *Core) Append(r *Request) {
 		c.round.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.ShuttingDown, "this node is shutting down")})
 	case !c.Group.Leads():
 		c.round.answer(r.Done, sequence.Answer{Refusal: c.Group.notLeader()})
-	case c.proposer.queued > c.proposals.limits.Queued:
-		c.round.answer(r.Done, sequence.Answer{Refusal: record.Refuse(record.Busy, "%d bytes of appends are waiting for this log", c.proposer.queued)})
+	case c.proposer.full() != nil:
+		c.round.answer(r.Done, sequence.Answer{Refusal: c.proposer.full()})
 	default:
 		c.Activity.woken()
 		c.Group.stir()

@@ -59,6 +59,14 @@ func (p *proposer) propose() {
 	}
 }
 
+// full returns why no more requests of callers may wait now, or nil.
+func (p *proposer) full() *record.Refusal {
+	if p.queued > p.proposals.limits.Queued {
+		return record.Refuse(record.Busy, "%d bytes of appends are waiting for this log", p.queued)
+	}
+	return nil
+}
+
 // cover proposes an entry only for the digest if something waits for it. After such an entry,
 // trimmed segments wait for the next tick: a queue trims as often as it appends, and only few of
 // its trims release a segment.

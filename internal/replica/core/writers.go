@@ -93,7 +93,11 @@ func (w *writers) Keep(term record.WriterTerm, done func(sequence.Answer)) {
 // Release ends the writer lease that was granted with a term. If to is set, the program with that
 // name in line is the next to get it; it is refused if there is none.
 func (w *writers) Release(term record.WriterTerm, to string, done func(sequence.Answer)) {
-	if r := w.notServing(); r != nil {
+	r := w.notServing()
+	if r == nil {
+		r = w.proposer.full()
+	}
+	if r != nil {
 		w.round.answer(done, sequence.Answer{Refusal: r})
 		return
 	}

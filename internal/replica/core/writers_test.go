@@ -116,6 +116,22 @@ func TestAHandoverOfAWriterLeaseThatHasEndedChangesNothing(t *testing.T) {
 	require.Equal(t, record.Fenced, c.releaseWriter(l, 3, "fourth").Refusal.Reason, "repeated, it says that the lease has ended")
 }
 
+// They wait in the queue of the appends.
+func TestAReleaseOfAWriterLeaseIsRefusedWhileTheQueueIsFull(t *testing.T) {
+	c := newTrio(t, 1)
+	l := c.leader()
+	require.EqualValues(t, 1, c.lease(l, "first", "", true).term(t))
+	of := c.all[l].core
+	of.proposals.limits.Queued = 10
+	of.Append(&Request{Append: values(t, "larger than that"), Done: func(sequence.Answer) {}})
+	queued := len(of.proposer.queue)
+	answer := c.releaseWriter(l, 1, "")
+	require.NotNil(t, answer.Refusal)
+	require.Equal(t, record.Busy, answer.Refusal.Reason)
+	require.Equal(t, 1, queued)
+	require.Nil(t, c.releaseWriter(l, 1, "").Refusal, "it is empty again")
+}
+
 func TestAReleaseOfAWriterLeaseIsForTheNextInLineAndNotForTheNameOfTheHolder(t *testing.T) {
 	for _, to := range []string{"", "third"} {
 		c := newTrio(t, 1)
