@@ -289,10 +289,15 @@ func TestDigestsAndWhoSetsAHoldBeginWithTheLevelOfTheCluster(t *testing.T) {
 			if _, err := leader.SetHold(t.Context(), verbs.Caller{Principal: "user/alice"}, "orders", record.Hold{Name: "a"}, reading.FromStart); err != nil {
 				return err
 			}
+			// SetHold is answered when a majority has it, which may be before this node has applied it. Info waits for that.
+			if _, err := leader.Info(t.Context(), anyone, "orders"); err != nil {
+				return err
+			}
 			holds, err := leader.KnownHolds(anyone, "orders")
 			if err != nil {
 				return err
 			}
+			require.Len(t, holds, 1)
 			principal = holds[0].Principal
 			return nil
 		}))
