@@ -58,7 +58,7 @@ func TestTheREADMEsCommandsWork(t *testing.T) {
 }
 
 // runProgram runs the README's program as a module of its own beside a checkout, by the README's
-// commands. Modules that the cache lacks are downloaded, if they can be.
+// commands. No module is downloaded: those of this one are there since its build.
 func runProgram(t *testing.T, environ []string, address string) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -76,8 +76,8 @@ func runProgram(t *testing.T, environ []string, address string) {
 	source := "package main\n\nimport (\n\t\"context\"\n\t\"fmt\"\n\t\"log\"\n\n\t\"strandline.dev/client\"\n)\n\nfunc main() {\n" +
 		strings.ReplaceAll(string(body[1]), "127.0.0.1:7171", address) + "}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
-	environ = append(environ, "GOSUMDB=off")
-	// -e: without a network the modules may be missing which only tests of others need.
+	environ = append(environ, "GOSUMDB=off", "GOPROXY=off")
+	// -e: modules may be missing which only tests of others need.
 	added := strings.Replace(string(commands[1]), "go mod tidy", "go mod tidy -e", 1)
 	for _, command := range []string{"go mod init example.com/program", added, "go build -o program ."} {
 		out, err := shell(dir, environ, command).CombinedOutput()
