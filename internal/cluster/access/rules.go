@@ -14,19 +14,62 @@ type Rules struct {
 	// Enforced is set if requests without a grant are refused. Otherwise every request is allowed.
 	Enforced bool
 	list     List
-	grants   map[string][]Grant // by principal
+	grants   map[string]*grants // by principal
 	members  []string           // names of the nodes, sorted; empty: they are not known
+}
+
+// grants are those of one principal.
+type grants struct {
+	on map[Object]Rights // by known objects
+	// prefixes are the lengths of the names of the prefixes in on. A principal may have MaxGrants, but there are at
+	// most as many lengths as a name has bytes.
+	prefixes []int
 }
 
 // Compile returns the rules of a list in a cluster of the named nodes. The list must not be
 // changed afterwards.
 func Compile(l List, members ...string) *Rules {
-	r := &Rules{Enforced: l.Enforced, list: l, grants: map[string][]Grant{}, members: slices.Sorted(slices.Values(members))}
-	for _, key := range slices.Sorted(maps.Keys(l.Grants)) {
-		g := l.Grants[key]
-		r.grants[g.Principal] = append(r.grants[g.Principal], g)
+	r := &Rules{Enforced: l.Enforced, list: l, grants: map[string]*grants{}, members: slices.Sorted(slices.Values(members))}
+	for _, g := range l.Grants {
+		of := r.grants[g.Principal]
+		if of == nil {
+			of = &grants{on: map[Object]Rights{}}
+			r.grants[g.Principal] = of
+		}
+		of.on[g.On.known()] |= g.Rights
+		if n := len(g.On.Name); g.On.Prefix && !slices.Contains(of.prefixes, n) {
+			of.prefixes = append(of.prefixes, n)
+		}
 	}
 	return r
+}
+
+// all returns the rights by object.
+func (gs *grants) all() map[Object]Rights {
+	if gs == nil {
+		return nil
+	}
+	return gs.on
+}
+
+// rightsOn returns the rights on o that follow from the grants.
+func (gs *grants) rightsOn(o Object) (have Rights) {
+	if gs == nil {
+		return None
+	}
+	add := func(on Object) {
+		if rights, granted := gs.on[on]; granted {
+			have |= Grant{On: on, Rights: rights}.rightsOn(o)
+		}
+	}
+	add(OfCluster)
+	add(o.known())
+	for _, n := range gs.prefixes {
+		if n <= len(o.Name) {
+			add(Object{Kind: o.Kind, Name: o.Name[:n], Prefix: true})
+		}
+	}
+	return have
 }
 
 // Of returns the rights of a principal on an object. If scope is not nil, only the rights in it
@@ -49,9 +92,7 @@ func (r *Rules) Of(principal string, scope []Scope, o Object) Rights {
 		have = All
 	default:
 		for _, who := range []string{principal, Anybody} {
-			for _, g := range r.grants[who] {
-				have |= g.rightsOn(o)
-			}
+			have |= r.grants[who].rightsOn(o)
 		}
 	}
 	if scope != nil {
@@ -101,8 +142,8 @@ func (r *Rules) Held(principal string, scope []Scope) []Scope {
 	}
 	granted, within := map[Object]Rights{OfCluster: None}, map[Object]Rights{}
 	for _, who := range []string{principal, Anybody} {
-		for _, g := range r.grants[who] {
-			granted[g.On.known()] |= g.Rights
+		for on, rights := range r.grants[who].all() {
+			granted[on] |= rights
 		}
 	}
 	if strings.HasPrefix(principal, nodePrefix) {
@@ -182,8 +223,8 @@ func (r *Rules) HoldsAnywhere(principal string, scope []Scope, kind Kind, right 
 		return slices.ContainsFunc(r.Held(principal, scope), func(s Scope) bool { return s.On.Kind == kind && s.Rights&right != 0 })
 	}
 	for _, who := range []string{principal, Anybody} {
-		for _, g := range r.grants[who] {
-			if g.On.Kind == kind && g.rightsOn(g.On)&right != 0 {
+		for on, rights := range r.grants[who].all() {
+			if on.Kind == kind && (Grant{On: on, Rights: rights}).rightsOn(on)&right != 0 {
 				return true
 			}
 		}
