@@ -56,7 +56,7 @@ func ParseAddress(text string) (Address, error) {
 	}
 	a.Scheme = scheme
 	if a.Scheme != Strandline && a.Scheme != Kafka {
-		return a, fmt.Errorf("%q begins with neither strandline:// nor kafka://", text)
+		return a, fmt.Errorf("%q must begin with strandline:// or kafka://", text)
 	}
 	a.Nodes = strings.Split(strings.TrimSuffix(hosts, "/"), ",")
 	for _, node := range a.Nodes {
@@ -66,7 +66,7 @@ func ParseAddress(text string) (Address, error) {
 	}
 	for key := range query {
 		if !slices.Contains([]string{"client", "name", "disk", "data"}, key) {
-			return a, fmt.Errorf("%q: %q is unknown: client, name, disk and data are known", text, key)
+			return a, fmt.Errorf("%q: unknown option %q: use client, name, disk or data", text, key)
 		}
 	}
 	a.Client, a.Name, a.Disk, a.Data = query.Get("client"), query.Get("name"), query.Get("disk"), query.Get("data")
@@ -76,7 +76,7 @@ func ParseAddress(text string) (Address, error) {
 	case a.Scheme == Strandline && a.Client == "":
 		a.Client = ClientGo
 	case a.Scheme == Strandline && !slices.Contains(clientNames(), a.Client):
-		return a, fmt.Errorf("%q: client %q is not one of strandline://: %s are", text, a.Client, strings.Join(clientNames(), ", "))
+		return a, fmt.Errorf("%q: strandline:// has no client %q: use %s", text, a.Client, strings.Join(clientNames(), ", "))
 	}
 	return a, nil
 }
@@ -153,7 +153,7 @@ func Open(a Address, o Options) (workload.System, error) {
 	}
 	library, known := libraries[a.Client]
 	if !known {
-		return nil, fmt.Errorf("client %q is unknown: %s are known", a.Client, strings.Join(Clients(), ", "))
+		return nil, fmt.Errorf("unknown client %q: use %s", a.Client, strings.Join(Clients(), ", "))
 	}
 	return NewKafka(a.Nodes, o, library)
 }

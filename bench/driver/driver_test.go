@@ -31,8 +31,8 @@ func TestAnAddressNamesSystemNodesAndClient(t *testing.T) {
 
 func TestAnAddressThatMakesNoSenseIsRefused(t *testing.T) {
 	for text, expected := range map[string]string{
-		"http://127.0.0.1:1":                  "begins with neither",
-		"127.0.0.1:1":                         "begins with neither",
+		"http://127.0.0.1:1":                  "must begin with",
+		"127.0.0.1:1":                         "must begin with",
 		"kafka://127.0.0.1":                   "not HOST:PORT",
 		"kafka://127.0.0.1:1,":                "not HOST:PORT",
 		"kafka://127.0.0.1:1?driver=sarama":   `"driver" is unknown`,
@@ -132,7 +132,7 @@ func TestFetchedBatchesMustFollowEachOtherWhole(t *testing.T) {
 	require.EqualValues(t, 15, next)
 
 	_, err = walkBatches(append(batch(5, 10, 100), batch(16, 1, 0)...), 5)
-	require.ErrorContains(t, err, "after offset 15 comes a batch of [16, 17)")
+	require.ErrorContains(t, err, "expected a batch at offset 15, got one of [16, 17)")
 
 	damaged := batch(5, 10, 100)
 	damaged[99] ^= 1

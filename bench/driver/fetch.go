@@ -22,7 +22,7 @@ type fetchLibrary struct{}
 func (fetchLibrary) Dials() bool { return true }
 
 func (fetchLibrary) Sender(Topic, workload.Sending) (workload.Sender, error) {
-	return nil, fmt.Errorf("sending: %w by bare fetch requests", workload.ErrUnsupported)
+	return nil, fmt.Errorf("sending is %w with bare fetch requests", workload.ErrUnsupported)
 }
 
 func (fetchLibrary) Reader(ctx context.Context, at Topic, r workload.Range) (workload.Reader, error) {
@@ -70,7 +70,7 @@ func (r *fetchReader) find(ctx context.Context) error {
 
 // Next is what a BlockReader does not do.
 func (r *fetchReader) Next(context.Context) ([][]byte, error) {
-	return nil, fmt.Errorf("records: %w by bare fetch requests, which decode none", workload.ErrUnsupported)
+	return nil, fmt.Errorf("decoding records is %w with bare fetch requests", workload.ErrUnsupported)
 }
 
 // NextBlock fetches once. It returns how many records of the range, and how
@@ -128,7 +128,7 @@ func walkBatches(data []byte, next int64) (int64, error) {
 	for len(data) >= headerBytes {
 		length := int64(lengthAt+4) + int64(int32(binary.BigEndian.Uint32(data[lengthAt:])))
 		if length < headerBytes {
-			return next, fmt.Errorf("a batch at offset %d claims %d bytes", next, length)
+			return next, fmt.Errorf("the batch at offset %d claims %d bytes", next, length)
 		}
 		if length > int64(len(data)) {
 			break // cut off by the limit of the request
@@ -136,7 +136,7 @@ func walkBatches(data []byte, next int64) (int64, error) {
 		first := int64(binary.BigEndian.Uint64(data))
 		after := first + int64(binary.BigEndian.Uint32(data[lastDeltaAt:])) + 1
 		if first > next || after <= next {
-			return next, fmt.Errorf("after offset %d comes a batch of [%d, %d)", next, first, after)
+			return next, fmt.Errorf("expected a batch at offset %d, got one of [%d, %d)", next, first, after)
 		}
 		if crc32.Checksum(data[coveredAt:length], castagnoli) != binary.BigEndian.Uint32(data[crcAt:]) {
 			return next, fmt.Errorf("the batch at offset %d is damaged", first)

@@ -32,7 +32,7 @@ func (franz) Sender(at Topic, s workload.Sending) (workload.Sender, error) {
 		kgo.MaxBufferedRecords(bufferedMost), kgo.MaxBufferedBytes(cmp.Or(s.BufferBytes, bufferedBytes)),
 	}
 	if s.RequestRecords > 0 {
-		return nil, fmt.Errorf("requests of so many records: %w by franz-go, which counts bytes", workload.ErrUnsupported)
+		return nil, fmt.Errorf("requests with a number of records are %w by franz-go, which counts bytes", workload.ErrUnsupported)
 	}
 	if s.RequestBytes > 0 {
 		options = append(options, kgo.ProducerBatchMaxBytes(int32(s.RequestBytes)))
@@ -40,10 +40,10 @@ func (franz) Sender(at Topic, s workload.Sending) (workload.Sender, error) {
 	const idempotentInFlight = 5 // fixed by the library
 	switch {
 	case s.Once == workload.OnceYes && s.InFlight != 0 && s.InFlight != idempotentInFlight:
-		return nil, fmt.Errorf("at most once with %d in flight: %w by franz-go, which fixes %d",
+		return nil, fmt.Errorf("appending at most once with %d requests in flight is %w by franz-go, which uses %d",
 			s.InFlight, workload.ErrUnsupported, idempotentInFlight)
 	case s.Once == workload.OnceYes && s.Acks != workload.AcksAll:
-		return nil, fmt.Errorf("at most once with acks %v: %w by Kafka", s.Acks, workload.ErrUnsupported)
+		return nil, fmt.Errorf("appending at most once with acks %v is %w by Kafka", s.Acks, workload.ErrUnsupported)
 	case s.Once == workload.OnceNo, s.Once == workload.OnceDefault && (s.InFlight > 0 || s.Acks != workload.AcksAll):
 		options = append(options, kgo.DisableIdempotentWrite())
 		if s.InFlight > 0 {
@@ -80,7 +80,7 @@ func franzCodec(name string) (kgo.CompressionCodec, error) {
 	case "zstd":
 		return kgo.ZstdCompression(), nil
 	}
-	return kgo.NoCompression(), fmt.Errorf("compression %q is unknown", name)
+	return kgo.NoCompression(), fmt.Errorf("unknown compression %q", name)
 }
 
 type franzSender struct{ client *kgo.Client }

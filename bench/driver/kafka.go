@@ -53,9 +53,9 @@ func NewKafka(brokers []string, o Options, library Library) (workload.System, er
 	switch {
 	case library.Dials():
 	case o.TLS != nil:
-		return nil, fmt.Errorf("TLS: %w by a library that connects by itself", workload.ErrUnsupported)
+		return nil, fmt.Errorf("TLS is %w by a library that opens its own connections", workload.ErrUnsupported)
 	case o.Dial != nil:
-		return nil, fmt.Errorf("a link that delays: %w by a library that connects by itself", workload.ErrUnsupported)
+		return nil, fmt.Errorf("a delayed link is %w by a library that opens its own connections", workload.ErrUnsupported)
 	}
 	k := &kafka{brokers: brokers, dial: o.dial(), library: library}
 	var err error
@@ -251,7 +251,7 @@ func (k *kafka) Delete(ctx context.Context, name string) error {
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
 	if len(response.Topics) != 1 {
-		return fmt.Errorf("delete topic %s: the broker answers for %d topics", name, len(response.Topics))
+		return fmt.Errorf("delete topic %s: the answer has %d topics", name, len(response.Topics))
 	}
 	if err := answer(response.Topics[0].ErrorCode, response.Topics[0].ErrorMessage); err != nil {
 		return fmt.Errorf("delete topic %s: %w", name, err)
@@ -265,7 +265,7 @@ func (k *kafka) Open(ctx context.Context, name string) (workload.Target, error) 
 		return nil, fmt.Errorf("%w: topic %s", workload.ErrNoLog, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at topic %s: %w", name, err)
+		return nil, fmt.Errorf("describe topic %s: %w", name, err)
 	}
 	replicas := 1
 	if len(topic.Partitions) > 0 {

@@ -50,7 +50,7 @@ func (l *strandlineLog) program(verb, log string, options map[string]any) (*exec
 		return nil, err
 	}
 	if _, err := os.Stat(l.language.built); err != nil {
-		return nil, fmt.Errorf("the %s client is not here: run `make clients`, and this in the same folder: %w", l.language.name, err)
+		return nil, fmt.Errorf("the %s client is missing: run `make clients`, and run this command in the same folder: %w", l.language.name, err)
 	}
 	arguments := append(slices.Clone(l.language.command), verb, strings.Join(l.addresses, ","), log, string(encoded))
 	return exec.Command(arguments[0], arguments[1:]...), nil

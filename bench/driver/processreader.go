@@ -49,7 +49,7 @@ func (l *strandlineLog) processReader(r workload.Range) (workload.Reader, error)
 
 // Next is what a BlockReader does not do.
 func (p *processReader) Next(context.Context) ([][]byte, error) {
-	return nil, fmt.Errorf("values: %w by the %s client's driver", workload.ErrUnsupported, p.of.name)
+	return nil, fmt.Errorf("reading values is %w by the driver of the %s client", workload.ErrUnsupported, p.of.name)
 }
 
 // NextBlock ends early only with the process: Close ends that.

@@ -38,7 +38,7 @@ type processSender struct {
 // processSender starts the process for one log. ctx bounds the opening only.
 func (l *strandlineLog) processSender(ctx context.Context, s workload.Sending) (workload.Sender, error) {
 	if s.Acks != workload.AcksAll || s.Partitions > 1 || orNone(s.Compression) != "none" {
-		return nil, fmt.Errorf("other acks, partitions or compression: %w by the %s client's driver", workload.ErrUnsupported, l.language.name)
+		return nil, fmt.Errorf("other acks, partitions or compression are %w by the driver of the %s client", workload.ErrUnsupported, l.language.name)
 	}
 	requestBytes := s.RequestBytes
 	if s.RequestRecords == 1 {
@@ -68,7 +68,7 @@ func (l *strandlineLog) processSender(ctx context.Context, s workload.Sending) (
 	ready := context.AfterFunc(ctx, func() { _ = p.command.Process.Kill() })
 	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil || !ready() {
 		err = errors.Join(p.in.Close(), p.command.Wait())
-		return nil, fmt.Errorf("the %s client did not begin: %w: %s", p.of.name, err, p.said)
+		return nil, fmt.Errorf("the %s client did not start: %w: %s", p.of.name, err, p.said)
 	}
 	p.counted = process.Helper(p.command.Process.Pid)
 	p.workers.Go(func() { p.answer(from) })

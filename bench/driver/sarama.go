@@ -53,7 +53,7 @@ func (saramaLibrary) Sender(at Topic, s workload.Sending) (workload.Sender, erro
 	}
 	if s.Once == workload.OnceYes {
 		if s.InFlight > 1 || s.Acks != workload.AcksAll {
-			return nil, fmt.Errorf("at most once with more than one in flight, or with acks %v: %w by Sarama", s.Acks, workload.ErrUnsupported)
+			return nil, fmt.Errorf("appending at most once with several requests in flight, or with acks %v, is %w by Sarama", s.Acks, workload.ErrUnsupported)
 		}
 		c.Producer.Idempotent = true
 		c.Net.MaxOpenRequests = 1

@@ -28,7 +28,7 @@ type strandline struct {
 func newStrandline(a Address, o Options) (*strandline, error) {
 	of := languages[a.Client]
 	if of.name != "" && o.Dial != nil {
-		return nil, fmt.Errorf("links in between: %w by the %s client's driver", workload.ErrUnsupported, of.name)
+		return nil, fmt.Errorf("delayed links are %w by the driver of the %s client", workload.ErrUnsupported, of.name)
 	}
 	options := slices.Clone(o.Strandline)
 	if a.Client == ClientGRPC {
@@ -89,7 +89,7 @@ func (s *strandline) Delete(ctx context.Context, name string) error {
 }
 
 // errNoMore: the log before was the last one that represents a partition.
-var errNoMore = errors.New("there are no more logs")
+var errNoMore = errors.New("no more logs")
 
 // callers is how many calls create, delete or open the logs that represent partitions at the
 // same time.
@@ -191,7 +191,7 @@ func (l *strandlineLog) Sender(ctx context.Context, s workload.Sending) (workloa
 // producerOptions says in the client's words how to send.
 func producerOptions(s workload.Sending) ([]client.ProducerOption, error) {
 	if s.Acks != workload.AcksAll {
-		return nil, fmt.Errorf("acks %v: %w by Strandline's client, which always waits for a majority", s.Acks, workload.ErrUnsupported)
+		return nil, fmt.Errorf("acks %v is %w by Strandline's client, which always waits for a majority", s.Acks, workload.ErrUnsupported)
 	}
 	compression, err := client.ParseCompression(orNone(s.Compression))
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *strandlineSender) AppendExplained(ctx context.Context, value []byte) ([
 		return nil, err
 	}
 	if result.Stages == nil {
-		return nil, fmt.Errorf("where the time of an append went: %w by this server", workload.ErrUnsupported)
+		return nil, fmt.Errorf("stages of an append are %w by this server", workload.ErrUnsupported)
 	}
 	var all []workload.StageTime
 	at := time.Duration(0)

@@ -81,7 +81,7 @@ func readRequest(in io.Reader) (kmsg.Request, *call, error) {
 	}
 	length := binary.BigEndian.Uint32(size[:])
 	if length < requestHeadSize || length > largestRequest {
-		return nil, nil, fmt.Errorf("a request claims %d bytes", length)
+		return nil, nil, fmt.Errorf("request with a length of %d bytes", length)
 	}
 	// Records are used from here until they are merged, so each request has
 	// memory of its own.
@@ -93,7 +93,7 @@ func readRequest(in io.Reader) (kmsg.Request, *call, error) {
 	q := &call{correlation: int32(binary.BigEndian.Uint32(body[4:])), version: version, answered: done}
 	newest, ok := served[key]
 	if !ok || version < 0 || version > newest && key != keyAPIVersions {
-		return nil, nil, fmt.Errorf("request %d version %d is not served", key, version)
+		return nil, nil, fmt.Errorf("request %d version %d is not supported", key, version)
 	}
 	request := kmsg.RequestForKey(key)
 	if version > newest {
@@ -110,7 +110,7 @@ func readRequest(in io.Reader) (kmsg.Request, *call, error) {
 	return request, q, request.ReadFrom(rest)
 }
 
-var errHead = errors.New("the head of a request is broken")
+var errHead = errors.New("malformed request header")
 
 // afterHead is what follows the client's id and, in newer versions, its tags.
 func afterHead(b []byte, flexible bool) ([]byte, error) {

@@ -70,7 +70,7 @@ func (l *lane) next() []*part {
 }
 
 // answer sends one batch and gives every part its offset. After an error of the
-// connection nobody knows what is in the log: producers get Kafka's REQUEST_TIMED_OUT
+// connection the contents of the log are unknown: producers get Kafka's REQUEST_TIMED_OUT
 // and try again, so that a record can be there twice.
 func (l *lane) answer(parts []*part, merged []byte) {
 	offset, err := l.append(merged)

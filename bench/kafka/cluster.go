@@ -21,7 +21,7 @@ type Config struct {
 	Directory string        // for its files; must not hold another cluster
 	Host      string        // where it listens
 	Brokers   int           // 1 or 3
-	SyncDelay time.Duration // what every fsync and fdatasync takes longer; 0: nothing
+	SyncDelay time.Duration // added to each fsync and fdatasync
 }
 
 // Cluster is a Kafka that runs.
@@ -120,7 +120,7 @@ func (k *Cluster) run(c Config, i int, directory, properties string) error {
 // awaitListening returns when every broker takes connections.
 func (k *Cluster) awaitListening(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startPatience,
-		fmt.Errorf("a broker of Kafka does not listen after %v", startPatience))
+		fmt.Errorf("a Kafka broker does not listen after %v", startPatience))
 	defer cancel()
 	for i, p := range k.processes {
 		if err := process.AwaitListening(ctx, p, k.Addresses[i]); err != nil {

@@ -114,7 +114,7 @@ func (p *Peer) GRPCStream(ctx context.Context, connections int, s Span) (Through
 			return Throughput{}, fmt.Errorf("open a stream: %w", err)
 		}
 		if err := errors.Join(stream.SendMsg(bytesFrame(0)), stream.CloseSend()); err != nil {
-			return Throughput{}, fmt.Errorf("ask for a stream: %w", err)
+			return Throughput{}, fmt.Errorf("request a stream: %w", err)
 		}
 		whole := make([]byte, streamMessage)
 		workers[i] = func() (int64, error) {

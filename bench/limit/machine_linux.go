@@ -65,7 +65,7 @@ func mountedFrom(mounts string, major, minor uint32) string {
 func LookAtDisk(directory string) (Disk, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(directory, &s); err != nil {
-		return Disk{}, fmt.Errorf("file system of %s: %w", directory, err)
+		return Disk{}, fmt.Errorf("find the file system of %s: %w", directory, err)
 	}
 	name, known := fileSystems[int64(s.Type)]
 	if !known {

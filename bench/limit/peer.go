@@ -33,18 +33,18 @@ func StartPeer(command *exec.Cmd) (*Peer, error) {
 		return nil, err
 	}
 	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("start the far end: %w", err)
+		return nil, fmt.Errorf("start the other end: %w", err)
 	}
 	p := &Peer{command: command, stdin: stdin}
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		p.Close()
-		return nil, fmt.Errorf("wait for the far end: %w", err)
+		return nil, fmt.Errorf("wait for the other end: %w", err)
 	}
 	var a addresses
 	if err := json.Unmarshal(line, &a); err != nil {
 		p.Close()
-		return nil, fmt.Errorf("addresses of the far end: %w", err)
+		return nil, fmt.Errorf("read the addresses of the other end: %w", err)
 	}
 	p.tcp, p.grpc = a.TCP, a.GRPC
 	return p, nil

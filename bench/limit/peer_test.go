@@ -94,5 +94,5 @@ func TestAFarEndThatDiesIsAnError(t *testing.T) {
 
 func TestACommandThatIsNoFarEndIsAnError(t *testing.T) {
 	_, err := StartPeer(exec.Command("echo", "hello"))
-	require.ErrorContains(t, err, "addresses of the far end")
+	require.ErrorContains(t, err, "addresses of the other end")
 }

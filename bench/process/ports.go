@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FreePorts finds ports of a host that nobody listens on, for servers whose ports
+// FreePorts finds unused ports of a host, for servers whose ports
 // must be known, to them and to others, before they start.
 func FreePorts(host string, n int) ([]string, error) {
 	var (

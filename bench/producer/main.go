@@ -63,11 +63,11 @@ type side struct {
 func (c *comparison) run(ctx context.Context) (err error) {
 	program, err := exec.LookPath(c.program)
 	if err != nil {
-		return fmt.Errorf("build Strandline first, and say where it is with --program: %w", err)
+		return fmt.Errorf("build Strandline first, and give its path with --program: %w", err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return fmt.Errorf("no place to keep Kafka: %w", err)
+		return fmt.Errorf("find a directory for Kafka: %w", err)
 	}
 	version := kafka.DefaultVersion
 	c.installation, err = kafka.Fetch(ctx, filepath.Join(cache, "strandline", "kafka-"+version), version)
@@ -145,7 +145,7 @@ func (c *comparison) measure(ctx context.Context, s *side) (row report.Row, err 
 		return nil, err
 	}
 	if end != int64(c.warmup+c.records) {
-		return nil, fmt.Errorf("%d records were sent and %d are in the log", c.warmup+c.records, end)
+		return nil, fmt.Errorf("%d records were sent, but the log has %d", c.warmup+c.records, end)
 	}
 	return append(report.Row{
 		{Name: "benchmark", Value: "producer"}, {Name: "system", Value: s.address.Name}, {Name: "durability", Value: target.Durability()},
@@ -164,7 +164,7 @@ func readFigures(output []byte) ([]report.Field, error) {
 	for i := range fields {
 		value, err := strconv.ParseFloat(string(found[i+1]), 64)
 		if err != nil {
-			return nil, fmt.Errorf("a figure of ProducerPerformance: %w", err)
+			return nil, fmt.Errorf("read a figure of ProducerPerformance: %w", err)
 		}
 		fields[i].Value = value
 	}

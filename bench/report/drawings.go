@@ -329,7 +329,7 @@ func ticks(series []chart.Series) []float64 {
 // title of a table, for people.
 func tableTitle(kind, name string) string {
 	titles := map[string]string{
-		"appends": "Appends against connections", "logs": "Appends over many logs", "idle": "Logs that nobody uses", "fan-out": "Readers that follow one log", "stages": "Where the time of an append went", "read": "Long reads", "pipeline": "One producer against round trip and requests in flight",
+		"appends": "Appends against connections", "logs": "Appends over many logs", "idle": "Idle logs", "fan-out": "Readers that follow one log", "stages": "Where the time of an append went", "read": "Long reads", "pipeline": "One producer against round trip and requests in flight",
 		"matrix": "The matrix of options", "retention": "Retention", "ramdisk": "Disk, tmpfs and memory", "mixed": "Everything at once",
 	}
 	switch {

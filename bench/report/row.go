@@ -51,7 +51,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 func (r *Row) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.Join(errors.New("a row is a JSON object"), err)
+		return errors.Join(errors.New("a row must be a JSON object"), err)
 	}
 	*r = nil
 	for d.More() {
@@ -64,7 +64,7 @@ func (r *Row) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		if _, nested := value.(json.Delim); nested {
-			return fmt.Errorf("%v: a row has no objects or lists in it", name)
+			return fmt.Errorf("%v: a row must not contain objects or lists", name)
 		}
 		*r = append(*r, Field{name.(string), value})
 	}

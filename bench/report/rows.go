@@ -15,7 +15,7 @@ import (
 type Subject struct {
 	System     string // Strandline, Kafka 4.3.1
 	Client     string // Go client, franz-go v1.22.2
-	Durability string // what an acknowledgement rests on
+	Durability string // condition of an acknowledgement
 	Disk       string // as it is, or how much slower
 }
 
@@ -74,7 +74,7 @@ type IdleUse struct {
 	Memory, Disk float64 // bytes
 }
 
-// Idle is the row of logs that nobody uses: what a node takes without and with them.
+// Idle is the row of idle logs: the resources that a node uses without and with them.
 func Idle(s Subject, logs int, created time.Duration, without, with IdleUse) Row {
 	known := func(v float64) any {
 		if v < 0 {
@@ -290,7 +290,7 @@ type Environment struct {
 	Machine   string // processors, kernel, Go
 	Disk      string // the directory that was measured, its file system
 	Fdatasync limit.SyncCost
-	Software  string // what is measured and by what, with versions
+	Software  string // measured and measuring programs, with versions
 }
 
 // Row is the environment as JSON.

@@ -43,7 +43,7 @@ type Running struct {
 // Place says where systems are to be started, and how.
 type Place struct {
 	Nodes     int           // 1 or 3
-	SyncDelay time.Duration // what every sync takes longer
+	SyncDelay time.Duration // added to each sync
 	Directory string        // for the files, instead of the fleet's
 	Disk      string        // what tables say of it; empty: made from the rest
 	// WithoutKafka starts Strandline alone, also if the fleet has a Kafka.

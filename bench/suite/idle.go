@@ -15,7 +15,7 @@ import (
 	"strandline.dev/bench/workload"
 )
 
-// Idle is logs that nobody uses: each gets one record, and nothing happens for a while. Then the use of processor,
+// Idle is idle logs: each gets one record, and nothing happens for a while. Then the use of processor,
 // memory and disk is measured.
 type Idle struct {
 	Logs       int

@@ -70,7 +70,7 @@ func (s *Output) showRows(lines *bufio.Scanner, bar Bar) error {
 	for lines.Scan() {
 		var row report.Row
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			return fmt.Errorf("a line that is no row: %w", err)
+			return fmt.Errorf("read a row: %w", err)
 		}
 		if len(row) == 0 || row[0].Name == "environment" {
 			continue

@@ -111,7 +111,7 @@ func (f *http2Frames) payload(b []byte) error {
 			return nil
 		}
 		if len(f.block)+len(b) > headersMost {
-			return errors.New("more headers of HTTP/2 than are kept")
+			return errors.New("too many HTTP/2 headers")
 		}
 		f.block = append(f.block, b...)
 	}
@@ -141,7 +141,7 @@ func (f *http2Frames) end() error {
 			return nil
 		}
 		if _, err := f.headers.Write(f.block); err != nil {
-			return fmt.Errorf("headers of HTTP/2: %w", err)
+			return fmt.Errorf("decode HTTP/2 headers: %w", err)
 		}
 		return f.headers.Close()
 	}
@@ -150,7 +150,7 @@ func (f *http2Frames) end() error {
 
 // unpadded takes padding and priority off the payload of a frame.
 func unpadded(b []byte, flags byte) ([]byte, error) {
-	errPadding := errors.New("a frame of HTTP/2 is shorter than its padding")
+	errPadding := errors.New("an HTTP/2 frame is shorter than its padding")
 	padding := 0
 	if flags&flagPadded != 0 {
 		if len(b) < 1 {

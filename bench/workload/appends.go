@@ -48,7 +48,7 @@ type AppendsResult struct {
 	// Latency from the call, or from the time in the schedule, to the
 	// acknowledgement, as the worker sees it.
 	Latency *hdrhistogram.Histogram
-	// Explained is where that time went; nil: nobody asked.
+	// Explained is that time by stage; nil: not requested.
 	Explained *Explained
 }
 
@@ -73,7 +73,7 @@ const answerTime = time.Minute
 func (a Appends) Run(ctx context.Context, target Target, connections int, progress Progress) (AppendsResult, error) {
 	result := AppendsResult{Connections: connections, Logs: max(a.Logs, 1), ValueBytes: a.ValueBytes, Asked: a.PerSecond, Latency: limit.NewHistogram()}
 	if connections < 1 || connections > a.Workers {
-		return result, fmt.Errorf("%d connections for %d workers: every connection needs a worker", connections, a.Workers)
+		return result, fmt.Errorf("%d connections need as many workers, not %d", connections, a.Workers)
 	}
 	patient, end := Patient(ctx)
 	defer end()
@@ -92,7 +92,7 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 		}
 		senders = append(senders, sender)
 		if _, ok := sender.(ExplainingSender); sending.Explain && !ok {
-			return result, fmt.Errorf("where the time of an append went: %w by this client", ErrUnsupported)
+			return result, fmt.Errorf("stages of an append are %w by this client", ErrUnsupported)
 		}
 	}
 
@@ -127,7 +127,7 @@ func (a Appends) Run(ctx context.Context, target Target, connections int, progre
 	switch {
 	case err != nil: // the first failure will do
 	case !answered:
-		err = fmt.Errorf("an append that was under way at the end has no answer after %v", answerTime)
+		err = fmt.Errorf("an append in progress at the end was not answered within %v", answerTime)
 	case len(run.failed) > 0:
 		err = <-run.failed
 	}
@@ -182,7 +182,7 @@ type appendsRun struct {
 	over   chan struct{} // closed after the stage is stageOver
 	failed chan error    // room for one error of each worker
 
-	explained *Explained // nil: nobody asked
+	explained *Explained // nil: not requested
 }
 
 func (r *appendsRun) work(ctx context.Context, sender Sender, choose func() int, value []byte, next func() time.Time, latency *hdrhistogram.Histogram) {

@@ -88,7 +88,7 @@ func (i *interrupter) Add(int64) {
 func TestMoreConnectionsThanWorkersMakeNoSense(t *testing.T) {
 	for _, connections := range []int{-1, 0, 9} {
 		_, err := Appends{Workers: 8}.Run(t.Context(), &memoryTarget{}, connections, Silent{})
-		require.ErrorContains(t, err, "every connection needs a worker")
+		require.ErrorContains(t, err, "need as many workers")
 	}
 }
 

@@ -50,9 +50,9 @@ func (f FanOut) Validate() error {
 	case f.PerSecond <= 0:
 		return errors.New("the appends need a rate")
 	case f.Writers < 1 || f.Workers < f.Writers:
-		return fmt.Errorf("%d writers for %d workers: every connection needs a worker", f.Writers, f.Workers)
+		return fmt.Errorf("%d writers need as many workers, not %d", f.Writers, f.Workers)
 	case f.ValueBytes < fanOutBytes:
-		return fmt.Errorf("values of %d bytes: at least %d", f.ValueBytes, fanOutBytes)
+		return fmt.Errorf("a value must have at least %d bytes, not %d", fanOutBytes, f.ValueBytes)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (f FanOut) Run(ctx context.Context, target Target, tails int, progress Prog
 	late := time.AfterFunc(answerTime, end)
 	appending.Wait()
 	if !late.Stop() {
-		err = errors.Join(err, fmt.Errorf("an append that was under way at the end has no answer after %v", answerTime))
+		err = errors.Join(err, fmt.Errorf("an append in progress at the end was not answered within %v", answerTime))
 	}
 	if err == nil {
 		err = run.awaitTails(ctx)
@@ -296,7 +296,7 @@ func (r *fanOutRun) awaitTails(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-late.C:
-			return fmt.Errorf("%d of %d records are not with all %d tails %v after the last append",
+			return fmt.Errorf("%d of %d records have not reached all %d tails %v after the last append",
 				r.next.Load()-r.complete.Load(), r.next.Load(), r.tails, patience)
 		}
 	}

@@ -113,7 +113,7 @@ func ParseConfigurations(text io.Reader) ([]Configuration, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, errors.New("no configuration in the list of options")
+		return nil, errors.New("the list of options has no configuration")
 	}
 	return all, nil
 }
@@ -125,7 +125,7 @@ func combine(fields []string) ([]Configuration, error) {
 		name, values, found := strings.Cut(field, "=")
 		option, known := matrixOptions[name]
 		if !found || !known {
-			return nil, fmt.Errorf("%q: an option is one of mode, acks, compression, batch, bytes, flush, once and requests, and = and values", field)
+			return nil, fmt.Errorf("%q must be NAME=VALUE[,VALUE...] with the name mode, acks, compression, batch, bytes, flush, once or requests", field)
 		}
 		var next []Configuration
 		for _, c := range all {
@@ -191,5 +191,5 @@ func oneOf(value string, known ...string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("one of %s", strings.Join(known, ", "))
+	return fmt.Errorf("must be one of %s", strings.Join(known, ", "))
 }

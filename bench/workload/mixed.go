@@ -98,7 +98,7 @@ type mixedWriter struct {
 // Validate returns an error that names what makes no sense with any target.
 func (w Mixed) Validate() error {
 	if w.Writers < 1 || w.Workers < w.Writers {
-		return fmt.Errorf("%d writers, %d workers: a writer, and a worker for each, are needed", w.Writers, w.Workers)
+		return fmt.Errorf("%d writers and %d workers: at least one writer, and a worker for each writer, are needed", w.Writers, w.Workers)
 	}
 	return checkable(w.ValueBytes, mixedMin)
 }
@@ -395,7 +395,7 @@ func (r *mixedRun) parse(value []byte) (writer int, number uint64, at time.Durat
 		return 0, 0, 0, fmt.Errorf("a record of %d bytes instead of %d", len(value), r.ValueBytes)
 	}
 	if binary.LittleEndian.Uint64(value[24:]) != xxhash.Sum64(value[:24]) {
-		return 0, 0, 0, errors.New("a record that nobody has written")
+		return 0, 0, 0, errors.New("a record that no writer has written")
 	}
 	writer = int(binary.LittleEndian.Uint64(value))
 	return writer, binary.LittleEndian.Uint64(value[8:]), time.Duration(binary.LittleEndian.Uint64(value[16:])), nil
@@ -444,10 +444,10 @@ func (t *mixedTail) follow(ctx context.Context) error {
 				return fmt.Errorf("tail: %w", err)
 			}
 			if writer < 0 || writer >= len(t.hashes) {
-				return fmt.Errorf("tail: a record of writer %d, of whom there are %d", writer, len(t.hashes))
+				return fmt.Errorf("tail: a record of writer %d, but there are only %d writers", writer, len(t.hashes))
 			}
 			if expected := uint64(t.hashes[writer].Count); number != expected {
-				return fmt.Errorf("tail: record %d of writer %d came instead of %d", number, writer, expected)
+				return fmt.Errorf("tail: got record %d of writer %d, expected %d", number, writer, expected)
 			}
 			t.hashes[writer].Add(value)
 			if measured {
@@ -493,7 +493,7 @@ func (t *mixedTail) check(r *mixedRun) error {
 		case <-t.over:
 			return fmt.Errorf("a tail ended after %d of %d records", seen, written)
 		case <-late.C:
-			return fmt.Errorf("a tail saw %d of %d records within %v", seen, written, tailPatience)
+			return fmt.Errorf("a tail received %d of %d records within %v", seen, written, tailPatience)
 		case <-r.patient.Done():
 			return r.patient.Err()
 		}

@@ -35,7 +35,7 @@ func TestATailThatIsGivenAnotherOrderSaysSo(t *testing.T) {
 	w := busy
 	w.Duration = time.Hour
 	_, err := w.Run(t.Context(), &memoryTarget{swap: true, runLength: 5}, Silent{})
-	require.ErrorContains(t, err, "came instead of")
+	require.ErrorContains(t, err, "got record")
 }
 
 func TestAMixedRunEndsWithItsFirstFailure(t *testing.T) {

@@ -39,7 +39,7 @@ func shut(patient context.Context, connection io.Closer) error {
 	}
 }
 
-// shutReader closes a reader, whose errors nobody needs any more.
+// shutReader closes a reader and discards its errors.
 func shutReader(ctx context.Context, reader Reader) {
 	patient, end := Patient(ctx)
 	defer end()

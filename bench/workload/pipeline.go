@@ -90,7 +90,7 @@ type pipelineRun struct {
 // Validate returns an error that names what makes no sense with any target.
 func (w Pipeline) Validate() error {
 	if w.Records < 1 {
-		return fmt.Errorf("%d records: there is nothing to send", w.Records)
+		return fmt.Errorf("the number of records must be at least 1, not %d", w.Records)
 	}
 	if len(w.Samples) == 0 {
 		if err := checkable(w.ValueBytes, valueMin); err != nil {
@@ -98,7 +98,7 @@ func (w Pipeline) Validate() error {
 		}
 	}
 	if partitions := max(w.Sending.Partitions, 1); w.Partition < 0 || w.Partition >= partitions {
-		return fmt.Errorf("partition %d of %d, which begin at 0", w.Partition, partitions)
+		return fmt.Errorf("there is no partition %d of %d: numbers begin at 0", w.Partition, partitions)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (w Pipeline) Run(ctx context.Context, target Target, interval time.Duration
 	err = errors.Join(err, shut(patient, sender), run.failed.get())
 	stop()
 	result := run.result(sent)
-	// Without acknowledgements nobody knows when what was sent is there, or
+	// Without acknowledgements it is unknown when the records sent are there, or
 	// whether it comes at all.
 	if w.Check && w.Sending.Acks != AcksNone && err == nil {
 		from := target

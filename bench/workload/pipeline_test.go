@@ -30,7 +30,7 @@ func TestEverythingSentIsReadBack(t *testing.T) {
 
 func TestALogThatReordersIsFoundOut(t *testing.T) {
 	result, err := thousand.Run(t.Context(), &memoryTarget{swap: true}, 0, nil)
-	require.ErrorContains(t, err, "not in their order")
+	require.ErrorContains(t, err, "in another order")
 	require.False(t, result.Checked)
 }
 
@@ -38,7 +38,7 @@ func TestALogThatHoldsMoreIsFoundOut(t *testing.T) {
 	target := &memoryTarget{}
 	require.NoError(t, target.append(0, []byte("somebody else's")))
 	_, err := thousand.Run(t.Context(), target, 0, nil)
-	require.ErrorContains(t, err, "1000 records were written and 1001 read")
+	require.ErrorContains(t, err, "1000 records were written, but 1001 were read")
 }
 
 func TestWhatTheLeaderAloneHasAcknowledgedIsWaitedFor(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWhatIsNeverCommittedIsALoss(t *testing.T) {
 			w.Sending.Acks = acks
 			begin := time.Now()
 			result, err := w.Run(t.Context(), &memoryTarget{uncommitted: 3}, 0, nil)
-			require.ErrorContains(t, err, "1000 records were written and 997 read")
+			require.ErrorContains(t, err, "1000 records were written, but 997 were read")
 			require.False(t, result.Checked)
 			require.Equal(t, acks == AcksLeader, time.Since(begin) >= commitPatience, "what all have acknowledged must be there at once")
 		})

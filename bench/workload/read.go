@@ -45,7 +45,7 @@ func (w Reads) Validate() error { return checkable(w.ValueBytes, valueMin) }
 
 // Fill appends what the log lacks of the records and reports how many that were;
 // progress gets the records. A log that was filled before, with values of
-// the same size, is left as it is. Nobody else may append to it.
+// the same size, is left as it is. No other program may append to it.
 func (w Reads) Fill(ctx context.Context, target Target, progress Progress) (int64, error) {
 	if err := w.Validate(); err != nil {
 		return 0, err
@@ -113,7 +113,7 @@ func checkFirst(ctx context.Context, target Target, values *values) error {
 // then, beside the error.
 func (w Reads) Run(ctx context.Context, target Target, readers int, progress Progress) (ReadResult, error) {
 	if readers < 1 || int64(readers) > w.Records {
-		return ReadResult{}, fmt.Errorf("%d readers for %d records: every reader needs a record", readers, w.Records)
+		return ReadResult{}, fmt.Errorf("%d readers need as many records, not %d", readers, w.Records)
 	}
 	values := newValues(w.ValueBytes)
 	var (
@@ -159,7 +159,7 @@ func readRange(ctx context.Context, target Target, values *values, from, until i
 			return fmt.Errorf("read at offset %d: %w", next, err)
 		}
 		if int64(len(run)) > until-next {
-			return fmt.Errorf("the log gave %d records from offset %d on, beyond %d", len(run), next, until)
+			return fmt.Errorf("the log returned %d records from offset %d on, beyond %d", len(run), next, until)
 		}
 		for _, value := range run {
 			if err := values.check(next, value); err != nil {

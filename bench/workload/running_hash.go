@@ -36,10 +36,10 @@ func (h *RunningHash) Add(value []byte) {
 // Check proves that other has seen the same.
 func (h *RunningHash) Check(other *RunningHash) error {
 	if h.Count != other.Count {
-		return fmt.Errorf("%d records were written and %d read", h.Count, other.Count)
+		return fmt.Errorf("%d records were written, but %d were read", h.Count, other.Count)
 	}
 	if h.digest.Sum64() != other.digest.Sum64() {
-		return fmt.Errorf("the %d records read are not those that were written, or not in their order", h.Count)
+		return fmt.Errorf("the %d records read differ from the records written, or are in another order", h.Count)
 	}
 	return nil
 }

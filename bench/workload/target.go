@@ -22,7 +22,7 @@ type System interface {
 }
 
 // ErrNoLog is what Open says of a log that does not exist.
-var ErrNoLog = errors.New("there is no such log")
+var ErrNoLog = errors.New("no such log")
 
 // ErrUnsupported is what a system says that has no such thing: a measurement
 // of it is left out.
@@ -43,7 +43,7 @@ const (
 // LogConfig is what a log is created with.
 type LogConfig struct {
 	Durability     Durability
-	Replicas       int           // 1, 3, ...; 0: what the system gives
+	Replicas       int           // 1, 3, ...; 0: the system's default
 	Partitions     int           // 0: 1. Each is a log of its own to Strandline
 	Retention      time.Duration // 0: for ever
 	RetentionBytes int64         // 0: without bound
@@ -118,7 +118,7 @@ func ParseAcks(text string) (Acks, error) {
 	case "0":
 		return AcksNone, nil
 	}
-	return 0, fmt.Errorf("-1 (all), 0 or 1, not %q", text)
+	return 0, fmt.Errorf("%q is not -1 (all), 0 or 1", text)
 }
 
 // Kafka is the number that Kafka's protocol has for it.
@@ -193,7 +193,7 @@ type Progress interface {
 	Add(n int64)
 }
 
-// Silent is a Progress that nobody watches.
+// Silent is a Progress without output.
 type Silent struct{}
 
 func (Silent) Add(int64) {}

@@ -10,7 +10,7 @@ import (
 // checkable reports whether values are large enough to prove what they are.
 func checkable(size, least int) error {
 	if size < least {
-		return fmt.Errorf("values of %d bytes: %d are needed for the check", size, least)
+		return fmt.Errorf("a value must have at least %d bytes for the check, not %d", least, size)
 	}
 	return nil
 }
@@ -73,10 +73,10 @@ func (v *values) check(i int64, value []byte) error {
 		return fmt.Errorf("record %d has %d bytes instead of %d", i, len(value), len(v.bodies[0]))
 	}
 	if found := binary.LittleEndian.Uint64(value); found != uint64(i) {
-		return fmt.Errorf("record %d says that it is record %d", i, found)
+		return fmt.Errorf("record %d has the number %d", i, found)
 	}
 	if !bytes.Equal(value[8:], v.bodies[i%bodies][8:]) {
-		return fmt.Errorf("record %d holds other bytes than were written", i)
+		return fmt.Errorf("record %d has other bytes than the one written", i)
 	}
 	return nil
 }

@@ -22,9 +22,9 @@ func BenchBeside(c *terminal.Terminal) *cobra.Command {
 		Short: "Measure a running server, other systems beside it, and this machine's own limits",
 		Long: `Measure a running server, other systems beside it, and this machine's own limits.
 
-The benchmarks drive clients of other systems, which a server does not need, so they
-are in a program of their own. This command runs it with the same command line:
-strandline-bench, beside this program or else in PATH.`,
+The benchmarks use client libraries of other systems, so they are in a program of their
+own, strandline-bench. This command runs it with the same command line, from the
+directory of this program or else from PATH.`,
 		Example: "  strandline bench --help\n  strandline bench appends --connections 1,128 --with-limits",
 		// The other program reads flags, settings and contexts.
 		DisableFlagParsing: true,

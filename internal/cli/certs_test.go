@@ -64,7 +64,7 @@ func TestCertsOverwritesNothing(t *testing.T) {
 	for _, words := range [][]string{{"ca"}, {"node", "a"}} {
 		o := execute(t, nil, "", append(append([]string{"certs"}, words...), "--dir", dir)...)
 		require.Equal(t, terminal.ExitFailed, o.code)
-		require.Contains(t, o.err, "exists, and is not overwritten")
+		require.Contains(t, o.err, "exists and is not overwritten")
 	}
 	// Half of a pair is not written, either.
 	require.NoError(t, os.Remove(filepath.Join(dir, "node-a.crt")))

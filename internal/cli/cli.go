@@ -51,8 +51,8 @@ func run(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command) in
 	return c.Fail(ctx, command, err)
 }
 
-const rootHelp = `Strandline is a replicated write-ahead log: append records, get offsets, read
-them back in one order, for ever.
+const rootHelp = `Strandline is a replicated write-ahead log: append records, get offsets, and read
+the records in one order that never changes.
 
   strandline dev                                  three nodes in one process, to try
   strandline serve                                a node on this machine
@@ -60,17 +60,17 @@ them back in one order, for ever.
   echo hello | strandline append orders           a record
   strandline read orders --from-start             all records
 
-Every flag can also be set in a TOML file (--config) or in the environment. The
-flags given win over the environment, and that over the file. --retention of
+Every flag can also be set in a TOML file (--config) or in the environment. A flag
+overrides the environment, and the environment overrides the file. --retention of
 "strandline log create" is
 
   in the file         [log.create]
                       retention = "1m"
   in the environment  STRANDLINE_LOG_CREATE_RETENTION=1m
 
-and --server, which every command knows, is server in the file and
-STRANDLINE_SERVER. An unknown name in either is an error. "strandline context"
-keeps how to reach each of your clusters.
+and --server, which every command has, is server in the file and STRANDLINE_SERVER in
+the environment. An unknown name in either is an error. "strandline context" stores the
+flags for reaching each of your clusters.
 `
 
 func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command) *cobra.Command {
@@ -91,12 +91,12 @@ func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.ConfigFile, "config", "", "TOML `file` with settings")
 	flags.StringSliceVar(&c.Servers, "server", []string{terminal.DefaultGRPCAddress}, "gRPC `addresses` of the nodes, separated by commas")
-	flags.StringVar(&c.Context, "context", "", "reach the cluster as this `name` of \"strandline context\" says (default the one in use)")
+	flags.StringVar(&c.Context, "context", "", "use the context with this `name` to reach the cluster (default the one in use)")
 	flags.BoolVar(&c.Insecure, "insecure", false, "allow unencrypted connections beyond this machine")
-	flags.StringVar(&c.Files.Authority, "tls-ca", "", "accept certificates of nodes from the authorities in this PEM `file`, and encrypt (default the system's, with --tls-cert)")
-	flags.StringVar(&c.Files.Certificate, "tls-cert", "", "show the certificate in this PEM `file`, and encrypt; with serve, that of the node")
+	flags.StringVar(&c.Files.Authority, "tls-ca", "", "encrypt, and accept certificates of nodes from the authorities in this PEM `file` (default the system's, with --tls-cert)")
+	flags.StringVar(&c.Files.Certificate, "tls-cert", "", "encrypt, and present the certificate in this PEM `file`; with serve, that of the node")
 	flags.StringVar(&c.Files.Key, "tls-key", "", "the PEM `file` with the key of --tls-cert")
-	flags.StringVar(&c.TokenFile, "token-file", "", "show the token in this `file`, of \"strandline token create\" (default "+terminal.TokenVariable+", if it is set)")
+	flags.StringVar(&c.TokenFile, "token-file", "", "present the token in this `file`, from \"strandline token create\" (default "+terminal.TokenVariable+", if it is set)")
 	flags.BoolVar(&c.JSON, "json", false, "write results and errors as JSON, one object a line")
 
 	root.AddCommand(

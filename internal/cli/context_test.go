@@ -103,7 +103,7 @@ func TestWhatAContextKnowsGoesToItsOwnServersOnly(t *testing.T) {
 				all = append(all, "STRANDLINE_CONTEXT=prod")
 			}
 			_, err := createFlags(t, all, "", args...)
-			require.ErrorContains(t, err, "a context and "+other+" both name servers", "%q", args)
+			require.ErrorContains(t, err, "a context and "+other+" both give servers", "%q", args)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func TestALogIsComparedWithWhatADirectoryHas(t *testing.T) {
 
 	o := p.run(nil, "log", "diff", "orders", "orders@"+data)
 	require.Equal(t, terminal.ExitFailed, o.code)
-	require.Contains(t, o.err, "a node runs on this directory")
+	require.Contains(t, o.err, "a node is running on this directory")
 	require.Contains(t, o.err, "orders@NODE")
 
 	require.Equal(t, 0, p.terminate())

@@ -20,7 +20,7 @@ func TestHoldsAreSetListedAndReleased(t *testing.T) {
 
 	o := p.run(nil, "log", "trim", "orders", "--before", "2")
 	require.Equal(t, terminal.ExitRefused, o.code)
-	require.Contains(t, o.err, `hold "all" keeps everything from offset 0`)
+	require.Contains(t, o.err, `hold "all" keeps all records from offset 0`)
 	require.Contains(t, o.err, "log hold list orders")
 	require.Equal(t, "hold all of log orders is released\n", p.must("", "log", "hold", "release", "orders", "all"))
 	p.must("", "log", "trim", "orders", "--before", "1")

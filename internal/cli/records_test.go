@@ -59,7 +59,7 @@ func TestTextHasKeysAndHeadersInColumnsAndTheLastRecordsAreReadBack(t *testing.T
 
 	o := p.run(strings.NewReader("1\n"), "append", "orders", "--columns", "key,value")
 	require.Equal(t, terminal.ExitFailed, o.code)
-	require.Contains(t, o.err, "line 1 has 1 column, not 2 with tabs between: key, value")
+	require.Contains(t, o.err, "line 1 has 1 column, not 2 separated by tabs: key, value")
 	for _, row := range [][]string{
 		{"append", "orders", "--columns", "key,offset"}, {"append", "orders", "--columns", "key,key"}, {"append", "orders", "--columns", "key", "-i", "json"},
 		{"append", "orders", "--columns", "value", "--key", "1"}, {"read", "orders", "--last", "0"}, {"read", "orders", "--last", "2", "--tail"},

@@ -102,7 +102,7 @@ not used, and set aside: replica 72 of log 7: it is no longer a member of its lo
 not used, and set aside: replica 71 of log 7: the surviving catalog has no such log
 `
 	asked := s.recover("--data", s.dir("a"), "--remains", files)
-	require.Equal(t, plan+`strandline: nothing was done: to go on without the lost nodes give --i-accept-loss
+	require.Equal(t, plan+`strandline: nothing was done: to continue without the lost nodes, give --i-accept-loss
   see: strandline cluster recover --help
 exit code 2
 `, s.said(asked))
@@ -126,9 +126,9 @@ exit code 0
 	require.Equal(t, s.becomes(a), s.becomes(b))
 	require.Equal(t, s.becomes(a), s.becomes(asked))
 
-	again := `strandline: nothing was done: /srv/a is recovered already: cluster OLD continues as NEW, with nodes a, b
+	again := `strandline: nothing was done: /srv/a is already recovered: cluster OLD continues as NEW, with nodes a, b
   start the node, if it does not run; run the command for node b as well, if that is not done
-  if more nodes have been lost for good since: --again
+  if more nodes were permanently lost since then: --again
 exit code 2
 `
 	require.Equal(t, again, s.said(s.recover("--data", s.dir("a"), "--i-accept-loss")))
@@ -192,7 +192,7 @@ This continues what was begun:
 		require.Zero(t, done.code, done.err)
 		require.Contains(t, s.said(done), row.continues)
 		require.Equal(t, s.becomes(stopped), s.becomes(done))
-		require.Contains(t, s.recover("--data", s.dirs("a", "b", "c"), "--i-accept-loss").err, "is recovered already")
+		require.Contains(t, s.recover("--data", s.dirs("a", "b", "c"), "--i-accept-loss").err, "is already recovered")
 	}
 }
 
@@ -206,7 +206,7 @@ func TestAPlanIsReplacedIfItIsNamedAndWasNotStarted(t *testing.T) {
 	require.Zero(t, s.recover("--data", s.dir("a"), "--write-remains", s.dir("a.json")).code)
 
 	o := s.recover("--data", s.dir("a"), "--remains", s.dir("a.json"), "--i-accept-loss")
-	require.Equal(t, `strandline: nothing was done: /srv/a has a plan to continue as cluster NEW, with nodes a, b, and the files of --remains are others
+	require.Equal(t, `strandline: nothing was done: /srv/a has a plan to continue as cluster NEW, with nodes a, b, which differ from the files of --remains
   to continue with that plan: strandline cluster recover --data /srv/a --i-accept-loss
   to replace it, if no node has started with it: --replace-plan NEW
 exit code 1

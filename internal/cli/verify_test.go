@@ -133,7 +133,7 @@ func TestVerifyDoesNotReadBesideANode(t *testing.T) {
 		o := execute(t, nil, "", "verify", where)
 		require.Equal(t, terminal.ExitFailed, o.code)
 		require.Empty(t, o.out)
-		require.Contains(t, o.err, "another process has it")
+		require.Contains(t, o.err, "another process holds the lock")
 		require.Contains(t, o.err, "stop the node that runs on it first")
 	}
 }

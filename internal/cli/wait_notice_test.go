@@ -128,7 +128,7 @@ func TestADrainAndARebalanceSayWhatTheyWaitFor(t *testing.T) {
 	require.NotContains(t, o.err, terminal.ErrNoAnswer.Error())
 	require.Contains(t, first.must("", "cluster", "undrain", on[1]), "node "+on[1]+" may lead logs again, and gets its share of them within seconds\nto see the leaders: ")
 	o = first.run(nil, "cluster", "drain", "x")
-	require.Contains(t, o.err, `there is no node "x"; there are: a, b, c`)
+	require.Contains(t, o.err, `node "x" does not exist; nodes: a, b, c`)
 
 	// The logs of one node go, so that others have more.
 	for i := range 6 {

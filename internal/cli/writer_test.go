@@ -30,7 +30,7 @@ func TestAWriterIsElectedFromTheCommandLine(t *testing.T) {
 	for _, misuse := range [][]string{{"--name", ""}, {"--name", "", "--wait", "1m"}, {"--wait", "1m"}, {"--lease", "5s"}, {"--payload", "x"}} {
 		o := p.run(nil, append([]string{"writer", "acquire", "orders"}, misuse...)...)
 		require.Equal(t, terminal.ExitUsage, o.code, misuse)
-		require.Contains(t, o.err, "without it the term is taken by force")
+		require.Contains(t, o.err, "without --name the term is taken at once")
 	}
 	p.must("", "writer", "keep", "orders", "2")
 }

@@ -1,4 +1,4 @@
-// Package access is the commands about who may do what: user, token and grant.
+// Package access is the commands for users and rights: user, token and grant.
 package access
 
 import (
@@ -27,9 +27,9 @@ func NewGrant(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "grant",
 		Short: "Manage the rights of principals, and enforce them",
-		Long: `Manage the rights of principals, and enforce them. A PRINCIPAL is user/NAME, of a
-certificate, a token or a password; node/NAME; or *, every authenticated client. Nodes may
-do everything. While rights are not enforced, so may every client that can connect.
+		Long: `Manage the rights of principals, and enforce them. A PRINCIPAL is user/NAME, from a
+certificate, a token or a password; node/NAME; or *, every authenticated client. Nodes have
+all rights. While rights are not enforced, every client that can connect has them too.
 ` + objectHelp,
 		Example: `  strandline grant add user/alice append,read log/orders
   strandline grant enforce --administrator user/admin`,
@@ -122,8 +122,8 @@ func newGrantEnforce(c *terminal.Terminal) *cobra.Command {
 		Short: "Refuse requests without a grant",
 		Long: `Make all nodes refuse requests without a grant from now on; with --off, allow every request
 of every client that can connect again. One principal must have the right to administer;
---administrator gives it in the same step. A user who has locked himself out can use the
-certificate of a node: a node may do everything.`,
+--administrator gives it in the same step. If no user can administer the cluster any more,
+use the certificate of a node: a node has all rights.`,
 		Example: `  strandline grant enforce --administrator user/admin
   strandline grant enforce --off`,
 		Args:              terminal.Named(),
@@ -146,7 +146,7 @@ certificate of a node: a node may do everything.`,
 			})
 		},
 	}
-	command.Flags().BoolVar(&off, "off", false, "allow everything again")
+	command.Flags().BoolVar(&off, "off", false, "allow every request again")
 	command.Flags().StringVar(&administrator, "administrator", "", "give this `principal` the right to administer")
 	return command
 }

@@ -55,7 +55,7 @@ func newTokenCreate(c *terminal.Terminal) *cobra.Command {
 		Short: "Make a token with which a client acts for a user",
 		Long: `Make a token with which a client acts for a user, and print it. It is shown only once: the
 cluster keeps only its hash. The user need not have a password or a certificate. With
---scope the token has only those of the user's rights.
+--scope the token has only these rights, as far as the user has them.
 ` + objectHelp,
 		Example: `  strandline token create alice --expires 90d > alice.token
   strandline token create ci --expires 1h --scope append=log/builds --scope read='log/audit-*'`,
@@ -66,7 +66,7 @@ cluster keeps only its hash. The user need not have a password or a certificate.
 			for _, one := range limits {
 				rights, object, ok := strings.Cut(one, "=")
 				if !ok {
-					return terminal.Misused(command, "--scope %s is not RIGHTS=OBJECT", one)
+					return terminal.Misused(command, "--scope must be RIGHTS=OBJECT, not %s", one)
 				}
 				within = append(within, client.Scope{Object: object, Rights: strings.Split(rights, "+")})
 			}
@@ -80,7 +80,7 @@ cluster keeps only its hash. The user need not have a password or a certificate.
 		},
 	}
 	command.Flags().Var(&lifetime, "expires", "how long it is valid, at most 366d")
-	command.Flags().StringSliceVar(&limits, "scope", nil, "`RIGHTS=OBJECT` that it may use, with + between rights; may be given several times (default: all that the user may)")
+	command.Flags().StringSliceVar(&limits, "scope", nil, "`RIGHTS=OBJECT` that it may use, with + between rights; may be given several times (default: all rights of the user)")
 	return command
 }
 

@@ -135,8 +135,8 @@ func newUserList(c *terminal.Terminal) *cobra.Command {
 func newUserWhoAmI(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:               "whoami",
-		Short:             "Show the principal that the cluster knows you as",
-		Long:              "Show the principal that the cluster knows you as, by your certificate or token.",
+		Short:             "Show your principal, as the cluster authenticates you",
+		Long:              "Show your principal, as the cluster authenticates you by your certificate or token.",
 		Example:           "  strandline user whoami --token-file alice.token",
 		Args:              terminal.Named(),
 		ValidArgsFunction: cobra.NoFileCompletions,

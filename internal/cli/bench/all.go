@@ -31,10 +31,10 @@ type fleetFlags struct {
 }
 
 func (f *fleetFlags) register(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.withKafka, "with-kafka", false, "start a real Apache Kafka, too; needs java and mvn")
+	flags.BoolVar(&f.withKafka, "with-kafka", false, "also start a real Apache Kafka; needs java and mvn")
 	flags.StringVar(&f.version, "kafka-version", kafka.DefaultVersion, "`version` of Kafka")
-	flags.StringVar(&f.directory, "kafka-directory", "", "`directory` to keep Kafka in, once it is fetched (default in the user's cache)")
-	flags.StringVar(&f.host, "host", "127.0.0.1", "loopback `address` that everything listens on, at free ports")
+	flags.StringVar(&f.directory, "kafka-directory", "", "`directory` in which Kafka is stored after it was fetched (default in the user's cache)")
+	flags.StringVar(&f.host, "host", "127.0.0.1", "loopback `address` on which all servers listen, at free ports")
 }
 
 // check refuses what does nothing without Kafka.
@@ -62,7 +62,7 @@ func (f *fleetFlags) fleet(ctx context.Context, c *terminal.Terminal) (suite.Fle
 	if directory == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return fleet, fmt.Errorf("no directory for Kafka: %w; give --kafka-directory", err)
+			return fleet, fmt.Errorf("find a directory for Kafka: %w; give --kafka-directory", err)
 		}
 		directory = filepath.Join(cache, "strandline", "kafka-"+f.version)
 	}
@@ -91,21 +91,21 @@ func newBenchAll(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "all",
-		Short: "Start everything, measure everything, write the report",
+		Short: "Start the servers, run all benchmarks, write the report",
 		Long: `Start nodes of this program, one and then three, and with --with-kafka a real
-Apache Kafka beside each; run every benchmark on one node of both, appends on a
-slow disk too, and appends and everything at once on three nodes; stop them, and
-write a report into --out. Kafka is fetched once, as its
-published Maven artifacts. It takes less than 15 minutes, with --quick less than
-3, and Ctrl-C reports what there is.
+Apache Kafka beside each; run every benchmark on one node of both systems, appends also
+on a slow disk, and appends and the mixed load on three nodes; stop them, and write a
+report into --out. Kafka is fetched once, as its published Maven artifacts. A run takes
+less than 15 minutes, with --quick less than 3. Ctrl-C writes a report of the results
+so far.
 
-Both systems share the machine with the clients, and wait for their disk in the
-same way: an acknowledged append has been synced on a majority. Rows with other
-promises, as Kafka's own default, say so.
+Both systems share the machine with the clients, and wait for their disk in the same
+way: an acknowledged append is synced on a majority. Rows with another durability, such
+as Kafka's default, name it.
 
-Sarama sent several requests for a partition at once until its version 1.48.
---sarama145 is a build of this program with the older one, which is measured
-beside the newest; without the flag it is built if the sources are here:
+Sarama before version 1.48 sent several requests for a partition at once. --sarama145
+is a build of this program with such a version, which is measured as well; without the
+flag the benchmark builds it if the sources are in the working directory:
 
   go build -C bench/sarama145 -o ../../strandline-sarama145 strandline.dev/cmd/strandline-bench`,
 		Example: "  strandline bench all --with-kafka --out results\n  strandline bench all --quick",
@@ -115,7 +115,7 @@ beside the newest; without the flag it is built if the sources are here:
 				return err
 			}
 			if command.Flags().Changed("ram") && !terminal.IsDirectory(ram) {
-				return terminal.Misused(command, "--ram %s: there is no such directory", ram)
+				return terminal.Misused(command, "--ram %s: no such directory", ram)
 			}
 			if common.keep == "" {
 				common.keep = "strandline-bench-" + time.Now().Format("20060102-150405")
@@ -168,7 +168,7 @@ beside the newest; without the flag it is built if the sources are here:
 	flags := command.Flags()
 	common.registerOutput(flags)
 	fleet.register(flags)
-	flags.BoolVar(&quick, "quick", false, "measure everything briefly, within 3 minutes")
+	flags.BoolVar(&quick, "quick", false, "make all measurements short: less than 3 minutes")
 	flags.Var(&slow, "fsync-delay", "how much longer a sync takes in the runs with a slow disk")
 	flags.StringVar(&ram, "ram", "/dev/shm", "`directory` on a file system in memory")
 	flags.StringVar(&older, "sarama145", "", "a build of this program with Sarama 1.45.2")

@@ -30,23 +30,23 @@ func newBenchAppends(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "appends",
 		Short: "Appends per second against the number of connections",
-		Long: `A fixed number of workers append, each waiting for its acknowledgement before its
-next append. They are spread over more and more connections, with one request
-outstanding on each; workers that share a connection share requests. A log with
-group commit gives a nearly flat line.
+		Long: `Measure appends with a fixed number of workers, each of which waits for its
+acknowledgement before its next append. They are spread over more and more connections,
+with one request outstanding on each; workers that share a connection share requests. A
+log with group commit gives a nearly flat line.
 
 With --rate the appends follow a schedule instead, whether earlier ones have been
-answered or not, and latency is counted from the time an append was meant to go:
-what users of a service see who do not wait for each other.
+answered or not, and latency is counted from the scheduled time of an append: the
+latency seen by independent users.
 
-With --explain the appends ask where their time went, and a second table says it for each
-stage: where in the time that was measured it starts, what share of it it takes, and its
-mean, median and 99th percentile. The stages follow each other and add up. What each other
-replica took runs beside them and stands below, with the percentage of appends that it had
+With --explain the appends request the time of each stage, and a second table shows, for
+each stage, its start within the latency, its share of it, and its mean, median and 99th
+percentile. The stages follow each other and add up. The times of the other replicas
+overlap with them and are shown below, with the percentage of appends that each had
 acknowledged by then. docs/tracing.md describes the stages.
 
-The log is created if it is not there, trimmed by size while the benchmark runs,
-and deleted at the end if it was created.`,
+The log is created if it does not exist, trimmed by size during the run, and deleted at
+the end if it was created.`,
 		Example: `  strandline bench appends
   strandline bench appends --connections 1,128 --duration 10s --with-limits
   strandline bench appends --rate 5000 --connections 8
@@ -62,7 +62,7 @@ and deleted at the end if it was created.`,
 			}
 			for _, n := range connections {
 				if n < 1 || n > workers {
-					return terminal.Misused(command, "--connections %d: 1 to --workers %d", n, workers)
+					return terminal.Misused(command, "--connections must be 1 to %d (--workers), not %d", workers, n)
 				}
 			}
 			load := suite.Appends{
@@ -86,11 +86,11 @@ and deleted at the end if it was created.`,
 	flags.IntSliceVar(&connections, "connections", []int{1, 2, 4, 8, 16, 32, 64, 128}, "numbers of connections to measure")
 	flags.IntVar(&workers, "workers", 128, "workers in total, each with one append outstanding")
 	flags.Var(&value, "value", "size of a value")
-	flags.Float64Var(&rate, "rate", 0, "appends per second on a schedule, over all workers (default as fast as answers come)")
-	flags.BoolVar(&explain, "explain", false, "print where the time of an append went, stage by stage")
+	flags.Float64Var(&rate, "rate", 0, "appends per second on a schedule, over all workers (default: the next append after each answer)")
+	flags.BoolVar(&explain, "explain", false, "print the time of an append by stage")
 	spanFlags(flags, &span, limit.Span{Warmup: time.Second, Duration: 5 * time.Second})
 	flags.StringVar(&log, "log", "bench-appends", "log to append to")
-	flags.Var(&keep, "retention-bytes", "how much the log keeps, if it is created")
+	flags.Var(&keep, "retention-bytes", "retention of the log by size, if it is created")
 	withLimits = common.limitsFlag(flags)
 	return command
 }

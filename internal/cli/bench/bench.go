@@ -34,31 +34,31 @@ func New(c *terminal.Terminal) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure a running server, other systems beside it, and this machine's own limits",
 		Long: `Measure a running server, other systems beside it, and this machine's own limits.
-A figure means something only beside what the machine can do at best in the same
-run: --with-limits measures that as well and prints the ratios. Ctrl-C prints
-what there is by then.
+Compare a figure with the limits of the machine in the same run: --with-limits
+measures those as well and prints the ratios. Ctrl-C prints the results so far.
 
-What is measured is a --target, or several; without one it is the log at
---server:
+--target selects what is measured; repeat it for several targets. The default is
+strandline:// at --server:
 
   strandline://HOST:PORT[,HOST:PORT]              by the Go client
   strandline://HOST:PORT[,HOST:PORT]?client=grpc  the same, its streams over gRPC
   strandline://HOST:PORT[,HOST:PORT]?client=python
                                                   by the Python client, in a checkout
-                                                  after "make clients"; so java,
-                                                  rust and typescript
+                                                  after "make clients"; likewise
+                                                  client=java, client=rust and
+                                                  client=typescript
   kafka://HOST:PORT[,HOST:PORT]?client=franz      by franz-go: the default
   kafka://HOST:PORT[,HOST:PORT]?client=sarama     by Sarama
   kafka://HOST:PORT[,HOST:PORT]?client=fetch      reads only, without a library
 
-&name=NAME and &disk=WORDS are what the tables call the target and its disk, and
-&data=DIR is where its files are, if they are on this machine. --data says that of
+&name=NAME and &disk=WORDS name the target and its disk in the tables, and &data=DIR is
+the directory of its files, if they are on this machine. --data is the directory of
 the server at --server.
 
 With --json, every line is one object: an environment, a benchmark, a limit, a
-ratio, or what was skipped or failed, and why. A measurement that fails is reported,
-and the next one begun. With --out, everything is kept in a directory, for
-"bench report".`,
+ratio, or a measurement that was skipped or failed, with the reason. If a measurement
+fails, the run continues with the next one. With --out, all results are stored in a
+directory, for "bench report".`,
 		Example: `  strandline bench appends --connections 1,128 --with-limits
   strandline bench limits --json`,
 	},
@@ -104,8 +104,8 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 func (f *benchFlags) registerOutput(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.part, "part", false, "a part of another run: no environment, no report")
 	_ = flags.MarkHidden("part")
-	flags.StringVar(&f.csv, "csv", "", "write the rows to this CSV `file` as well")
-	flags.StringVar(&f.keep, "out", "", "keep everything in this `directory`, for bench report")
+	flags.StringVar(&f.csv, "csv", "", "also write the rows to this CSV `file`")
+	flags.StringVar(&f.keep, "out", "", "store all results in this `directory`, for bench report")
 }
 
 // targetFlags are common to all benchmarks that drive a log.
@@ -119,11 +119,11 @@ type targetFlags struct {
 
 func (f *targetFlags) register(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&f.targets, "target", nil, "`address` of what is measured; repeat it to measure several (default strandline:// at --server)")
-	flags.IntVar(&f.repeats, "repeats", 1, "how often each thing is measured; the rows are medians")
+	flags.StringArrayVar(&f.targets, "target", nil, "`address` to measure; repeat it to measure several (default strandline:// at --server)")
+	flags.IntVar(&f.repeats, "repeats", 1, "how often each measurement is repeated; the rows are medians")
 	flags.IntVar(&f.replicas, "replicas", 0, "replicas of logs that are created (default the server's)")
-	flags.Var(&f.stored, "durability", "disk or memory, of logs that are created; memory is Kafka's own default")
-	flags.BoolVar(&f.tls, "tls", false, "encrypt connections to kafka:// targets, too")
+	flags.Var(&f.stored, "durability", "durability of logs that are created: disk or memory; memory is Kafka's default")
+	flags.BoolVar(&f.tls, "tls", false, "also encrypt connections to kafka:// targets")
 	terminal.CompleteWords(command, "durability", "disk", "memory")
 }
 
@@ -221,14 +221,14 @@ func tlsConfig(files secure.Files) (*tls.Config, error) {
 // spanFlags are the times of one measurement.
 func spanFlags(flags *pflag.FlagSet, s *limit.Span, standard limit.Span) {
 	*s = standard
-	flags.Var((*terminal.Duration)(&s.Warmup), "warmup", "time before each measurement begins to count")
-	flags.Var((*terminal.Duration)(&s.Duration), "duration", "time that each measurement counts")
+	flags.Var((*terminal.Duration)(&s.Warmup), "warmup", "time before each measurement that is not counted")
+	flags.Var((*terminal.Duration)(&s.Duration), "duration", "time that each measurement takes, after the warmup")
 }
 
 // checkSpan refuses to measure for no time at all.
 func checkSpan(command *cobra.Command, s limit.Span) error {
 	if s.Duration <= 0 {
-		return terminal.Misused(command, "--duration %v: nothing can be measured in no time", terminal.Duration(s.Duration))
+		return terminal.Misused(command, "--duration must be above 0")
 	}
 	return nil
 }
@@ -403,12 +403,12 @@ func startBenchOn(c *terminal.Terminal, command *cobra.Command, flags *benchFlag
 		return nil, err
 	}
 	if targets.repeats < 1 {
-		return nil, terminal.Misused(command, "--repeats %d: at least 1", targets.repeats)
+		return nil, terminal.Misused(command, "--repeats must be at least 1, not %d", targets.repeats)
 	}
 	return startBench(c, command.Context(), *flags, targets.repeats)
 }
 
-// reachable reports whether there is a way to a subject. Nobody is asked yet.
+// reachable reports whether the options allow a connection with a subject. It does not connect.
 func reachable(s suite.Subject) error {
 	system, err := driver.Open(s.Address, s.Options)
 	switch {
@@ -424,7 +424,7 @@ func reachable(s suite.Subject) error {
 // client explain themselves.
 func explainTarget(s suite.Subject, err error) error {
 	if errors.Is(err, workload.ErrForeign) {
-		return terminal.Hinted(err, "choose another --log, or delete this one")
+		return terminal.Hinted(err, "choose another --log, or delete this log")
 	}
 	if s.Scheme != driver.Kafka || !driver.Unreachable(err) {
 		return err
@@ -434,7 +434,7 @@ func explainTarget(s suite.Subject, err error) error {
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		hint = "to trust whoever signed its certificate: --tls-ca FILE"
-	case errors.As(err, &broken) && broken.Op == "dial": // nobody is there
+	case errors.As(err, &broken) && broken.Op == "dial": // no server listens
 	case s.TLS == nil:
 		hint += "\nif this one wants encryption: --tls"
 	default:

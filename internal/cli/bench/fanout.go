@@ -22,12 +22,12 @@ func newBenchFanOut(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "fan-out",
-		Short: "What readers that follow a log cost its appends",
-		Long: `Workers append on a schedule, whether earlier appends have been answered or not, while
-different numbers of readers, each with connections of its own, follow the end of the
-log. Latency is counted from the time an append was meant to go: append_ until it is
-acknowledged, deliver_ until a reader has the record, all_ until the last of the readers
-has it. Every reader has to get every record, or the run fails.`,
+		Short: "Latency of appends against the number of readers that follow the log",
+		Long: `Append on a schedule, whether earlier appends have been answered or not, while
+different numbers of readers, each with its own connections, follow the end of the log.
+Latency is counted from the scheduled time of an append: append_ until it is
+acknowledged, deliver_ until a reader has the record, all_ until the last reader has it.
+If a reader misses a record, the run fails.`,
 		Example: "  strandline bench fan-out --tails 0,1000 --rate 600",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ has it. Every reader has to get every record, or the run fails.`,
 			}
 			for _, n := range tails {
 				if n < 0 {
-					return terminal.Misused(command, "--tails %d: it is 0 or more", n)
+					return terminal.Misused(command, "--tails must be 0 or more, not %d", n)
 				}
 			}
 			return onSubjects(c, command, common, targets, 0, func(b *bench, s suite.Subject) error {
@@ -57,7 +57,7 @@ has it. Every reader has to get every record, or the run fails.`,
 	flags.IntSliceVar(&tails, "tails", []int{0, 1000}, "numbers of readers to measure")
 	flags.Float64Var(&load.PerSecond, "rate", 600, "appends per second on the schedule")
 	flags.IntVar(&load.Writers, "writers", 4, "connections that append")
-	flags.IntVar(&load.Workers, "workers", 32, "most appends outstanding, over all writers")
+	flags.IntVar(&load.Workers, "workers", 32, "the most appends outstanding, over all writers")
 	flags.Var(&value, "value", "size of a value, at least 16B")
 	spanFlags(flags, &span, limit.Span{Warmup: 2 * time.Second, Duration: 10 * time.Second})
 	return command

@@ -26,17 +26,16 @@ func newBenchGather(c *terminal.Terminal) *cobra.Command {
 		Use:   "gather",
 		Short: "Measure Kafka behind a proxy that gathers appends",
 		Long: `Start one node of Strandline, a real Apache Kafka, and a proxy in front of
-the Kafka, and measure durable appends to each of the three over 1 to 128
-connections, on the disk as it is and on one that syncs 2 ms more slowly.
+Kafka, and measure durable appends to each of the three over 1 to 128 connections, on
+the disk itself and with 2 ms added to each sync.
 
-The proxy answers a question: is group commit something that Kafka lacks, or
-something that can be put in front of it? Appends that arrive for a partition
-while a request is under way leave together in the next one, as one batch, so
-the broker syncs once for all of them. What it costs besides: one more hop and
-process for every append; idempotent producers, because a merged batch has no
-sequence of its own, so an append that is sent again may be stored twice;
-compression, which would have to be undone; and a machine that must not fail,
-or a second one, and then no order between the two.
+The benchmark shows whether a proxy in front of Kafka can do group commit. The proxy
+sends the appends that arrive for a partition during a request together in the next
+one, as one batch, so the broker syncs once for all of them. It has costs: one more hop
+and process for every append; no idempotent producers, since a merged batch has no
+sequence, so an append that is sent again may be stored twice; no compression, which
+the proxy would have to undo; and one more machine that can fail, or a second one
+without an order between the two.
 
 Kafka is fetched once, as its published Maven artifacts; that needs java and mvn.`,
 		Example: "  strandline bench gather --out results",
@@ -70,9 +69,9 @@ Kafka is fetched once, as its published Maven artifacts; that needs java and mvn
 	fleet.withKafka = true
 	_ = flags.MarkHidden("with-kafka")
 	flags.IntSliceVar(&load.Connections, "connections", []int{1, 2, 4, 8, 16, 32, 64, 128}, "connection counts to measure")
-	flags.Var(&slow, "fsync-delay", "how much longer a sync takes in the runs with a slow disk; 0: no such runs")
-	flags.IntVar(&repeats, "repeats", 3, "how often each is measured; the table has the medians")
-	flags.StringVar(&proxy, "proxy", "", "be the proxy: listen on this `address`")
+	flags.Var(&slow, "fsync-delay", "time added to each sync in the runs with a slow disk; 0: no such runs")
+	flags.IntVar(&repeats, "repeats", 3, "how often each measurement is repeated; the table has the medians")
+	flags.StringVar(&proxy, "proxy", "", "run as the proxy, on this `address`")
 	flags.StringVar(&broker, "broker", "", "the `address` of the Kafka broker behind the proxy")
 	_, _ = flags.MarkHidden("proxy"), flags.MarkHidden("broker")
 	common.span = limit.Span{Warmup: 250 * time.Millisecond, Duration: time.Second}

@@ -20,14 +20,15 @@ func newBenchIdle(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "idle",
-		Short: "What logs that nobody uses take of a node",
-		Long: `Create logs, append one record to each, wait, and then measure what a node takes: of the
-processor, in percent of a core; memory and disk space, for each log; and its goroutines,
-which the HTTP port reports. The same is measured before the logs are created. With
-several nodes the figures are means of them. The logs are deleted at the end.
+		Short: "Processor time, memory and disk space of a node with idle logs",
+		Long: `Create logs, append one record to each, wait, and measure what a node uses: processor
+time in percent of a core, memory and disk space for each log, and the goroutines that
+the HTTP port reports. The same is measured before the logs are created. With several
+nodes the figures are the means. The logs are deleted at the end.
 
-The servers have to be on this machine, and their files too (--data, or &data=DIR of a
-target: with several nodes the directory that holds those of all). What is out of reach is left empty.`,
+The servers and their files must be on this machine (--data, or &data=DIR of a target;
+with several nodes the parent directory of their data directories). Figures that cannot
+be read are left empty.`,
 		Example: `  strandline bench idle --logs 1000 --replicas 3
   strandline bench idle --data ./strandline-data --http 127.0.0.1:7271 --json`,
 		Args: terminal.Named(),
@@ -40,7 +41,7 @@ target: with several nodes the directory that holds those of all). What is out o
 				return err
 			}
 			if load.Logs < 1 {
-				return terminal.Misused(command, "--logs %d: at least 1", load.Logs)
+				return terminal.Misused(command, "--logs must be at least 1, not %d", load.Logs)
 			}
 			return onSubjects(c, command, common, targets, 0, func(b *bench, s suite.Subject) error {
 				if isServer(c, s.Address) {
@@ -56,7 +57,7 @@ target: with several nodes the directory that holds those of all). What is out o
 	_ = flags.MarkHidden("repeats") // a second run would find what the first one left
 	flags.IntVar(&load.Logs, "logs", 1000, "number of logs")
 	flags.Var(&settle, "settle", "time between the last append and the measurement")
-	flags.Var(&duration, "duration", "time that is measured, without the logs and with them")
+	flags.Var(&duration, "duration", "time of each of the two measurements, without the logs and with them")
 	flags.StringSliceVar(&http, "http", nil, "`addresses` of the HTTP ports of the nodes at --server, such as 127.0.0.1:7271")
 	return command
 }

@@ -34,18 +34,18 @@ func newBenchLimits(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "limits",
 		Short: "Measure the limits of this machine: disk, TCP, plain gRPC",
-		Long: `Measure what this machine can do at best, without a log:
+		Long: `Measure the limits of this machine without a log:
 
-  fdatasync    a write with fdatasync, into a zero-filled file
-  cat          reading the server's segments (--data), cached and from the disk
-  tcp_echo     2 KiB up and 16 bytes down, one outstanding on each connection
-  grpc_echo    the same by plain gRPC, on 128 streams in total
-  tcp_stream   bytes from another process
-  grpc_stream  messages of 1 MiB from another process, a stream a connection
+  fdatasync    write and fdatasync into a zero-filled file
+  cat          read the server's segments (--data), cached and from the disk
+  tcp_echo     send 2 KiB and receive 16 bytes, one outstanding on each connection
+  grpc_echo    the same over plain gRPC, on 128 streams in total
+  tcp_stream   receive bytes from another process
+  grpc_stream  receive messages of 1 MiB from another process, a stream a connection
 
-The far end is a process of its own, as a server is. --target names whose files the
-first two are about: of strandline:// at --server those of --data, of any other the
-directory that it names by data=DIR.`,
+The other end of the connections is a process of its own, as a server is. --target
+selects the files for the first two: for strandline:// at --server those of --data, for
+any other target the directory in its data=DIR.`,
 		Example: "  strandline bench limits\n  strandline bench limits --json --duration 5s",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -82,7 +82,7 @@ func limitsData(c *terminal.Terminal, command *cobra.Command, common benchFlags,
 	case isServer(c, address) && address.Data == "":
 		return common.serverData(c.Servers), nil
 	case address.Data == "":
-		return "", terminal.Misused(command, "--target %s: where are its files on this machine? Add data=DIR", target)
+		return "", terminal.Misused(command, "--target %s: add data=DIR, the directory of its files on this machine", target)
 	case !terminal.IsDirectory(address.Data):
 		return "", terminal.Misused(command, "data=%s: no such directory", address.Data)
 	}
@@ -214,7 +214,7 @@ func (b *bench) withPeer(do func(*limit.Peer) error) error {
 func newBenchPeer(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:     "peer",
-		Short:   "The far end of the socket limits",
+		Short:   "Run the other end of the connections of \"bench limits\"",
 		Example: "  strandline bench peer < /dev/null",
 		Hidden:  true,
 		Args:    terminal.Named(),

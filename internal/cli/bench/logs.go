@@ -24,13 +24,13 @@ func newBenchLogs(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs",
 		Short: "Appends per second against the number of logs",
-		Long: `A fixed number of workers append, each waiting for its acknowledgement before its
-next append, which goes to a log chosen at random. All share one client, which has at
-most one request outstanding for each log. Over more logs the appends of one log are
-fewer, so less of them share a request, a write and a sync.
+		Long: `Measure appends with a fixed number of workers, each of which waits for its
+acknowledgement before its next append, to a log chosen at random. All share one client,
+which has at most one request outstanding for each log. With more logs, each log gets
+fewer appends, so fewer of them share a request, a write and a sync.
 
-The logs are created, eight at a time, and deleted at the end; created_s is how long it
-took until all of them could be used. For kafka:// they are the partitions of a topic.`,
+The logs are created, eight at a time, and deleted at the end; created_s is the time
+until all of them accept appends. For kafka:// they are the partitions of a topic.`,
 		Example: `  strandline bench logs
   strandline bench logs --logs 1,1000 --replicas 3 --repeats 3`,
 		Args: terminal.Named(),
@@ -40,11 +40,11 @@ took until all of them could be used. For kafka:// they are the partitions of a 
 			}
 			for _, n := range numbers {
 				if n < 1 {
-					return terminal.Misused(command, "--logs %d: at least 1", n)
+					return terminal.Misused(command, "--logs must be at least 1, not %d", n)
 				}
 			}
 			if workers < 1 {
-				return terminal.Misused(command, "--workers %d: at least 1", workers)
+				return terminal.Misused(command, "--workers must be at least 1, not %d", workers)
 			}
 			load := suite.Logs{Appends: workload.Appends{Workers: workers, ValueBytes: int(value), Span: span}, Numbers: numbers}
 			return onSubjects(c, command, common, targets, int64(keep), func(b *bench, s suite.Subject) error {
@@ -58,7 +58,7 @@ took until all of them could be used. For kafka:// they are the partitions of a 
 	flags.IntSliceVar(&numbers, "logs", []int{1, 10, 100, 1000}, "numbers of logs to measure")
 	flags.IntVar(&workers, "workers", 128, "workers in total, each with one append outstanding")
 	flags.Var(&value, "value", "size of a value")
-	flags.Var(&keep, "retention-bytes", "how much each log keeps")
+	flags.Var(&keep, "retention-bytes", "retention of each log by size")
 	spanFlags(flags, &span, limit.Span{Warmup: 2 * time.Second, Duration: 5 * time.Second})
 	return command
 }

@@ -26,14 +26,14 @@ type matrixFlags struct {
 }
 
 func (f *matrixFlags) register(flags *pflag.FlagSet, standard time.Duration) {
-	flags.StringVar(&f.options, "options", "", "`file` with the list of options to measure, instead of our own")
-	flags.StringVar(&f.samples, "samples", "", "`directory` with sample records, a file each, instead of our own 50")
+	flags.StringVar(&f.options, "options", "", "`file` with the list of options to measure, instead of the built-in list")
+	flags.StringVar(&f.samples, "samples", "", "`directory` with sample records, a file each, instead of the built-in 50")
 	spanFlags(flags, &f.span, limit.Span{Warmup: 500 * time.Millisecond, Duration: standard})
 }
 
 // registerCheck is for benchmarks whose logs keep everything.
 func (f *matrixFlags) registerCheck(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.check, "check", true, "read everything back and compare")
+	flags.BoolVar(&f.check, "check", true, "read all records back and compare them")
 }
 
 // load is what the flags ask for; standard is the list of options if --options is not set.
@@ -67,7 +67,7 @@ func (f *matrixFlags) load(command *cobra.Command, standard string) (suite.Matri
 		return err
 	})
 	if err == nil && len(m.Samples) == 0 {
-		err = errors.New("no file in " + f.samples)
+		err = errors.New("--samples " + f.samples + " contains no file")
 	}
 	return m, err
 }
@@ -81,12 +81,12 @@ func newBenchMatrix(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "matrix",
-		Short: "Sample records of a graph store, sent in every way that a list of options has",
-		Long: `Records picked at random out of 50 samples are sent for a fixed time: one by one or
-as fast as it goes, with and without compression, in small and large requests.
-The list of options is a file; --print-options prints ours, which explains itself
-and is a beginning for your own. Every measurement has a log of its own, which is
-read back, compared with what was sent, and deleted.`,
+		Short: "Throughput of sample records with every combination of options in a list",
+		Long: `Send records picked at random out of 50 samples for a fixed time: one by one or as
+fast as possible, with and without compression, in small and large requests. The list
+of options is a file; --print-options prints the built-in list with its explanation,
+as a template. Every measurement creates a log, reads it back, compares it with the
+records sent, and deletes it.`,
 		Example: `  strandline bench matrix --repeats 3 --out results
   strandline bench matrix --print-options > mine.txt
   strandline bench matrix --options mine.txt --target "kafka://127.0.0.1:9092?client=sarama"`,
@@ -110,7 +110,7 @@ read back, compared with what was sent, and deleted.`,
 	targets.register(command)
 	matrix.register(flags, 5*time.Second)
 	matrix.registerCheck(flags)
-	flags.BoolVar(&listing, "print-options", false, "print our list of options, and do nothing")
+	flags.BoolVar(&listing, "print-options", false, "print the built-in list of options, and do nothing else")
 	return command
 }
 
@@ -124,12 +124,11 @@ func newBenchRetention(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "retention",
-		Short: "Does throughput depend on how long records are kept?",
-		Long: `Sample records are sent to logs that keep their records for different times, one
-by one and as fast as it goes. What a log keeps shorter than it is measured is
-trimmed meanwhile, so nothing is read back; the rows say how much of what was
-sent had been trimmed by the end. A retention that is not shorter than --duration
-trims nothing and measures only that it costs nothing to have.`,
+		Short: "Throughput against the retention of a log",
+		Long: `Send sample records to logs with different retentions, one by one and as fast as
+possible. If the retention is shorter than --duration, the log is trimmed during the
+run, so the records are not read back; each row gives the share that had been trimmed
+at the end. A longer retention trims nothing, and measures only the cost of having one.`,
 		Example: `  strandline bench retention
   strandline bench retention --retention 1h,1s --duration 30s`,
 		Args: terminal.Named(),
@@ -161,16 +160,16 @@ func newBenchRAMDisk(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "ramdisk",
-		Short: "The same on a disk, on a disk in memory, and on a log in memory",
-		Long: `Nodes of this program are started, one with its files on a disk and one with its
-files on a file system in memory, and, with --with-kafka, a real Kafka in both
-places. Sample records are sent to each, also to logs that wait for no disk:
-Strandline's in memory and Kafka's by default. Unless --options says so it is a
-part of the matrix: one by one, as fast as it goes, with compression, with large
-requests, and with both.
+		Short: "Throughput on a disk, on a file system in memory, and of logs in memory",
+		Long: `Start two nodes of this program, one with its files on a disk and one with its files
+on a file system in memory, and with --with-kafka a real Kafka in both places. Send
+sample records to each, also to logs that do not wait for a disk: memory logs of
+Strandline, and logs with Kafka's default. Without --options, it runs a part of the
+matrix: one by one, as fast as possible, with compression, with large requests, and
+with both.
 
-With --target it is the targets that are measured, which should differ by where
-their files are; &disk=WORDS names it in the tables.`,
+With --target, it measures the given targets instead. They should differ in the place
+of their files; &disk=WORDS names that in the tables.`,
 		Example: `  strandline bench ramdisk
   strandline bench ramdisk --options whole-matrix.txt
   strandline bench ramdisk --with-kafka --ram /dev/shm
@@ -197,7 +196,7 @@ their files are; &disk=WORDS names it in the tables.`,
 			}
 			for flag, directory := range map[string]string{"disk": disk, "ram": ram} {
 				if !terminal.IsDirectory(directory) {
-					return terminal.Misused(command, "--%s %s: there is no such directory", flag, directory)
+					return terminal.Misused(command, "--%s %s: no such directory", flag, directory)
 				}
 			}
 			common.fleetDisk, common.fleetSoftware = disk, fleet.software(command.Context())

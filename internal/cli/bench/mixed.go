@@ -23,11 +23,11 @@ func newBenchMixed(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "mixed",
-		Short: "Appends, tails, long reads and trims at once",
-		Long: `Workers append, tails follow the end, readers that boot read everything there is
-again and again, and the log is trimmed behind them, for a set time. Every tail
-proves by a running hash that it saw all that was acknowledged, once and in
-order.`,
+		Short: "Throughput of appends, tails, long reads and trims at once",
+		Long: `Run four loads at once for a set time: workers append, tails follow the end,
+bootstrapping readers read the whole log repeatedly, and the log is trimmed behind
+them. Every tail verifies with a running hash that it received each acknowledged record
+once and in order.`,
 		Example: "  strandline bench mixed --duration 30s --out results\n  strandline bench mixed --boots 0 --trim-every 0s",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -64,8 +64,8 @@ order.`,
 	flags.IntVar(&load.Workers, "workers", 32, "appends outstanding, over all writers")
 	flags.Var(&value, "value", "size of a value, at least 32B")
 	flags.IntVar(&load.Tails, "tails", 2, "readers that follow the end")
-	flags.IntVar(&load.Boots, "boots", 1, "readers that read everything, again and again")
-	flags.Var(&bootEvery, "boot-every", "the pause before each such read")
+	flags.IntVar(&load.Boots, "boots", 1, "bootstrapping readers, each of which reads the whole log repeatedly")
+	flags.Var(&bootEvery, "boot-every", "the pause before each of these reads")
 	flags.Var(&trimEvery, "trim-every", "how often the log is trimmed; 0: never")
 	flags.Int64Var(&load.Keep, "keep", 50_000, "records that a trim leaves")
 	spanFlags(flags, &span, limit.Span{Warmup: time.Second, Duration: 15 * time.Second})

@@ -36,17 +36,17 @@ func newBenchPipeline(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "pipeline",
-		Short: "One producer over links with a long round trip, with more and fewer requests in flight",
-		Long: `One producer sends as fast as it is let, or at a rate, over a proxy that makes the
-round trip longer. It may have so many requests in flight; "auto" is the client
-library's own way. The proxy counts the requests on the wire without an answer,
-and the row says the most that there were. Then the log is read, and compared by
-a running hash with what was sent.
+		Short: "Throughput of one producer over a long round trip, against its requests in flight",
+		Long: `One producer sends as fast as the client library allows, or at a rate, over a proxy
+that makes the round trip longer. --in-flight limits its requests in flight; "auto" is
+the client library's default. The proxy counts the unanswered requests on the wire, and
+the row gives the highest count. Then the benchmark reads the log and compares it with
+the records sent by a running hash.
 
-A line every 5 s says how it goes: ingress counts values, egress the bytes on
-the wire, latency is that of requests, as the proxy sees them. With --tls a proxy
-sees nothing: requests and bytes are then counted in this program, just before
-they are encrypted. Every measurement has a log of its own, which is deleted.`,
+A line every 5 s reports progress: ingress counts values, egress the bytes on the wire,
+latency is that of requests, as the proxy sees them. With --tls a proxy cannot see
+requests: this program counts requests and bytes just before it encrypts them. Every
+measurement creates a log and deletes it.`,
 		Example: `  strandline bench pipeline --round-trip 140ms --in-flight 1,5,auto
   strandline bench pipeline --target "kafka://127.0.0.1:9092?client=sarama" --in-flight 5`,
 		Args: terminal.Named(),
@@ -71,10 +71,10 @@ they are encrypted. Every measurement has a log of its own, which is deleted.`,
 				return terminal.Misused(command, "--once: %w", err)
 			}
 			if !slices.Contains(workload.Partitioners, load.Partitioner) {
-				return terminal.Misused(command, "--partitioner %s: one of %v", partitioner, workload.Partitioners)
+				return terminal.Misused(command, "--partitioner must be one of %v, not %s", workload.Partitioners, partitioner)
 			}
 			if !slices.Contains(workload.Compressions, compression) {
-				return terminal.Misused(command, "--compression %s: one of %v", compression, workload.Compressions)
+				return terminal.Misused(command, "--compression must be one of %v, not %s", workload.Compressions, compression)
 			}
 			if err := terminal.NotNegative(command, "rate", "partitions"); err != nil {
 				return err
@@ -96,19 +96,19 @@ they are encrypted. Every measurement has a log of its own, which is deleted.`,
 	flags := command.Flags()
 	common.register(flags)
 	targets.register(command)
-	flags.Int64Var(&records, "records", 1_000_000, "records to send at most: the message load")
+	flags.Int64Var(&records, "records", 1_000_000, "the most records to send")
 	flags.Var(&value, "value", "size of a value, at least 16B")
-	flags.Float64Var(&rate, "rate", 0, "records per second to aim at (default as fast as it goes)")
-	flags.Var(&roundTrips, "round-trip", "round trips to measure; the proxy is there also for 0")
+	flags.Float64Var(&rate, "rate", 0, "target of records per second (default as fast as possible)")
+	flags.Var(&roundTrips, "round-trip", "round trips to measure; 0 also goes through the proxy")
 	flags.Var(&inFlight, "in-flight", "requests in flight to measure: numbers, or auto")
 	flags.Var(&flushBytes, "flush-bytes", "size of a request")
-	flags.Var(&flush, "flush-frequency", "how long a record waits at most for its request to fill")
+	flags.Var(&flush, "flush-frequency", "how long a record waits at most until its request is full")
 	flags.StringVar(&acks, "acks", "-1", "-1 (all), 0 or 1; Strandline always waits for a majority")
 	flags.StringVar(&compression, "compression", "none", "none, gzip, snappy, lz4 or zstd")
-	flags.StringVar(&once, "once", "default", "at most once: yes, no, or default, as the library does")
+	flags.StringVar(&once, "once", "default", "append at most once: yes, no, or default, the library's default")
 	flags.IntVar(&load.Sending.Partitions, "partitions", 1, "partitions of the topic; for Strandline, logs")
 	flags.StringVar(&partitioner, "partitioner", "manual", "manual, roundrobin, random or hash")
-	flags.IntVar(&load.Partition, "partition", 0, "where the manual partitioner sends to")
+	flags.IntVar(&load.Partition, "partition", 0, "partition that the manual partitioner sends to")
 	spanFlags(flags, &span, limit.Span{Warmup: 2 * time.Second, Duration: 10 * time.Second})
 	terminal.CompleteWords(command, "compression", workload.Compressions...)
 	terminal.CompleteWords(command, "once", "yes", "no", "default")
@@ -125,7 +125,7 @@ func parseOnce(text string) (workload.Once, error) {
 	case "default":
 		return workload.OnceDefault, nil
 	}
-	return 0, fmt.Errorf("yes, no or default, not %q", text)
+	return 0, fmt.Errorf("%q is not yes, no or default", text)
 }
 
 // durations is a flag of several time spans.
@@ -163,7 +163,7 @@ func (l *limits) Set(text string) error {
 		if part != "auto" {
 			var err error
 			if n, err = strconv.Atoi(part); err != nil || n < 1 {
-				return errors.New("numbers of requests, at least 1, or auto")
+				return errors.New("each value is auto or a number of requests, at least 1")
 			}
 		}
 		*l = append(*l, n)

@@ -24,20 +24,20 @@ func newBenchRead(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "read",
 		Short: "Throughput of long reads by one reader and by several",
-		Long: `A log is filled with records, if it is not full from an earlier run, and read
-from one end to the other; several readers begin at different places and
-together read everything once. Every record is checked against what was written
-(client=fetch decodes none: it checks the batches).
+		Long: `Fill a log with records, unless an earlier run has, and read it from the first record
+to the last; several readers begin at different offsets and together read each record
+once. The benchmark compares every record with the one written (client=fetch decodes no
+records: it checks the batches).
 
-If the files are on this machine (--data, or &data=DIR of a target), everything is
-measured twice, from the disk (uncached: the files' pages are dropped before) and
-from the kernel's cache, and so is reading the same files without a log in between
-(cat). Otherwise the cache is as it happens to be. The log stays for the next run;
-"strandline log delete bench-read" removes it.
+If the files are on this machine (--data, or &data=DIR of a target), each read is
+measured twice, from the disk (uncached: the files' pages are dropped before) and from
+the kernel's cache, and so is reading the same files without a log (cat). Otherwise the
+state of the cache is unknown. The log stays for the next run; "strandline log delete
+bench-read" removes it.
 
-With --in-turn, several targets are read from the cache only: each once, and all of them
-again for each of --repeats, so that a machine whose speed drifts is as slow for one as for
-the other. Targets of one system read one log, which the first of them fills.`,
+With --in-turn, the targets are read from the cache only: each once, and all of them
+again for each of --repeats, so that a change in the speed of the machine affects all
+targets alike. Targets of one system read one log, which the first of them fills.`,
 		Example: `  strandline bench read --size 1GiB --readers 1,4
   strandline bench read --in-turn --repeats 5 --target kafka://127.0.0.1:9092 --target kafka://127.0.0.1:9192
   strandline bench read --data ./strandline-data --with-limits --json`,
@@ -52,7 +52,7 @@ the other. Targets of one system read one log, which the first of them fills.`,
 			}
 			for _, n := range readers {
 				if n < 1 || int64(n) > load.Records {
-					return terminal.Misused(command, "--readers %d: 1 to the number of records, %d", n, load.Records)
+					return terminal.Misused(command, "--readers must be 1 to the number of records, %d, not %d", load.Records, n)
 				}
 			}
 			if inTurn {
@@ -72,7 +72,7 @@ the other. Targets of one system read one log, which the first of them fills.`,
 	flags := command.Flags()
 	common.register(flags)
 	targets.register(command)
-	flags.Var(&bytes, "size", "size of the log: values alone")
+	flags.Var(&bytes, "size", "size of the log, counting only values")
 	flags.Var(&value, "value", "size of a value, at least 16B")
 	flags.IntSliceVar(&readers, "readers", []int{1, 4}, "numbers of readers to measure")
 	flags.StringVar(&log, "log", "bench-read", "log to fill and read; only this benchmark may append to it")

@@ -20,14 +20,14 @@ func newBenchReport(c *terminal.Terminal) *cobra.Command {
 		Use:   "report DIR",
 		Short: "Create a page, charts, CSV and JSON from the results in --out",
 		Long: `Read a directory that benchmarks have written with --out, and write into it
-report.html, which needs nothing beside itself, charts/*.svg, result.csv with every
-single run, and result.json.`,
+report.html, which needs no other file, charts/*.svg, result.csv with every single run,
+and result.json.`,
 		Example: "  strandline bench report results\n  strandline bench report results --markdown docs/benchmarks-results.md",
 		Args:    terminal.Named("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			page, err := report.Summarize(args[0])
 			if errors.Is(err, os.ErrNotExist) {
-				return terminal.Hinted(fmt.Errorf("%s holds no results", args[0]), "benchmarks write them with --out "+args[0])
+				return terminal.Hinted(fmt.Errorf("%s has no results", args[0]), "benchmarks write them with --out "+args[0])
 			}
 			if err == nil && markdown != "" {
 				err = writeMarkdown(args[0], markdown)
@@ -40,7 +40,7 @@ single run, and result.json.`,
 			}{page}, func(out io.Writer) { fmt.Fprintln(out, page) })
 		},
 	}
-	command.Flags().StringVar(&markdown, "markdown", "", "write tables and charts as this Markdown `file`, too, the charts beside it")
+	command.Flags().StringVar(&markdown, "markdown", "", "also write tables and charts as this Markdown `file`, with the charts beside it")
 	return command
 }
 

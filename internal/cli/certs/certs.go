@@ -31,17 +31,17 @@ func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "certs",
 		Short: "Make certificates for nodes and users",
-		Long: `Make an authority and the certificates of a cluster: for each node, which shows it to
-clients and to other nodes, and for each user. A certificate names one principal, as a
-URI among its subject alternative names, and one of another authority does as well if it
-has that:
+		Long: `Make an authority and the certificates of a cluster: one for each node, which presents it
+to clients and to other nodes, and one for each user. A certificate names one principal, as
+a URI among its subject alternative names. A certificate of another authority works too if
+it contains one of these URIs:
 
   strandline://CLUSTER/node/NAME
   strandline://CLUSTER/user/NAME
 
-The files are PEM. Only your user can read the keys. ca.key makes new members: keep
-it away from the nodes. Nothing that exists is overwritten; to replace a certificate,
-move the old one away first.`,
+The files are PEM. Only your user can read the keys. Whoever has ca.key can make new
+members: keep it away from the nodes. Existing files are not overwritten; to replace a
+certificate, move the old one away first.`,
 		Example: "  strandline certs ca\n  strandline certs node a --host 10.0.0.1\n  strandline certs user alice",
 	}, members...)
 }
@@ -70,7 +70,7 @@ func newAuthority(c *terminal.Terminal) *cobra.Command {
 		Use:   "ca",
 		Short: "Make the authority of a cluster",
 		Long: `Make the authority that certifies the nodes and users of one cluster: ca.crt, which
-every node and client is given, and ca.key, which only the next two commands need.`,
+every node and client needs, and ca.key, which only the next two commands need.`,
 		Example: `  strandline certs ca
   strandline certs ca --cluster prod --dir prod-certs`,
 		Args:              terminal.Named(),
@@ -105,8 +105,8 @@ func newNode(c *terminal.Terminal) *cobra.Command {
 		Use:   "node NAME",
 		Short: "Make the certificate of a node",
 		Long: `Make the certificate of the node that serves under NAME (serve --node-name), as
-node-NAME.crt and node-NAME.key. Clients believe it at each --host: name all addresses
-under which they reach the node. localhost, 127.0.0.1 and ::1 are always among them.`,
+node-NAME.crt and node-NAME.key. Clients accept the certificate for each --host: name all
+hosts under which they reach the node. localhost, 127.0.0.1 and ::1 are always included.`,
 		Example:           "  strandline certs node a --host 10.0.0.1 --host a.example.org",
 		Args:              terminal.Named("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -128,7 +128,7 @@ func newUser(c *terminal.Terminal) *cobra.Command {
 		Use:   "user NAME",
 		Short: "Make the certificate of a user",
 		Long: `Make the certificate of a person or a program that uses the cluster, as user-NAME.crt
-and user-NAME.key. No server can use it.`,
+and user-NAME.key. A server cannot use it.`,
 		Example:           "  strandline certs user alice",
 		Args:              terminal.Named("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,

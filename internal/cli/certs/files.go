@@ -25,11 +25,11 @@ func save(dir, name string, p identity.Pair) (made, error) {
 	block, _ := pem.Decode(p.Certificate)
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return m, fmt.Errorf("read the certificate that was made: %w", err)
+		return m, fmt.Errorf("read the new certificate: %w", err)
 	}
 	m.Expires = certificate.NotAfter.UTC()
 	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return m, fmt.Errorf("make the directory of certificates: %w", err)
+		return m, fmt.Errorf("create the directory of certificates: %w", err)
 	}
 	// A certificate that is there keeps its key from being written beside it.
 	if err := create(m.Certificate, p.Certificate, certificateMode); err != nil {
@@ -46,7 +46,7 @@ func save(dir, name string, p identity.Pair) (made, error) {
 func create(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return terminal.Hinted(fmt.Errorf("%s exists, and is not overwritten", path), "to make another one: move the old one away, or use another --dir")
+		return terminal.Hinted(fmt.Errorf("%s exists and is not overwritten", path), "to make another one: move the old one away, or use another --dir")
 	}
 	if err != nil {
 		return fmt.Errorf("create a file: %w", err)

@@ -53,7 +53,7 @@ nodes and holds, and addresses: review it before you pass it on.`,
 			}
 			for _, port := range ports {
 				if u, err := url.Parse(port); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-					return terminal.Misused(command, "--http: %q is no address like http://127.0.0.1:7271", port)
+					return terminal.Misused(command, "--http must be addresses such as http://127.0.0.1:7271, not %q", port)
 				}
 			}
 			failures, err := writeBundle(c, command.Context(), output, ports)

@@ -14,11 +14,11 @@ import (
 func New(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "cluster",
-		Short: "Form a cluster, look at it, and change its nodes",
-		Long: `Form a cluster, look at it, and change its nodes, which are called by the names
-that they were started with (serve --node-name). A change may be asked of any
-node; give several with --server, so that one that is down does not matter.
-docs/operations.md goes through it step by step.`,
+		Short: "Form a cluster, show its status, and change its nodes",
+		Long: `Form a cluster, show its status, and change its nodes. A node has the name that it was
+started with (serve --node-name). Any node accepts a change; give several with --server, so
+that the command works while one of them is down. docs/operations.md describes it step by
+step.`,
 		Example: `  strandline cluster status --server 127.0.0.1:7171,127.0.0.1:7172
   strandline cluster replace-node c --with d`,
 	},

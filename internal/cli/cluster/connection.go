@@ -31,7 +31,7 @@ type connectionJSON struct {
 	Node      string    `json:"node"`
 	ID        uint64    `json:"id"`
 	Port      string    `json:"port"`
-	Principal string    `json:"principal"` // empty: nobody has proved who it is
+	Principal string    `json:"principal"` // empty: none has authenticated
 	Address   string    `json:"address"`
 	Since     time.Time `json:"since"`
 }
@@ -99,14 +99,14 @@ revoke its token or take its grants away first.`,
 			if len(args) == 1 {
 				var err error
 				if id, err = strconv.ParseUint(args[0], 10, 64); err != nil || id == 0 {
-					return terminal.Misused(command, "%q is no id of a connection", args[0])
+					return terminal.Misused(command, "connection id must be a number, not %q", args[0])
 				}
 			}
 			switch {
 			case (id == 0) == (principal == ""):
-				return terminal.Misused(command, "an id or --principal says what to close, one of the two")
+				return terminal.Misused(command, "give either the id of a connection or --principal")
 			case id != 0 && node == "":
-				return terminal.Misused(command, "--node says whose connection %d is", id)
+				return terminal.Misused(command, "connection %d needs --node, the name of its node", id)
 			}
 			return c.WithChange(func(admin *client.Admin) (err error) {
 				closed := 1

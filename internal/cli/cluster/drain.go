@@ -28,7 +28,7 @@ func newClusterDrain(c *terminal.Terminal) *cobra.Command {
 		Long: `Transfer the leadership of all logs of a node to other nodes, and give it none until
 "cluster undrain", even after a restart. No append fails. The command ends when the node
 leads no log and every log would keep a majority without it: then it may be stopped. If
-this is not so in time, the command reports the reason and ends with exit code 1; the node
+that takes too long, the command reports the reason and ends with exit code 1; the node
 stays drained, and the command may be run again.`,
 		Example: `  strandline cluster drain b
   strandline cluster undrain b`,

@@ -120,7 +120,7 @@ decided; "cluster status --wait-healthy" waits until it is done.`,
   strandline cluster status --wait-healthy --timeout 10m`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if args[0] == with {
-				return terminal.Misused(command, "node %s cannot take its own place", with)
+				return terminal.Misused(command, "node %s cannot replace itself", with)
 			}
 			return c.WithChange(func(admin *client.Admin) error {
 				if err := admin.ReplaceNode(command.Context(), args[0], with); err != nil {

@@ -15,10 +15,10 @@ func newClusterRebalance(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rebalance",
 		Short: "Spread the replicas of all logs evenly over the nodes",
-		Long: `Move replicas until every node that can be reached holds as many as the others, or
-one more; some logs at a time, while they take appends. Use it after nodes
-were added: nothing moves by itself. The command ends when the moves are decided, or
-with --wait when they are done. Run again, it prints how many replicas are left.`,
+		Long: `Move replicas until every reachable node holds as many as the others, or one more; some
+logs at a time, while they accept appends. Use it after adding nodes: replicas do not move
+by themselves. The command ends when the moves are decided, or with --wait when they are
+done. Run it again to see how many replicas are left to move.`,
 		Example: `  strandline cluster rebalance
   strandline cluster rebalance --wait`,
 		Args:              terminal.Named(),

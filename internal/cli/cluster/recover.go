@@ -20,30 +20,32 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-const recoverHelp = `Let what is left of a cluster continue when a majority of its nodes is lost for good.
-It works on the data directories of the nodes that survive, while they are stopped. If
-the lost nodes can come back, let them: then nothing is lost, and this is not needed.
+const recoverHelp = `Continue a cluster with its surviving nodes when a majority of its nodes is permanently lost.
+The command works on the data directories of the surviving nodes, while they are stopped. If
+the lost nodes can come back, start them instead: then nothing is lost.
 
-First it says of every log from which replica it would continue, which is the one with most
-of the log by term and index, how much of that is proven to be committed, and what may be
-lost: what only the lost nodes had acknowledged, and nobody can know how much that is. Nothing
-has been changed by then. It asks for the id of the cluster, or takes --i-accept-loss.
+For every log it first shows the replica from which the log would continue, which is the most
+complete one by term and index, the part of it that is proven to be committed, and the possible
+loss: records that only the lost nodes had acknowledged. The amount of such records cannot be
+determined. Up to this point the command changes nothing. It then asks for the id of the
+cluster, unless --i-accept-loss is given.
 
-Then the lost nodes and their replicas are members no more. The cluster has another id from
-there on, and each log a higher term. A lost node that comes back after all is refused, and
-its log says why. Lost nodes that have a majority among themselves go on without this cluster:
-make sure that they are off; the command says whose address answers. Offsets from the end of a log on are given again, so a reader that
-had read further has to begin anew. No stored record is removed: replicas that cannot be used, and the files that are
-written anew, are kept in DIR/set-aside, and named.
+It then removes the lost nodes and their replicas, and gives the cluster a new id and each log
+a higher term. A lost node that comes back is refused, and logs the reason. If the lost nodes
+have a majority among themselves, they continue as the former cluster: make sure that they are
+off; the command names the addresses that answer. Offsets from the end of a log on are assigned
+again, so a reader that had read further has to start again. The command removes no stored
+record: it moves unusable replicas, and files that it rewrites, to DIR/set-aside, and names
+them.
 
-All nodes that survive take part. Those on other machines say what they have with
---write-remains; give the files of all of them, with --remains, on each of these machines: each then prints the same id of
-the cluster that it continues as. Run it as the user that the nodes run as.
+All surviving nodes take part. For nodes on other machines, write a report of each with
+--write-remains, and give the files of all of them with --remains on each of these machines:
+each then prints the same new cluster id. Run the command as the user of the nodes.
 
-A recovery that was interrupted is finished by the same command, or by the next start of the node; the error says
-which directories are committed and which are not. A plan that was written and not started can be replaced by another,
-with --replace-plan; one that was started can only be finished. A directory that was recovered is refused, unless
-more nodes have been lost for good since, and you say so with --again.`
+To finish an interrupted recovery, run the same command again, or start the node; the error
+names the directories that are committed and those that are not. A plan that was not started
+can be replaced with --replace-plan; a plan that was started can only be finished. A recovered
+directory is refused, unless --again states that more nodes were permanently lost since.`
 
 // newClusterRecover makes the command cluster recover.
 func newClusterRecover(c *terminal.Terminal) *cobra.Command {
@@ -60,10 +62,10 @@ func newClusterRecover(c *terminal.Terminal) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if len(r.data) == 0 {
-				return terminal.Misused(command, "--data is needed: the data directory of a node that survives and is stopped")
+				return terminal.Misused(command, "--data is missing: give the data directory of a surviving, stopped node")
 			}
 			if r.written != "" && len(r.data) > 1 {
-				return terminal.Misused(command, "--write-remains is for one --data")
+				return terminal.Misused(command, "--write-remains needs exactly one --data")
 			}
 			r.Terminal = c
 			return r.run(command)
@@ -71,10 +73,10 @@ func newClusterRecover(c *terminal.Terminal) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringSliceVar(&r.data, "data", nil, "data `directories` of the surviving nodes, which must be stopped")
-	flags.StringSliceVar(&r.remains, "remains", nil, "`files` that --write-remains made, of the nodes on other machines and of this one")
-	flags.StringVar(&r.written, "write-remains", "", "write to this `file` what the node has, and change nothing")
+	flags.StringSliceVar(&r.remains, "remains", nil, "`files` written by --write-remains, of the nodes on other machines and of this one")
+	flags.StringVar(&r.written, "write-remains", "", "write the report of the node's data to this `file`, and change nothing")
 	flags.BoolVar(&r.accept, "i-accept-loss", false, "do not ask for confirmation: data that only the lost nodes had is lost")
-	flags.StringSliceVar(&r.replace, "replace-plan", nil, "the `ids` of clusters whose plans were written and not started: another plan takes their place")
+	flags.StringSliceVar(&r.replace, "replace-plan", nil, "replace the plans with these cluster `ids`, which were not started")
 	flags.BoolVar(&r.again, "again", false, "recover a directory again, because more nodes were permanently lost after its recovery")
 	_ = command.MarkFlagDirname("data")
 	return command
@@ -219,7 +221,7 @@ func lockStopped(dir string) (io.Closer, error) {
 	}
 	lock, err := vfs.OS().Lock(filepath.Join(dir, "lock"))
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, terminal.Hinted(err, "stop the node that runs on it first, or wait for the other command; name a directory once only")
+		return nil, terminal.Hinted(err, "stop the node that runs on it first, or wait for the other command; give each directory only once")
 	}
 	return lock, err
 }
@@ -308,7 +310,7 @@ func (r *recoverCommand) compare(plan *cluster.RecoveryPlan, at string) error {
 		return nil
 	}
 	r.remains = nil
-	return terminal.Hinted(fmt.Errorf("nothing was done: %s has a plan to continue as cluster %s, with nodes %s, and the files of --remains are others", at, plan.Cluster, survivors(plan)),
+	return terminal.Hinted(fmt.Errorf("nothing was done: %s has a plan to continue as cluster %s, with nodes %s, which differ from the files of --remains", at, plan.Cluster, survivors(plan)),
 		fmt.Sprintf("to continue with that plan: %s\nto replace it, if no node has started with it: --replace-plan %s", r.command(), plan.Cluster))
 }
 
@@ -326,8 +328,8 @@ func (r *recoverCommand) refuseDone(command *cobra.Command) error {
 		if others := r.nodes.elsewhere(plan); len(others) > 0 {
 			hint += "; run the command for " + strings.Join(others, ", ") + " as well, if that is not done"
 		}
-		return terminal.Hinted(terminal.Misused(command, "nothing was done: %s is recovered already: cluster %s continues as %s, with nodes %s", d.Path, plan.Was, plan.Cluster, survivors(plan)),
-			hint+"\nif more nodes have been lost for good since: --again")
+		return terminal.Hinted(terminal.Misused(command, "nothing was done: %s is already recovered: cluster %s continues as %s, with nodes %s", d.Path, plan.Was, plan.Cluster, survivors(plan)),
+			hint+"\nif more nodes were permanently lost since then: --again")
 	}
 	return nil
 }
@@ -376,11 +378,11 @@ func (r *recoverCommand) confirm(command *cobra.Command, id string) error {
 	case r.accept:
 		return nil
 	case !terminal.IsTerminal(r.In) || !terminal.IsTerminal(r.Err):
-		return terminal.Misused(command, "nothing was done: to go on without the lost nodes give --i-accept-loss")
+		return terminal.Misused(command, "nothing was done: to continue without the lost nodes, give --i-accept-loss")
 	}
-	fmt.Fprint(r.Err, "To go on without the lost nodes, type the id of the cluster: ")
+	fmt.Fprint(r.Err, "To continue without the lost nodes, type the id of the cluster: ")
 	if answer, _ := bufio.NewReader(r.In).ReadString('\n'); strings.TrimSpace(answer) != id {
-		return terminal.Misused(command, "nothing was done: that is not %s", id)
+		return terminal.Misused(command, "nothing was done: the id of the cluster is %s", id)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ time runs out.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if command.Flags().Changed("timeout") && !wait {
-				return terminal.Misused(command, "--timeout is for --wait-healthy")
+				return terminal.Misused(command, "--timeout needs --wait-healthy")
 			}
 			return c.WithAdmin(func(admin *client.Admin) error {
 				if !wait {
@@ -175,7 +175,7 @@ type nodeJSON struct {
 	Version     string `json:"version"`
 	BytesFree   *int64 `json:"bytes_free"` // nil: unknown, it does not answer
 	BytesTotal  *int64 `json:"bytes_total"`
-	MemoryUsed  *int64 `json:"memory_used"` // what clients' work takes
+	MemoryUsed  *int64 `json:"memory_used"` // memory for the work of clients
 	MemoryTotal *int64 `json:"memory_total"`
 	OldestLevel *int   `json:"oldest_level"` // feature levels that it understands
 	NewestLevel *int   `json:"newest_level"`
@@ -190,14 +190,14 @@ type clusterLogJSON struct {
 	ID       uint64        `json:"id"`
 	Leader   string        `json:"leader"`
 	Term     uint64        `json:"term"`
-	Start    *int64        `json:"start"` // nil: unknown, nobody leads it
+	Start    *int64        `json:"start"` // nil: unknown, it has no leader
 	End      *int64        `json:"end"`
 	Healthy  bool          `json:"healthy"`
 	Replicas []replicaJSON `json:"replicas"`
 
 	Rule  *terminal.RuleJSON `json:"rule"`  // nil: none
-	Unmet []string           `json:"unmet"` // what the rule demands and is not kept
-	// Creator is the principal whose share of the cluster's logs it takes; absent: nobody's.
+	Unmet []string           `json:"unmet"` // conditions of the rule that are not satisfied
+	// Creator is the principal whose share of the cluster's logs it takes; absent: none.
 	Creator string `json:"creator,omitempty"`
 }
 

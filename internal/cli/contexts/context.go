@@ -59,7 +59,7 @@ func newCreate(c *terminal.Terminal) *cobra.Command {
 				settings[name] = whole
 			}
 			if len(settings) == 0 {
-				return terminal.Misused(command, "give what the context is to keep, such as --server")
+				return terminal.Misused(command, "give the flags of the context, such as --server")
 			}
 			all, err := c.Contexts()
 			if err != nil {

@@ -31,9 +31,9 @@ The file is YAML, with these parts:
     - {principal: user/alice, object: log/orders, rights: [append, read]}
   enforce_rights: true
 
-A part that is missing is left as it is. A part that is there is complete: what the cluster has
-beyond it is removed, and a setting that a log leaves out has its default, but for the number of its
-replicas. "strandline apply --schema" prints the JSON schema, for editors and checks.`
+A part that is missing from the file is not changed. A part in the file is complete: anything
+else in the cluster is removed, and a setting that a log leaves out gets its default, except the
+number of replicas. "strandline apply --schema" prints the JSON schema, for editors and checks.`
 
 // NewApply makes the command apply.
 func NewApply(c *terminal.Terminal) *cobra.Command {
@@ -41,13 +41,14 @@ func NewApply(c *terminal.Terminal) *cobra.Command {
 	var allowDelete, yes, printSchema bool
 	command := &cobra.Command{
 		Use:   "apply",
-		Short: "Make of a cluster what a file says: logs, default rules, users, grants",
-		Long: `Make of a cluster what a file says: its logs, default rules, users and grants. The changes are
-shown and then made, one after the other; "strandline diff" only shows them. If one fails, those before it
-stay, and apply can be called again: it does what is left. Without a change it does nothing.
+		Short: "Change a cluster to match a file: logs, default rules, users, grants",
+		Long: `Change the logs, default rules, users and grants of a cluster to match a file. The command
+shows the changes and then makes them one after the other; "strandline diff" only shows them.
+If a change fails, the earlier ones stay; run apply again to make the rest. If the cluster
+matches the file, it does nothing.
 
-Nothing that loses records is done without --allow-delete: to delete a log, or to shorten its
-retention. A new user gets a password, which is printed only once.
+Changes that lose records need --allow-delete: to delete a log, or to shorten its retention.
+A new user gets a password, which is printed only once.
 ` + fileHelp,
 		Example: `  strandline apply -f cluster.yaml
   strandline apply -f cluster.yaml --allow-delete --yes
@@ -73,7 +74,7 @@ retention. A new user gets a password, which is printed only once.
 		},
 	}
 	fileFlag(command, &file)
-	command.Flags().BoolVar(&allowDelete, "allow-delete", false, "make changes that lose records, too")
+	command.Flags().BoolVar(&allowDelete, "allow-delete", false, "also make changes that lose records")
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask before changes that lose records")
 	command.Flags().BoolVar(&printSchema, "schema", false, "print the JSON schema of the file, and do nothing else")
 	command.MarkFlagsOneRequired("file", "schema")
@@ -119,7 +120,7 @@ Exit code 0 if nothing would change, 1 otherwise.`,
 	return command
 }
 
-var errDiffers = errors.New("the cluster is not what the file says")
+var errDiffers = errors.New("the cluster differs from the file")
 
 // result is a plan as --json shows it.
 type result struct {
@@ -130,7 +131,7 @@ type result struct {
 }
 
 func fileFlag(command *cobra.Command, file *string) {
-	command.Flags().StringVarP(file, "file", "f", "", "the `file` that says what the cluster should have; - for the input")
+	command.Flags().StringVarP(file, "file", "f", "", "the `file` with the desired state of the cluster; - for the input")
 }
 
 func open(c *terminal.Terminal, command *cobra.Command, name string) (File, error) {
@@ -199,7 +200,7 @@ func apply(c *terminal.Terminal, command *cobra.Command, admin *client.Admin, ch
 			texts = append(texts, l.Kind+" "+l.Name)
 		}
 		if !allowDelete {
-			return terminal.Misused(command, "nothing was done: records would be lost of %s; --allow-delete does it", strings.Join(texts, ", "))
+			return terminal.Misused(command, "nothing was done: records would be lost of %s; give --allow-delete to allow that", strings.Join(texts, ", "))
 		}
 		if err := c.Confirm(command, yes, "lose records of "+strings.Join(texts, ", ")+"?"); err != nil {
 			return err
@@ -212,7 +213,7 @@ func apply(c *terminal.Terminal, command *cobra.Command, admin *client.Admin, ch
 			if c.JSON { // a password is not to be had again
 				err = errors.Join(err, c.Show(done, nil))
 			}
-			return terminal.Hinted(terminal.Changing(err), fmt.Sprintf("%s were made, and not: %s; apply again goes on there", terminal.Counted(int64(done.Applied), "change"), one))
+			return terminal.Hinted(terminal.Changing(err), fmt.Sprintf("%s made; not made: %s; run apply again to continue", terminal.Counted(int64(done.Applied), "change"), one))
 		}
 		done.Applied++
 		if password != "" {
@@ -258,7 +259,7 @@ func (s step) do(ctx context.Context, admin *client.Admin) (password string, err
 // show prints a plan, a line for each change: + is created, ~ changes, - is removed.
 func show(out io.Writer, changes []change) {
 	if len(changes) == 0 {
-		fmt.Fprintln(out, "the cluster is what the file says")
+		fmt.Fprintln(out, "the cluster matches the file")
 	}
 	for _, c := range changes {
 		fmt.Fprintln(out, c)

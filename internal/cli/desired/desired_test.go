@@ -130,16 +130,16 @@ func TestAFileThatCannotBeMeantIsRefused(t *testing.T) {
 	for file, problem := range map[string]string{
 		"":                                          "says nothing",
 		"logs: [{name: a, retentoin: 1d}]":          "line 1: field retentoin not found",
-		"logs: [{name: a, retention: 1x}]":          "a duration is numbers and units",
+		"logs: [{name: a, retention: 1x}]":          "a duration must be numbers with units",
 		"logs: [{name: a}, {name: a}]":              `log "a" is in the file twice`,
-		"logs: [{retention: 1d}]":                   "a log without a name",
-		"logs: [{name: a, replicas: -1}]":           "log a: replicas: at least 1",
+		"logs: [{retention: 1d}]":                   "a log has no name",
+		"logs: [{name: a, replicas: -1}]":           "log a: replicas must be at least 1",
 		"users: [a, a]":                             `user "a" is in the file twice`,
 		"users: []\n---\nusers: []":                 "second document",
 		"default_rules: [{prefix: a}]":              `default rule "a" requires nothing`,
 		"grants: [{principal: '*', object: log/a}]": "rights are missing",
 		"logs: [{name: scratch}]":                   "log scratch: its durability is memory and cannot be changed to disk",
-		"users: [alice]\ngrants: [{principal: user/bob, object: cluster, rights: [observe]}]": "its grants go with it",
+		"users: [alice]\ngrants: [{principal: user/bob, object: cluster, rights: [observe]}]": "remove the grant",
 	} {
 		_, err := planText(t, file)
 		require.ErrorContains(t, err, problem, file)

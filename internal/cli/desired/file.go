@@ -80,14 +80,14 @@ func read(in io.Reader) (f File, err error) {
 		return f, err
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return f, errors.New("there is a second document: a file has one")
+		return f, errors.New("the file has a second YAML document: only one is allowed")
 	}
 	return f, f.check()
 }
 
 func (f File) check() error {
 	if f.Logs == nil && f.DefaultRules == nil && f.Users == nil && f.Grants == nil && f.EnforceRights == nil {
-		return errors.New("the file says nothing: give at least one of logs, default_rules, users, grants, enforce_rights")
+		return errors.New("the file is empty: give at least one of logs, default_rules, users, grants, enforce_rights")
 	}
 	names := map[string]bool{}
 	once := func(kind, name string) error {
@@ -99,10 +99,10 @@ func (f File) check() error {
 	}
 	for _, l := range f.Logs {
 		if l.Name == "" {
-			return errors.New("a log without a name")
+			return errors.New("a log has no name")
 		}
 		if l.Replicas < 0 {
-			return fmt.Errorf("log %s: replicas: at least 1", l.Name)
+			return fmt.Errorf("log %s: replicas must be at least 1", l.Name)
 		}
 		if err := once("log", l.Name); err != nil {
 			return err

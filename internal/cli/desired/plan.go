@@ -12,7 +12,7 @@ import (
 	"strandline.dev/internal/cli/terminal"
 )
 
-// current is what a cluster has, and who asks.
+// current is the state of a cluster, and the caller.
 type current struct {
 	Caller       string // its principal; empty: it has none
 	Logs         []client.LogInfo
@@ -85,7 +85,7 @@ func plan(f File, has current) ([]change, error) {
 	}
 	for _, g := range f.Grants {
 		if f.goes(has, g.Principal) {
-			return nil, fmt.Errorf("grant of %s on %s: the user is not among the users of the file, and its grants go with it", g.Principal, g.Object)
+			return nil, fmt.Errorf("grant of %s on %s: the user is not among the users of the file: add it, or remove the grant", g.Principal, g.Object)
 		}
 	}
 	all := slices.Concat(users, rules, logs, f.grants(has), f.rights(has))
@@ -118,7 +118,7 @@ func (f File) keepsCaller(has current) error {
 		slices.ContainsFunc(f.Grants, func(g Grant) bool { return administers(g.Principal, g.Rights) }) {
 		return nil
 	}
-	return fmt.Errorf("the grants of the file take the right to administer from %s, who asks for it: add it, or ask as another administrator", has.Caller)
+	return fmt.Errorf("the grants of the file remove the right to administer from the caller, %s: add it, or call as another administrator", has.Caller)
 }
 
 func (f File) users(has current) (all []change) {
@@ -181,7 +181,7 @@ func (f File) logs(has current) (all []change, err error) {
 	}
 	for _, l := range f.Logs {
 		if topics[l.Name] {
-			return nil, fmt.Errorf("log %s is a topic with several partitions, which Kafka's tools change: leave it out", l.Name)
+			return nil, fmt.Errorf("log %s is a topic with several partitions: change it with Kafka's tools, and leave it out of the file", l.Name)
 		}
 		info, known := before[l.Name]
 		delete(before, l.Name)

@@ -35,7 +35,7 @@ func (t *target) at(command *cobra.Command, admin *client.Admin, l *client.Group
 		return admin.OffsetAt(command.Context(), l.Log, t.time.Time)
 	}
 	if t.offset < l.Start || t.offset > l.End {
-		return 0, terminal.Misused(command, "--to-offset %d: partition %d of topic %s holds [%d, %d)", t.offset, l.Partition, l.Topic, l.Start, l.End)
+		return 0, terminal.Misused(command, "--to-offset %d: partition %d of topic %s has only the offsets [%d, %d)", t.offset, l.Partition, l.Topic, l.Start, l.End)
 	}
 	return t.offset, nil
 }
@@ -144,7 +144,7 @@ func parseTopics(texts []string) (map[string][]int32, error) {
 		for number := range strings.SplitSeq(list, ",") {
 			p, err := strconv.ParseInt(number, 10, 32)
 			if err != nil || p < 0 || slices.Contains(wanted[topic], int32(p)) {
-				return nil, fmt.Errorf("%q: %q is no partition, or was given before", text, number)
+				return nil, fmt.Errorf("%q: %q is not a partition number, or is given twice", text, number)
 			}
 			wanted[topic] = append(wanted[topic], int32(p))
 		}

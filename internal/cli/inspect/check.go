@@ -16,13 +16,13 @@ import (
 	"strandline.dev/test/history/judge"
 )
 
-const checkHelp = `Check what clients did, and what they were answered, against the rules of a log: nothing that was
-acknowledged is lost, nothing is there twice, nothing changes. The files are JSON
-lines as the test clients write them; several are one history, in the order of
-their times. docs/history.md describes the lines and the rules.
+const checkHelp = `Check the calls of clients and their answers against the rules of a log: no acknowledged
+record is lost, none is there twice, none changes. The files are JSON lines as the test
+clients write them; several files form one history, in the order of their times.
+docs/history.md describes the lines and the rules.
 
 Each broken rule is shown with the lines that prove it. Exit code 0 if every rule
-holds, 6 if one is broken, 1 if a file cannot be read or makes no sense.`
+holds, 6 if one is broken, 1 if a file cannot be read or is malformed.`
 
 // NewCheck makes the command check.
 func NewCheck(c *terminal.Terminal) *cobra.Command {
@@ -32,7 +32,7 @@ func NewCheck(c *terminal.Terminal) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:     "check FILE...",
-		Short:   "Check the history of a test: was any promise broken?",
+		Short:   "Check the history of a test for broken promises",
 		Long:    checkHelp,
 		Example: "  strandline check history.jsonl\n  strandline check clients/*.jsonl --json | jq .violations",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -45,7 +45,7 @@ func NewCheck(c *terminal.Terminal) *cobra.Command {
 			return checkHistories(c, args, judge.Options{Slack: max(time.Duration(slack), 1), PerRule: perRule})
 		},
 	}
-	command.Flags().Var(&slack, "slack", "how late after its deadline a call may end, on a busy machine")
+	command.Flags().Var(&slack, "slack", "how long after its deadline a call may end, on a busy machine")
 	command.Flags().IntVar(&perRule, "per-rule", 10, "how many `violations` of one rule are listed; the others are counted")
 	return command
 }

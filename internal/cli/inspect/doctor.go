@@ -24,8 +24,8 @@ func NewDoctor(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine is suitable for a node",
-		Long: `Check the disk for the data and the limits of this process: whether fsync is
-honest, what it costs, and whether there is room. Every finding includes advice.
+		Long: `Check the disk for the data and the limits of this process: whether fsync reaches the
+disk, how long it takes, and how much space is free. Every finding includes advice.
 The exit code is 1 if a finding is bad; a warning leaves it at 0.`,
 		Example: "  strandline doctor\n  strandline doctor --data /var/lib/strandline --json",
 		Args:    terminal.Named(),
@@ -39,7 +39,7 @@ The exit code is 1 if a finding is bad; a warning leaves it at 0.`,
 			}
 			for _, f := range findings {
 				if f.Verdict == bad {
-					return errors.New("this machine does not meet the requirements of a log yet")
+					return errors.New("this machine does not meet the requirements of a node")
 				}
 			}
 			return nil
@@ -135,7 +135,7 @@ func showFindings(c *terminal.Terminal, findings []finding) error {
 	return columns.Flush()
 }
 
-// What the doctor holds against a machine. Each bound is where a careful
+// The problems of a machine that the doctor reports. Each bound is where a careful
 // operator would begin to ask.
 const (
 	roomBad  = 1 << 30  // a few segments and their spares

@@ -23,8 +23,9 @@ func NewReady(c *terminal.Terminal) *cobra.Command {
 		Use:   "ready",
 		Short: "Ask a node on this machine whether it serves all its logs",
 		Long: `Ask a node whether it serves all its logs, by /readyz of its HTTP port. The exit code
-is 0 if it does and 1 if it does not. It is the health check of the image. No token and no
-certificate are shown, and that of the node is not checked: the port is this machine's.`,
+is 0 if it does and 1 if it does not. It is the health check of the image. The command
+presents no token and no certificate and does not check that of the node, since the port is
+on this machine.`,
 		Example: "  strandline ready\n  strandline ready --http 127.0.0.1:7281",
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -21,17 +21,17 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-const verifyHelp = `Read every byte that a node has stored, while the node is stopped, and compare
-it with its checksums: the frames of all segments, their headers and indexes, the
-snapshots, and whether a file is missing; and records with the digests of their log. DIR is the data directory of a node, or
-that of one replica in it (DIR/logs/LOG/REPLICA). Nothing is changed. A file that
-belongs to another replica, log or cluster is damage, whatever its name.
+const verifyHelp = `Read all stored data of a stopped node, and compare it with its checksums: the frames
+of all segments, their headers and indexes, and the snapshots. Compare the records with the
+digests of their log, and look for missing files. DIR is the data directory of a node, or
+that of one replica in it (DIR/logs/LOG/REPLICA). Nothing is changed. A file that belongs
+to another replica, log or cluster is damage, whatever its name.
 
-What is damaged is listed by file, with the bytes, the entries and the offsets of
-the records that are lost with them, and with what can be done. A torn tail is no
-damage: it was never acknowledged, and the next start leaves it out.
+Damage is listed by file, with the bytes, the entries and the offsets of the records that
+are lost with them, and with what to do. A torn tail is not damage: it was never
+acknowledged, and the next start discards it.
 
-Exit code 0 if all is whole, 1 if something is damaged or cannot be read.`
+Exit code 0 if nothing is damaged, 1 if something is damaged or cannot be read.`
 
 // NewVerify makes the command verify.
 func NewVerify(c *terminal.Terminal) *cobra.Command {
@@ -54,7 +54,7 @@ func verifyPaths(c *terminal.Terminal, ctx context.Context, dir string) error {
 	}
 	lock, err := stopped.Lock(data)
 	if errors.Is(err, stopped.ErrRuns) {
-		return terminal.Hinted(err, "stop the node that runs on it first; a running node checks what it reads by itself")
+		return terminal.Hinted(err, "stop the node that runs on it first; a running node verifies all data that it reads")
 	}
 	if err != nil {
 		return err
@@ -141,11 +141,11 @@ func verifyReplica(c *terminal.Terminal, ctx context.Context, o store.Options, r
 	return c.Show(r, r.print)
 }
 
-// What verify says of a replica.
+// The states of a replica that verify reports.
 const (
 	stateWhole   = "whole"
 	stateDamaged = "damaged"
-	stateLost    = "lost" // what others have does not repair it
+	stateLost    = "lost" // other replicas cannot repair it
 )
 
 // verifyJSON is what verify shows of a replica.

@@ -45,7 +45,7 @@ acquired: "strandline writer acquire". --fenced=false accepts them again.`,
   strandline log configure orders --fenced`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("replicas") && copies < 1 {
-				return terminal.Misused(command, "--replicas %d: at least 1", copies)
+				return terminal.Misused(command, "--replicas must be at least 1, not %d", copies)
 			}
 			return c.WithChange(func(admin *client.Admin) error {
 				info, err := changeConfig(command.Context(), admin, args[0], func(config *client.LogConfig) {

@@ -47,7 +47,7 @@ wait for it, and it does not make the log safer. A rule that the nodes cannot sa
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("replicas") && copies < 1 {
-				return terminal.Misused(command, "--replicas %d: at least 1", copies)
+				return terminal.Misused(command, "--replicas must be at least 1, not %d", copies)
 			}
 			config := client.LogConfig{
 				Durability:     client.Durability(stored),

@@ -19,24 +19,24 @@ func newLogDiff(c *terminal.Terminal) *cobra.Command {
 		Use:   "diff LOG[@WHERE] [LOG[@WHERE]]",
 		Short: "Compare two replicas or copies of a log, and show the first record that differs",
 		Long: `Compare two replicas or copies of a log by their digests, and name the first record that
-differs. WHERE is the name of a node, whose own replica is asked then, or the HOST:PORT
-of any node, of this cluster or another. Without it the log's leader is asked. With one
-argument, every replica of the log is compared with its leader.
+differs. WHERE is the name of a node, for the replica on that node, or the HOST:PORT of any
+node of this cluster or another. Without WHERE the command uses the log's leader. With one
+argument, it compares every replica of the log with the leader.
 
-WHERE is a directory if it has a / in it: the data directory of a node that is stopped, a
-copy that was made of it while it was, or that of one replica in it, DIR/logs/LOG/REPLICA. It is
-read without a server, nothing in it is changed, and it has what the replica knew to be committed.
-It is a file, too, if a backup is there that "strandline read -o raw" made. That has no digests: all
-that it has is compared record by record.
+WHERE is a path if it contains a /: the data directory of a stopped node, a copy of one made
+while the node was stopped, the directory of one replica in it (DIR/logs/LOG/REPLICA), or a
+backup file written by "strandline read -o raw". The command reads a directory without a server
+and does not change it; it sees the records that the replica knew to be committed. A backup
+file has no digests: all its records are compared one by one.
 
-Compared is what both have committed, from the higher start on; what was trimmed counts with it,
-by its digest. Logs with equal digests are equal, which takes one question to each.
-Otherwise the first difference is found by halving: about 30 questions, whatever the
-size. Copies whose batches were made anew have other digests though their records are
-the same: such a part is read and compared record by record.
+The command compares the records that both sides have committed, from the higher of the two
+start offsets. It compares trimmed records by their digest. Logs with equal digests are equal,
+which takes one request to each side. Otherwise a binary search finds the first difference,
+with about 30 requests for any size. If a copy holds the same records in other batches, the
+digests differ: the command reads that part and compares it record by record.
 
-A replica's digests say what it was given. Whether its files hold that still is for the scrub, and
-for "strandline verify", to find.
+The digests of a replica cover the records as they were appended. To find damage in the files
+of a replica, use the scrub or "strandline verify".
 
 Exit code 0 if nothing differs, 1 otherwise.`,
 		Example: `  strandline log diff orders
@@ -69,7 +69,7 @@ func diff(c *terminal.Terminal, ctx context.Context, args []string) error {
 		return err
 	}
 	if len(sides) == 1 {
-		return terminal.Hinted(fmt.Errorf("log %s has one replica: there is nothing to compare it with", args[0]), "name a copy: log diff LOG LOG@WHERE")
+		return terminal.Hinted(fmt.Errorf("log %s has only one replica: give a copy to compare it with", args[0]), "name a copy: log diff LOG LOG@WHERE")
 	}
 	differ := false
 	for _, other := range sides[1:] {

@@ -211,7 +211,7 @@ func openStored(c *terminal.Terminal, ctx context.Context, name, log, path strin
 	l, err := stopped.OpenLog(ctx, filepath.Clean(path), log, logger)
 	switch {
 	case errors.Is(err, stopped.ErrRuns):
-		return nil, terminal.Hinted(err, fmt.Sprintf("name the node instead: log diff %s@NODE ...\nor stop it, or give a copy of the directory that was made while it was stopped", log))
+		return nil, terminal.Hinted(err, fmt.Sprintf("name the node instead: log diff %s@NODE ...\nor stop it, or give a copy of the directory made while the node was stopped", log))
 	case err != nil:
 		return nil, err
 	}
@@ -251,7 +251,7 @@ type backupSide struct {
 }
 
 // errNoDigests is the answer of a side that can only be compared record by record.
-var errNoDigests = errors.New("a backup has other batches than its log, and no digests")
+var errNoDigests = errors.New("a backup has no digests")
 
 func openBackup(name, path string) (*backupSide, error) {
 	file, err := os.Open(path)

@@ -17,15 +17,15 @@ func newLogDigest(c *terminal.Terminal) *cobra.Command {
 	command := c.OneLog(&cobra.Command{
 		Use:   "digest LOG[@WHERE]",
 		Short: "Show the digest of a log's records below an offset",
-		Long: `Show the digest of a log's records below an offset, or of all that have committed. It is
-a SHA-256 that is the same on every replica and changes with every bit of every
-record, of its offset or of its time. Keep it elsewhere, with its offset: then
-"log prove" and "log diff" can show later that nothing has changed.
+		Long: `Show the digest of a log's records below an offset, or of all committed records. It is
+a SHA-256 that is the same on every replica and depends on every bit of every record,
+with its offset and its time. Keep it elsewhere, with its offset: then "log prove" and
+"log diff" can show later that nothing has changed.
 
-An offset within a batch stands for the beginning of that batch. Records that were appended
-before the cluster was at feature level 3 are not covered.
+An offset within a batch means the beginning of that batch. Records appended before the cluster
+was at feature level 3 are not covered.
 
-WHERE is a node, or the directory of one that is stopped or a copy of it, as "log diff" takes them.`,
+WHERE is a node, or the directory of a stopped node or a copy of one, as in "log diff".`,
 		Example: `  strandline log digest orders
   strandline log digest orders --at 1000 --json
   strandline log digest orders@/backup/strandline --at 1000`,
@@ -85,7 +85,7 @@ func newLogProve(c *terminal.Terminal) *cobra.Command {
 		Short: "Show a record after it was verified against a digest",
 		Long: `Show the record at an offset once the server has proved that the log whose digest you
 trust has this record there. DIGEST and --at are what "log digest" has shown earlier. The
-proof is checked here: a server that has another record cannot make one. WHERE is as "log diff" takes it.`,
+client checks the proof: a server that has another record cannot make one. WHERE is as in "log diff".`,
 		Example: "  strandline log prove orders --offset 17 --at 1000 --digest 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9",
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := terminal.NotNegative(command, "offset", "at"); err != nil {

@@ -71,9 +71,9 @@ func newHoldSet(c *terminal.Terminal) *cobra.Command {
 	command := c.OneLog(&cobra.Command{
 		Use:   "set LOG HOLD --from OFFSET",
 		Short: "Set a hold, or move it",
-		Long: `Set a hold, or replace the one of the same name: settings that are not given are not
-kept from before. Once it is set, the log has every record from its offset on; it is
-refused if some are trimmed already.
+		Long: `Set a hold, or replace the one of the same name with all its settings. Once it is set,
+the log has every record from its offset on; the command is refused if some of them are
+trimmed already.
 
 A lease is renewed only by setting the hold again before it expires.`,
 		Example: `  strandline log hold set orders backup --from 120000 --pointer s3://backups/orders-120000
@@ -110,7 +110,7 @@ A lease is renewed only by setting the hold again before it expires.`,
 	command.Args = terminal.Named("LOG", "HOLD")
 	flags := command.Flags()
 	flags.Int64Var(&from, "from", 0, "the oldest `offset` to keep")
-	flags.BoolVar(&fromStart, "from-start", false, "keep all that is there")
+	flags.BoolVar(&fromStart, "from-start", false, "keep all records of the log")
 	flags.BoolVar(&fromEnd, "from-end", false, "keep the records that are appended from now on")
 	flags.StringVar(&hold.Owner, "owner", "", "the `people` to ask before it is released")
 	flags.StringVar(&pointer, "pointer", "", "where the state of the earlier records is stored: up to 4 KiB of `text`, which the readers of a trimmed offset receive")

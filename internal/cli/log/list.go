@@ -17,8 +17,8 @@ func newLogList(c *terminal.Terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List all logs",
-		Long: `List all logs of the cluster: the records that can be read, [START, END), what a
-log occupies on the node that answered, and what is wrong with it.
+		Long: `List all logs of the cluster: the range of readable records, [START, END), the space
+that each log occupies on the node that answered, and its problems.
 
 If no node that holds a log answers, its range is unknown (null with --json), and the
 exit code is 1.`,
@@ -75,5 +75,5 @@ func unknownLogs(logs []client.LogInfo) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no node that holds these logs answers: %s", strings.Join(names, ", "))
+	return fmt.Errorf("no node with a replica answered for these logs: %s", strings.Join(names, ", "))
 }

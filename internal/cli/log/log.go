@@ -216,8 +216,8 @@ func newLogInfo(c *terminal.Terminal) *cobra.Command {
 	return c.OneLog(&cobra.Command{
 		Use:   "info LOG",
 		Short: "Show where a log starts and ends, and how it is kept",
-		Long: `Show what is known of a log. Offsets are half-open: of [10, 25), the first
-record is 10 and the next append gets 25.`,
+		Long: `Show the range, configuration and leader of a log. Ranges are half-open: for [10, 25),
+the first record has offset 10 and the next append gets 25.`,
 		Example: "  strandline log info orders\n  strandline log info orders --json | jq .end_offset",
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithAdmin(func(admin *client.Admin) error {

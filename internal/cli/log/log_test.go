@@ -18,7 +18,7 @@ func TestAnUnknownRangeIsShownAsSuchAndIsAFailure(t *testing.T) {
 	require.NoError(t, showLogs(c, logs))
 	require.Regexp(t, `known +3 +7 +0`, out.String())
 	require.Regexp(t, `unknown +unknown +unknown +unknown .*no node that holds it answers`, out.String())
-	require.EqualError(t, unknownLogs(logs), "no node that holds these logs answers: unknown")
+	require.EqualError(t, unknownLogs(logs), "no node with a replica answered for these logs: unknown")
 	require.NoError(t, unknownLogs(logs[:1]))
 
 	var row map[string]any

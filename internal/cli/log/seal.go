@@ -13,11 +13,10 @@ import (
 func newLogSeal(c *terminal.Terminal) *cobra.Command {
 	return c.OneLog(&cobra.Command{
 		Use:   "seal LOG",
-		Short: "End a log for good: it takes no more appends",
-		Long: `End a log for good: appends and new sessions are refused with SEALED from then on,
-and nothing undoes that. Records stay, and can be read and trimmed. All records are
-below the end that is shown: a reader that has come up to there has all. A log with
-durability memory cannot be sealed.`,
+		Short: "Seal a log permanently: it accepts no more appends",
+		Long: `Seal a log permanently: from then on, appends and new sessions are refused with SEALED.
+Records stay, and can be read and trimmed. All records are below the end that is shown: a
+reader that has reached it has all of them. A log with durability memory cannot be sealed.`,
 		Example: `  strandline log seal orders`,
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithChange(func(admin *client.Admin) error {

@@ -20,7 +20,7 @@ func newLogTrim(c *terminal.Terminal) *cobra.Command {
 		Short: "Delete every record below an offset permanently",
 		Long: `Delete every record below an offset permanently. Their space is freed in whole
 segments. An offset beyond the end is refused, unless --fast-forward is given: then
-the log continues there, for moving a live system from another log.`,
+the log continues there, to move a running system from another log.`,
 		Example: `  strandline log trim orders --before 1000
   strandline log trim orders --before 5000000 --fast-forward`,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -39,7 +39,7 @@ func NewAppend(c *terminal.Terminal) *cobra.Command {
 		Use:   "append LOG",
 		Short: "Append records from standard input or a file",
 		Long: `Append records from standard input or a file, and print the first and the last
-offset when all are acknowledged. Records are sent as they come, in order and at
+offset when all are acknowledged. Records are sent as they arrive, in order and at
 most once. The input is
 
   text   a record a line, without its line feed
@@ -51,21 +51,20 @@ most once. The input is
 With --columns a line of text also has a key and headers, separated by tabs: key, value,
 header:NAME. The last column is the rest of the line, tabs included.
 
-With --keep-offsets raw records get the offsets that they had in the log they come
-from, as a restore wants it: a log without records continues at the first of
-them, records that the log has are skipped, and a gap is an error. No other client may append
-meanwhile.
+With --keep-offsets, to restore a log, raw records get the offsets of the log that they
+come from: an empty log continues at the first of them, records that the log already has
+are skipped, and a gap is an error. No other client may append meanwhile.
 
-With --unless-key, --unless-prefix or --unless-header all records of the input, of 16 MiB
-together, are appended at once or not at all: not if a record at offset --since or above
-has such a key or header. The refusal, CONFLICT, names one that has. It needs the right
-to read the log.
+With --unless-key, --unless-prefix or --unless-header, all records of the input, at most
+16 MiB, are appended together or not at all: if a record at offset --since or above has
+such a key or header, the append is refused with CONFLICT, which names that record. This
+needs the right to read the log.
 
-With --explain the answers say where the time went, and a table of the stages is
-printed at the end: of requests, which hold all records that came while others were on
-their way. docs/tracing.md describes the stages.
+With --explain, the command prints a table of the stages of the requests at the end. A
+request has all records that arrived during the one before. docs/tracing.md describes
+the stages.
 
-If an append fails, nothing more is sent. The acknowledged offsets are still printed.`,
+If an append fails, the command sends nothing more and prints the acknowledged offsets.`,
 		Example: `  strandline append orders < lines.txt
   echo '{"key":"42","value":"paid"}' | strandline append orders -i json
   strandline append orders --columns key,value < lines.tsv
@@ -75,10 +74,10 @@ If an append fails, nothing more is sent. The acknowledged offsets are still pri
   strandline append ledger -i json --unless-header account=7 --since 4711 < transfer.json`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("key") && input != terminal.FormatText {
-				return terminal.Misused(command, "--key is for text: %s input has keys of its own", input)
+				return terminal.Misused(command, "--key needs text input: %s input has keys", input)
 			}
 			if len(columns) > 0 && input != terminal.FormatText {
-				return terminal.Misused(command, "--columns is for text: %s input has keys and headers of its own", input)
+				return terminal.Misused(command, "--columns needs text input: %s input has keys and headers", input)
 			}
 			if err := checkColumns(command, columns); err != nil {
 				return err
@@ -99,7 +98,7 @@ If an append fails, nothing more is sent. The acknowledged offsets are still pri
 				defer opened.Close()
 				in = opened
 			}
-			// Who types the records sees them already.
+			// A person who types the records sees them already.
 			p := c.NewProgress(!terminal.IsTerminal(in), "append", terminal.RegularSize(in), terminal.UnitBytes)
 			source := newSource(input, p.Reading(in))
 			if len(columns) > 0 {
@@ -135,7 +134,7 @@ If an append fails, nothing more is sent. The acknowledged offsets are still pri
 	flags.StringVar(&key, "key", "", "give every record this key")
 	flags.StringSliceVar(&columns, "columns", nil, "the parts of a line of text, separated by tabs: key, value, header:NAME")
 	flags.BoolVar(&keep, "keep-offsets", false, "append raw records at their original offsets, and skip those that the log already has")
-	flags.BoolVar(&explain, "explain", false, "print where the time went, stage by stage")
+	flags.BoolVar(&explain, "explain", false, "print the time of the requests by stage")
 	flags.VarP(&input, "input", "i", "text, json or raw")
 	condition.register(flags)
 	flags.Uint64Var(&writerTerm, "writer-term", 0, "append only while this `term` holds the log; 0: not fenced")
@@ -156,7 +155,7 @@ type appended struct {
 	first, last int64
 	failed      error // the first failure; nothing is sent after it
 
-	stages []client.StageHistogram // of requests; none if nobody asked
+	stages []client.StageHistogram // of requests; none if not requested
 }
 
 // acknowledge is called once for each record, from any goroutine.

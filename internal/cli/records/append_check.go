@@ -35,7 +35,7 @@ func (u *unless) given() bool { return len(u.keys)+len(u.prefixes)+len(u.headers
 func (u *unless) check(command *cobra.Command) (*client.Check, error) {
 	switch {
 	case !u.given() && command.Flags().Changed("since"):
-		return nil, terminal.Misused(command, "--since is for --unless-key, --unless-prefix and --unless-header")
+		return nil, terminal.Misused(command, "--since needs --unless-key, --unless-prefix or --unless-header")
 	case !u.given():
 		return nil, nil
 	case u.since < 0:
@@ -45,7 +45,7 @@ func (u *unless) check(command *cobra.Command) (*client.Check, error) {
 	for _, h := range u.headers {
 		name, value, ok := strings.Cut(h, "=")
 		if !ok {
-			return nil, terminal.Misused(command, "--unless-header %s: it is NAME=VALUE", h)
+			return nil, terminal.Misused(command, "--unless-header must be NAME=VALUE, not %s", h)
 		}
 		check.Headers = append(check.Headers, client.Header{Key: name, Value: []byte(value)})
 	}
@@ -98,7 +98,7 @@ func readWhole(source source) ([]client.Record, error) {
 			return nil, err
 		}
 		if bytes += len(r.Key) + len(r.Value); bytes > client.MaxRecordBytes {
-			return nil, fmt.Errorf("the input has more than %v: records that are appended on a condition are appended together", terminal.Size(client.MaxRecordBytes))
+			return nil, fmt.Errorf("the input is larger than %v, the limit of an append with a condition", terminal.Size(client.MaxRecordBytes))
 		}
 		r.Key, r.Value, r.Headers = slices.Clone(r.Key), slices.Clone(r.Value), cloneHeaders(r.Headers)
 		records = append(records, r)

@@ -80,4 +80,4 @@ func acknowledgedAt(want int64, acknowledge func(int64, error)) func(int64, erro
 	}
 }
 
-var errKeepRaw = errors.New("--keep-offsets is for records that carry theirs: --input raw")
+var errKeepRaw = errors.New("--keep-offsets needs records with offsets: --input raw")

@@ -97,9 +97,9 @@ func checkColumns(command *cobra.Command, columns []string) error {
 		header, isHeader := strings.CutPrefix(name, headerColumn)
 		switch {
 		case name != "key" && name != "value" && (!isHeader || header == ""):
-			return terminal.Misused(command, "--columns: %q is none of key, value, header:NAME", name)
+			return terminal.Misused(command, "--columns: %q is not key, value or header:NAME", name)
 		case seen[name] && !isHeader:
-			return terminal.Misused(command, "--columns has %s twice", name)
+			return terminal.Misused(command, "--columns: %s is given twice", name)
 		}
 		seen[name] = true
 	}
@@ -113,7 +113,7 @@ func (s columnSource) next() (client.Record, error) {
 	}
 	parts := bytes.SplitN(line, []byte{'\t'}, len(s.columns))
 	if len(parts) < len(s.columns) {
-		return client.Record{}, fmt.Errorf("line %d has %s, not %d with tabs between: %s",
+		return client.Record{}, fmt.Errorf("line %d has %s, not %d separated by tabs: %s",
 			s.text.lines.number, terminal.Counted(int64(len(parts)), "column"), len(s.columns), strings.Join(s.columns, ", "))
 	}
 	var r client.Record
@@ -179,7 +179,7 @@ func (s *rawSource) nextBatch() (record.Batch, error) {
 	}
 	rest := int64(int32(binary.BigEndian.Uint32(header[8:]))) + 12 - record.BatchHeaderSize
 	if rest < 0 || rest > record.MaxBatchBytes {
-		return nil, fmt.Errorf("batch %d of the input: not a record batch", s.batches+1)
+		return nil, fmt.Errorf("batch %d of the input is not a record batch", s.batches+1)
 	}
 	// The buffer grows with what is there, not with what the length claims.
 	whole := bytes.NewBuffer(header[:])

@@ -30,28 +30,27 @@ func NewRead(c *terminal.Terminal) *cobra.Command {
 
 Without --from, --from-start, --last, --tail or --since, reading begins at the oldest
 record that the log still has. --last begins that many offsets before the end, regardless
-of what is selected. It ends at the end of the log, or at the first limit
-reached; with --follow it waits for more at the end. Ctrl-C ends --follow with
-exit code 0.
+of what is selected. The command ends at the end of the log, or at the first limit
+reached; with --follow it waits for more records. Ctrl-C ends --follow with exit code 0.
 
 Reading is linearizable: it includes everything acknowledged before it began.
-With --consistency it may be otherwise, and then the first of --server that
-serves is read from, whether it leads or not:
+With another --consistency, the command reads from the first node in --server that
+serves the log, whether it leads or not:
 
-  any             what that node knows to be committed; needs no leader
-  at-least=N      at least up to offset N: waits until the node has heard of it
-  max-age=500ms   what is served was the whole log at most that long ago
+  any             the records that this node knows to be committed; needs no leader
+  at-least=N      waits until the node knows offset N
+  max-age=500ms   the node's end of the log is at most this old
 
 --nearest reads from the replica that answers soonest, --near from one on a node with a
-label, the first of several before the second. Either asks the leader once, unless it is
-given --consistency any or max-age too.
+label, the first of several before the second. Either asks the leader once, unless
+--consistency is any or max-age.
 
 The server can select records, so that only those are sent: by --key, --key-prefix,
 --header, or --where with an expression in CEL over key, headers, timestamp, offset,
-size and the fields of a value that is JSON, such as value.customer.id. All of them
-that are given must match. --count and --max-bytes then count the selected records. With
---only, only the named parts are sent; as text they are printed separated by tabs.
-value:100 is the first 100 bytes of the value, value.FIELD of a JSON object that field.`,
+size and the fields of a JSON value, such as value.customer.id. All given conditions
+must match. --count and --max-bytes then count the selected records. With --only, only
+the named parts are sent; as text they are printed separated by tabs. value:100 is the
+first 100 bytes of the value, value.FIELD is a field of a value that is a JSON object.`,
 		Example: `  strandline read orders --from 0 --count 10
   strandline read orders --last 10 --follow
   strandline read orders --since 5m -o json | jq .value
@@ -121,12 +120,12 @@ func (f *readFlags) register(command *cobra.Command) {
 	flags.Var(&f.since, "since", "begin with the first record appended at or after this time, such as 2030-01-31T08:00:00Z or 5m (ago)")
 	flags.BoolVar(&f.follow, "follow", false, "wait for more records at the end of the log")
 	flags.Int64Var(&f.count, "count", 0, "stop after this `number` of records")
-	flags.Var(&f.maxBytes, "max-bytes", "stop after about so many bytes of batches as stored, such as 10MiB")
+	flags.Var(&f.maxBytes, "max-bytes", "stop after about this size of batches as stored, such as 10MiB")
 	flags.Int64Var(&f.until, "until", 0, "stop before this `offset`")
 	flags.Var(&f.untilTime, "until-time", "stop before the first record appended at or after this time")
 	flags.VarP(&f.output, "output", "o", "text, json or raw")
 	flags.Var(&f.fresh, "consistency", "linearizable, any, at-least=OFFSET or max-age=500ms (default linearizable)")
-	flags.BoolVar(&f.follower, "from-follower", false, "read from a replica that does not lead, as long as there is one")
+	flags.BoolVar(&f.follower, "from-follower", false, "read from a replica that does not lead, while there is one")
 	flags.BoolVar(&f.nearest, "nearest", false, "read from the replica that answers soonest")
 	flags.StringSliceVar(&f.near, "near", nil, "read from a replica on a node with one of these `labels`, the first before the second, such as dc=syd,dc=sin")
 	command.MarkFlagsMutuallyExclusive("from-follower", "nearest", "near")
@@ -257,7 +256,7 @@ func (c *consistency) Set(text string) error {
 	case word == "at-least" && bounded:
 		offset, err := strconv.ParseInt(bound, 10, 64)
 		if err != nil || offset < 0 {
-			return errors.New("at-least= takes an offset, 0 or more")
+			return errors.New("at-least needs an offset, 0 or more")
 		}
 		c.option = client.WithAtLeast(offset)
 	case word == "max-age" && bounded:
@@ -266,11 +265,11 @@ func (c *consistency) Set(text string) error {
 			return err
 		}
 		if age == 0 {
-			return errors.New("max-age=0 is not possible: use linearizable")
+			return errors.New("max-age must be above 0; use linearizable instead")
 		}
 		c.option = client.WithMaxStaleness(time.Duration(age))
 	default:
-		return errors.New("any, linearizable, at-least=OFFSET or max-age=DURATION")
+		return errors.New("must be any, linearizable, at-least=OFFSET or max-age=DURATION")
 	}
 	c.text = text
 	return nil

@@ -51,7 +51,7 @@ func (f *filterFlags) options(c *terminal.Terminal, command *cobra.Command) ([]c
 		for _, h := range f.headers {
 			name, value, ok := strings.Cut(h, "=")
 			if !ok {
-				return nil, terminal.Misused(command, "--header %s: it is NAME=VALUE", h)
+				return nil, terminal.Misused(command, "--header must be NAME=VALUE, not %s", h)
 			}
 			filter.Headers = append(filter.Headers, client.Header{Key: name, Value: []byte(value)})
 		}
@@ -117,12 +117,12 @@ func (p *parts) Set(text string) error {
 		case isCount && strings.HasPrefix(name, "value:"):
 			n, err := strconv.ParseInt(count, 10, 64)
 			if err != nil || n < 1 {
-				return errors.New("value: takes a number of bytes, 1 or more")
+				return errors.New("value: needs a number of bytes, 1 or more")
 			}
 			made.projection.DropValue, made.projection.ValueBytes = false, n
 			name = "value"
 		default:
-			return errors.New("key, value, headers, offset, timestamp, value:BYTES or value.FIELD, with commas between them")
+			return errors.New("must be key, value, headers, offset, timestamp, value:BYTES or value.FIELD, separated by commas")
 		}
 		if !slices.Contains(made.names, name) {
 			made.names = append(made.names, name)

@@ -179,7 +179,7 @@ func TestWrongJSONNamesItsLine(t *testing.T) {
 		`{"value":"a"} {}`:                      "more than one JSON value",
 		`{"value_base64":"%"}`:                  "base64",
 		"{\"value\":\"\xff\"}":                  "not UTF-8",
-		`{"headers":[{"value":"a"}]}`:           "a header without a key",
+		`{"headers":[{"value":"a"}]}`:           "a header has no key",
 		`[]`:                                    "a record is a JSON object, not: array",
 		`{"key":7}`:                             "key is a text, not: number",
 		`{"headers":[{"key":7}]}`:               "key is a text, not: number",

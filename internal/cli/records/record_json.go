@@ -97,7 +97,7 @@ func (object recordJSON) record() (client.Record, error) {
 			return r, err
 		}
 		if key == nil {
-			return r, errors.New("a header without a key")
+			return r, errors.New("a header has no key")
 		}
 		value, err := bytesOf("value of a header", h.Value, h.ValueBase64)
 		if err != nil {
@@ -161,7 +161,7 @@ func (s jsonSource) next() (client.Record, error) {
 func parseRecord(line []byte) (client.Record, error) {
 	// Go would put U+FFFD for bytes that are not UTF-8, silently.
 	if !utf8.Valid(line) {
-		return client.Record{}, errors.New("not UTF-8: bytes that are not text go into key_base64 and value_base64")
+		return client.Record{}, errors.New("the text is not UTF-8: give other bytes in key_base64 and value_base64")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()

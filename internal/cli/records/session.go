@@ -78,11 +78,11 @@ func newSessionResolve(c *terminal.Terminal) *cobra.Command {
 		Long: `Show the outcome of the record with a sequence:
 
   committed   it is in the log, at the offset shown
-  pending     it is on its way; ask again
-  not now     it is not in the log, but a request still under way may bring it
+  pending     it is in progress; ask again
+  not now     it is not in the log, but a request in progress may still append it
   never       it is not in the log and never will be
-  forgotten   the log no longer knows: the client has had its answer, or the
-              session ended more than 24 h ago, or there never was one
+  forgotten   the log no longer knows: the client has received the answer, or the
+              session ended more than 24 h ago, or it never existed
 
 --final turns "not now" into "never": the session's epoch ends.`,
 		Example: "  strandline session resolve orders 17 --epoch 0 --sequence 41\n  strandline session resolve orders 17 --sequence 41 --final",
@@ -175,7 +175,7 @@ func oneSession(c *terminal.Terminal, command *cobra.Command) *cobra.Command {
 func sessionID(command *cobra.Command, text string) (uint64, error) {
 	id, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || id == 0 {
-		return 0, terminal.Misused(command, "session %q: a session is a number above 0, as \"session open\" prints it", text)
+		return 0, terminal.Misused(command, "session must be a number above 0, as printed by \"session open\", not %q", text)
 	}
 	return id, nil
 }
@@ -184,7 +184,7 @@ func sessionID(command *cobra.Command, text string) (uint64, error) {
 type openSessionJSON struct {
 	Log          string  `json:"log"`
 	SessionID    uint64  `json:"session_id"`
-	Principal    string  `json:"principal"` // empty: nobody that is known
+	Principal    string  `json:"principal"` // empty: unknown
 	Producer     bool    `json:"kafka_producer"`
 	Epoch        uint32  `json:"epoch"`
 	NextSequence uint64  `json:"next_sequence"`
@@ -197,15 +197,15 @@ func newSessionList(c *terminal.Terminal) *cobra.Command {
 	return c.OneLog(&cobra.Command{
 		Use:   "list LOG",
 		Short: "List the open sessions of a log and their principals",
-		Long: `List the open sessions of a log by number: who opened each, how long it lives
-without a sign of life, how long ago the newest was, and what memory of the node it
-takes with what it remembers of its appends. It needs the right to administer the
-cluster; who has it may close any of them.
+		Long: `List the open sessions of a log: number, principal, lease, time since the last sign
+of life, and the memory that each uses on the node. The command needs the right to
+administer the cluster, which also allows closing any session.
 
-Where rights are enforced, a principal opens no more sessions of a log than there
-is room for besides, and none while its sessions, with those that have ended and are
-not forgotten, take a third of the node's memory for sessions. Those that are open
-may still remember 64 separate runs of records and 7 ended epochs each.`,
+Where rights are enforced, opening a session is refused if the principal has as many
+open sessions of the log as remain for others, or if its sessions use more than half of
+the memory for sessions that remains for others: a third of all if it is alone. A closed
+session counts until the node forgets it, after 5 minutes. An open session can always
+store 64 separate runs of records and 7 ended epochs.`,
 		Example: `  strandline session list orders
   strandline session list orders --json | jq -r .principal | sort | uniq -c`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -252,8 +252,8 @@ func newSessionClose(c *terminal.Terminal) *cobra.Command {
 		Use:   "close LOG [SESSION]",
 		Short: "End a session: its appends are refused from then on",
 		Long: `End a session, or all open sessions of a principal in a log: their appends are refused
-from then on. For sessions of others it needs the right to administer the cluster. Sessions
-that a principal opens meanwhile stay open: take its rights away first.`,
+from then on. Sessions of others need the right to administer the cluster. Sessions that
+a principal opens meanwhile stay open: take its rights away first.`,
 		Example:           "  strandline session close orders 17\n  strandline session close orders --principal user/bob",
 		ValidArgsFunction: c.CompleteLog,
 		RunE: func(command *cobra.Command, args []string) error {

@@ -20,10 +20,9 @@ func NewWriter(c *terminal.Terminal) *cobra.Command {
 	return terminal.Group(&cobra.Command{
 		Use:   "writer",
 		Short: "Elect the writer of a log, and fence earlier writers",
-		Long: `Each writer of a log has a term: appends of older terms are refused. "acquire"
-takes the newest term at once, or with --name waits for the writer lease, by which
-one of several programs is elected. The lease lasts as long as records are appended
-with its term, or it is kept.`,
+		Long: `Each writer of a log has a term: appends of older terms are refused. "acquire" takes
+the newest term at once, or with --name waits for the writer lease, which elects one of
+several programs. Appends with its term and "keep" renew the lease.`,
 		Example: `  strandline writer acquire orders
   strandline writer acquire orders --name indexer-1 --lease 10s --wait 1m
   strandline writer watch orders`,
@@ -42,15 +41,14 @@ func newWriterAcquire(c *terminal.Terminal) *cobra.Command {
 	command := c.OneLog(&cobra.Command{
 		Use:   "acquire LOG",
 		Short: "Become the writer of a log: appends of older terms are refused",
-		Long: `Raise the writer term of a log and print it. Appends that carry an older term
-are refused from then on; those of an older writer that got in lie below the
-end shown. Appends without a term are not fenced, unless the log is: "strandline
-log configure --fenced".
+		Long: `Raise the writer term of a log and print it. Appends with an older term are refused
+from then on; earlier appends of an older writer are below the end shown. Appends without
+a term are accepted, unless the log is fenced: "strandline log configure --fenced".
 
-With --name the term comes with the writer lease, and while another program has
-that nothing is changed: the command waits in line, or fails. The lease ends when
-no record is appended with the term for so long, and "writer keep" is not called.
-A program that has the lease gets it again under its name, with a new term.`,
+With --name the term comes with the writer lease. While another program has the lease,
+the command changes nothing: it waits in line, or fails. The lease ends after a time
+(--lease) without an append with the term and without "writer keep". A program that has
+the lease and acquires it again under its name gets a new term.`,
 		Example: `  strandline writer acquire orders
   strandline append orders --writer-term 3 < lines.txt
   strandline writer acquire orders --name indexer-1 --payload 10.0.0.1:80 --lease 10s --wait 1m`,
@@ -87,7 +85,7 @@ A program that has the lease gets it again under its name, with a new term.`,
 	})
 	flags := command.Flags()
 	flags.StringVar(&claim.Name, "name", "", "take part in the election under this `name`")
-	flags.StringVar(&payload, "payload", "", "what those who watch are shown, such as an address: up to 4 KiB of `text`")
+	flags.StringVar(&payload, "payload", "", "`text` of up to 4 KiB that \"writer watch\" shows, such as an address")
 	flags.Var(&lease, "lease", "how long the lease lasts without an append or \"writer keep\", 1s to 1h")
 	flags.Var(&wait, "wait", "how long to wait in line, at most 1m")
 	return command
@@ -99,11 +97,11 @@ func mayAcquire(command *cobra.Command, name string) error {
 		return nil
 	}
 	if command.Flags().Changed("name") {
-		return terminal.Misused(command, "--name is empty: without it the term is taken by force")
+		return terminal.Misused(command, "--name is empty: without --name the term is taken at once")
 	}
 	for _, flag := range []string{"payload", "lease", "wait"} {
 		if command.Flags().Changed(flag) {
-			return terminal.Misused(command, "--%s goes with --name: without it the term is taken by force", flag)
+			return terminal.Misused(command, "--%s needs --name: without --name the term is taken at once", flag)
 		}
 	}
 	return nil
@@ -113,7 +111,7 @@ func mayAcquire(command *cobra.Command, name string) error {
 func termOf(command *cobra.Command, text string) (uint64, error) {
 	term, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || term == 0 {
-		return 0, terminal.Misused(command, "%q is no writer term, a number from 1 on", text)
+		return 0, terminal.Misused(command, "writer term must be a number above 0, not %q", text)
 	}
 	return term, nil
 }
@@ -153,7 +151,8 @@ func newWriterRelease(c *terminal.Terminal) *cobra.Command {
 		Use:   "release LOG TERM",
 		Short: "End the writer lease that was granted with a term, or hand it over",
 		Long: `End the writer lease that was granted with a term. The first program in line gets it
-at once; with --to it is the one of that name, and nothing changes if none waits.`,
+at once; with --to the program of that name gets it. If that program does not wait, the
+command changes nothing and fails.`,
 		Example: "  strandline writer release orders 3\n  strandline writer release orders 3 --to indexer-2",
 		RunE: func(command *cobra.Command, args []string) error {
 			term, err := termOf(command, args[1])
@@ -176,7 +175,7 @@ at once; with --to it is the one of that name, and nothing changes if none waits
 		},
 	})
 	command.Args = terminal.Named("LOG", "TERM")
-	command.Flags().StringVar(&to, "to", "", "the `name` of a program in line that is to get it")
+	command.Flags().StringVar(&to, "to", "", "the `name` of the program in line that gets the lease")
 	return command
 }
 
@@ -198,9 +197,9 @@ type writerJSON struct {
 func newWriterWatch(c *terminal.Terminal) *cobra.Command {
 	return c.OneLog(&cobra.Command{
 		Use:   "watch LOG",
-		Short: "Print who has the writer lease of a log, now and after each change",
-		Long: `Print who has the writer lease of a log, since when by the clock of the log's leader,
-and for how long without a sign of life: now, and after each change, until
+		Short: "Print the holder of the writer lease of a log, now and after each change",
+		Long: `Print the holder of the writer lease of a log, the time of the grant by the clock of the
+log's leader, and the time since the last sign of life: now, and after each change, until
 interrupted.`,
 		Example: "  strandline writer watch orders\n  strandline writer watch orders --json | jq -r .payload",
 		RunE: func(command *cobra.Command, args []string) error {
@@ -238,7 +237,7 @@ func showWriter(c *terminal.Terminal, log string, s client.WriterState) error {
 		return json.NewEncoder(c.Out).Encode(object)
 	}
 	if !s.Held {
-		_, err := fmt.Fprintf(c.Out, "term %d: nobody has the writer lease\n", s.Term)
+		_, err := fmt.Fprintf(c.Out, "term %d: no holder of the writer lease\n", s.Term)
 		return err
 	}
 	text := fmt.Sprintf("term %d: %s, since %s", s.Term, terminal.Printable(s.Name), s.Since.UTC().Format(time.RFC3339))

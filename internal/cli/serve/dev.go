@@ -45,11 +45,11 @@ has one disk and one power supply: for important data, see "serve".`,
 		Args:    terminal.Named(),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if c.Encrypted() {
-				return terminal.Misused(command, "dev is for this machine, and encrypts nothing: leave out --tls-ca, --tls-cert and --tls-key")
+				return terminal.Misused(command, "dev runs on this machine without encryption: leave out --tls-ca, --tls-cert and --tls-key")
 			}
 			for i, address := range []string{d.grpc, d.http, d.kafka} {
 				if new(serveSettings).checkListen(address) != nil && !(i == 2 && address == noKafka) {
-					return terminal.Misused(command, "%s is not HOST:PORT of this machine, which is what dev is for", address)
+					return terminal.Misused(command, "%s is not HOST:PORT of this machine, which dev needs", address)
 				}
 			}
 			if err := checkMemory(command, d.memory, len(devNames)); err != nil {
@@ -74,7 +74,7 @@ has one disk and one power supply: for important data, see "serve".`,
 	return command
 }
 
-// announceDev reports where the nodes are, who leads, and what to try.
+// announceDev reports the addresses of the nodes, the leader, and commands to try.
 func announceDev(c *terminal.Terminal, nodes []served, status client.ClusterStatus) error {
 	object := struct {
 		Nodes   []served           `json:"nodes"`
@@ -259,7 +259,7 @@ func nextAddress(address string) (string, error) {
 		return "", err
 	}
 	if port == 1<<16-1 {
-		return "", fmt.Errorf("there is no port after %s", address)
+		return "", fmt.Errorf("no free port after %s", address)
 	}
 	if port > 0 {
 		port++

@@ -30,7 +30,7 @@ func TestAPortThatIsTakenIsPassedOver(t *testing.T) {
 		p.CloseListeners()
 	}
 	_, err = devSettings{grpc: "127.0.0.1:65535", http: "127.0.0.1:0", kafka: noKafka}.takePorts()
-	require.ErrorContains(t, err, "no port after")
+	require.ErrorContains(t, err, "no free port after")
 }
 
 func TestDevTakesNoKafkaPortsIfAskedTo(t *testing.T) {

@@ -27,9 +27,9 @@ func TestKafkaAddressesThatCannotWorkAreRefused(t *testing.T) {
 		{"0.0.0.0:9092", "", false, "other machines can reach this address"},
 		{"127.0.0.1:9092", "10.0.0.1:9092", false, "on another machine"},
 		{"127.0.0.1:9092", "0.0.0.0:9092", true, "clients cannot connect"},
-		{"127.0.0.1:9092", "a.example:kafka", true, "a number for a port"},
+		{"127.0.0.1:9092", "a.example:kafka", true, "the port must be a number"},
 		{"127.0.0.1:9092", "a.example", true, "is not HOST:PORT"},
-		{noKafka, "127.0.0.1:9092", false, "give one of them"},
+		{noKafka, "127.0.0.1:9092", false, "leave one of them out"},
 	} {
 		err := kafkaSettings(row.kafka, row.advertise, row.insecure).checkKafka()
 		require.ErrorContains(t, err, row.want)

@@ -37,10 +37,10 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 		return err
 	}
 	if len(n.Peers) > 0 && len(n.Join) > 0 {
-		return errors.New("--peers forms a new cluster and --join enters one that runs: give one of them")
+		return errors.New("--peers forms a new cluster and --join joins a running one: give one of them")
 	}
 	if (n.JoinToken != "" || s.joinTokenFile != "") && len(n.Join) == 0 {
-		return errors.New("--join-token and --join-token-file are for --join")
+		return errors.New("--join-token and --join-token-file need --join")
 	}
 	if err := s.readJoinToken(); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (s *serveSettings) checkMembership(grpcGiven bool) error {
 		}
 		if n.GRPCAddress == "" {
 			if !agree(s.grpc, own) {
-				return fmt.Errorf("--peers says that %s is at %s, but --grpc listens at %s: give both the same address, or give the address for other nodes with --advertise",
+				return fmt.Errorf("--peers has %s at %s, but --grpc listens at %s: give both the same address, or give the address for other nodes with --advertise",
 					n.Name, own, s.grpc)
 			}
 			n.GRPCAddress = own
@@ -82,7 +82,7 @@ func (s *serveSettings) readJoinToken() error {
 		return nil
 	}
 	if s.Node.JoinToken != "" {
-		return errors.New("--join-token and --join-token-file both name the token: give one of them")
+		return errors.New("--join-token and --join-token-file both give the token: give one of them")
 	}
 	text, err := os.ReadFile(s.joinTokenFile)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *serveSettings) checkKafka() error {
 	advertised := s.Node.KafkaAddress
 	if s.kafka == noKafka {
 		if advertised != "" {
-			return errors.New("--kafka-advertise needs a Kafka port, and --kafka none opens none: give one of them")
+			return errors.New("--kafka-advertise needs a Kafka port, but --kafka none disables it: leave one of them out")
 		}
 		return nil
 	}
@@ -112,7 +112,7 @@ func (s *serveSettings) checkKafka() error {
 	}
 	_, port, _ := net.SplitHostPort(advertised)
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("--kafka-advertise %s: Kafka's clients need a number for a port", advertised)
+		return fmt.Errorf("--kafka-advertise %s: the port must be a number", advertised)
 	}
 	return nil
 }

@@ -113,8 +113,8 @@ func TestATokenComesFromAFile(t *testing.T) {
 	require.NoError(t, s.readJoinToken())
 	require.Equal(t, "the-token", s.Node.JoinToken)
 	for text, change := range map[string]func(*serveSettings){
-		"both name the token": func(s *serveSettings) { s.Node.JoinToken = "another" },
-		"are for --join":      func(s *serveSettings) { s.Node.Join = nil },
+		"both give the token": func(s *serveSettings) { s.Node.JoinToken = "another" },
+		"need --join":         func(s *serveSettings) { s.Node.Join = nil },
 		"no such file":        func(s *serveSettings) { s.joinTokenFile = path + ".none" },
 		"is empty":            func(s *serveSettings) { s.joinTokenFile = os.DevNull },
 	} {

@@ -42,7 +42,7 @@ func memoryFlag(flags *pflag.FlagSet, bytes *int64, help string) {
 // never refused.
 func checkMemory(command *cobra.Command, bytes int64, nodes int) error {
 	if least := budget.Least * int64(nodes); command.Flags().Changed("memory") && bytes < least {
-		return terminal.Misused(command, "--memory %v: at least %v", terminal.Size(bytes), terminal.Size(least))
+		return terminal.Misused(command, "--memory must be at least %v, not %v", terminal.Size(least), terminal.Size(bytes))
 	}
 	return nil
 }

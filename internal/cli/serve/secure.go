@@ -29,7 +29,7 @@ func (s *serveSettings) anywhere() bool { return s.Insecure || s.encrypted() }
 func (s *serveSettings) checkFiles() error {
 	f := s.files
 	if s.encrypted() && (f.Authority == "" || f.Certificate == "" || f.Key == "") {
-		return errors.New("a node needs all three of --tls-ca, --tls-cert and --tls-key, and --client-ca besides only")
+		return errors.New("encryption needs all of --tls-ca, --tls-cert and --tls-key; --client-ca needs these three too")
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (s *serveSettings) checkWhoComes(what, address string) error {
 	return terminal.Hinted(fmt.Errorf("%s %s: other machines can reach this address, and without certificates any client could read and change everything", what, address), s.howToSecure(address))
 }
 
-// checkReachable refuses an address of a node that nobody could connect to, or not
+// checkReachable refuses an address of a node that no client could connect to, or not
 // without certificates.
 func (s *serveSettings) checkReachable(address string) error {
 	return terminal.CheckReachable(address, s.anywhere(), s.howToSecure(s.grpc))

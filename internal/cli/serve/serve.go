@@ -164,10 +164,10 @@ SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, 
 				return err
 			}
 			if s.Node.DiskStall == 0 {
-				return terminal.Misused(command, "--disk-stall 0: every write takes some time")
+				return terminal.Misused(command, "--disk-stall must be above 0")
 			}
 			if n := s.KafkaAutoPartitions; n < 1 || n > topics.MaxPartitions {
-				return terminal.Misused(command, "--kafka-auto-partitions %d: a topic has 1 to %d", n, topics.MaxPartitions)
+				return terminal.Misused(command, "--kafka-auto-partitions must be 1 to %d, not %d", topics.MaxPartitions, n)
 			}
 			// A log collector reads both streams: then all of both is JSON.
 			c.JSON = c.JSON || style == styleJSON
@@ -201,7 +201,7 @@ SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, 
 	flags.StringVar(&s.http, "http", terminal.DefaultHTTPAddress, "`address` of the HTTP port: strandline.v1 as JSON, /metrics, /livez, /readyz")
 	flags.StringSliceVar(&s.HTTPOrigins, "http-origins", nil, "`origins` of web pages that may call the HTTP port besides its own, such as https://console.example")
 	flags.StringVar(&s.LogspecLog, "logspec-log", defaultLogspecLog, "the `log` that the logspec service shows, created when it is first used")
-	flags.StringVar(&s.files.Clients, "client-ca", "", "believe clients by the authorities in this PEM `file`, and take none without a certificate, or where rights are enforced a token or a password")
+	flags.StringVar(&s.files.Clients, "client-ca", "", "accept certificates of clients from the authorities in this PEM `file`, and refuse clients without a certificate, or where rights are enforced a token or a password")
 	flags.StringVar(&s.administrator, "administrator", "user/admin", "the `principal` that may form and administer a cluster that begins secured")
 	flags.StringVar(&s.AuditLog, "audit-log", "", "append a line of JSON for each change and each refusal to this `file`; it is reopened on SIGHUP")
 	flags.IntVar(&s.PerAddress, "connections-per-address", secure.DefaultPerAddress, "how many connections of a port one address may hold; 0: any `number`")
@@ -209,7 +209,7 @@ SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, 
 	flags.Var((*terminal.Duration)(&s.Node.DiskStall), "disk-stall", "how long a write may take before the disk counts as stalled: the node hands over what it leads")
 	memoryFlag(flags, &s.Node.Memory, "how much memory the node uses")
 	flags.Var((*terminal.Size)(&s.Node.ScrubRate), "scrub-rate", "how much of the stored data is read per second to find damage; 0: none")
-	flags.Var((*terminal.Duration)(&s.Node.ScrubEvery), "scrub-every", "how often everything is read to find damage")
+	flags.Var((*terminal.Duration)(&s.Node.ScrubEvery), "scrub-every", "how often all stored data is read to find damage")
 	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
 	flags.StringVar(&s.tracing.to, "trace-to", "", "send spans of appends to the OpenTelemetry collector at this `URL`, as OTLP over HTTP, such as http://127.0.0.1:4318")
 	flags.Float64Var(&s.tracing.share, "trace-share", 0.01, "the `share`, 0 to 1, of the appends that are traced unless they come with a trace of their own")
@@ -284,7 +284,7 @@ func (s *logStyle) Set(text string) error {
 		*s = known
 		return nil
 	}
-	return errors.New("text or json")
+	return errors.New("must be text or json")
 }
 
 func (s logStyle) String() string { return string(s) }
@@ -309,7 +309,7 @@ func (l *logLevel) Set(text string) error {
 			return nil
 		}
 	}
-	return errors.New("debug, info, warn or error")
+	return errors.New("must be debug, info, warn or error")
 }
 
 func (l logLevel) String() string { return strings.ToLower(slog.Level(l).String()) }

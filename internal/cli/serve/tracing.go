@@ -32,10 +32,10 @@ const endTime = 500 * time.Millisecond
 
 func (t tracing) check() error {
 	if t.share < 0 || t.share > 1 {
-		return fmt.Errorf("--trace-share %v: from 0 to 1", t.share)
+		return fmt.Errorf("--trace-share must be from 0 to 1, not %v", t.share)
 	}
 	if u, err := url.Parse(t.to); t.to != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return fmt.Errorf("--trace-to %s: the http:// or https:// URL of a collector", t.to)
+		return fmt.Errorf("--trace-to must be the http:// or https:// URL of a collector, not %s", t.to)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (t tracing) begin(o *settings.Options) (end func(), err error) {
 }
 
 // clientTraces is how many appends in a second are traced because their callers sample
-// them: what tracing costs is the operator's to say, not a caller's.
+// them: the operator decides the cost of tracing, not a caller.
 const clientTraces = 100
 
 // sampler traces a share of the appends that belong to no trace, and those of callers that

@@ -16,7 +16,7 @@ func CheckNodeName(name string) error {
 	return nil
 }
 
-// CheckReachable refuses an address that nobody could connect to, and one beyond this
+// CheckReachable refuses an address that no client could connect to, and one beyond this
 // machine, with a hint what to do, unless connections there are encrypted, or need not be.
 func CheckReachable(address string, anywhere bool, hint string) error {
 	host, port, err := net.SplitHostPort(address)

@@ -42,7 +42,7 @@ func (c *Terminal) Contexts() (Contexts, error) {
 	if home := variable("HOME"); home != "" {
 		return Contexts{filepath.Join(home, ".config", "strandline")}, nil
 	}
-	return Contexts{}, errors.New("neither XDG_CONFIG_HOME nor HOME is set, so there is no directory for contexts")
+	return Contexts{}, errors.New("no directory for contexts: neither XDG_CONFIG_HOME nor HOME is set")
 }
 
 // Names are those of all contexts, sorted.
@@ -86,7 +86,7 @@ func (cs Contexts) Use(name string) error {
 // Create writes a context, in place of one of the same name.
 func (cs Contexts) Create(name string, settings map[string]any) error {
 	if !contextName.MatchString(name) {
-		return fmt.Errorf("a context is named with letters, digits, dots, dashes and underscores, not %q", name)
+		return fmt.Errorf("context name %q: use letters, digits, dots, dashes and underscores", name)
 	}
 	text, err := toml.Parser().Marshal(settings)
 	if err != nil {
@@ -116,7 +116,7 @@ func (cs Contexts) settings(name string) (*koanf.Koanf, error) {
 	settings := koanf.New(".")
 	if _, err := os.Stat(cs.file(name)); err != nil || !contextName.MatchString(name) {
 		names, _ := cs.Names()
-		return nil, fmt.Errorf("there is no context %q; there are: %s", name, orNone(names))
+		return nil, fmt.Errorf("unknown context %q; existing contexts: %s", name, orNone(names))
 	}
 	if err := loadFile(settings, cs.file(name), contextKeys); err != nil {
 		return nil, err

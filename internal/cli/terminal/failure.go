@@ -90,7 +90,7 @@ func (e brokenError) Error() string { return fmt.Sprintf("%d violations", int(e)
 // Broken is the error of a history that breaks rules n times.
 func Broken(n int) error { return brokenError(n) }
 
-// asked is what a command line was about: what a hint must repeat.
+// asked is the subject of a command line, which a hint must repeat.
 type asked struct {
 	server  string // flags that find the same servers; empty: none are needed
 	log     string // empty: none

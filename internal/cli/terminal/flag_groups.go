@@ -57,7 +57,7 @@ func dashed(names []string, word string) string {
 func Useless(command *cobra.Command, why string, flags ...string) error {
 	for _, name := range flags {
 		if command.Flags().Changed(name) {
-			return Misused(command, "--%s does nothing %s", name, why)
+			return Misused(command, "--%s has no effect %s", name, why)
 		}
 	}
 	return nil
@@ -68,7 +68,7 @@ func NotNegative(command *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		flag := command.Flag(name)
 		if flag.Changed && strings.HasPrefix(flag.Value.String(), "-") {
-			return Misused(command, "--%s %s: it is 0 or more", name, flag.Value)
+			return Misused(command, "--%s must be 0 or more, not %s", name, flag.Value)
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func NotNegative(command *cobra.Command, flags ...string) error {
 func AtLeastOne(command *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if flag := command.Flag(name); flag.Changed && flag.Value.String() == "0" {
-			return Misused(command, "--%s 0: it is 1 or more; without it there is no limit", name)
+			return Misused(command, "--%s must be 1 or more, not 0; without it there is no limit", name)
 		}
 	}
 	return nil

@@ -39,18 +39,18 @@ func (s *Size) Set(text string) error {
 			return fmt.Errorf("use %siB for powers of 1024 or %sB for powers of 1000", u, u)
 		}
 		if factor == 0 {
-			return fmt.Errorf("unknown unit %q: B, KiB, MiB, GiB and TiB are known, and KB, MB, GB, TB", unit)
+			return fmt.Errorf("unknown unit %q: use B, KiB, MiB, GiB or TiB, or KB, MB, GB or TB", unit)
 		}
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || math.IsNaN(n) {
-		return errors.New("a size is a number and a unit, such as 64KiB or 10GiB")
+		return errors.New("a size must be a number and a unit, such as 64KiB or 10GiB")
 	}
 	if n < 0 || n*factor >= math.MaxInt64 {
-		return errors.New("a size is between 0 and 8388608TiB")
+		return errors.New("a size must be between 0 and 8388608TiB")
 	}
 	if n*factor != math.Trunc(n*factor) {
-		return errors.New("a size is a whole number of bytes")
+		return errors.New("a size must be a whole number of bytes")
 	}
 	*s = Size(n * factor)
 	return nil
@@ -91,16 +91,16 @@ func (d *Duration) Set(text string) error {
 		}
 	}
 	if parsed < 0 {
-		return errors.New("a duration is not negative")
+		return errors.New("a duration must not be negative")
 	}
 	if parsed > math.MaxInt64-days {
-		return errors.New("a duration is at most 292 years")
+		return errors.New("a duration must be at most 292 years")
 	}
 	*d = Duration(days + parsed)
 	return nil
 }
 
-var errNotADuration = errors.New("a duration is numbers and units, such as 500ms, 1m, 1h30m or 7d")
+var errNotADuration = errors.New("a duration must be numbers with units, such as 500ms, 1m, 1h30m or 7d")
 
 func (d Duration) String() string {
 	if d == 0 {
@@ -109,7 +109,7 @@ func (d Duration) String() string {
 	whole := time.Duration(d)
 	days := whole / (24 * time.Hour)
 	text := (whole % (24 * time.Hour)).String()
-	// time writes 1m0s and 1h0m0s; nobody else does.
+	// time writes 1m0s and 1h0m0s, which is unusual.
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}
@@ -141,7 +141,7 @@ func (m *Moment) Set(text string) error {
 	}
 	var ago Duration
 	if err := ago.Set(text); err != nil {
-		return errors.New("a time is like 2030-01-31T08:00:00Z, or how long ago: 5m, 2d")
+		return errors.New("a time must be like 2030-01-31T08:00:00Z, or how long ago: 5m, 2d")
 	}
 	*m = Moment{time.Now().Add(-time.Duration(ago)), text}
 	return nil
@@ -161,7 +161,7 @@ func (d *Durability) Set(text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("disk or memory, not %q", text)
+	return fmt.Errorf("must be disk or memory, not %q", text)
 }
 
 func (d Durability) String() string { return client.Durability(d).String() }
@@ -183,7 +183,7 @@ func (f *Format) Set(text string) error {
 		*f = known
 		return nil
 	}
-	return fmt.Errorf("text, json or raw, not %q", text)
+	return fmt.Errorf("must be text, json or raw, not %q", text)
 }
 
 func (f Format) String() string { return string(f) }

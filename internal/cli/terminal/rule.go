@@ -34,7 +34,7 @@ func (r *readReplicas) Set(text string) error {
 		label, count, counted := strings.Cut(one, ":")
 		n, err := strconv.Atoi(count)
 		if !counted || err != nil || n < 1 {
-			return errors.New("LABEL:COUNT, such as dc=syd:1")
+			return errors.New("must be LABEL:COUNT, such as dc=syd:1")
 		}
 		*r = append(*r, client.ReadReplicas{Label: label, Count: n})
 	}

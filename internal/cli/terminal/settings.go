@@ -84,7 +84,7 @@ func (c *Terminal) ofItsServers(settings *koanf.Koanf, command *cobra.Command, e
 	case typed, inUse:
 		return koanf.New("."), nil
 	}
-	return nil, fmt.Errorf("a context and %s both name servers: leave one out, or give --server with --context", other)
+	return nil, fmt.Errorf("a context and %s both give servers: leave one out, or give --server with --context", other)
 }
 
 // contextSettings are those of a context, of which a command that runs a node takes none.
@@ -105,7 +105,7 @@ func (c *Terminal) contextSettings(command *cobra.Command, environment map[strin
 	}
 	switch {
 	case name == "":
-		return koanf.New("."), false, nil // nobody has asked for one
+		return koanf.New("."), false, nil // none is requested
 	case err != nil:
 		return nil, false, err
 	}

@@ -86,8 +86,8 @@ func Printable(s string) string {
 	return s
 }
 
-// Confirm asks a person whether to do what cannot be undone. Where nobody sits at
-// a terminal, or --yes is given, it asks nothing: a script means what it says.
+// Confirm asks a person to confirm a change that cannot be undone. Without a terminal, or with
+// --yes, it asks nothing, so that scripts do not wait.
 func (c *Terminal) Confirm(command *cobra.Command, yes bool, question string) error {
 	if yes || c.JSON || !IsTerminal(c.In) || !IsTerminal(c.Err) {
 		return nil
@@ -103,5 +103,5 @@ func (c *Terminal) ask(command *cobra.Command, question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return Misused(command, "nothing was done: the answer was not \"yes\"; --yes asks nothing")
+	return Misused(command, "nothing was done: the answer was not \"yes\"; use --yes to skip the question")
 }

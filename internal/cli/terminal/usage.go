@@ -24,7 +24,7 @@ func Group(command *cobra.Command, members ...*cobra.Command) *cobra.Command {
 			for _, member := range members {
 				names = append(names, member.Name())
 			}
-			return Misused(command, "which command of %s? %s", command.CommandPath(), strings.Join(names, ", "))
+			return Misused(command, "give a command of %s: %s", command.CommandPath(), strings.Join(names, ", "))
 		}
 		err := fmt.Errorf("%s has no command %q", command.CommandPath(), args[0])
 		command.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets elsewhere
@@ -129,10 +129,10 @@ func explainNumber(invalid *pflag.InvalidValueError, err error) error {
 	case flag.Value.Type() == "bool":
 		what = "true or false"
 	case strings.HasPrefix(flag.Value.Type(), "uint"):
-		what = "a whole number from 0 on"
+		what = "a whole number, 0 or more"
 	}
 	if errors.Is(number.Err, strconv.ErrRange) {
 		return fmt.Errorf("--%s %s is out of range", flag.Name, invalid.GetValue())
 	}
-	return fmt.Errorf("--%s %q: %s is needed", flag.Name, invalid.GetValue(), what)
+	return fmt.Errorf("--%s must be %s, not %q", flag.Name, what, invalid.GetValue())
 }
