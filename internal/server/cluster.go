@@ -111,7 +111,7 @@ func (c *Cluster) form(ctx context.Context) error {
 func (c *Cluster) missing(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		if n.Waiting() {
-			return fmt.Errorf("node %s is no member", n.Name())
+			return fmt.Errorf("node %s is not a member of the cluster", n.Name())
 		}
 	}
 	status, err := c.Nodes[0].node.ClusterStatus(ctx, verbs.Caller{})
@@ -119,7 +119,7 @@ func (c *Cluster) missing(ctx context.Context) error {
 		return err
 	}
 	if len(status.Nodes) != len(c.Nodes) {
-		return fmt.Errorf("the directory holds a cluster of %d nodes, not %d", len(status.Nodes), len(c.Nodes))
+		return fmt.Errorf("the directory has a cluster of %d nodes, not %d", len(status.Nodes), len(c.Nodes))
 	}
 	for _, n := range status.Nodes {
 		if !n.Alive {

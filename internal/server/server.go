@@ -312,8 +312,8 @@ func advertisedKafka(listens, node string) (string, error) {
 	case err != nil:
 		return "", err
 	case transport.IsLoopback(host) && !transport.IsLoopback(nodeHost):
-		return "", fmt.Errorf("the Kafka port listens at %s, for this machine alone, and the node at %s, for others too: "+
-			"give --kafka an address that others reach, or --kafka-advertise the one that leads here, or --kafka none", listens, node)
+		return "", fmt.Errorf("the Kafka port listens at %s, which only this machine can reach, but other machines can reach the node at %s: "+
+			"give --kafka an address that other machines can reach, or set --kafka-advertise to one, or disable the port with --kafka none", listens, node)
 	case !transport.IsWildcard(host):
 		return listens, nil
 	case transport.IsWildcard(nodeHost):

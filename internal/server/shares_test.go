@@ -49,7 +49,7 @@ func TestOneUserLeavesConnectionsToOthers(t *testing.T) {
 		held++
 	}
 	require.ErrorIs(t, err, client.ErrBusy)
-	require.ErrorContains(t, err, "is left to others: close those that are not used, then try again")
+	require.ErrorContains(t, err, "are reserved for others: close unused ones, then try again")
 	require.Less(t, held, 8)
 	require.NoError(t, as("carol"))
 
@@ -231,7 +231,7 @@ func TestOneUserLeavesHoldsOfALogToOthers(t *testing.T) {
 		held++
 	}
 	require.ErrorIs(t, err, client.ErrTooLarge)
-	require.ErrorContains(t, err, "which is left to others: release one that is not used")
+	require.ErrorContains(t, err, "are reserved for others: release an unused one")
 	require.Equal(t, sequence.MaxHolds/2, held)
 	require.NoError(t, set(bob, "orders", "bob-0"), "those that it has can be moved")
 	require.NoError(t, set(carol, "orders", "backup"))

@@ -266,7 +266,7 @@ func (l *Log) writeGathered() {
 
 func (l *Log) write(e Entry) {
 	to := json.NewEncoder(&l.pending)
-	to.SetEscapeHTML(false) // nobody puts these lines into a page, and each < would be six bytes
+	to.SetEscapeHTML(false) // the lines are not shown as HTML, and each < would be six bytes
 	_ = to.Encode(e)        // fails for no Entry
 	if l.waiting++; l.pending.Len() >= pendingBytes {
 		l.flush()
@@ -283,7 +283,7 @@ func (l *Log) flush() {
 	l.lines.Add(float64(written))
 	l.dropped.Add(float64(l.waiting - written))
 	if err != nil && !l.failing {
-		l.logger.Error("the audit log cannot be written; what happens until it can is not in it", "error", err)
+		l.logger.Error("the audit log cannot be written; events until it can be are missing from it", "error", err)
 	}
 	l.failing = err != nil
 	l.pending.Reset()

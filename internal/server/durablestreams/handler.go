@@ -79,7 +79,7 @@ func (h Handler) Serve(w http.ResponseWriter, q *http.Request, path string) {
 	case http.MethodDelete:
 		err = h.remove(w, q, f)
 	default:
-		err = &statusError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "a stream knows %s", allows)}
+		err = &statusError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "a stream allows only the methods %s", allows)}
 	}
 	if err == nil {
 		return
@@ -111,9 +111,9 @@ func invalid(err error) error { return record.Refuse(record.Invalid, "%v", err) 
 // noStream refuses a write to a log that is not a stream.
 func noStream(found found) error {
 	if found == isGone {
-		return record.Refuse(record.OffsetTrimmed, "the first records of this stream are trimmed, which say what it is")
+		return record.Refuse(record.OffsetTrimmed, "the first records of this stream, which hold its settings, are trimmed")
 	}
-	return &statusError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "this log was not created as a stream: it is only read as one")}
+	return &statusError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "this log was not created as a stream: it can only be read as one")}
 }
 
 // state folds the log, calls decide with the state, and returns a copy of it without producers. If the

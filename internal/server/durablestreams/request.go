@@ -40,14 +40,14 @@ func parse(q url.Values) (request, error) {
 	case len(live) == 1 && live[0] == "sse":
 		r.mode = events
 	default:
-		return r, errors.New("live is long-poll or sse")
+		return r, errors.New("live must be long-poll or sse")
 	}
 	offsets := q["offset"]
 	switch {
 	case len(offsets) > 1:
-		return r, errors.New("more than one offset")
+		return r, errors.New("the request has more than one offset")
 	case len(offsets) == 0 && r.mode != catchUp:
-		return r, errors.New("a live read says its offset: -1, now, or one that was answered before")
+		return r, errors.New("a live read needs an offset: -1, now, or one from an earlier answer")
 	case len(offsets) == 0 || offsets[0] == "-1":
 		r.from.start = true
 	case offsets[0] == "now":
@@ -73,7 +73,7 @@ func formatOffset(offset int64) string { return fmt.Sprintf("%0*d", offsetDigits
 func parseOffset(text string) (int64, error) {
 	offset, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || len(text) != offsetDigits {
-		return 0, errors.New("the offset is not one that was answered before, -1 or now")
+		return 0, errors.New("the offset must be -1, now, or one from an earlier answer")
 	}
 	return int64(offset), nil
 }

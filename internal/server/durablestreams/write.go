@@ -61,17 +61,17 @@ func parseCreate(h http.Header) (c create, err error) {
 	ttl, expires := h.Get("Stream-TTL"), h.Get("Stream-Expires-At")
 	switch {
 	case ttl != "" && expires != "":
-		return c, errors.New("a stream has a Stream-TTL or a time when it expires, not both")
+		return c, errors.New("Stream-TTL and Stream-Expires-At are both given: give one of them")
 	case ttl != "":
 		seconds, ok := count(ttl)
 		if !ok || seconds > maxTTL {
-			return c, fmt.Errorf("Stream-TTL is a number of seconds in digits, at most %d", maxTTL)
+			return c, fmt.Errorf("Stream-TTL must be a number of seconds in digits, at most %d", maxTTL)
 		}
 		c.TTL = &seconds
 	case expires != "":
 		at, err := time.Parse(time.RFC3339, expires)
 		if err != nil {
-			return c, errors.New("Stream-Expires-At is a time as in RFC 3339")
+			return c, errors.New("Stream-Expires-At must be a time in the format of RFC 3339")
 		}
 		c.Expires = new(at.UTC())
 	}
@@ -86,7 +86,7 @@ func parseWrite(h http.Header) (w write, err error) {
 	w.kind, w.seq = typeOf(h.Get("Content-Type")), h.Get("Stream-Seq")
 	w.closes = strings.EqualFold(h.Get("Stream-Closed"), "true")
 	if len(w.seq) > maxText || !utf8.ValidString(w.seq) {
-		return w, fmt.Errorf("Stream-Seq is text of at most %d bytes", maxText)
+		return w, fmt.Errorf("Stream-Seq must be text of at most %d bytes", maxText)
 	}
 	said := 0
 	for _, name := range []string{"Producer-Id", "Producer-Epoch", "Producer-Seq"} {
@@ -103,11 +103,11 @@ func parseWrite(h http.Header) (w write, err error) {
 	p.Seq, seq = count(h.Get("Producer-Seq"))
 	switch {
 	case said < 3:
-		return w, errors.New("a producer says its Producer-Id, Producer-Epoch and Producer-Seq, all three")
+		return w, errors.New("a producer must send all of Producer-Id, Producer-Epoch and Producer-Seq")
 	case p.ID == "" || len(p.ID) > maxText || !utf8.ValidString(p.ID):
-		return w, fmt.Errorf("Producer-Id is text of 1 to %d bytes", maxText)
+		return w, fmt.Errorf("Producer-Id must be text of 1 to %d bytes", maxText)
 	case !epoch || !seq:
-		return w, fmt.Errorf("Producer-Epoch and Producer-Seq are numbers in digits, at most %d", int64(maxCount))
+		return w, fmt.Errorf("Producer-Epoch and Producer-Seq must be numbers in digits, at most %d", int64(maxCount))
 	}
 	w.producer = &p
 	return w, nil
@@ -145,7 +145,7 @@ func messagesOf(kind string, body []byte) ([][]byte, error) {
 			return nil, err
 		}
 		if all = append(all, one); len(all) > maxMessages {
-			return nil, fmt.Errorf("more than %d messages in one request", maxMessages)
+			return nil, fmt.Errorf("the request has more than %d messages", maxMessages)
 		}
 	}
 	return all, nil
@@ -191,7 +191,7 @@ func (s *stream) decide(w write) verdict {
 	closesOnly := w.closes && w.empty
 	switch kind := typeOf(s.settings.Type); {
 	case w.empty && !w.closes:
-		return refused(http.StatusBadRequest, record.Invalid, "there is nothing to append")
+		return refused(http.StatusBadRequest, record.Invalid, "the request has nothing to append")
 	case !closesOnly && w.kind == "":
 		return refused(http.StatusBadRequest, record.Invalid, "the content type is missing or invalid")
 	case !closesOnly && w.kind != kind:
@@ -208,7 +208,7 @@ func (s *stream) decide(w write) verdict {
 	case s.closed:
 		return refused(http.StatusConflict, record.Sealed, "the stream is closed")
 	case w.seq != "" && s.seq != "" && w.seq <= s.seq:
-		return refused(http.StatusConflict, record.Precondition, "Stream-Seq has to be above that of the last append")
+		return refused(http.StatusConflict, record.Precondition, "Stream-Seq must be above that of the last append")
 	}
 	v := verdict{append: true, status: http.StatusNoContent, producer: w.producer}
 	if w.producer != nil && !w.empty {
@@ -231,13 +231,13 @@ func (s *stream) follows(p step) verdict {
 		v.producer = &step{Epoch: at.epoch, Seq: -1}
 		return v
 	case known && p.Epoch > at.epoch && p.Seq != 0:
-		return refused(http.StatusBadRequest, record.Invalid, "an epoch of a producer begins with sequence 0")
+		return refused(http.StatusBadRequest, record.Invalid, "an epoch of a producer must begin with sequence 0")
 	case p.Seq < next:
 		return verdict{status: http.StatusNoContent, producer: &step{Epoch: at.epoch, Seq: at.seq}}
 	case p.Seq > next && s.closed:
 		return verdict{} // decide refuses it as closed
 	case p.Seq > next:
-		v := refused(http.StatusConflict, record.SequenceGap, "the producer's next sequence is %d, not %d", next, p.Seq)
+		v := refused(http.StatusConflict, record.SequenceGap, "the producer's next sequence must be %d, not %d", next, p.Seq)
 		v.why.Expected = record.Sequence(next)
 		v.producer, v.expected = &step{Epoch: p.Epoch, Seq: p.Seq}, &next
 		return v
@@ -256,7 +256,7 @@ func (s *stream) matches(c create) verdict {
 		same = a.Expires.Equal(*b.Expires)
 	}
 	if !same {
-		return refused(http.StatusConflict, record.LogExists, "there is a stream of this name with other settings")
+		return refused(http.StatusConflict, record.LogExists, "a stream of this name with other settings already exists")
 	}
 	return verdict{status: http.StatusOK}
 }

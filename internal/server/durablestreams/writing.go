@@ -56,7 +56,7 @@ func (h Handler) settle(ctx context.Context, decide func() (*proposal, error)) (
 			return p, end, err
 		}
 		if time.Now().After(until) {
-			return nil, 0, record.Refuse(record.Busy, "others write to this stream all the time")
+			return nil, 0, record.Refuse(record.Busy, "too many concurrent writes to this stream; try again")
 		}
 		select {
 		case <-time.After(wait):
@@ -174,7 +174,7 @@ func (h Handler) put(w http.ResponseWriter, q *http.Request, f *folded) error {
 			first := note{At: time.Now().UnixMilli(), Request: rand.Text(), Create: &asked.settings}
 			return &proposal{f.log, there.id, 0, first, recordsOf(first, messages, asked.closed)}, nil
 		}
-		return nil, &statusError{http.StatusConflict, record.Refuse(record.LogExists, "there is a log of this name that was not created as a stream, or that was trimmed")}
+		return nil, &statusError{http.StatusConflict, record.Refuse(record.LogExists, "a log of this name already exists that was not created as a stream, or was trimmed")}
 	})
 	switch {
 	case err != nil:

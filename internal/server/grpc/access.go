@@ -150,7 +150,7 @@ const maxGrants = 1000
 
 func decodeGrants(all []*strandlinev1.Grant) (grants []access.Grant, refusal *record.Refusal) {
 	if len(all) > maxGrants {
-		return nil, record.Refuse(record.TooLarge, "%d grants in one call, at most %d are taken", len(all), maxGrants)
+		return nil, record.Refuse(record.TooLarge, "%d grants in one call, the limit is %d", len(all), maxGrants)
 	}
 	for _, one := range all {
 		g, refusal := decodeGrant(one)

@@ -130,8 +130,7 @@ func end(r sequence.Run) record.Offset { return r.First + record.Offset(r.Count)
 // appendCall is one request of an append stream, from its admission until its
 // answer has been sent. Once it is answered it is small: a client that does
 // not fetch its answers holds up to maxUnanswered of them. It does not hold its stream: a
-// log answers long after a client has gone, and gRPC keeps with the stream what nobody
-// has received of it.
+// log answers long after a client has gone, and gRPC keeps unreceived data with the stream.
 type appendCall struct {
 	place  rpc.Place[*appendCall]
 	line   *rpc.Line[*appendCall]
@@ -139,7 +138,7 @@ type appendCall struct {
 	answer sequence.Answer
 	done   func(sequence.Answer) // settle, bound once
 
-	explained *explanation // nil: nobody asks
+	explained *explanation // nil: not requested
 }
 
 // appendWork is the part of a call that counts against the budget, from its

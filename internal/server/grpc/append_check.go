@@ -45,7 +45,7 @@ func (in *incoming) mayAppend(data mem.BufferSlice, size int) *record.Refusal {
 		const logField, longest = 1, 1 << 10
 		log, ok := rpc.Name(data, logField, longest)
 		if !ok {
-			return record.Refuse(record.Invalid, "the first request of a stream must name the log, in front of what is to be appended")
+			return record.Refuse(record.Invalid, "the first request of a stream must name the log, before the batches or records")
 		}
 		in.s.log = log
 	} else if in.allowed && size <= askFrom {
@@ -76,7 +76,7 @@ func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 	if rpc.CountFields(data, checkedField) > 0 {
 		conditions := rpc.CountFields(data, checkedField, keyField) + rpc.CountFields(data, checkedField, prefixField) + rpc.CountFields(data, checkedField, conditionField)
 		if conditions > sequence.MaxCheckConditions {
-			r := record.Refuse(record.TooLarge, "check for %d keys, prefixes and headers, the limit is %d", conditions, sequence.MaxCheckConditions)
+			r := record.Refuse(record.TooLarge, "the check has %d keys, prefixes and headers, the limit is %d", conditions, sequence.MaxCheckConditions)
 			r.Limit = sequence.MaxCheckConditions
 			return int64(size), r
 		}
@@ -85,7 +85,7 @@ func decodedCost(data mem.BufferSlice, size int) (int64, *record.Refusal) {
 	}
 	cost := int64(size) + rpc.RequestCost + int64(records)*recordCost + int64(headers)*headerCost
 	if cost > maxDecoded {
-		r := record.Refuse(record.TooLarge, "request of %d records with %d headers in %d bytes takes too much to decode; "+
+		r := record.Refuse(record.TooLarge, "a request of %d records with %d headers in %d bytes needs too much memory to decode; "+
 			"send fewer, or send batches", records, headers, size)
 		r.Limit = maxDecoded
 		return int64(size), r
@@ -107,13 +107,13 @@ func (s *appendStream) check(ctx context.Context, w *appendWork) *record.Refusal
 	case s.log == "":
 		return record.Refuse(record.Invalid, "the first request of a stream must name the log")
 	case q.Log != "" && q.Log != s.log:
-		return record.Refuse(record.Invalid, "log %q on a stream of log %q; open another stream", q.Log, s.log)
+		return record.Refuse(record.Invalid, "the request names log %q, but the stream is of log %q; open another stream", q.Log, s.log)
 	case q.HasExpectedEnd && expected < 0:
 		return record.Refuse(record.Invalid, "expected end %d is below 0", expected)
 	case len(q.Batches) > 0 && len(q.Records) > 0:
-		return record.Refuse(record.Invalid, "a request with both batches and records")
+		return record.Refuse(record.Invalid, "the request has both batches and records: send one of them")
 	case q.Mixed:
-		return record.Refuse(record.Invalid, "a request with records both in checked and beside it")
+		return record.Refuse(record.Invalid, "the request has records both in checked and outside it: send one of them")
 	}
 	w.append = sequence.Append{
 		Session:     record.SessionID(q.SessionID),
@@ -153,7 +153,7 @@ func checkOf(c *strandlinev1.CheckedAppend) (*sequence.Check, error) {
 // split adds the batches of a request one by one.
 func (s *appendStream) split(ctx context.Context, w *appendWork, run []byte) error {
 	if len(run) == 0 {
-		return record.Refuse(record.Invalid, "a request without records")
+		return record.Refuse(record.Invalid, "the request has no records")
 	}
 	for len(run) > 0 {
 		batch, rest, err := record.Split(run)

@@ -66,7 +66,7 @@ func decodeHold(q *strandlinev1.SetHoldRequest) (hold record.Hold, at reading.Fr
 		case strandlinev1.ReadPosition_READ_POSITION_TAIL:
 			at = reading.FromTail
 		default:
-			return hold, at, record.Refuse(record.Unsupported, "position %v is unknown here", q.GetPosition())
+			return hold, at, record.Refuse(record.Unsupported, "unknown position %v", q.GetPosition())
 		}
 	}
 	return record.Hold{
@@ -85,7 +85,7 @@ func milliseconds(what string, d *durationpb.Duration, limit int64) (int64, *rec
 	}
 	ms := int64((d.AsDuration() + time.Millisecond - 1) / time.Millisecond)
 	if d.AsDuration() < 0 || ms < 0 || ms > limit {
-		return 0, record.Refuse(record.Invalid, "a %s of %v", what, d.AsDuration())
+		return 0, record.Refuse(record.Invalid, "%s must not be %v", what, d.AsDuration())
 	}
 	return ms, nil
 }

@@ -83,7 +83,7 @@ func decodeConfig(c *strandlinev1.LogConfig) (settings.Config, *record.Refusal) 
 	case strandlinev1.Durability_DURABILITY_MEMORY:
 		out.Durability = settings.Memory
 	default:
-		return out, record.Refuse(record.Unsupported, "durability %v is unknown here", c.GetDurability())
+		return out, record.Refuse(record.Unsupported, "unknown durability %v", c.GetDurability())
 	}
 	return out, nil
 }

@@ -25,7 +25,7 @@ const (
 // the next part starts; it is empty if there are no more logs.
 func pageOf[T any, M proto.Message](all []T, name func(T) string, encode func(T) M, after string, limit int32) (page []M, next string, refusal *record.Refusal) {
 	if limit < 0 {
-		return nil, "", record.Refuse(record.Invalid, "a limit of %d", limit)
+		return nil, "", record.Refuse(record.Invalid, "the limit %d is below 0", limit)
 	}
 	slices.SortFunc(all, func(a, b T) int { return strings.Compare(name(a), name(b)) })
 	size := 0
@@ -36,7 +36,7 @@ func pageOf[T any, M proto.Message](all []T, name func(T) string, encode func(T)
 		message := encode(one)
 		size += proto.Size(message)
 		if limit == 0 && size > maxListBytes {
-			return nil, "", record.Refuse(record.TooLarge, "a list of %d logs is larger than one answer may be: ask for it in parts, with limit and after", len(all))
+			return nil, "", record.Refuse(record.TooLarge, "a list of %d logs is too large for one answer: request it in parts, with limit and after", len(all))
 		}
 		if limit > 0 && len(page) > 0 && (len(page) == int(limit) || size > maxPageBytes) {
 			return page, name(all[i-1]), nil

@@ -75,7 +75,7 @@ func TestTheLongestListsComeInParts(t *testing.T) {
 	} {
 		_, _, _, err := ask("", 0)
 		require.Equal(t, codes.InvalidArgument, status.Code(err), what)
-		require.ErrorContains(t, err, "ask for it in parts", what)
+		require.ErrorContains(t, err, "request it in parts", what)
 		_, _, _, err = ask("", -1)
 		require.Equal(t, codes.InvalidArgument, status.Code(err), what)
 

@@ -135,7 +135,7 @@ func (s *readStream) run(ctx context.Context) error {
 }
 
 // errIdle means that there was nothing to send for the time of a heartbeat.
-var errIdle = errors.New("nothing to read for now")
+var errIdle = errors.New("nothing to read now")
 
 func (s *readStream) wait(ctx context.Context) (reading.Chunk, error) {
 	if !s.follow {
@@ -238,7 +238,7 @@ func decodeRead(q *strandlinev1.ReadRequest) (reading.Request, *record.Refusal) 
 	if q.UntilOffset != nil {
 		r.Until = record.Offset(q.GetUntilOffset())
 		if r.Until < 0 {
-			return r, record.Refuse(record.Invalid, "until offset %d is below 0", r.Until)
+			return r, record.Refuse(record.Invalid, "until_offset %d is below 0", r.Until)
 		}
 	}
 	if t := q.GetUntilTime(); t != nil {
@@ -267,13 +267,13 @@ func decodeRead(q *strandlinev1.ReadRequest) (reading.Request, *record.Refusal) 
 	h := q.GetHeartbeat()
 	switch {
 	case r.MaxRecords < 0 || r.MaxBytes < 0:
-		return r, record.Refuse(record.Invalid, "a limit is below 0")
+		return r, record.Refuse(record.Invalid, "max_records or max_bytes is below 0")
 	case r.From.Kind == reading.FromOffset && r.From.Offset < 0:
 		return r, record.Refuse(record.Invalid, "offset %d is below 0", r.From.Offset)
 	case h != nil && h.CheckValid() != nil:
 		return r, record.Refuse(record.Invalid, "heartbeat: %v", h.CheckValid())
 	case !known(strandlinev1.ReadFormat_name, q.GetFormat()) || !known(strandlinev1.ReadPosition_name, q.GetPosition()):
-		return r, record.Refuse(record.Unsupported, "format %v or position %v is unknown here", q.GetFormat(), q.GetPosition())
+		return r, record.Refuse(record.Unsupported, "unknown format %v or position %v", q.GetFormat(), q.GetPosition())
 	}
 	return r, nil
 }
@@ -289,20 +289,20 @@ func decodeConsistency(q *strandlinev1.ReadRequest, r *reading.Request) *record.
 			r.Consistency = reading.ConsistencyAny
 		case strandlinev1.ReadConsistency_READ_CONSISTENCY_UNSPECIFIED, strandlinev1.ReadConsistency_READ_CONSISTENCY_LINEARIZABLE:
 		default:
-			return record.Refuse(record.Unsupported, "consistency %v is unknown here", c.Level)
+			return record.Refuse(record.Unsupported, "unknown consistency %v", c.Level)
 		}
 	case *strandlinev1.ReadRequest_AtLeastOffset:
 		r.Consistency, r.AtLeast = reading.ConsistencyAtLeast, record.Offset(c.AtLeastOffset)
 		if r.AtLeast < 0 {
-			return record.Refuse(record.Invalid, "at least offset %d is below 0", r.AtLeast)
+			return record.Refuse(record.Invalid, "at_least_offset %d is below 0", r.AtLeast)
 		}
 	case *strandlinev1.ReadRequest_MaxAge:
 		if err := c.MaxAge.CheckValid(); err != nil {
-			return record.Refuse(record.Invalid, "maximum age: %v", err)
+			return record.Refuse(record.Invalid, "max_age: %v", err)
 		}
 		r.Consistency, r.MaxAge = reading.ConsistencyBounded, c.MaxAge.AsDuration()
 		if r.MaxAge <= 0 {
-			return record.Refuse(record.Invalid, "a maximum age of %v: it is above 0; ask for a linearizable read instead", r.MaxAge)
+			return record.Refuse(record.Invalid, "max_age must be above 0, not %v; use a linearizable read instead", r.MaxAge)
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ const (
 	minWriterInterval     = 100 * time.Millisecond
 )
 
-// WatchWriter sends who has the writer lease at once, after changes and every interval. It ends
+// WatchWriter sends the holder of the writer lease at once, after changes and every interval. It ends
 // when this node no longer leads the log.
 func (d *logService) WatchWriter(q *strandlinev1.WatchWriterRequest, stream grpc.ServerStreamingServer[strandlinev1.WatchWriterResponse]) error {
 	ctx, cancel := d.server.UntilStop(stream.Context())

@@ -42,7 +42,7 @@ func (g *Guard) WhoAmI(c verbs.Caller) Me {
 	return whoIs(h, rules)
 }
 
-// whoIs returns who a holder is; nil: nobody is known.
+// whoIs returns the principal of a holder, or nil if it is unknown.
 func whoIs(h *Holder, rules *access.Rules) Me {
 	me := Me{Enforced: rules.Enforced}
 	if h == nil {
@@ -82,7 +82,7 @@ func (g *Guard) PutUser(ctx context.Context, c verbs.Caller, name, password stri
 		if password == "" {
 			made = rand.Text()
 		} else if len(password) < minPassword || len(password) > maxPassword {
-			return record.Refuse(record.Invalid, "a password of %d bytes: between %d and %d", len(password), minPassword, maxPassword)
+			return record.Refuse(record.Invalid, "a password must have %d to %d bytes, not %d", minPassword, maxPassword, len(password))
 		}
 		verifiers, err := g.derive(ctx, cmp.Or(made, password))
 		if err != nil {
@@ -107,7 +107,7 @@ func (g *Guard) CreateAccessToken(ctx context.Context, c verbs.Caller, user stri
 	id, text, hash := newToken()
 	err = g.changeAccess(ctx, &c, CreateAccessToken, func(l access.List, now int64) (access.Change, *record.Refusal) {
 		if lifetime < time.Second || lifetime > MaxTokenTime {
-			return access.Change{}, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
+			return access.Change{}, record.Refuse(record.Invalid, "a token's lifetime must be between 1s and %d days, not %v", MaxTokenTime/(24*time.Hour), lifetime)
 		}
 		t = access.Token{ID: id, Hash: hash, Principal: access.OfUser(user), Created: now, Expires: now + lifetime.Milliseconds(), Scope: scope}
 		return access.AddToken(l, t, now)

@@ -51,13 +51,13 @@ const probe = "/grpc.health.v1.Health/Check"
 func (g *Guard) AdmitLarge(ctx context.Context, method string, bytes int, named func() (string, bool)) error {
 	m := methods[method]
 	if !m.large {
-		return record.Refuse(record.Invalid, "a request of %d bytes, which this call never needs", bytes)
+		return record.Refuse(record.Invalid, "a request of %d bytes is too large for this call", bytes)
 	}
 	var name string
 	if m.verb.On != access.Cluster {
 		var ok bool
 		if name, ok = named(); !ok && g.Enforced() {
-			return record.Refuse(record.Invalid, "a request of %d bytes has to begin with the name of its %s, as encoders do that write fields in the order of their numbers", bytes, m.verb.On)
+			return record.Refuse(record.Invalid, "a request of %d bytes must begin with the name of its %s: encode the fields in the order of their numbers", bytes, m.verb.On)
 		}
 	}
 	c := CallerOf(ctx)

@@ -23,7 +23,7 @@ type connections struct {
 }
 
 // holding is the key by which connections are counted; an empty principal stands for all principals.
-// A connection on which nobody has authenticated is not counted: ports close those for others, so they
+// A connection without authentication is not counted: ports close those for others, so they
 // take no principal's share.
 type holding struct{ port, principal string }
 
@@ -37,7 +37,7 @@ type Connection struct {
 	Since     time.Time
 }
 
-// connected is a connection, and who has authenticated on it.
+// connected is a connection, and the principal that authenticated on it.
 type connected struct {
 	Connection
 	end func()
@@ -45,7 +45,7 @@ type connected struct {
 	by []*Holder
 	// newest is the last one in by. It is read without mu.
 	newest atomic.Pointer[Holder]
-	// inUse is the latest look at which it had an open stream of a caller who is believed.
+	// inUse is the latest check at which it had an open stream of an authenticated caller.
 	inUse time.Time
 	// doubted is the time since when no caller in by is believed, nor that of an open stream. It is zero if
 	// one is, or if by is empty.
@@ -117,7 +117,7 @@ func (cs *connections) move(c *connected, most int, h *Holder, enforced bool) er
 	// Where rights are not enforced, addresses have shares, and principals none.
 	if left := most - others; enforced && cs.held[at] >= left {
 		return record.Refuse(record.Busy,
-			"%s has %d connections with the %s port of this node, and there is room for %d more, which is left to others: close those that are not used, then try again", h.Principal, cs.held[at], c.Port, left)
+			"%s has %d connections with the %s port of this node, and the remaining %d are reserved for others: close unused ones, then try again", h.Principal, cs.held[at], c.Port, left)
 	}
 	cs.leave(c)
 	c.Principal = h.Principal
@@ -219,7 +219,7 @@ func (g *Guard) CloseConnections(_ context.Context, c verbs.Caller, id uint64, p
 
 func (cs *connections) close(id uint64, principal string) (closed int, err error) {
 	if id == 0 && principal == "" {
-		return 0, record.Refuse(record.Invalid, "which connections to close is not said: an id or a principal")
+		return 0, record.Refuse(record.Invalid, "give the id of the connection to close, or a principal")
 	}
 	cs.mu.Lock()
 	var ends []func()

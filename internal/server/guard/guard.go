@@ -226,7 +226,7 @@ func (g *Guard) mayUse(c *verbs.Caller, v *Verb, log string, session record.Sess
 	}
 	// A session that was opened before rights were enforced belongs to no principal.
 	if number := session.Owner(); number != 0 && number != c.Owner {
-		refusal := record.Refuse(record.Denied, "session %d belongs to another principal than %s", session, c.By)
+		refusal := record.Refuse(record.Denied, "session %d belongs to another principal, not to %s", session, c.By)
 		g.record(c, v.Name, v.Of(log), refusal)
 		return refusal
 	}
@@ -309,13 +309,13 @@ func (g *Guard) refused(c *verbs.Caller, h *Holder, verb string, need access.Rig
 	var refusal *record.Refusal
 	switch {
 	case h.Principal == "":
-		refusal = record.Refuse(record.Unauthenticated, "%s %s: the caller has not proved who it is; show a certificate, a token or a password", verb, o)
+		refusal = record.Refuse(record.Unauthenticated, "%s %s: the caller is not authenticated; present a certificate, a token or a password", verb, o)
 	case !valid && h.Token != "":
-		refusal = record.Refuse(record.Unauthenticated, "the token %s is not valid any more: it was revoked or has expired", h.Token)
+		refusal = record.Refuse(record.Unauthenticated, "the token %s is no longer valid: it was revoked or has expired", h.Token)
 	case !valid && h.User == "":
-		refusal = record.Refuse(record.Unauthenticated, "%s is no member of the cluster", h)
+		refusal = record.Refuse(record.Unauthenticated, "%s is not a member of the cluster", h)
 	case !valid:
-		refusal = record.Refuse(record.Unauthenticated, "%s was removed, or has another password by now", h)
+		refusal = record.Refuse(record.Unauthenticated, "%s was removed, or its password was changed; authenticate again", h)
 	default:
 		refusal = record.Refuse(record.Denied, "%s may not %s %s: it needs the right to %s", h, verb, o, need)
 	}

@@ -75,11 +75,11 @@ func (g *Guard) deriveWith(ctx context.Context, whose, mechanism, password strin
 	client, err := scrams[mechanism].NewClient("user", password, "")
 	if err != nil {
 		// The library's text could show a part of the password.
-		return scram.StoredCredentials{}, record.Refuse(record.Invalid, "the password has characters that no password may have, such as control characters")
+		return scram.StoredCredentials{}, record.Refuse(record.Invalid, "the password contains characters that are not allowed, such as control characters")
 	}
 	stored, err := client.GetStoredCredentialsWithError(by)
 	if err != nil {
-		return scram.StoredCredentials{}, record.Refuse(record.Invalid, "the password cannot be derived from with this salt and count of iterations")
+		return scram.StoredCredentials{}, record.Refuse(record.Invalid, "SCRAM credentials cannot be derived: invalid salt or iteration count")
 	}
 	return stored, nil
 }
@@ -106,10 +106,10 @@ type Login struct {
 }
 
 // errLogin is the error for every failed login, because the reason would help an attacker.
-var errLogin = errors.New("the user or the password is not right")
+var errLogin = errors.New("the user name or the password is wrong")
 
 // errTooFast ends an attempt whose connection is closed.
-var errTooFast = errors.New("too many logins of this address have failed just now")
+var errTooFast = errors.New("too many failed logins from this address; try again later")
 
 // Login begins an attempt. Plain passwords are accepted only on encrypted connections.
 func (g *Guard) Login(mechanism string, from net.Addr) (*Login, error) {
@@ -123,9 +123,9 @@ func (g *Guard) Login(mechanism string, from net.Addr) (*Login, error) {
 		}
 		l.scram = server.NewConversation()
 	case mechanism == Plain && !secure.Encrypted(from):
-		return nil, errors.New("PLAIN shows the password, so it is taken on encrypted connections only: use SCRAM-SHA-256")
+		return nil, errors.New("PLAIN sends the password itself, so it is allowed on encrypted connections only: use SCRAM-SHA-256")
 	case mechanism != Plain:
-		return nil, errors.New("there are " + strings.Join(Mechanisms, ", "))
+		return nil, errors.New("unknown SASL mechanism: use " + strings.Join(Mechanisms, ", "))
 	}
 	return l, nil
 }
@@ -196,7 +196,7 @@ func (l *Login) audit(h *Holder, err error) {
 }
 
 // credentials returns the stored verifier of a user. For an unknown user it returns one that
-// matches no password and is always the same, so that nobody can find out which users exist.
+// matches no password and is always the same, so that an attacker cannot find out which users exist.
 func (l *Login) credentials(user string) (scram.StoredCredentials, error) {
 	l.user = user
 	v, ok := l.kept(l.mechanism)

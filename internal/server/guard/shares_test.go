@@ -69,7 +69,7 @@ func TestOnePrincipalLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
 		lefts[n], err = connect(n, "bob")
 	}
 	require.Equal(t, 10, n, "the ninth was refused")
-	require.EqualError(t, err, "BUSY: user/bob has 8 connections with the grpc port of this node, and there is room for 8 more, which is left to others: close those that are not used, then try again")
+	require.EqualError(t, err, "BUSY: user/bob has 8 connections with the grpc port of this node, and the remaining 8 are reserved for others: close unused ones, then try again")
 	lefts[9]()
 	_, err = connect(10, "carol")
 	require.NoError(t, err)
@@ -253,10 +253,10 @@ func TestConnectionsOnWhichNobodyHasAuthenticatedTakeNoShare(t *testing.T) {
 	for range most / 2 {
 		require.NoError(t, connect()(bob))
 	}
-	require.ErrorContains(t, connect()(bob), "user/bob has 8 connections with the http port of this node, and there is room for 8 more")
+	require.ErrorContains(t, connect()(bob), "user/bob has 8 connections with the http port of this node, and the remaining 8 are")
 	shared := connect()
 	require.NoError(t, shared(carol))
-	require.ErrorContains(t, shared(bob), "room for 8 more", "carol's was not of the others once it is bob's")
+	require.ErrorContains(t, shared(bob), "the remaining 8 are", "carol's was not of the others once it is bob's")
 }
 
 // An administrator sees whose sessions are open, and may close them; nobody else may those of others.

@@ -325,7 +325,7 @@ func (g *Guard) InitCluster(ctx context.Context, c verbs.Caller) (membership.For
 			refusal = g.mayBy(access.Compile(access.List{}.With(&rights)), true, &c, InitCluster.Name, InitCluster.Right, access.OfCluster)
 		}
 		if refusal != nil {
-			return membership.Formation{}, record.Refuse(refusal.Reason, "%s; it is %s who may form the cluster, as serve --administrator says", refusal.Detail, g.o.Administrator)
+			return membership.Formation{}, record.Refuse(refusal.Reason, "%s; only %s may form the cluster (serve --administrator)", refusal.Detail, g.o.Administrator)
 		}
 	}
 	return call(g, &c, InitCluster, "", func() (membership.Formation, error) { return g.node.InitCluster(ctx, c) })

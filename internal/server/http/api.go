@@ -166,7 +166,7 @@ func (a *api) admit(ctx context.Context, method string) (context.Context, error)
 		return ctx, err
 	}
 	if h, _ := guard.CallerOf(ctx).By.(*guard.Holder); h == nil || h.Principal == "" {
-		return ctx, rpc.StatusOf(ctx, record.Refuse(record.Unauthenticated, "this needs a client certificate"))
+		return ctx, rpc.StatusOf(ctx, record.Refuse(record.Unauthenticated, "this port needs a client certificate"))
 	}
 	return ctx, nil
 }
@@ -190,11 +190,11 @@ func misasked(q *http.Request, served bool) *httpError {
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	switch {
 	case !served:
-		return &httpError{http.StatusNotFound, record.Refuse(record.Unsupported, "there is no such method: the path is /SERVICE/METHOD, such as /strandline.v1.LogService/GetInfo")}
+		return &httpError{http.StatusNotFound, record.Refuse(record.Unsupported, "unknown method: the path must be /SERVICE/METHOD, such as /strandline.v1.LogService/GetInfo")}
 	case q.Method != http.MethodPost:
-		return &httpError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "a call is a POST with a request as JSON")}
+		return &httpError{http.StatusMethodNotAllowed, record.Refuse(record.Unsupported, "a call must be a POST with the request as JSON")}
 	case kind != "application/json" && kind != "application/x-ndjson":
-		return &httpError{http.StatusUnsupportedMediaType, record.Refuse(record.Invalid, "the request is JSON: send the header Content-Type: application/json")}
+		return &httpError{http.StatusUnsupportedMediaType, record.Refuse(record.Invalid, "the request must be JSON, with the header Content-Type: application/json")}
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (b *body) Decode(into any) error {
 func (b *body) decode(into any) error {
 	m, ok := into.(proto.Message)
 	if !ok {
-		return fmt.Errorf("%T is no message", into)
+		return fmt.Errorf("%T is not a message", into)
 	}
 	if err := b.look(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (b *body) decode(into any) error {
 	if !b.many {
 		if _, err := b.decoder.Token(); !errors.Is(err, io.EOF) {
 			if err == nil {
-				err = errors.New("there is more behind the request")
+				err = errors.New("more data follows the request")
 			}
 			return asRefusal(err)
 		}
@@ -177,14 +177,14 @@ func asRefusal(err error) error {
 	case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &r):
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return record.Refuse(record.Invalid, "the request did not come in time")
+		return record.Refuse(record.Invalid, "the request did not arrive in time")
 	}
 	const most = 200
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	if len(text) > most {
 		text = text[:most] + "..."
 	}
-	return record.Refuse(record.Invalid, "the request is not JSON of its message: %s", strings.ToValidUTF8(text, "?"))
+	return record.Refuse(record.Invalid, "the request is not valid JSON of its message: %s", strings.ToValidUTF8(text, "?"))
 }
 
 // look admits a large request before its decoder sees any of it, where that has come. Of a stream the rest may never.
@@ -238,7 +238,7 @@ func (p puller) Read(into []byte) (int, error) {
 		}
 	}
 	if waits >= limit {
-		r := record.Refuse(record.TooLarge, "a request of more than %d bytes of JSON", limit)
+		r := record.Refuse(record.TooLarge, "the request has more than %d bytes of JSON", limit)
 		r.Limit = limit
 		return 0, r
 	}
@@ -287,7 +287,7 @@ func (b *body) admit(first []byte) error {
 	case b.api.callers == nil:
 		return nil
 	case !ok && b.api.callers.Enforced():
-		return record.Refuse(record.Invalid, "a large request has to begin with the name of its %s", verb.On)
+		return record.Refuse(record.Invalid, "a large request must begin with the name of its %s", verb.On)
 	}
 	return b.api.callers.May(guard.CallerOf(b.ctx), verb, name)
 }
@@ -334,7 +334,7 @@ func firstField(path string) protoreflect.FieldDescriptor {
 func (b *body) pay(bytes int64) error {
 	all := b.api.texts.Size()
 	if bytes > all/2 {
-		r := record.Refuse(record.TooLarge, "a request that takes %d bytes to decode, of which this node has %d for all of them", bytes, all)
+		r := record.Refuse(record.TooLarge, "the request needs %d bytes to decode, the limit of all requests of this node is %d", bytes, all)
 		r.Limit = all / 2
 		return r
 	}
@@ -359,5 +359,5 @@ func (b *body) pay(bytes int64) error {
 }
 
 func noMemory() error {
-	return record.Refuse(record.Busy, "this node has no memory for a request of this size now")
+	return record.Refuse(record.Busy, "this node has no memory for a request of this size now; try again")
 }

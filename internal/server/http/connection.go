@@ -62,7 +62,7 @@ func (c *clientConn) Close() error {
 	return c.Conn.Close()
 }
 
-var errLines = errors.New("a request with more lines than are taken")
+var errLines = errors.New("the request has too many lines")
 
 func (c *clientConn) Read(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)

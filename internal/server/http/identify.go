@@ -116,7 +116,7 @@ func atHome(next http.Handler, machine string) http.Handler {
 		if byAnotherName(q, machine) {
 			text(w)
 			w.Header().Set("Connection", "close")
-			http.Error(w, "this port is for this machine: ask for it as localhost, by its address or the machine's name, not by another name; a proxy sets the Host header so", http.StatusMisdirectedRequest)
+			http.Error(w, "this port serves this machine only: use localhost, its address or the machine's name as the host; a proxy must set the Host header to one of them", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, q)
@@ -185,7 +185,7 @@ func (o Options) may(q *http.Request, v *guard.Verb) error {
 		return refusal
 	}
 	if o.Identified && !o.Callers.Enforced() && h.Principal == "" {
-		return record.Refuse(record.Unauthenticated, "this needs a client certificate")
+		return record.Refuse(record.Unauthenticated, "this port needs a client certificate")
 	}
 	if conn, counted := connOf(q).(*clientConn); counted {
 		if err := conn.provedBy(guard.With(q.Context(), h)); err != nil {

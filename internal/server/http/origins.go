@@ -34,7 +34,7 @@ func origins(listed []string, next http.Handler) http.Handler {
 		case from != "" && !isOf(from, q.Host), q.Header.Get("Sec-Fetch-Site") == "cross-site":
 			h.Set("Connection", "close")
 			text(w)
-			http.Error(w, "pages of this origin may not call this port: name it with --http-origins", http.StatusForbidden)
+			http.Error(w, "web pages of this origin may not call this port: allow the origin with --http-origins", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, q)

@@ -50,7 +50,7 @@ func text(w http.ResponseWriter) {
 func logMetrics(w http.ResponseWriter, q *http.Request, n Node, logger *slog.Logger) {
 	names := q.URL.Query()["name"]
 	if len(names) == 0 {
-		http.Error(w, "say which logs: /metrics/logs?name=orders&name=audit-*", http.StatusBadRequest)
+		http.Error(w, "name the logs, such as /metrics/logs?name=orders&name=audit-*", http.StatusBadRequest)
 		return
 	}
 	collector, err := n.LogMetrics(names)

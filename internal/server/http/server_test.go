@@ -35,7 +35,7 @@ func (f *fakeNode) Metrics() prometheus.Collector {
 
 func (f *fakeNode) LogMetrics(patterns []string) (prometheus.Collector, error) {
 	if patterns[0] == "none" {
-		return nil, record.Refuse(record.LogNotFound, "no log on this node is named %q", patterns)
+		return nil, record.Refuse(record.LogNotFound, "this node has no log named %q", patterns)
 	}
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "strandline_log_fake", ConstLabels: prometheus.Labels{"log": strings.Join(patterns, "+")},

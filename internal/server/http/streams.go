@@ -69,7 +69,7 @@ func (a *answer) reserve(ctx context.Context, m proto.Message, more bool) error 
 		return reserve(ctx, a, m)
 	}
 	if !a.held.grow(int64(proto.Size(m)) * textCost) {
-		return record.Refuse(record.Busy, "this node has no memory for more of an answer now")
+		return record.Refuse(record.Busy, "this node has no memory for the rest of the answer now; try again")
 	}
 	return nil
 }
@@ -113,15 +113,15 @@ func (b *body) whole(most, messages int64) ([]byte, error) {
 		var timeout net.Error
 		switch {
 		case int64(len(text)) > most:
-			r := record.Refuse(record.TooLarge, "a body of more than %d bytes", most)
+			r := record.Refuse(record.TooLarge, "the body has more than %d bytes", most)
 			r.Limit = most
 			return nil, r
 		case errors.Is(err, io.EOF):
 			return text, b.pay(int64(cap(text))*textCost + min(int64(bytes.Count(text, []byte(",")))+1, messages)*2*objectCost)
 		case errors.As(err, &timeout) && timeout.Timeout():
-			return nil, record.Refuse(record.Invalid, "the body did not come in time")
+			return nil, record.Refuse(record.Invalid, "the body did not arrive in time")
 		case err != nil:
-			return nil, record.Refuse(record.Invalid, "the body has no end")
+			return nil, record.Refuse(record.Invalid, "the body ended early")
 		}
 	}
 }

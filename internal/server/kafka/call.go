@@ -52,7 +52,7 @@ func (q *call) admit(size int) error {
 	if q.find(); q.api == unserved {
 		q.connection.logUnserved(q.key, q.version)
 		if unsupported(q.key, q.version) == nil {
-			return fmt.Errorf("a request with key %d and version %d, which is not served", q.key, q.version)
+			return fmt.Errorf("the request with key %d and version %d is not supported", q.key, q.version)
 		}
 	}
 	most := MaxCallBytes
@@ -72,8 +72,8 @@ func (q *call) admit(size int) error {
 }
 
 // receive receives an admitted request of the given size and acquires its cost from the budget. It
-// does so after the request has arrived, so that a request which was only announced blocks nobody
-// who needs the same part of the budget. Until then, a request that is larger than the connection's
+// does so after the request has arrived, so that a request which was only announced blocks no client
+// that needs the same part of the budget. Until then, a request that is larger than the connection's
 // own buffer counts in Memory.Arriving. Before the client has authenticated, nothing is acquired:
 // see proveBytes.
 func (q *call) receive(size int) error {
@@ -150,10 +150,10 @@ func (q *call) decode() error {
 	}
 	_, parts, err := q.api.layout.Check(header.Rest, q.version, request.IsFlexible())
 	if err == nil && q.key != produceKey && len(data) > MaxCallBytes && parts > len(data)/largePart {
-		err = fmt.Errorf("%d fields and elements in %d bytes; as many are taken in up to %d bytes", parts, len(data), MaxCallBytes)
+		err = fmt.Errorf("%d fields and elements in %d bytes are too many for a request of more than %d bytes", parts, len(data), MaxCallBytes)
 	}
 	if err == nil && q.key == produceKey && parts > maxProduceParts {
-		err = fmt.Errorf("%d fields and elements; at most %d are taken", parts, maxProduceParts)
+		err = fmt.Errorf("%d fields and elements, the limit is %d", parts, maxProduceParts)
 	}
 	if err == nil && parts > smallParts && !q.mayLarge() {
 		err = q.connection.refuseLarge(q.api, len(data))

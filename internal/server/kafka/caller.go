@@ -2,6 +2,7 @@ package kafkaserver
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,8 +29,8 @@ type login struct {
 }
 
 var (
-	errLoginFailed = errors.New("its client has not proved who it is")
-	errNoMember    = errors.New("its client shows the certificate of a node that is no member of the cluster")
+	errLoginFailed = errors.New("the client is not authenticated")
+	errNoMember    = errors.New("the client's certificate is that of a node that is not a member of the cluster")
 )
 
 // identify closes the connection later, unless forget is called, if the client must authenticate
@@ -96,9 +97,9 @@ func admits(c *connection, key int16, size int) error {
 		if c.unproved += 4 + size; c.unproved <= proveBytes {
 			return nil
 		}
-		return errors.New("its client has sent more than it may before it has proved who it is")
+		return fmt.Errorf("the client sent more than %d bytes before authenticating", proveBytes)
 	}
-	err := record.Refuse(record.Unauthenticated, "%s before the client has proved who it is: it needs a certificate, or SASL", kmsg.NameForKey(key))
+	err := record.Refuse(record.Unauthenticated, "%s before the client is authenticated: it needs a certificate or SASL", kmsg.NameForKey(key))
 	c.server.node.Audit(c.caller(), guard.Connect, "", err)
 	return err
 }
@@ -121,7 +122,7 @@ func (c *connection) refuseLarge(a *api, size int) error {
 	if a.verb.Right == access.None {
 		reason = record.Invalid
 	}
-	err := record.Refuse(reason, "a %s request of %d bytes by %s, who has no right to any of it; %d bytes of %d fields and elements would be answered", a.name, size, c.caller().By, smallRequest, smallParts)
+	err := record.Refuse(reason, "a %s request of %d bytes by %s, which has no right to any of its objects: such a request may have %d bytes and %d fields and elements", a.name, size, c.caller().By, smallRequest, smallParts)
 	c.server.node.Audit(c.caller(), guard.Connect, "", err)
 	return err
 }

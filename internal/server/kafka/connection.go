@@ -229,7 +229,7 @@ func (c *connection) size() (int, error) {
 	_, _ = c.in.Discard(len(prefix))
 	const headerMin = 8 // key, version and correlation id
 	if size < headerMin || size > MaxProduceBytes {
-		return 0, fmt.Errorf("a request of %d bytes; %d to %d are taken", size, headerMin, MaxProduceBytes)
+		return 0, fmt.Errorf("a request must have %[2]d to %[3]d bytes, not %[1]d", size, headerMin, MaxProduceBytes)
 	}
 	return size, nil
 }
@@ -261,7 +261,7 @@ func (c *connection) receiveFrame(frame []byte, size int) ([]byte, error) {
 		}
 		slow := time.Since(begun) - time.Duration(got>>10)*time.Second/(slowest>>10)
 		if slow > receiveTime || slow > receiveLook && c.server.options.Memory.Arriving.Waiting() {
-			return frame, fmt.Errorf("of a request of %d bytes %d have come in %v: %w", size, got, time.Since(begun), err)
+			return frame, fmt.Errorf("received %d of the %d bytes of a request in %v: %w", got, size, time.Since(begun), err)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (q *call) answerFetch() error {
 		n += len(f.request.Topics[i].Partitions)
 	}
 	if n > maxFetchPartitions {
-		return fmt.Errorf("a Fetch of %d partitions, the limit is %d", n, maxFetchPartitions)
+		return fmt.Errorf("a Fetch request has %d partitions, the limit is %d", n, maxFetchPartitions)
 	}
 	if f.request.SessionID != 0 {
 		// No sessions are handed out: every request lists all that it wants.

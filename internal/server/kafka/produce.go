@@ -144,7 +144,7 @@ func (part *producedPart) apply(from *connection, c *nodesettings.Config) *recor
 		}
 		// It is not waited for: the request holds its share of the budget already.
 		if !s.requests.TryAcquire(int64(len(batch))) {
-			return record.Refuse(record.Busy, "there is no memory to compress a batch of %d bytes with %s", len(batch), codec)
+			return record.Refuse(record.Busy, "no memory to compress a batch of %d bytes with %s; try again", len(batch), codec)
 		}
 		part.recompressed = int64(len(batch))
 		part.batch[0], part.append.Bytes = batch, len(batch)
@@ -165,7 +165,7 @@ func (part *producedPart) haveKeys(from *connection) error {
 				return err
 			}
 			if r.Key == nil {
-				return record.Refuse(record.Invalid, "a record has no key, and the topic is compacted (cleanup.policy)")
+				return record.Refuse(record.Invalid, "a record has no key, which a compacted topic needs (cleanup.policy)")
 			}
 		}
 		return nil
@@ -203,7 +203,7 @@ func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 		return record.RefusalOf(err)
 	}
 	if len(rest) > 0 {
-		return record.Refuse(record.Invalid, "%d bytes after the batch; one batch is taken for each partition", len(rest))
+		return record.Refuse(record.Invalid, "%d bytes follow the batch: send one batch for each partition", len(rest))
 	}
 	part.batch[0] = batch
 	part.append = sequence.Append{
@@ -215,7 +215,7 @@ func (part *producedPart) check(p *produced, records []byte) *record.Refusal {
 	}
 	epoch, first := batch.ProducerEpoch(), batch.BaseSequence()
 	if id == 0 || epoch < 0 || first < 0 {
-		return record.Refuse(record.Invalid, "producer %d with epoch %d and sequence %d", id, epoch, first)
+		return record.Refuse(record.Invalid, "invalid producer id %d, epoch %d or sequence %d", id, epoch, first)
 	}
 	part.append.Implicit = true
 	part.append.Session = record.SessionID(id)

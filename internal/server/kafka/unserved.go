@@ -37,7 +37,7 @@ func unsupported(key, version int16) kmsg.Response {
 // tlsAlert ends a TLS handshake: fatal, protocol_version.
 var tlsAlert = []byte{0x15, 3, 1, 0, 2, 2, 70}
 
-var errTLS = errors.New("its client speaks TLS, and this node has no certificates (serve --tls-cert)")
+var errTLS = errors.New("the client uses TLS, but this node has no certificates (serve --tls-cert)")
 
 // refuseTLS refuses a client that begins with a TLS hello, which would otherwise be read as a
 // request of 369 MB, and reports why.

@@ -126,7 +126,7 @@ func (s *appendStream) Append(c *appendCall) {
 	s.number++
 	refusal := c.refusal
 	if refusal == nil && c.request.GetSequence() != s.number {
-		refusal = record.Refuse(record.Invalid, "sequence %d where %d comes next", c.request.GetSequence(), s.number)
+		refusal = record.Refuse(record.Invalid, "expected sequence %[2]d, got %[1]d", c.request.GetSequence(), s.number)
 	}
 	if refusal == nil {
 		refusal = record.RefusalOf(c.encode())
@@ -146,7 +146,7 @@ func (s *appendStream) Append(c *appendCall) {
 func (s *appendStream) probe() *record.Refusal {
 	info, err := s.node.KnownInfo(s.caller, s.log)
 	if err == nil && info.Full {
-		return record.Refuse(record.Full, "too few replicas have room on their disks for records: discard, or wait")
+		return record.Refuse(record.Full, "too few replicas have free disk space for records: discard records, or wait")
 	}
 	return record.RefusalOf(err)
 }
@@ -159,7 +159,7 @@ func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
 		c.refusal, cost = refusal, int64(data.Len())
 	} else if proposals > maxProposals {
 		// Not TOO_LARGE, whose code here is one that clients wait and try again for.
-		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d: send several requests", proposals, maxProposals)
+		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d; send several requests", proposals, maxProposals)
 		cost = int64(data.Len())
 	}
 	if err := c.stream.Take(data.Len(), cost); err != nil {

@@ -42,7 +42,7 @@ func (d *service) Read(q *logspec.ReadRequest, stream grpc.ServerStreamingServer
 
 func (d *service) read(ctx context.Context, index uint64, stream grpc.ServerStreamingServer[logspec.ReadReply]) error {
 	if index == 0 || index > math.MaxInt64 {
-		return record.Refuse(record.Invalid, "index %d; indexes begin at 1", index)
+		return record.Refuse(record.Invalid, "index %d is below 1, the first index", index)
 	}
 	if err := d.ensureLog(ctx); err != nil {
 		return err

@@ -53,7 +53,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 func tooLargeCall(bytes int) error {
-	return fmt.Errorf("message of %d bytes, the limit of this call is %d", bytes, MaxCallBytes)
+	return fmt.Errorf("a message of %d bytes, the limit of this call is %d", bytes, MaxCallBytes)
 }
 
 // CountFields counts the fields with a number in an encoded message, or with several numbers the

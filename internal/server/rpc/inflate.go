@@ -27,7 +27,7 @@ const (
 	moreInflated  = 8
 )
 
-var errGivenUp = record.Refuse(record.Busy, "the connection or the server ended while a compressed batch waited to be looked into")
+var errGivenUp = record.Refuse(record.Busy, "the connection or the server ended before a compressed batch was checked")
 
 // roomFor returns the peak memory of inflating to the given size, see record.MaxInflatedBytes.
 func roomFor(inflated int) int64 { return int64(inflated) * 9 / 4 }

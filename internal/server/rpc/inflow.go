@@ -19,7 +19,7 @@ import (
 // a request. Such a connection needs a turn, and is read until it is below its share again;
 // otherwise a thousand connections would each hold most of a request. One principal gets at most as
 // many turns as are left for all others, so a principal that begins requests and does not complete
-// them blocks nobody else.
+// them blocks no other connection.
 //
 // The only request of a call is small, but its size is unknown until it arrives. A connection
 // without an append stream gets the share of one with an append stream. While there is no room at
@@ -39,7 +39,7 @@ type inflow struct {
 	beside  int64  // what gRPC keeps of the frames of requests to append beside these bytes; at least 0
 	added   int64  // what HTTP/2 has added before there was a stream to append, and is not in ahead
 	stalled int    // streams whose receiver waits for room
-	holder  string // whose share of turns those of the connection are; who sent the first request of its newest stream
+	holder  string // the sender of the first request of the newest stream: the turns of the connection count for it
 	turn    int64  // taken of all.Turns
 	turnOf  string // the holder then
 	turnEnd int64  // of what is kept, up to which the turn goes

@@ -235,7 +235,7 @@ func (a connAddr) Unwrap() net.Addr { return a.Addr }
 // ProvedBy implements Prover.
 func (a connAddr) ProvedBy(known context.Context) error { return a.conn.provedBy(known) }
 
-// Prover is the address of a client whose connection notes who has proved who they are on it, see Callers.Connected.
+// Prover is the address of a client on a connection that records the principals authenticated on it, see Callers.Connected.
 type Prover interface {
 	ProvedBy(known context.Context) error
 }

@@ -157,7 +157,7 @@ func TestARefusalWithTheLargestHoldFitsIntoHeaders(t *testing.T) {
 		Name: strings.Repeat("\x01", record.MaxHoldName), Owner: strings.Repeat("\u00f6", record.MaxHoldOwner/2), Offset: math.MaxInt64,
 		Lease: math.MaxUint32, MaxBytes: math.MaxInt64, MaxAge: math.MaxInt32, Pointer: make([]byte, record.MaxHoldPointer),
 	}
-	held := record.Refuse(record.Held, "hold %q keeps everything from offset %d", hold.Name, hold.Offset)
+	held := record.Refuse(record.Held, "hold %q keeps all records from offset %d on", hold.Name, hold.Offset)
 	held.Hold = &hold
 	wide := hold
 	wide.Name = strings.Repeat("\u00f6", record.MaxHoldName/2)

@@ -116,12 +116,12 @@ func objectOf(kind kmsg.ACLResourceType, name string, pattern kmsg.ACLResourcePa
 	o = access.Object{Kind: kindOf[kind], Name: name, Prefix: pattern == kmsg.ACLResourcePatternTypePrefixed}
 	switch {
 	case o.Kind == "":
-		return o, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("there are no rights on resources of type %v", kind))
+		return o, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no rights", kind))
 	case pattern != kmsg.ACLResourcePatternTypeLiteral && !o.Prefix:
-		return o, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%v is no pattern to grant rights on", pattern))
+		return o, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("rights cannot be granted on a pattern of type %v", pattern))
 	case o.Kind == access.Cluster:
 		if name != clusterName || o.Prefix {
-			return o, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("the cluster is called %s here", clusterName))
+			return o, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("the cluster's resource name must be %s", clusterName))
 		}
 		o.Name = ""
 	case name == wildcard && !o.Prefix:
@@ -141,11 +141,11 @@ func grantOf(c *kmsg.CreateACLsRequestCreation) (g access.Grant, err error) {
 	}
 	switch {
 	case !ok:
-		return g, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("the principal %q is not of the form User:NAME", c.Principal))
+		return g, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("the principal must be User:NAME, not %q", c.Principal))
 	case c.PermissionType != kmsg.ACLPermissionTypeAllow:
-		return g, protocol.Refuse(kerr.InvalidRequest, "there are no rules that deny: what is not granted is refused")
+		return g, protocol.Refuse(kerr.InvalidRequest, "rules that deny are not supported: anything not granted is refused")
 	case c.Host != wildcard:
-		return g, protocol.Refuse(kerr.InvalidRequest, "rights do not depend on the host: give *")
+		return g, protocol.Refuse(kerr.InvalidRequest, "the host must be *: rights do not depend on the host")
 	}
 	for _, o := range operations {
 		if o.kind == g.On.Kind && o.is == c.Operation {
@@ -153,7 +153,7 @@ func grantOf(c *kmsg.CreateACLsRequestCreation) (g access.Grant, err error) {
 			return g, nil
 		}
 	}
-	return g, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%v on a %v means nothing here", c.Operation, c.ResourceType))
+	return g, protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("the operation %v is not supported on a %v", c.Operation, c.ResourceType))
 }
 
 // aclFilter is the filter of DescribeAcls and DeleteAcls.

@@ -49,7 +49,7 @@ func ListGroups(c *Coordinator, q *backend.Call, m *kmsg.ListGroupsRequest) *kms
 		r.ErrorCode = protocol.CodeOf(err)
 		return r
 	}
-	// Without a log of offsets nobody coordinates, and there is no group.
+	// Without a log of offsets there is no coordinator and no group.
 	if _, err := c.ready(q.Ctx); err != nil {
 		if err != kerr.NotCoordinator {
 			r.ErrorCode = protocol.CodeOf(err)

@@ -217,7 +217,7 @@ func (c *Coordinator) counting(principal string, g *group.Group, change func()) 
 func (c *Coordinator) refuseGroup(principal string) error {
 	left := maxGroups - len(c.groups)
 	if left <= 0 {
-		return protocol.Refuse(kerr.GroupMaxSizeReached, fmt.Sprintf("%d groups have members, which is the limit", maxGroups))
+		return protocol.Refuse(kerr.GroupMaxSizeReached, fmt.Sprintf("%d groups have members, the limit", maxGroups))
 	}
 	if principal == "" || len(c.groups) < left {
 		return nil
@@ -232,7 +232,7 @@ func (c *Coordinator) refuseGroup(principal string) error {
 		return nil
 	}
 	return protocol.Refuse(kerr.GroupMaxSizeReached, fmt.Sprintf(
-		"%s has begun %d of the groups with members, and there is room for %d more, which is left to others: end some, then try again", principal, own, left))
+		"%s has begun %d of the groups with members, and the remaining %d are reserved for others: end some, then try again", principal, own, left))
 }
 
 // crowds reports whether a group, or all members of a principal, would use more of the node's

@@ -57,9 +57,9 @@ func find(c *Coordinator, q *backend.Call, kind int8) (backend.Broker, error) {
 	case CoordinatesGroups:
 	case CoordinatesTransactions:
 		// Every client treats this code as final.
-		return backend.Broker{}, protocol.Refuse(kerr.TransactionalIDAuthorizationFailed, "there are no transactions here")
+		return backend.Broker{}, protocol.Refuse(kerr.TransactionalIDAuthorizationFailed, "transactions are not supported")
 	default:
-		return backend.Broker{}, protocol.Refuse(kerr.InvalidRequest, "only groups are coordinated here")
+		return backend.Broker{}, protocol.Refuse(kerr.InvalidRequest, "only consumer groups have a coordinator")
 	}
 	if err := c.found(q.Ctx); err != nil {
 		return backend.Broker{}, protocol.Refuse(kerr.CoordinatorNotAvailable, err.Error())

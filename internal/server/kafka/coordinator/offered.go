@@ -165,14 +165,14 @@ func (c *Coordinator) DescribeGroup(ctx context.Context, caller verbs.Caller, id
 // observe.
 func (c *Coordinator) ListGroupOffsets(ctx context.Context, caller verbs.Caller, id string, topics []string) (all []Offset, err error) {
 	if len(topics) > MaxTopics {
-		return nil, record.Refuse(record.Invalid, "%d topics; at most %d are asked about at a time", len(topics), MaxTopics)
+		return nil, record.Refuse(record.Invalid, "%d topics in one request, the limit is %d", len(topics), MaxTopics)
 	}
 	err = c.there(ctx, caller, guard.ObserveGroup, id)
 	known := map[partition]committed{}
 	if err == nil {
 		known, err = c.committedBy(ctx, caller, id)
 	}
-	// Who names topics may be about to commit the group's first offsets.
+	// A caller that names topics may be about to commit the group's first offsets.
 	if len(topics) > 0 && errors.Is(err, &record.Refusal{Reason: record.Precondition}) {
 		err = nil
 	}
@@ -252,9 +252,9 @@ func (c *Coordinator) setGroupOffsets(ctx context.Context, caller verbs.Caller, 
 	case id == "":
 		return c.refused(id, kerr.InvalidGroupID)
 	case len(id) > access.MaxObjectName:
-		return record.Refuse(record.Invalid, "the name of a consumer group has %d bytes; at most %d are taken", len(id), access.MaxObjectName)
+		return record.Refuse(record.Invalid, "the name of the consumer group has %d bytes, the limit is %d", len(id), access.MaxObjectName)
 	case len(to) == 0 || len(to) > MaxSet:
-		return record.Refuse(record.Invalid, "%d offsets; 1 to %d are set at a time", len(to), MaxSet)
+		return record.Refuse(record.Invalid, "one call sets 1 to %d offsets, not %d", MaxSet, len(to))
 	}
 	change := offsetChange{Group: id, Time: time.Now().UnixMilli(), By: backend.PrincipalOf(c.node, caller)}
 	topics, set := map[string]verbs.Topic{}, map[partition]bool{}
@@ -273,11 +273,11 @@ func (c *Coordinator) setGroupOffsets(ctx context.Context, caller verbs.Caller, 
 		case err == kerr.UnknownTopicOrPartition:
 			return record.Refuse(record.LogNotFound, "topic %q has no partition %d: it has %d", o.Topic, o.Partition, len(t.Partitions))
 		case err != nil:
-			return record.Refuse(record.TooLarge, "%d bytes beside the offset of partition %d of topic %q; at most %d are kept", len(o.Metadata), o.Partition, o.Topic, MaxCommitMetadata)
+			return record.Refuse(record.TooLarge, "%d bytes of metadata with the offset of partition %d of topic %q, the limit is %d", len(o.Metadata), o.Partition, o.Topic, MaxCommitMetadata)
 		case o.Offset < 0:
-			return record.Refuse(record.Invalid, "offset %d of partition %d of topic %q: it is 0 or more", o.Offset, o.Partition, o.Topic)
+			return record.Refuse(record.Invalid, "offset %d of partition %d of topic %q is below 0", o.Offset, o.Partition, o.Topic)
 		case set[p]:
-			return record.Refuse(record.Invalid, "two offsets of partition %d of topic %q", o.Partition, o.Topic)
+			return record.Refuse(record.Invalid, "partition %d of topic %q has two offsets: give one", o.Partition, o.Topic)
 		}
 		set[p] = true
 		change.Commits = append(change.Commits, offsetCommit{
@@ -335,15 +335,15 @@ func (c *Coordinator) refused(id string, err error) error {
 	case errors.Is(err, kerr.NotCoordinator):
 		return c.elsewhere()
 	case errors.Is(err, kerr.CoordinatorLoadInProgress), errors.Is(err, kerr.CoordinatorNotAvailable):
-		return record.Refuse(record.NotLeader, "this node coordinates consumer groups, and does not know yet all that they have committed")
+		return record.Refuse(record.NotLeader, "this node has become the coordinator of consumer groups and is still reading their commits")
 	case errors.Is(err, kerr.GroupIDNotFound):
 		return record.Refuse(record.Precondition, "there is no consumer group %q", id)
 	case errors.Is(err, kerr.NonEmptyGroup), errors.Is(err, kerr.UnknownMemberID):
 		return record.Refuse(record.Precondition, "the consumer group %q has members: stop them, or evict them, first", id)
 	case errors.Is(err, kerr.InvalidGroupID):
-		return record.Refuse(record.Invalid, "which consumer group is not said")
+		return record.Refuse(record.Invalid, "the name of the consumer group is missing")
 	case errors.Is(err, kerr.InvalidCommitOffsetSize):
-		return record.Refuse(record.Busy, "the offsets of consumer groups have the memory that is left for them: delete groups that are not used, then try again")
+		return record.Refuse(record.Busy, "the memory for offsets of consumer groups is used up: delete unused groups, then try again")
 	}
 	return err
 }
@@ -355,7 +355,7 @@ func (c *Coordinator) elsewhere() error {
 	case err != nil:
 		return err
 	case l.Leader == "":
-		return record.Refuse(record.NotLeader, "the log of what consumer groups have committed has no leader at the moment")
+		return record.Refuse(record.NotLeader, "the log of consumer offsets has no leader at the moment")
 	}
 	r := record.Refuse(record.NotLeader, "another node coordinates consumer groups")
 	r.Leader = l.Leader

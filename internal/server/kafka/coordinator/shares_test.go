@@ -29,7 +29,7 @@ func TestOnePrincipalLeavesHalfOfTheGroupsToOthers(t *testing.T) {
 	}
 	err := c.refuseGroup("user/bob")
 	require.ErrorIs(t, err, kerr.GroupMaxSizeReached)
-	require.ErrorContains(t, err, "user/bob has begun 5000 of the groups with members, and there is room for 5000 more, which is left to others")
+	require.ErrorContains(t, err, "user/bob has begun 5000 of the groups with members, and the remaining 5000 are reserved for others")
 	require.NoError(t, c.refuseGroup("user/carol"))
 	require.NoError(t, c.refuseGroup(""), "as all are where rights are not enforced")
 	delete(c.groups, "bobs-1")

@@ -50,7 +50,7 @@ func (c *Coordinator) describeFor(ctx context.Context, caller verbs.Caller, v *g
 }
 
 // visible are the groups after a name that the caller may observe, sorted, as many as are asked for or with 0 all, and
-// whether there are more. Who may observe none costs nothing.
+// whether there are more. A caller that may observe none costs nothing.
 func (c *Coordinator) visible(caller verbs.Caller, after string, most int) (ids []string, more bool) {
 	if !c.node.HoldsSome(caller, access.Observe, access.Group) {
 		return nil, false

@@ -97,7 +97,7 @@ func (r *roster) drop(m *member) {
 	r.members = slices.DeleteFunc(r.members, func(other *member) bool { return other == m })
 }
 
-// voidInvitations forgets ids that nobody has joined with in time.
+// voidInvitations forgets ids with which no member joined in time.
 func (r *roster) voidInvitations(now int64) {
 	for id, until := range r.invited {
 		if until <= now {

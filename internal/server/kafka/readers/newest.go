@@ -66,7 +66,7 @@ func (at *newestRecord) add(c *reading.Chunk) error {
 		for len(run) > 0 {
 			batch, rest, err := record.Split(run)
 			if err != nil {
-				return record.Refuse(record.Corrupt, "stored batch behind offset %d: %v", at.through, err)
+				return record.Refuse(record.Corrupt, "stored batch after offset %d: %v", at.through, err)
 			}
 			if run = rest; batch.MaxTimestamp() > at.found.Timestamp {
 				for r, err := range batch.Records {

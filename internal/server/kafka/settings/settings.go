@@ -136,7 +136,7 @@ func always(value string) func(*settings.Config) string {
 func whole(least, most int64) func(string) error {
 	return func(value string) error {
 		if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < least || n > most {
-			return fmt.Errorf("%q is no number from %d to %d", value, least, most)
+			return fmt.Errorf("%q is not a number from %d to %d", value, least, most)
 		}
 		return nil
 	}
@@ -145,7 +145,7 @@ func whole(least, most int64) func(string) error {
 func oneOf(values ...string) func(string) error {
 	return func(value string) error {
 		if !slices.Contains(values, value) {
-			return fmt.Errorf("%q is none of %s", value, strings.Join(values, ", "))
+			return fmt.Errorf("%q is not one of %s", value, strings.Join(values, ", "))
 		}
 		return nil
 	}
@@ -153,7 +153,7 @@ func oneOf(values ...string) func(string) error {
 
 func fraction(value string) error {
 	if f, err := strconv.ParseFloat(value, 64); err != nil || !(f >= 0 && f <= 1) {
-		return fmt.Errorf("%q is no number from 0 to 1", value)
+		return fmt.Errorf("%q is not a number from 0 to 1", value)
 	}
 	return nil
 }
@@ -263,14 +263,14 @@ func Derive(c settings.Config) settings.Config {
 }
 
 // leastRetention is the least that a log can be given. Kafka looks at retention
-// every five minutes, so nobody counts on less.
+// every five minutes, so shorter times are not relied on.
 const leastRetention = time.Second
 
 // Check refuses a value for a log.
 func Check(c *settings.Config, name, value string) error {
 	s := Named(name)
 	if s == nil {
-		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("topics have no setting %q here", name))
+		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("unknown topic setting %q", name))
 	}
 	if s.Check == nil {
 		if is := s.Show(c); value != is {
@@ -281,7 +281,7 @@ func Check(c *settings.Config, name, value string) error {
 	err := s.Check(value)
 	if most := Majority(c.Replicas); err == nil && name == minInSync && c.Replicas > 0 {
 		if n, _ := strconv.Atoi(value); n > most {
-			err = fmt.Errorf("%d of %d replicas asked for; an append waits for a majority, which is %d", n, c.Replicas, most)
+			err = fmt.Errorf("%d of %d replicas are not possible: an append waits for a majority, which is %d", n, c.Replicas, most)
 		}
 	}
 	if err != nil {

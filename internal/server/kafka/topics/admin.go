@@ -56,7 +56,7 @@ func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTop
 	}
 	switch _, err := q.TopicFor(guard.CreateLog, asked.Topic); {
 	case err == nil:
-		return config, 0, id, protocol.Refuse(kerr.TopicAlreadyExists, fmt.Sprintf("there is a topic %q already", asked.Topic))
+		return config, 0, id, protocol.Refuse(kerr.TopicAlreadyExists, fmt.Sprintf("topic %q already exists", asked.Topic))
 	case !errors.Is(err, &record.Refusal{Reason: record.LogNotFound}):
 		return config, 0, id, err
 	}
@@ -125,11 +125,11 @@ func (s *Topics) planTopic(asked *kmsg.CreateTopicsRequestTopic, nodes int) (con
 		count = s.Partitions
 	}
 	if count < 1 || count > MaxPartitions {
-		return config, 0, protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", count, MaxPartitions))
+		return config, 0, protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("a topic has 1 to %d partitions, not %d", MaxPartitions, count))
 	}
 	switch n := asked.ReplicationFactor; {
 	case n == 0 || n < -1:
-		return config, 0, protocol.Refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("%d replicas", n))
+		return config, 0, protocol.Refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("invalid number of replicas: %d", n))
 	case n > 0:
 		config.Replicas = int(n)
 	}
@@ -205,9 +205,9 @@ func addPartitions(q *backend.Call, asked *kmsg.CreatePartitionsRequestTopic, va
 	case err != nil:
 		return err
 	case asked.Count <= have:
-		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %q has %d partitions already", asked.Topic, have))
+		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %q already has %d partitions", asked.Topic, have))
 	case asked.Count > MaxPartitions:
-		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions; a topic has 1 to %d", asked.Count, MaxPartitions))
+		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("a topic has 1 to %d partitions, not %d", MaxPartitions, asked.Count))
 	case validateOnly:
 		return nil
 	}

@@ -39,7 +39,7 @@ func (s *Topics) DescribeConfigs(q *backend.Call, m *kmsg.DescribeConfigsRequest
 				out.Configs, err = s.describeBroker(q, asked, m.IncludeDocumentation)
 			}
 		default:
-			err = protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings here", asked.ResourceType))
+			err = protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("resources of type %v have no settings", asked.ResourceType))
 		}
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Resources = append(r.Resources, out)
@@ -148,7 +148,7 @@ func configure(q *backend.Call, kind kmsg.ConfigResourceType, name string, valid
 func give(c *nodesettings.Config, name string, value *string) error {
 	if value == nil {
 		if settings.Named(name) == nil {
-			return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("topics have no setting %q here", name))
+			return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("unknown topic setting %q", name))
 		}
 		delete(c.Settings, name)
 		return nil
@@ -174,17 +174,17 @@ func change(c *nodesettings.Config, asked *kmsg.IncrementalAlterConfigsRequestRe
 		return nil
 	case kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
 	default:
-		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no way to change %s", asked.Op, name))
+		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("unknown operation %d on setting %s", asked.Op, name))
 	}
 	if value == nil {
-		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%s is set to nothing", name))
+		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("setting %s needs a value", name))
 	}
 	if asked.Op == kmsg.IncrementalAlterConfigOpSet {
 		return give(c, name, value)
 	}
 	s := settings.Named(name)
 	if s == nil || s.Kind != kmsg.ConfigTypeList {
-		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("%s is no list that can be added to", name))
+		return protocol.Refuse(kerr.InvalidConfig, fmt.Sprintf("setting %s is not a list, so values cannot be added or removed", name))
 	}
 	is, _ := s.Value(c)
 	all := slices.DeleteFunc(settings.Listed(is), func(one string) bool { return slices.Contains(settings.Listed(*value), one) })

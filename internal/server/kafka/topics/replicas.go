@@ -70,7 +70,7 @@ func elect(q *backend.Call, b *backend.Brokers, topic string, number int32, kind
 	case number < 0 || int(number) >= len(t.Partitions):
 		return kerr.UnknownTopicOrPartition
 	case kind != ElectPreferred && kind != ElectUnclean:
-		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("%d is no kind of election", kind))
+		return protocol.Refuse(kerr.InvalidRequest, fmt.Sprintf("unknown type of election: %d", kind))
 	}
 	l := &t.Partitions[number]
 	leader := b.Leader(l)
@@ -78,9 +78,9 @@ func elect(q *backend.Call, b *backend.Brokers, topic string, number int32, kind
 	all := on.Voters
 	switch {
 	case kind == ElectUnclean && leader != backend.NoBroker, len(all) > 0 && leader == all[0]:
-		return protocol.Refuse(kerr.ElectionNotNeeded, fmt.Sprintf("node %d leads it", leader))
+		return protocol.Refuse(kerr.ElectionNotNeeded, fmt.Sprintf("node %d already leads the partition", leader))
 	case kind == ElectUnclean:
-		return protocol.Refuse(kerr.EligibleLeadersNotAvailable, "no leader is elected that may lack a committed record")
+		return protocol.Refuse(kerr.EligibleLeadersNotAvailable, "unclean elections are not supported: the leader must have all committed records")
 	case len(all) == 0:
 		return kerr.PreferredLeaderNotAvailable
 	}
