@@ -16,7 +16,7 @@ type lane struct {
 	users int           // that have the lane or wait for it
 }
 
-// NewLanes makes lanes that nobody has.
+// NewLanes returns lanes that are all free.
 func NewLanes() *Lanes { return &Lanes{of: map[string]*lane{}} }
 
 // Acquire waits until the holder does nothing else. The error is that of ctx.

@@ -60,7 +60,7 @@ func (p *Pool) Acquire(ctx context.Context, bytes int64) error {
 	return ctx.Err()
 }
 
-// TryAcquire takes bytes out of the pool if they are there and nobody waits.
+// TryAcquire takes bytes out of the pool if they are free and no caller waits.
 func (p *Pool) TryAcquire(bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

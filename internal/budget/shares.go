@@ -55,8 +55,8 @@ func (s *Shares) Crowds(own int64) bool {
 func (s *Shares) Used() int64 { return s.used.Load() }
 func (s *Shares) Size() int64 { return s.size }
 
-// Inflow is what connections have received and nobody has taken yet. One that has
-// more than its share may be in the middle of a request, which nobody can take: then
+// Inflow is the data that connections have received and not processed yet. A connection that has
+// more than its share may be in the middle of a request, which cannot be processed: then
 // it receives the rest when it has a turn.
 type Inflow struct {
 	*Shares

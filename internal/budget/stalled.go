@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Stalled counts what clients hold that have not taken it in time. Nobody waits for room in it:
+// Stalled counts the memory of clients that have not taken their data in time. No caller waits for room in it:
 // where there is none, those that have taken nothing for longest are ended. So what the other
 // clients have for themselves does not depend on how many take nothing.
 type Stalled struct {

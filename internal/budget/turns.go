@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Turns bound how many do something costly at a time. Who waits is served holder by holder,
-// so that one who asks for many turns delays each of the others by one turn at most.
+// Turns bound the number of costly operations in progress. Waiting holders take turns: a holder
+// with many requests delays each other holder by at most one turn.
 type Turns struct {
 	mu   sync.Mutex
 	free int // 0 while somebody waits
@@ -96,7 +96,7 @@ func (t *Turns) Waiting() bool {
 	return t.next.Len() > 0
 }
 
-// Free is how many turns nobody has.
+// Free returns the number of free turns.
 func (t *Turns) Free() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -72,7 +72,7 @@ func Admit(s *State, q JoinRequest, now int64) (Node, Change, *record.Refusal) {
 	token, brought := s.Tokens[HashToken(q.Token)]
 	switch {
 	case q.Name == "" || q.Address == "" || q.Nonce == "":
-		return Node{}, Change{}, record.Refuse(record.Invalid, "a node without name, address or nonce asks to join")
+		return Node{}, Change{}, record.Refuse(record.Invalid, "the node that asks to join has no name, address or nonce")
 	case member && known.Nonce == q.Nonce:
 		return known, Change{}, nil
 	case member:
@@ -175,7 +175,7 @@ func Announce(s *State, a Announced, now int64) (Change, *record.Refusal) {
 	}
 	change := forgetExpired(s, now)
 	if len(s.Announced)-len(change.Withdraw) >= MaxExpected {
-		return Change{}, record.Refuse(record.TooLarge, "%d announced nodes have not joined, which is the limit", len(s.Announced))
+		return Change{}, record.Refuse(record.TooLarge, "%d announced nodes have not joined, the limit", len(s.Announced))
 	}
 	change.Announce = []Announced{a}
 	return change, nil
@@ -185,7 +185,7 @@ func Announce(s *State, a Announced, now int64) (Change, *record.Refusal) {
 func AddToken(s *State, t Token, now int64) (Change, *record.Refusal) {
 	change := forgetExpired(s, now)
 	if len(s.Tokens)-len(change.Revoke) >= MaxExpected {
-		return Change{}, record.Refuse(record.TooLarge, "there are %d tokens that have not expired, which is the limit", len(s.Tokens))
+		return Change{}, record.Refuse(record.TooLarge, "%d tokens have not expired, the limit", len(s.Tokens))
 	}
 	change.Tokens = []Token{t}
 	return change, nil

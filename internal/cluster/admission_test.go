@@ -81,7 +81,7 @@ func TestANodeIsAdmittedWithItsLabels(t *testing.T) {
 
 	q.Name, q.Labels = "e", []Label{"dc"}
 	_, _, refusal = Admit(s, q, 0)
-	require.ErrorContains(t, refusal, "is not a label")
+	require.ErrorContains(t, refusal, "a label must be")
 }
 
 func TestATokenForOneNodeAdmitsOne(t *testing.T) {

@@ -30,10 +30,10 @@ type NewLog struct {
 // CreateLog plans a new log. alive reports whether a node can be reached.
 func CreateLog(s *State, q NewLog, alive func(node uint64) bool) (Log, *record.Refusal) {
 	if _, ok := s.Logs[q.Name]; ok {
-		return Log{}, record.Refuse(record.LogExists, "there is a log %q already", q.Name)
+		return Log{}, record.Refuse(record.LogExists, "log %q already exists", q.Name)
 	}
 	if len(s.Logs) >= MaxLogs {
-		return Log{}, record.Refuse(record.TooLarge, "there are %d logs, which is the limit", len(s.Logs))
+		return Log{}, record.Refuse(record.TooLarge, "the cluster has %d logs, the limit", len(s.Logs))
 	}
 	l := Log{ID: s.NextLog, Name: q.Name, Config: q.Config, Created: q.Created, Request: q.Request}
 	if q.Creator != "" && s.FeatureLevel() >= creatorLevel {
@@ -105,7 +105,7 @@ func refuseCrowding(s *State, creator string) *record.Refusal {
 		return nil
 	}
 	return record.Refuse(record.TooLarge,
-		"%s has created %d of the cluster's logs, and there is room for %d more, which is left to others: delete logs, or have an administrator create this one", creator, own, left)
+		"%s has created %d of the cluster's logs, and the remaining %d are reserved for others: delete logs, or have an administrator create this one", creator, own, left)
 }
 
 // checkNodes refuses nodes that cannot hold the replicas of one log.
@@ -113,13 +113,13 @@ func checkNodes(s *State, nodes []uint64) *record.Refusal {
 	for i, id := range nodes {
 		switch n, ok := s.Nodes[id]; {
 		case !ok || n.Leaving:
-			return record.Refuse(record.NoNode, "there is no node %d to hold a replica", id)
+			return record.Refuse(record.NoNode, "node %d, which should hold a replica, does not exist", id)
 		case slices.Contains(nodes[:i], id):
 			return record.Refuse(record.Invalid, "node %d cannot hold two replicas of one log", id)
 		}
 	}
 	if len(nodes) == 0 || len(nodes) > MaxReplicas {
-		return record.Refuse(record.Invalid, "%d replicas requested, a log has 1 to %d", len(nodes), MaxReplicas)
+		return record.Refuse(record.Invalid, "a log has 1 to %d replicas, not %d", MaxReplicas, len(nodes))
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func ReconfigureLog(s *State, name string, id uint64, to Config) (Change, *recor
 		return Change{}, refusal
 	}
 	if to.Durability != l.Config.Durability {
-		return Change{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed; make a new log and copy")
+		return Change{}, record.Refuse(record.Invalid, "the durability of a log cannot be changed: create a new log and copy the records")
 	}
 	to.Topic, to.Partition, to.Unknown = l.Config.Topic, l.Config.Partition, l.Config.Unknown
 	if to.Settings == nil {
@@ -204,7 +204,7 @@ func Identify(name string, wanted, id uint64) *record.Refusal {
 		return nil
 	case wanted > id:
 		// Ids increase, so this node does not know the caller's log yet.
-		return record.Refuse(record.NotLeader, "this node does not know a log %q with id %d yet", name, wanted)
+		return record.Refuse(record.NotLeader, "this node does not know log %q with id %d yet", name, wanted)
 	}
 	r := record.Refuse(record.LogReplaced,
 		"log %q with id %d was deleted; another one of that name, with id %d, was created after it", name, wanted, id)

@@ -60,7 +60,7 @@ func TestOnePrincipalLeavesHalfOfTheLogsToOthers(t *testing.T) {
 	require.Nil(t, create("bobs-last", "user/bob"))
 	refusal := create("bobs-too-many", "user/bob")
 	require.Equal(t, record.TooLarge, refusal.Reason)
-	require.Equal(t, "user/bob has created 5000 of the cluster's logs, and there is room for 5000 more, which is left to others: delete logs, or have an administrator create this one", refusal.Detail)
+	require.Equal(t, "user/bob has created 5000 of the cluster's logs, and the remaining 5000 are reserved for others: delete logs, or have an administrator create this one", refusal.Detail)
 	require.Nil(t, create("carols", "user/carol"))
 	require.Equal(t, "user/carol", s.Logs["carols"].Creator)
 	require.Nil(t, create("by-an-administrator", ""))

@@ -41,7 +41,7 @@ func MayForm(me Candidate, name string, other Candidate) *record.Refusal {
 			"node %q belongs to cluster %s already, and a node can never change its cluster. If node %q was a member there and has lost its data, start it with another --node-name and run `strandline cluster replace-node %s --with THAT-NAME`",
 			name, other.Cluster, me.Name, me.Name)
 	case !slices.Equal(mine, theirs):
-		return record.Refuse(record.Precondition, "node %q was started with --peers that name %s, and node %q with %s: they must name the same nodes",
+		return record.Refuse(record.Precondition, "node %q was started with --peers %s, and node %q with %s: start all with the same nodes",
 			me.Name, strings.Join(mine, ", "), name, orNone(theirs))
 	}
 	return nil

@@ -39,7 +39,7 @@ func TestAClusterIsFormedOfNodesThatAgree(t *testing.T) {
 		{"they name the same", Candidate{Name: "b", Peers: []string{"a", "b", "c"}}, ""},
 		{"another node is there", Candidate{Name: "x", Peers: []string{"a", "b", "c"}}, `is called "x"`},
 		{"it is a member", Candidate{Name: "b", Cluster: "K7", Peers: []string{"a", "b", "c"}}, "belongs to cluster K7 already"},
-		{"it names fewer", Candidate{Name: "b", Peers: []string{"b", "c"}}, "must name the same nodes"},
+		{"it names fewer", Candidate{Name: "b", Peers: []string{"b", "c"}}, "start all with the same nodes"},
 		{"it names none", Candidate{Name: "b"}, "with none"},
 	} {
 		refusal := MayForm(me, "b", row.other)

@@ -212,7 +212,7 @@ func TestHeirsOfADrainedNode(t *testing.T) {
 	require.NoError(t, s.Fold(change))
 	require.Len(t, Heirs(s, &l, voters), 4)
 	_, refusal = Drain(s, "node9", false)
-	require.ErrorContains(t, refusal, `there is no node "node9"; there are: node1, `)
+	require.ErrorContains(t, refusal, `node "node9" does not exist; nodes: node1, `)
 	s.Level = 1
 	require.ErrorContains(t, Allow(s, Change{Node: []Node{{ID: 1, Drained: true}}}), "this needs feature level 2")
 }

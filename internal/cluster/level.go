@@ -176,7 +176,7 @@ const CheckpointFormat = 1
 
 // ErrNewer is wrapped by errors about data that only a newer version understands. They are
 // permanent: the node must not continue with an incomplete state.
-var ErrNewer = errors.New("a newer version of Strandline wrote it; install that version on this node")
+var ErrNewer = errors.New("written by a newer version of Strandline; install that version on this node")
 
 // DecodeChange decodes a record of the catalog.
 func DecodeChange(data []byte) (c Change, err error) {

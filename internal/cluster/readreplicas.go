@@ -32,7 +32,7 @@ func checkReadReplicas(wanted []ReadReplicas) *record.Refusal {
 			return refusal
 		}
 		if r.Count < 1 || r.Count > MaxReadReplicas {
-			return record.Refuse(record.Invalid, "%d read replicas of %s requested: between 1 and %d", r.Count, r.Label, MaxReadReplicas)
+			return record.Refuse(record.Invalid, "the number of read replicas of %s must be 1 to %d, not %d", r.Label, MaxReadReplicas, r.Count)
 		}
 		if slices.ContainsFunc(wanted[:i], func(other ReadReplicas) bool { return other.Label == r.Label }) {
 			return record.Refuse(record.Invalid, "read replicas of %s are given twice", r.Label)

@@ -45,7 +45,7 @@ func TestReadReplicasArePlacedBesideTheVoters(t *testing.T) {
 		{"none", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 0)}}, "", "", "between 1 and 16"},
 		{"far too many", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 9), reads("t", 9)}}, "", "", "18 read replicas requested"},
 		{"twice", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 1), reads("s", 1)}}, "", "", "given twice"},
-		{"no label", []string{"a"}, 1, Rule{Readers: []ReadReplicas{{Label: "dc", Count: 1}}}, "", "", "is not a label"},
+		{"no label", []string{"a"}, 1, Rule{Readers: []ReadReplicas{{Label: "dc", Count: 1}}}, "", "", "a label must be"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := places(row.nodes...)

@@ -158,7 +158,7 @@ const (
 )
 
 // ErrNothingLost is returned by PlanRecovery if no recovery is needed.
-var ErrNothingLost = errors.New("a majority of the catalog and of every log is on these nodes: start them, and the cluster continues by itself")
+var ErrNothingLost = errors.New("these nodes have a majority of the catalog and of every log: start them; no recovery is needed")
 
 // PlanRecovery decides how each log continues. remains are those of all surviving nodes.
 func PlanRecovery(remains []Remains) (*RecoveryPlan, error) {
@@ -168,7 +168,7 @@ func PlanRecovery(remains []Remains) (*RecoveryPlan, error) {
 		case s.Cluster != remains[0].Cluster:
 			return nil, fmt.Errorf("node %q belongs to cluster %s, node %q to %s", s.Name, s.Cluster, remains[0].Name, remains[0].Cluster)
 		case i > 0 && s.Node == remains[i-1].Node:
-			return nil, fmt.Errorf("node %q is named twice", s.Name)
+			return nil, fmt.Errorf("node %q is given twice", s.Name)
 		}
 	}
 	if len(remains) == 0 {
@@ -225,12 +225,12 @@ func (r *recovery) begin() error {
 	}
 	best := r.byLog[CatalogID]
 	if len(best) == 0 {
-		return errors.New("no intact replica of the catalog survives: without one the logs are not known")
+		return errors.New("no intact replica of the catalog survives, so the logs are unknown")
 	}
 	r.state = catalogs[best[0].Node].Clone()
 	for _, s := range r.plan.Remains {
 		if r.state.Nodes[s.Node].ID == 0 {
-			return fmt.Errorf("the surviving catalog does not have node %q, or no longer has it: leave it out", s.Name)
+			return fmt.Errorf("the surviving catalog does not contain node %q: leave it out", s.Name)
 		}
 	}
 	for _, n := range r.state.Members() {
@@ -259,7 +259,7 @@ func (r *recovery) begin() error {
 	r.plan.Logs = append(r.plan.Logs, catalog)
 	r.state.NextLog, r.state.NextReplica = max(r.state.NextLog, seen.Log+1)+recoveryIDs, max(r.state.NextReplica, seen.ID+1)+recoveryIDs
 	r.state.NextSession += recoverySessions
-	if r.state.Access.Revision > 0 { // 0: nobody has said anything about rights
+	if r.state.Access.Revision > 0 { // 0: rights were never changed
 		r.state.Access.Revision += recoveryRevisions
 	}
 	return nil

@@ -189,7 +189,7 @@ func TestWhatCannotBeRecovered(t *testing.T) {
 		{append(survivors(s, 1), other...), "belongs to cluster"},
 		{append(survivors(s, 1), survivors(s, 1)...), "twice"},
 		{blind, "no intact replica of the catalog"},
-		{unknown, "does not have node"},
+		{unknown, "does not contain node"},
 		{survivors(s, 1, 2), ErrNothingLost.Error()},
 	} {
 		_, err := PlanRecovery(row.remains)

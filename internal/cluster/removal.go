@@ -46,7 +46,7 @@ func ReplaceNode(s *State, name, with string, alive func(node uint64) bool) (Cha
 		return Change{}, s.NoNode(with)
 	}
 	if to.Leaving || to.ID == from.ID {
-		return Change{}, record.Refuse(record.NoNode, "no replicas can be moved from node %q to %q, which is removed itself; there are: %s", name, with, s.names())
+		return Change{}, record.Refuse(record.NoNode, "replicas cannot be moved from node %q to %q, which is being removed; other nodes: %s", name, with, s.names())
 	}
 	again := from.Leaving
 	from.Leaving = true
@@ -117,7 +117,7 @@ func (s *State) staying(without uint64) (nodes int) {
 
 // NoNode returns the refusal for a name of no node.
 func (s *State) NoNode(name string) *record.Refusal {
-	return record.Refuse(record.NoNode, "there is no node %q; there are: %s", name, s.names())
+	return record.Refuse(record.NoNode, "node %q does not exist; nodes: %s", name, s.names())
 }
 
 // names returns the names of the nodes that are not leaving, sorted, for an error.

@@ -68,7 +68,7 @@ func TestANodeIsNotReplacedByTwo(t *testing.T) {
 	_, refusal = ReplaceNode(s, "node3", "node4", all)
 	require.Nil(t, refusal, "the same once more")
 	_, refusal = ReplaceNode(s, "node4", "node3", all)
-	require.ErrorContains(t, refusal, `from node "node4" to "node3", which is removed itself; there are: node1, node2, node4, node5`)
+	require.ErrorContains(t, refusal, `from node "node4" to "node3", which is being removed; other nodes: node1, node2, node4, node5`)
 	renamed := s.Nodes[1]
 	renamed.Name = "west"
 	s.Nodes[1] = renamed

@@ -58,7 +58,7 @@ func (p Placement) SurvivesWithout(lost uint64) bool {
 func RenewCatalog(s *State, id uint64, name string, lost uint64) (node Node, c Change, fresh bool, refusal *record.Refusal) {
 	node, ok := s.Nodes[id]
 	if !ok || node.Name != name {
-		return Node{}, c, false, record.Refuse(record.NoNode, "node %q is not in this cluster", name)
+		return Node{}, c, false, record.Refuse(record.NoNode, "node %q does not belong to this cluster", name)
 	}
 	if node.Catalog != lost {
 		return node, c, false, nil

@@ -59,7 +59,7 @@ func checkList(labels []Label) *record.Refusal {
 	}
 	for _, l := range labels {
 		if !validLabel.MatchString(string(l)) {
-			return record.Refuse(record.Invalid, "%q is not a label: KEY=VALUE, each 1 to 63 of a-z A-Z 0-9 . _ -", l)
+			return record.Refuse(record.Invalid, "a label must be KEY=VALUE, each of 1 to 63 characters out of a-z A-Z 0-9 . _ -, not %q", l)
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (s *State) RuleOf(l *Log) *Rule {
 // not meet it.
 func SetRule(s *State, prefix string, rule Rule) (c Change, refusal *record.Refusal) {
 	if !validPrefix.MatchString(prefix) {
-		return c, record.Refuse(record.Invalid, "%q cannot begin the name of a log", prefix)
+		return c, record.Refuse(record.Invalid, "%q cannot be the beginning of a log name", prefix)
 	}
 	if refusal := rule.check(); refusal != nil {
 		return c, refusal
@@ -187,7 +187,7 @@ func SetRule(s *State, prefix string, rule Rule) (c Change, refusal *record.Refu
 	case rule.Empty() && !known:
 		return c, nil
 	case !rule.Empty() && !known && len(s.Rules) >= MaxRules:
-		return c, record.Refuse(record.TooLarge, "there are %d default rules, which is the limit", len(s.Rules))
+		return c, record.Refuse(record.TooLarge, "the cluster has %d default rules, the limit", len(s.Rules))
 	}
 	c.Rules = map[string]Rule{prefix: rule}
 	then := s.Clone()

@@ -69,7 +69,7 @@ func TestReplicasAreSpreadAsTheRuleSays(t *testing.T) {
 		{"the second choice has one too", []string{"a", "a", "a", "b", "c"}, 2, Rule{Homes: []Label{"dc=b", "dc=c"}}, nil, "b c", ""},
 		{"a home that voters may not be on", []string{"a", "b"}, 1, Rule{Homes: []Label{"dc=b"}, Out: []Label{"dc=b"}}, nil, "", "the home of its leader"},
 		{"no home", []string{"a", "b"}, 1, Rule{Homes: []Label{"dc=x"}}, nil, "", "dc=x, the home of its leader"},
-		{"no label", []string{"a"}, 1, Rule{In: []Label{"dc"}}, nil, "", "is not a label"},
+		{"no label", []string{"a"}, 1, Rule{In: []Label{"dc"}}, nil, "", "a label must be"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := places(row.nodes...)
@@ -252,7 +252,7 @@ func TestTheRuleOfTheLongestPrefixHoldsForLogsWithoutOne(t *testing.T) {
 	s.placed("eu.one", 1, 1)
 	require.ErrorContains(t, set("eu.", Rule{Spread: "dc"}), `log "eu.one" cannot be placed as asked (spread dc): one replica cannot be spread over dc`)
 	require.ErrorContains(t, set("eu.", Rule{In: []Label{"dc=x"}}), "0 of 1 replicas can be placed")
-	require.ErrorContains(t, set("eu/", Rule{Spread: "dc"}), "cannot begin the name of a log")
+	require.ErrorContains(t, set("eu/", Rule{Spread: "dc"}), "cannot be the beginning of a log name")
 
 	// One that was kept once, as there was a dc=d, is not in the way of rules that the log does not go by.
 	s.placed("us.one", 1, 1)

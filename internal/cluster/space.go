@@ -25,8 +25,8 @@ type VoterRoom struct {
 	Room  sequence.Room
 	// Gone is set if its node has not been connected for a while.
 	Gone bool
-	// Shy is set if it should lead only if no other can, because its node is drained or leaving.
-	Shy bool
+	// LastResort is set if it should lead only if no other can, because its node is drained or leaving.
+	LastResort bool
 }
 
 // MajorityRoom returns what more than half of the voters' disks have room for. A leader accepts
@@ -50,9 +50,9 @@ func MajorityRoom(own uint64, voters []VoterRoom) (majority sequence.Room, heirs
 	}
 	slices.Sort(rooms)
 	majority = rooms[len(rooms)/2]
-	for _, shy := range []bool{false, true} {
+	for _, lastResort := range []bool{false, true} {
 		for _, v := range voters {
-			if v.Voter != own && !v.Gone && v.Shy == shy && v.Room <= majority {
+			if v.Voter != own && !v.Gone && v.LastResort == lastResort && v.Room <= majority {
 				heirs = append(heirs, v.Voter)
 			}
 		}

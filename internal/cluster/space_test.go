@@ -56,9 +56,9 @@ func TestANodeThatIsGoneHasNoRoomWhereAnotherIsFull(t *testing.T) {
 }
 
 func TestADrainedNodeLeadsForAFullOneOnlyWhereNobodyElseCan(t *testing.T) {
-	full, drained := VoterRoom{Voter: 1, Room: sequence.RoomForCommands}, VoterRoom{Voter: 2, Shy: true}
+	full, drained := VoterRoom{Voter: 1, Room: sequence.RoomForCommands}, VoterRoom{Voter: 2, LastResort: true}
 	_, heirs := MajorityRoom(1, []VoterRoom{full, drained, {Voter: 3}})
 	require.Equal(t, []uint64{3}, heirs)
-	_, heirs = MajorityRoom(1, []VoterRoom{full, drained, {Voter: 3, Shy: true}})
+	_, heirs = MajorityRoom(1, []VoterRoom{full, drained, {Voter: 3, LastResort: true}})
 	require.Equal(t, []uint64{2, 3}, heirs)
 }

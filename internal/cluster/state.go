@@ -164,7 +164,7 @@ func (s *State) Fold(c Change) error {
 	case c.unknown != "":
 		return fmt.Errorf("%s: unknown kind of change: %w", strings.Join(c.unknown.Names(), ", "), ErrNewer)
 	case c.Empty():
-		return errors.New("it changes nothing")
+		return errors.New("the change is empty")
 	}
 	if c.Checkpoint != nil {
 		*s = c.Checkpoint.Clone()

@@ -111,7 +111,7 @@ func TopicLogs(s *State, topic string) (logs []Log) {
 func refusePartOfTopic(s *State, name string) *record.Refusal {
 	topic := cmp.Or(s.Logs[name].Config.Topic, name)
 	if others := len(TopicLogs(s, topic)) - 1; others > 0 {
-		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the topic as a whole, through the Kafka port",
+		return record.Refuse(record.Invalid, "log %q is one of %d partitions of topic %q; delete the whole topic through the Kafka port",
 			name, others+1, topic)
 	}
 	return nil

@@ -55,10 +55,10 @@ func OpenAuthority(p Pair) (*Authority, error) {
 		return nil, fmt.Errorf("the certificate of the authority: %w", err)
 	}
 	if !certificate.IsCA || len(certificate.URIs) != 1 || certificate.URIs[0].Scheme != scheme || CheckCluster(certificate.URIs[0].Host) != nil {
-		return nil, errors.New("the certificate is not that of an authority of Strandline")
+		return nil, errors.New("the certificate is not that of a Strandline authority")
 	}
 	// What is wrong with a key is not said in detail: the text could show a part of it.
-	errKey := errors.New("the key of the authority cannot be read, or is not that of its certificate")
+	errKey := errors.New("the key of the authority is unreadable, or does not match its certificate")
 	if block, _ = pem.Decode(p.Key); block == nil {
 		return nil, errKey
 	}
@@ -93,7 +93,7 @@ func (a *Authority) issue(p Principal, hosts []string, usage []x509.ExtKeyUsage,
 		return Pair{}, err
 	}
 	if valid.To.After(a.certificate.NotAfter) {
-		valid.To = a.certificate.NotAfter // beyond it nobody would believe it
+		valid.To = a.certificate.NotAfter // it is not valid longer than its authority
 	}
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: p.String()},

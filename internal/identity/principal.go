@@ -1,4 +1,4 @@
-// Package identity is who is at the other end of a connection: the principals of a
+// Package identity identifies the other end of a connection: the principals of a
 // cluster, the name that a certificate gives to each, and an authority that issues such
 // certificates for those who have none of their own.
 //
@@ -42,7 +42,7 @@ const scheme = "strandline"
 const maxName = 63
 
 // errNoPrincipal is the error of a certificate that names none.
-var errNoPrincipal = errors.New("the certificate names no principal: among its subject alternative names there must be one URI such as strandline://CLUSTER/node/NAME or strandline://CLUSTER/user/NAME")
+var errNoPrincipal = errors.New("the certificate names no principal: its subject alternative names must have one URI strandline://CLUSTER/node/NAME or strandline://CLUSTER/user/NAME")
 
 func (p Principal) String() string {
 	if p == (Principal{}) {
@@ -71,7 +71,7 @@ func OfCertificate(c *x509.Certificate) (Principal, error) {
 	case 1:
 		return parse(found[0])
 	}
-	return Principal{}, fmt.Errorf("the certificate names %d principals; one is allowed", len(found))
+	return Principal{}, fmt.Errorf("the certificate names %d principals, the limit is 1", len(found))
 }
 
 func parse(u *url.URL) (Principal, error) {
@@ -89,7 +89,7 @@ func (p Principal) check() error {
 		return err
 	}
 	if p.Kind != Node && p.Kind != User {
-		return fmt.Errorf("a principal is a node or a user, not %q", p.Kind)
+		return fmt.Errorf("a principal must be a node or a user, not %q", p.Kind)
 	}
 	return CheckName(p.Name)
 }

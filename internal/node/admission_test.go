@@ -186,7 +186,7 @@ func (c *testCluster) unformed(on string) (err error) {
 		_, err = c.nodes[on].InitCluster(c.t.Context(), anyone)
 		require.Error(c.t, err)
 		for name := range c.nodes {
-			if contains(err, fmt.Sprintf("node %q forms the cluster", name)) || contains(err, fmt.Sprintf("node %q does not answer", name)) {
+			if contains(err, fmt.Sprintf("node %q, which forms the cluster", name)) || contains(err, fmt.Sprintf("node %q does not answer", name)) {
 				return false
 			}
 		}
@@ -219,6 +219,6 @@ func TestNodesWhosePeersDifferFormNoCluster(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		_, err := c.form(name)
 		requireReason(t, record.Precondition, err)
-		require.ErrorContains(t, err, "must name the same nodes")
+		require.ErrorContains(t, err, "start all with the same nodes")
 	}
 }

@@ -287,7 +287,7 @@ func TestWhatIsExchangedIsNeverServedAndIsRepaired(t *testing.T) {
 		{"older copies of the logs and of their watermarks", func(string, string) {
 			e.back(filepath.Join(e.dirs["c"], "logs"))
 			e.back(datadir.WatermarksDir(e.dirs["c"]))
-		}, "", "this node has come back with an older copy of its data"},
+		}, "", "this node has started with an older copy of its data"},
 		{"replicas.json of another node, and the files of a replica are gone", func(x, _ string) {
 			e.put(filepath.Join(e.dirs["b"], "replicas.json"), filepath.Join(e.dirs["c"], "replicas.json"))
 			require.NoError(e.t, os.RemoveAll(x))

@@ -208,9 +208,9 @@ func TestARequestInTheNameOfAnotherNodeIsRefused(t *testing.T) {
 		return c.nodes["d"].caller.AskAddress(t.Context(), c.addresses["a"], kind, request, nil)
 	}
 	forged := func() float64 { return testutil.ToFloat64(c.nodes["a"].metrics.Forged) }
-	require.ErrorContains(t, ask(peers.AskJoin, cluster.JoinRequest{Name: "e", Address: "127.0.0.1:1", Nonce: "n"}), "that of node/d, and it asks as node/e")
+	require.ErrorContains(t, ask(peers.AskJoin, cluster.JoinRequest{Name: "e", Address: "127.0.0.1:1", Nonce: "n"}), "that of node/d, but the request is from node/e")
 	require.EqualValues(t, 1, forged())
-	require.ErrorContains(t, ask(peers.AskRenewCatalog, replicas.RenewCatalogRequest{Name: "a", NodeID: 1}), "that of node/d, and it asks as node/a")
+	require.ErrorContains(t, ask(peers.AskRenewCatalog, replicas.RenewCatalogRequest{Name: "a", NodeID: 1}), "that of node/d, but the request is from node/a")
 	require.EqualValues(t, 2, forged())
 	if err := ask(peers.AskJoin, cluster.JoinRequest{Name: "d", Address: c.addresses["d"], Nonce: "n", Levels: cluster.Understood}); err != nil {
 		require.NotContains(t, err.Error(), "certificate", "it is judged as every other one")

@@ -118,7 +118,7 @@ func Open(o settings.Options) (*Node, error) {
 	}
 	// A name created by a process that was killed may be in the page cache only.
 	if err := errors.Join(o.Disk.SyncDir(o.DataDir), o.Disk.SyncDir(datadir.WatermarksDir(o.DataDir))); err != nil {
-		return nil, fmt.Errorf("make the names in %s durable: %w", o.DataDir, err)
+		return nil, fmt.Errorf("sync the directory %s: %w", o.DataDir, err)
 	}
 	lock, err := o.Disk.Lock(filepath.Join(o.DataDir, "lock"))
 	if err != nil {
@@ -155,13 +155,13 @@ func load(o settings.Options, lock io.Closer) (*Node, error) {
 		return nil, err
 	}
 	if incarnations.Damaged != nil {
-		o.Logger.Error("how far this node has come is not known; it asks the others", "error", incarnations.Damaged)
+		o.Logger.Error("the incarnation of this node is unknown; asking the other nodes", "error", incarnations.Damaged)
 	}
 	if incarnations.Older != nil {
-		o.Logger.Error("the durable watermarks are an older copy; if others know of more, the replicas are replaced", "error", incarnations.Older)
+		o.Logger.Error("the durable watermarks are an older copy; if other nodes have later ones, the replicas are replaced", "error", incarnations.Older)
 	}
 	if created.Damaged != nil {
-		o.Logger.Error("the list of replicas that were created here is damaged: those that have no files are replaced", "error", created.Damaged)
+		o.Logger.Error("the list of replicas created on this node is damaged; replicas without files are replaced", "error", created.Damaged)
 	}
 	if id.Member() && o.Name != settings.DefaultName && o.Name != id.Name {
 		return nil, fmt.Errorf("%s belongs to node %q, not %q: a node keeps its name", o.DataDir, id.Name, o.Name)

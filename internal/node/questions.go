@@ -71,7 +71,7 @@ func (n *Node) register() {
 func (n *Node) provedToBe(ctx context.Context, name string) error {
 	if proved := peer.ProvedName(ctx); proved != "" && proved != name {
 		n.metrics.Forged.Inc()
-		return fmt.Errorf("the certificate of the connection is that of node/%s, and it asks as node/%s", proved, name)
+		return fmt.Errorf("the certificate of the connection is that of node/%s, but the request is from node/%s", proved, name)
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func TestANodeWithAnOldCatalogDoesNotDenyALog(t *testing.T) {
 	for _, log := range []string{"second", "none"} {
 		_, err = c.nodes["c"].Read(t.Context(), anyone, log, everything)
 		requireReason(t, record.NotLeader, err)
-		require.ErrorContains(t, err, "does not know a log")
+		require.ErrorContains(t, err, "does not know log")
 		requireReason(t, record.NotLeader, appendTo(t, c.nodes["c"], log, request(t, "x")).Refusal)
 		_, err = c.nodes["c"].KnownInfo(anyone, log)
 		requireReason(t, record.NotLeader, err)

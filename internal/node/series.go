@@ -46,7 +46,7 @@ func (se *series) LogMetrics(patterns []string) (prometheus.Collector, error) {
 		for _, p := range patterns {
 			match, err := path.Match(p, name)
 			if err != nil {
-				return nil, record.Refuse(record.Invalid, "%q is no pattern of names: %v", p, err)
+				return nil, record.Refuse(record.Invalid, "invalid name pattern %q: %v", p, err)
 			}
 			if match {
 				hosts = append(hosts, h)
@@ -56,9 +56,9 @@ func (se *series) LogMetrics(patterns []string) (prometheus.Collector, error) {
 	}
 	switch {
 	case len(hosts) == 0:
-		return nil, record.Refuse(record.LogNotFound, "no log on this node is named %q", patterns)
+		return nil, record.Refuse(record.LogNotFound, "this node has no log named %q", patterns)
 	case len(hosts) > maxLogSeries:
-		return nil, record.Refuse(record.TooLarge, "%d logs match, %d at most are shown at once", len(hosts), maxLogSeries)
+		return nil, record.Refuse(record.TooLarge, "%d logs match, the limit is %d", len(hosts), maxLogSeries)
 	}
 	return logCollector{se, hosts}, nil
 }

@@ -37,7 +37,7 @@ func TestAClusterThatBeginsSecuredRefusesAllButItsAdministrator(t *testing.T) {
 
 	_, err := bob.InitCluster(t.Context())
 	require.ErrorIs(t, err, client.ErrPermissionDenied)
-	require.ErrorContains(t, err, "user/root who may form the cluster")
+	require.ErrorContains(t, err, "only user/root may form the cluster")
 	formed, err := root.InitCluster(t.Context())
 	require.NoError(t, err)
 	require.False(t, formed.Existed)

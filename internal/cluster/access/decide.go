@@ -54,7 +54,7 @@ func RemoveUser(l List, name string) (c Change, refusal *record.Refusal) {
 		}
 	}
 	if c.Empty() {
-		return c, record.Refuse(record.Precondition, "there is no user %q: no password, token or grant", name)
+		return c, record.Refuse(record.Precondition, "user %q does not exist: it has no password, token or grant", name)
 	}
 	return c, keepsAdministrator(l, &c)
 }
@@ -67,10 +67,10 @@ func AddToken(l List, t Token, now int64) (c Change, refusal *record.Refusal) {
 		}
 	}
 	if err := CheckPrincipal(t.Principal); err != nil || t.Principal == Anybody {
-		return Change{}, record.Refuse(record.Invalid, "a token acts for a user such as user/alice, not for %q", t.Principal)
+		return Change{}, record.Refuse(record.Invalid, "a token must be for a user such as user/alice, not for %q", t.Principal)
 	}
 	if len(t.Scope) > MaxScope {
-		return Change{}, record.Refuse(record.Invalid, "a scope has %d objects, the limit is %d", len(t.Scope), MaxScope)
+		return Change{}, record.Refuse(record.Invalid, "the scope has %d objects, the limit is %d", len(t.Scope), MaxScope)
 	}
 	for _, s := range t.Scope {
 		if r := checkOn(s.On, s.Rights); r != nil {
@@ -87,7 +87,7 @@ func AddToken(l List, t Token, now int64) (c Change, refusal *record.Refusal) {
 // RevokeToken removes a token.
 func RevokeToken(l List, id string) (Change, *record.Refusal) {
 	if _, ok := l.Tokens[id]; !ok {
-		return Change{}, record.Refuse(record.Precondition, "there is no token %q: it was revoked, or has expired and been forgotten", id)
+		return Change{}, record.Refuse(record.Precondition, "token %q does not exist: it was revoked or has expired", id)
 	}
 	return Change{Revoke: []string{id}}, nil
 }
@@ -101,7 +101,7 @@ func AddGrants(l List, all []Grant) (c Change, refusal *record.Refusal) {
 			return Change{}, record.Refuse(record.Invalid, "%v", err)
 		}
 		if g.Rights == None {
-			return Change{}, record.Refuse(record.Invalid, "a grant without rights")
+			return Change{}, record.Refuse(record.Invalid, "the grant has no rights")
 		}
 		if r := checkOn(g.On, g.Rights); r != nil {
 			return Change{}, r
@@ -126,7 +126,7 @@ func RemoveGrants(l List, all []Grant) (c Change, refusal *record.Refusal) {
 	for _, g := range all {
 		have := after.Grants[g.key()].Rights
 		if g.Rights == None || g.Rights&^have != 0 {
-			return Change{}, record.Refuse(record.Precondition, "%s was not granted %s on %s: see `strandline grant list`", g.Principal, g.Rights&^have, g.On)
+			return Change{}, record.Refuse(record.Precondition, "%s has no grant of %s on %s: see `strandline grant list`", g.Principal, g.Rights&^have, g.On)
 		}
 		g.Rights = have &^ g.Rights
 		c.Grants = append(c.Grants, g)
@@ -175,7 +175,7 @@ func CheckPrincipal(p string) error {
 	if p == Anybody || name != p && checkName(name) == nil {
 		return nil
 	}
-	return record.Refuse(record.Invalid, "%q is not a principal: write user/NAME, node/NAME or *, where a name is 1 to %d characters out of a-z A-Z 0-9 . _ -", p, maxName)
+	return record.Refuse(record.Invalid, "a principal must be user/NAME, node/NAME or *, with a name of 1 to %d characters out of a-z A-Z 0-9 . _ -, not %q", maxName, p)
 }
 
 // CheckUserName returns a refusal if name is not valid for a user.
@@ -199,14 +199,14 @@ func checkOn(o Object, r Rights) *record.Refusal {
 		return record.Refuse(record.Invalid, "%v", err)
 	}
 	if o.system() && !o.Prefix {
-		return record.Refuse(record.Invalid, "%s belongs to the system: only those who may administer have rights on it, which cannot be granted singly", o)
+		return record.Refuse(record.Invalid, "%s belongs to the system: its rights cannot be granted; they come with the right to administer the cluster", o)
 	}
 	if wrong := r &^ onKind[o.Kind]; wrong != None || r == None {
-		return record.Refuse(record.Invalid, "%q cannot be granted on %s; there can be: %s", wrong.String(), o, onKind[o.Kind])
+		return record.Refuse(record.Invalid, "%q cannot be granted on %s; possible rights: %s", wrong.String(), o, onKind[o.Kind])
 	}
 	return nil
 }
 
 func full(n int, what string) *record.Refusal {
-	return record.Refuse(record.TooLarge, "there are %d %s, which is the limit", n, what)
+	return record.Refuse(record.TooLarge, "the cluster has %d %s, the limit", n, what)
 }

@@ -68,20 +68,20 @@ func ParseObject(text string) (Object, error) {
 	if kind == string(Cluster) != named {
 		return o, o.Check()
 	}
-	return o, fmt.Errorf("rights are on cluster, log/NAME, log/PREFIX*, group/NAME or group/PREFIX*, not on %q", text)
+	return o, fmt.Errorf("an object must be cluster, log/NAME, log/PREFIX*, group/NAME or group/PREFIX*, not %q", text)
 }
 
 // Check returns an error if rights cannot be granted on the object.
 func (o Object) Check() error {
 	switch {
 	case onKind[o.Kind] == None:
-		return fmt.Errorf("there is no kind of object %q; there are cluster, log and group", o.Kind)
+		return fmt.Errorf("unknown kind of object %q: use cluster, log or group", o.Kind)
 	case o.Kind == Cluster && (o.Name != "" || o.Prefix):
-		return errors.New("the cluster has no name in a grant")
+		return errors.New("the object cluster must have no name")
 	case o.Kind != Cluster && o.Name == "" && !o.Prefix:
-		return fmt.Errorf("a %s without a name; all of them are %s/*", o.Kind, o.Kind)
+		return fmt.Errorf("the object has no name: write %[1]s/NAME, or %[2]s/* for all", o.Kind, o.Kind)
 	case len(o.Name) > MaxObjectName:
-		return fmt.Errorf("a name has %d bytes, the limit is %d", len(o.Name), MaxObjectName)
+		return fmt.Errorf("the name of the object has %d bytes, the limit is %d", len(o.Name), MaxObjectName)
 	}
 	return nil
 }

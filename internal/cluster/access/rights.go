@@ -55,7 +55,7 @@ func ParseRights(all []string) (set Rights, err error) {
 	for _, name := range all {
 		at := slices.Index(names, name)
 		if at < 0 {
-			return 0, fmt.Errorf("there is no right %q; there are: %s", name, strings.Join(names, ", "))
+			return 0, fmt.Errorf("unknown right %q: use %s", name, strings.Join(names, ", "))
 		}
 		set |= 1 << at
 	}

@@ -135,7 +135,7 @@ func (g Grant) rightsOn(o Object) Rights {
 }
 
 // Held returns the objects on which a principal has rights, each with all that it has there: by kind and name, a
-// prefix before what begins with it. What it has on other objects follows from these.
+// prefix before what begins with it. Its rights on other objects follow from these.
 func (r *Rules) Held(principal string, scope []Scope) []Scope {
 	if !r.Believes(principal) {
 		return nil

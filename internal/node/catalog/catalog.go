@@ -322,5 +322,5 @@ func has(state *cluster.State, log string) bool {
 }
 
 func unknownHere(log string) *record.Refusal {
-	return record.Refuse(record.NotLeader, "this node does not know a log %q, and cannot ask the catalog's leader whether there is one", log)
+	return record.Refuse(record.NotLeader, "this node does not know log %q, and cannot reach the catalog's leader to look it up", log)
 }

@@ -168,7 +168,7 @@ func (ch *Changes) GivenUp(why error) error {
 	if known.Then(said) == said {
 		return why
 	}
-	return record.Refuse(record.OutcomeUnknown, "the catalog's majority or leader was lost on the way; the change may have happened, or may still: look before trying again")
+	return record.Refuse(record.OutcomeUnknown, "the catalog lost its majority or leader during the change; it may have happened, or may still happen: check before trying again")
 }
 
 // try decides and appends a group, on the newest state or, if known is set, on the state known
@@ -222,7 +222,7 @@ func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte,
 	case ch.catalog.landed:
 		return 0, nil, nil
 	case ch.catalog.missed:
-		return 0, nil, decided{record.Refuse(record.OutcomeUnknown, "this node was too slow to see whether the change was made: look, and try again if it was not")}
+		return 0, nil, decided{record.Refuse(record.OutcomeUnknown, "this node was too slow to see whether the change was made: check, and try again if it was not")}
 	}
 	// An attempt that was not among the records up to here can no longer succeed.
 	ch.catalog.Awaited = slices.DeleteFunc(ch.catalog.Awaited, func(t CatalogTry) bool { return t.At < ch.catalog.Next })
@@ -326,7 +326,7 @@ type CatalogTry struct {
 // noMajority refuses a change that no leader could be asked for. Nothing has
 // happened.
 func noMajority() *record.Refusal {
-	return record.Refuse(record.Busy, "nothing was changed: the catalog has no majority of nodes at the moment, or its leader cannot be reached")
+	return record.Refuse(record.Busy, "nothing was changed: the catalog has no majority of nodes at the moment, or its leader is unreachable")
 }
 
 // errAgain: the change did not land, and may be decided anew at once.

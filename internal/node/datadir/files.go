@@ -135,7 +135,7 @@ func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 	// A watermark that exists and cannot be read counts as one.
 	_, err := f.disk.ReadFile(WatermarkPath(f.Dir, log, replica))
 	if vfs.Exhausted(err) {
-		return false, fmt.Errorf("look for the watermark of replica %d: %w", replica, err)
+		return false, fmt.Errorf("find the watermark of replica %d: %w", replica, err)
 	}
 	return !errors.Is(err, fs.ErrNotExist), nil
 }
@@ -145,7 +145,7 @@ func (f *Files) WasCreated(log, replica uint64) (bool, error) {
 func (f *Files) HasLog(log, replica uint64) (bool, error) {
 	files, err := f.disk.List(f.ReplicaDir(log, replica))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("look for the files of replica %d: %w", replica, err)
+		return false, fmt.Errorf("find the files of replica %d: %w", replica, err)
 	}
 	return slices.ContainsFunc(files, isSegment), nil
 }
@@ -167,7 +167,7 @@ func (f *Files) AsideDir(log, replica uint64) string {
 func (f *Files) MarkedLost(log, replica uint64) (reason string, yes bool, err error) {
 	text, err := f.disk.ReadFile(filepath.Join(f.ReplicaDir(log, replica), LostMark))
 	if vfs.Exhausted(err) {
-		return "", false, fmt.Errorf("look whether replica %d is marked as lost: %w", replica, err)
+		return "", false, fmt.Errorf("check whether replica %d is marked as lost: %w", replica, err)
 	}
 	return string(text), !errors.Is(err, fs.ErrNotExist), nil
 }
@@ -214,7 +214,7 @@ func (f *Files) SetAside(log, replica uint64, reason string) error {
 		return fmt.Errorf("set the files of replica %d aside: %w", replica, err)
 	}
 	if len(files) > 0 {
-		f.Logger.Warn("the files of a replica are kept aside; remove them when nobody needs them", "directory", to, "reason", reason)
+		f.Logger.Warn("the files of a replica are set aside; remove them when they are no longer needed", "directory", to, "reason", reason)
 	}
 	return nil
 }

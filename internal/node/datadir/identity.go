@@ -95,7 +95,7 @@ func LoadIdentity(disk vfs.FS, dir string) (Identity, error) {
 		return id, fmt.Errorf("%s does not match its checksum; restore it from a copy", path)
 	}
 	if id.Format != FormatVersion {
-		return id, fmt.Errorf("%s has format version %d, and this program knows %d: run the release that wrote it", path, id.Format, FormatVersion)
+		return id, fmt.Errorf("%s has format version %d, but this program supports %d: run the release that wrote it", path, id.Format, FormatVersion)
 	}
 	if id.ClusterID == "" || id.NodeID == 0 || id.CatalogReplica == 0 || len(id.CatalogVoters) == 0 {
 		return id, fmt.Errorf("%s is incomplete; restore it from a copy", path)

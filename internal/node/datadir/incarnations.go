@@ -106,7 +106,7 @@ func LoadIncarnations(disk vfs.FS, dir string, me *Me) (*Incarnations, error) {
 	mark, err := readAgeMark(disk, dir, me.Load())
 	if mark.Number < l.own.Number {
 		l.own, l.began = mark, mark.Number
-		l.Older = cmp.Or(err, fmt.Errorf("%s is of life %d, %s of life %d", ageMarkPath(dir), mark.Number, l.path, f.Number))
+		l.Older = cmp.Or(err, fmt.Errorf("%s has incarnation %d, but %s has incarnation %d", ageMarkPath(dir), mark.Number, l.path, f.Number))
 	}
 	return l, nil
 }

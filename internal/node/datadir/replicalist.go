@@ -71,7 +71,7 @@ func LoadReplicaList(disk vfs.FS, dir string, me *Me) (*ReplicaList, error) {
 	case errors.Is(err, fs.ErrNotExist) && !me.Load().Member():
 		return l, nil
 	case errors.Is(err, fs.ErrNotExist):
-		l.Damaged = fmt.Errorf("%s is gone", l.path)
+		l.Damaged = fmt.Errorf("%s is missing", l.path)
 	case err != nil:
 		return nil, fmt.Errorf("read replicas.json: %w", err)
 	default:

@@ -101,7 +101,7 @@ func (c *Calls) LeaseWriter(ctx context.Context, q *core.WriterRequest, wait tim
 			return sequence.Answer{}, refusal
 		}
 	}
-	var left atomic.Bool // nobody waits for the answer any more
+	var left atomic.Bool // the caller no longer waits for the answer
 	release := func(a sequence.Answer) {
 		if a.WriterTerm != 0 {
 			c.Replica.Do(func(state *core.Core) { state.Writers.Release(a.WriterTerm, "", nil) })
@@ -149,7 +149,7 @@ func (c *Calls) ReleaseWriter(ctx context.Context, term record.WriterTerm, to st
 	return err
 }
 
-// WatchWriter returns who has the writer lease: when that differs from seen, or at once if seen is
+// WatchWriter returns the holder of the writer lease: when it differs from seen, or at once if seen is
 // nil. It is refused if this replica does not lead.
 func (c *Calls) WatchWriter(ctx context.Context, seen *core.WriterState) (core.WriterState, error) {
 	var newest core.WriterState // belongs to the log's loop until the answer is there
@@ -252,7 +252,7 @@ func (c *Calls) awaitLed(ctx context.Context) error {
 	if err := c.Replica.AwaitReplay(ctx); err != nil {
 		return err
 	}
-	if c.Replica.Status().SoleVoter { // it waits for nobody else
+	if c.Replica.Status().SoleVoter { // no other replica is needed
 		return c.Replica.AwaitLeaderReady(ctx)
 	}
 	err := c.Replica.AwaitLed(ctx)

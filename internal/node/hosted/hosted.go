@@ -128,7 +128,7 @@ func (h *Log) Behind() *record.Refusal {
 	if _, end, err := h.Replica.Tail().Bounds(); err == nil && end >= lost {
 		return nil
 	}
-	return record.Refuse(record.Busy, "log %q was in memory only, lost it and begins anew: it is moving on to offset %d", h.Name, lost)
+	return record.Refuse(record.Busy, "log %q was in memory only and was lost; it starts again at offset %d soon", h.Name, lost)
 }
 
 // RoomFor refuses records beyond the reserved offsets of a memory log, and all records while Behind
@@ -157,7 +157,7 @@ func (h *Log) Admit(a *sequence.Append) *record.Refusal {
 	if most := h.Config.Load().MaxBatchBytes; most > 0 {
 		for _, b := range a.Batches {
 			if len(b) > most {
-				return record.Refuse(record.TooLarge, "a batch of %d bytes, log %q takes %d at the most", len(b), h.Name, most)
+				return record.Refuse(record.TooLarge, "a batch of %d bytes, the limit of log %q is %d", len(b), h.Name, most)
 			}
 		}
 	}
@@ -270,7 +270,7 @@ func (h *Log) RefuseDamaged(err error) error {
 	case !h.Leaving.Load():
 		return err
 	}
-	return record.Refuse(record.NotLeader, "log %q is about to be repaired on this node: %v", h.Name, err)
+	return record.Refuse(record.NotLeader, "log %q will be repaired on this node: %v", h.Name, err)
 }
 
 // OnDisk reports whether appends to the log need space on the disk. The catalog may use the

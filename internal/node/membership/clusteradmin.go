@@ -86,14 +86,14 @@ func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, addres
 		if refused := (*peer.RefusedError)(nil); errors.As(err, &refused) {
 			return false, record.Refuse(record.Precondition, "the node at %s cannot be added: %v", address, refused)
 		}
-		return false, record.Refuse(record.Busy, "nothing was changed: no node answers at %s: start it with `strandline serve --node-name %s --join %s`. %v",
+		return false, record.Refuse(record.Busy, "nothing was changed: no node answers at %s: start it with `strandline serve --node-name %s --join %s` (%v)",
 			address, name, m.options.GRPCAddress, err)
 	}
 	switch {
 	case there.Name != name:
 		return false, record.Refuse(record.Precondition, "the node at %s is called %q, not %q", address, there.Name, name)
 	case there.Cluster != "":
-		return false, record.Refuse(record.Precondition, "node %q belongs to cluster %s already", name, there.Cluster)
+		return false, record.Refuse(record.Precondition, "node %q already belongs to cluster %s", name, there.Cluster)
 	}
 	if err := m.roll.Announce(ctx, name); err != nil {
 		return false, err
@@ -106,7 +106,7 @@ func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, addres
 	// and then says so.
 	invited := m.caller.AskAddress(ctx, address, peers.AskInvite, q, nil)
 	if len(m.roll.awaitMembers(ctx, []string{name})) > 0 {
-		return false, record.Refuse(record.OutcomeUnknown, "node %q is announced and is admitted when it asks, which it has not done yet: look with `strandline cluster status` (last answer of the node: %v)", name, invited)
+		return false, record.Refuse(record.OutcomeUnknown, "node %q is announced but has not joined yet; it joins when it asks: see `strandline cluster status` (last answer of the node: %v)", name, invited)
 	}
 	return false, nil
 }
@@ -115,7 +115,7 @@ func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, addres
 // returns the token, which is stored only as a hash.
 func (m *ClusterAdmin) CreateToken(ctx context.Context, _ verbs.Caller, lifetime time.Duration, reusable bool) (token string, expires time.Time, err error) {
 	if lifetime < time.Second || lifetime > MaxTokenTime {
-		return "", expires, record.Refuse(record.Invalid, "a token that lives for %v was asked for: between 1s and %d days", lifetime, MaxTokenTime/(24*time.Hour))
+		return "", expires, record.Refuse(record.Invalid, "a token's lifetime must be between 1s and %d days, not %v", MaxTokenTime/(24*time.Hour), lifetime)
 	}
 	token, expires = rand.Text(), m.self.Now().Add(lifetime)
 	kept := cluster.Token{Hash: cluster.HashToken(token), Expires: expires.UnixMilli(), Reusable: reusable}

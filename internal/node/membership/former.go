@@ -94,7 +94,7 @@ func passed(err error, former, address string) error {
 	case errors.Is(err, peer.ErrConnectionLost), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return record.Refuse(record.OutcomeUnknown, "node %q, which forms the cluster, did not answer in time; it may have formed it: try again", former)
 	}
-	return record.Refuse(record.Busy, "node %q forms the cluster, since its name is the lowest in --peers, and does not answer at %s: start it. %v", former, address, err)
+	return record.Refuse(record.Busy, "node %q, which forms the cluster because its name is the lowest in --peers, does not answer at %s: start it (%v)", former, address, err)
 }
 
 // FormFor forms the cluster for another peer.
@@ -120,7 +120,7 @@ func (f *Former) form(ctx context.Context) (Formation, error) {
 	select {
 	case f.forming <- struct{}{}:
 	case <-ctx.Done():
-		return Formation{}, record.Refuse(record.Busy, "this node is forming the cluster: ask again")
+		return Formation{}, record.Refuse(record.Busy, "this node is forming the cluster: try again")
 	}
 	defer func() { <-f.forming }()
 	existed := f.me.Load().Member()
@@ -169,7 +169,7 @@ func (f *Former) askPeers(ctx context.Context) ([]cluster.Levels, error) {
 		err := f.caller.AskAddress(ask, address, peers.AskWho, struct{}{}, &other)
 		cancel()
 		if err != nil {
-			return nil, record.Refuse(record.Busy, "no cluster is formed yet: node %q does not answer at %s: start it. %v", name, address, err)
+			return nil, record.Refuse(record.Busy, "no cluster is formed yet: node %q does not answer at %s: start it (%v)", name, address, err)
 		}
 		if refusal := cluster.MayForm(me, name, other); refusal != nil {
 			return nil, refusal

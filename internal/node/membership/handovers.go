@@ -123,7 +123,7 @@ func (ho *Handovers) Yield(ctx context.Context, catalog *hosted.Log) {
 		return
 	}
 	if catalog.Yielded.Tried(now, longestPause) {
-		ho.logger.Error("this node's replica of the catalog has ended: other nodes are to lead the logs that this one leads, until it is whole or this node is started again",
+		ho.logger.Error("this node's replica of the catalog has ended; handing over the logs that this node leads until the replica is repaired or the node is restarted",
 			"logs", len(led), "error", catalog.Ended())
 	}
 	ctx, cancel := context.WithTimeout(ctx, replicas.HandOverTime)

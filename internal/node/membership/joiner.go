@@ -101,7 +101,7 @@ func (j *Joiner) refuseLeftovers() error {
 		return fmt.Errorf("list logs on disk: %w", err)
 	}
 	if slices.ContainsFunc(logs, func(dir string) bool { return dir != "0" }) {
-		return fmt.Errorf("%s holds logs and no node.json: bring node.json back from a copy, or move the logs away to begin anew", j.options.DataDir)
+		return fmt.Errorf("%s has logs but no node.json: restore node.json from a copy, or move the logs away to start empty", j.options.DataDir)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (j *Joiner) beginLate(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		j.logger.Error("this node is a member and cannot begin; trying again", "error", err)
+		j.logger.Error("this node is a member but cannot start; trying again", "error", err)
 		background.Pause(ctx, time.Second)
 	}
 }
@@ -210,9 +210,9 @@ func (j *Joiner) seekAt() []string {
 func (j *Joiner) Invited(q Invitation) error {
 	switch {
 	case j.me.Load().Member():
-		return record.Refuse(record.Precondition, "node %q belongs to cluster %s already", j.options.Name, j.me.Load().ClusterID)
+		return record.Refuse(record.Precondition, "node %q already belongs to cluster %s", j.options.Name, j.me.Load().ClusterID)
 	case q.Name != j.options.Name:
-		return record.Refuse(record.Precondition, "the node at that address is called %q", j.options.Name)
+		return record.Refuse(record.Precondition, "the node at that address has the name %q", j.options.Name)
 	}
 	if len(q.Addresses) > 0 {
 		j.invitation.Store(&q)

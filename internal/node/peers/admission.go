@@ -53,7 +53,7 @@ func (a *Admission) Admit(hello peer.Hello) error {
 			return errRemoved(hello.Proved)
 		}
 		if hello.Node.ID != 0 && hello.Node.Name != hello.Proved {
-			return fmt.Errorf("node %d calls itself %q, and its certificate is that of node/%s", hello.Node.ID, hello.Node.Name, hello.Proved)
+			return fmt.Errorf("node %d has the name %q, but its certificate is that of node/%s", hello.Node.ID, hello.Node.Name, hello.Proved)
 		}
 	}
 	if hello.Node.ID == 0 || !me.Member() {
@@ -63,7 +63,7 @@ func (a *Admission) Admit(hello peer.Hello) error {
 		return err
 	}
 	if hello.Cluster != me.ClusterID {
-		return fmt.Errorf("node %q belongs to cluster %s, this is %s: look at the addresses in --peers and --join, and at --data",
+		return fmt.Errorf("node %q belongs to cluster %s, this is %s: check the addresses in --peers and --join, and --data",
 			hello.Node.Name, hello.Cluster, me.ClusterID)
 	}
 	if c == nil {
@@ -79,16 +79,16 @@ func (a *Admission) Admit(hello peer.Hello) error {
 	known, ok := state.Nodes[hello.Node.ID]
 	if !ok && hello.Node.ID >= state.NextNode {
 		if state.NameUsed(hello.Node.Name) {
-			return fmt.Errorf("node %d calls itself %q, which is the name of another node", hello.Node.ID, hello.Node.Name)
+			return fmt.Errorf("node %d has the name %q, which is the name of another node", hello.Node.ID, hello.Node.Name)
 		}
 		a.unknown.meet(hello.Node)
 		return nil
 	}
 	if !ok {
-		return fmt.Errorf("no node with id %d is known here", hello.Node.ID)
+		return fmt.Errorf("node %d is unknown here", hello.Node.ID)
 	}
 	if known.Name != hello.Node.Name {
-		return fmt.Errorf("node %d is called %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
+		return fmt.Errorf("node %d has the name %q, not %q", hello.Node.ID, known.Name, hello.Node.Name)
 	}
 	return a.judge(hello)
 }
@@ -117,10 +117,10 @@ func (a *Admission) judge(hello peer.Hello) error {
 		if !a.incarnations.Replacing.Swap(true) {
 			a.Forgotten <- Forgotten{Other: hello.Node.Name, Number: forgotten}
 		}
-		return fmt.Errorf("node %q has come back with an older copy of its data, and replaces its replicas", a.self.Name())
+		return fmt.Errorf("node %q has started with an older copy of its data, and replaces its replicas", a.self.Name())
 	}
 	if older {
-		return fmt.Errorf("node %q has come back with an older copy of its data: what it did since is known here", hello.Node.Name)
+		return fmt.Errorf("node %q has started with an older copy of its data: this node knows of later changes", hello.Node.Name)
 	}
 	return nil
 }
@@ -137,15 +137,15 @@ func refuseRecovered(me *datadir.Identity, hello peer.Hello) error {
 		return nil
 	case slices.Contains(me.Former, hello.Cluster):
 		if slices.ContainsFunc(me.Seeds, func(n cluster.Node) bool { return n.ID == hello.Node.ID }) {
-			return fmt.Errorf("cluster %s was recovered with node %q and is %s now, and that node has not been recovered yet: stop it, and run \"cluster recover\" on its data directory",
+			return fmt.Errorf("cluster %s was recovered with node %q and is now %s, but that node has not been recovered yet: stop it, and run \"cluster recover\" on its data directory",
 				hello.Cluster, name, me.ClusterID)
 		}
-		return fmt.Errorf("cluster %s was recovered without node %q and is %s now", hello.Cluster, name, me.ClusterID)
+		return fmt.Errorf("cluster %s was recovered without node %q and is now %s", hello.Cluster, name, me.ClusterID)
 	case slices.Contains(hello.Former, me.ClusterID):
-		return fmt.Errorf("node %q says that cluster %s was recovered as %s, and this node is of the former: if that was on purpose, stop the nodes that were left out",
+		return fmt.Errorf("node %q belongs to cluster %[3]s, which was recovered from cluster %[2]s, the cluster of this node: if that was on purpose, stop the nodes that were left out",
 			name, me.ClusterID, hello.Cluster)
 	case shared >= 0:
-		return fmt.Errorf("cluster %s was recovered twice, by different plans: this node is of %s and node %q of %s. Keep one of them: nodes of the other can join it with an empty data directory, a new name and --join",
+		return fmt.Errorf("cluster %s was recovered twice, with different plans: this node belongs to %s and node %q to %s; keep one of them: nodes of the other can join it with an empty data directory, a new name and --join",
 			me.Former[shared], me.ClusterID, name, hello.Cluster)
 	}
 	return nil

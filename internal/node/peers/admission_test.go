@@ -20,11 +20,11 @@ func TestWhoSharesThePastOfARecoveredClusterIsRefusedForIt(t *testing.T) {
 	}{
 		{recovered, peer.Hello{Cluster: "NEW", Former: []string{"OLDEST", "OLD"}}, ""},
 		{recovered, peer.Hello{Cluster: "ANOTHER"}, ""},
-		{recovered, peer.Hello{Cluster: "OLD", Former: []string{"OLDEST"}, Node: peer.Node{ID: 3, Name: "c"}}, `was recovered without node "c" and is NEW now`},
+		{recovered, peer.Hello{Cluster: "OLD", Former: []string{"OLDEST"}, Node: peer.Node{ID: 3, Name: "c"}}, `was recovered without node "c" and is now NEW`},
 		{recovered, peer.Hello{Cluster: "OLD", Former: []string{"OLDEST"}, Node: peer.Node{ID: 2, Name: "b"}}, `that node has not been recovered yet: stop it`},
-		{recovered, peer.Hello{Cluster: "OTHER", Former: []string{"OLDEST", "OLD"}, Node: peer.Node{ID: 2, Name: "b"}}, `was recovered twice, by different plans: this node is of NEW and node "b" of OTHER`},
-		{old, peer.Hello{Cluster: "NEW", Former: []string{"OLDEST", "OLD"}, Node: peer.Node{ID: 1, Name: "a"}}, "cluster OLD was recovered as NEW"},
-		{old, peer.Hello{Cluster: "OLDEST", Node: peer.Node{ID: 5, Name: "e"}}, `cluster OLDEST was recovered without node "e" and is OLD now`},
+		{recovered, peer.Hello{Cluster: "OTHER", Former: []string{"OLDEST", "OLD"}, Node: peer.Node{ID: 2, Name: "b"}}, `was recovered twice, with different plans: this node belongs to NEW and node "b" to OTHER`},
+		{old, peer.Hello{Cluster: "NEW", Former: []string{"OLDEST", "OLD"}, Node: peer.Node{ID: 1, Name: "a"}}, "cluster NEW, which was recovered from cluster OLD"},
+		{old, peer.Hello{Cluster: "OLDEST", Node: peer.Node{ID: 5, Name: "e"}}, `cluster OLDEST was recovered without node "e" and is now OLD`},
 	} {
 		err := refuseRecovered(row.me, row.hello)
 		if row.reason == "" {

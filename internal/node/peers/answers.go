@@ -96,7 +96,7 @@ func (a *Answers) decide(ctx context.Context, from peer.NodeID, kind string, req
 		}
 		return answer(ctx, from, request)
 	}
-	return nil, record.Refuse(record.Unsupported, "this node does not know the question %q; it runs version %s", kind, a.self.options.Version)
+	return nil, record.Refuse(record.Unsupported, "this node does not support the request %q; it runs version %s", kind, a.self.options.Version)
 }
 
 // refuseFormer refuses the question of a node that is no member. Its connection was
@@ -112,7 +112,7 @@ func (a *Answers) refuseFormer(ctx context.Context, from peer.NodeID) *record.Re
 		return nil
 	}
 	if from >= state.NextNode {
-		return record.Refuse(record.Busy, "node %d is not known here yet: ask again", from)
+		return record.Refuse(record.Busy, "node %d is not known here yet: try again", from)
 	}
 	return record.Refuse(record.NotMember, "node %d was removed from the cluster", from)
 }
@@ -139,7 +139,7 @@ func (a *Answers) RefuseNonMember(ctx context.Context, from peer.NodeID) *record
 	if hasNode(c, proved) {
 		return nil
 	}
-	return record.Refuse(record.NotMember, "node/%s is no member of the cluster, as far as is known here", proved)
+	return record.Refuse(record.NotMember, "node/%s is not a member of the cluster, as far as this node knows", proved)
 }
 
 func hasNode(c *catalog.Catalog, name string) bool {

@@ -68,9 +68,9 @@ func (c *Caller) AppendCatalog(ctx context.Context, node uint64, q catalog.Catal
 func refusalOf(node uint64, err error) *record.Refusal {
 	switch {
 	case errors.Is(err, peer.ErrNotConnected):
-		return record.Refuse(record.Busy, "node %d cannot be reached now: %v", node, err)
+		return record.Refuse(record.Busy, "node %d is unreachable now: %v", node, err)
 	case errors.Is(err, peer.ErrBusy):
-		return record.Refuse(record.Busy, "node %d takes no more calls now: %v", node, err)
+		return record.Refuse(record.Busy, "node %d accepts no more calls now: %v", node, err)
 	}
 	return record.Refuse(record.OutcomeUnknown, "node %d did not answer: %v", node, err)
 }
@@ -83,7 +83,7 @@ func (c *Caller) AskAddress(ctx context.Context, address, kind string, request, 
 	}
 	reply, err := c.mesh.Ask(ctx, address, kind, body)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", address, err)
+		return fmt.Errorf("call %s: %w", address, err)
 	}
 	return Unwrap(reply, answer)
 }
@@ -109,7 +109,7 @@ func Unwrap(reply []byte, answer any) error {
 		return to.Attach(attached)
 	}
 	if len(attached) > 0 {
-		return fmt.Errorf("decode an answer of another node: %d bytes follow it", len(attached))
+		return fmt.Errorf("decode an answer of another node: %d extra bytes", len(attached))
 	}
 	return nil
 }

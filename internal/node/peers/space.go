@@ -72,9 +72,9 @@ func (s *Space) Problem() string {
 	case sequence.RoomForRecords:
 		return ""
 	case sequence.RoomForCommands:
-		return fmt.Sprintf("its disk takes no records: %d MiB are free, fewer than --min-free %d MiB", free/mib, s.options.MinFree/mib)
+		return fmt.Sprintf("its disk takes no records: %d MiB are free, less than --min-free %d MiB", free/mib, s.options.MinFree/mib)
 	}
-	return fmt.Sprintf("its disk takes trims only: %d MiB are free, fewer than a quarter of --min-free %d MiB", free/mib, s.options.MinFree/mib)
+	return fmt.Sprintf("its disk takes trims only: %d MiB are free, less than a quarter of --min-free %d MiB", free/mib, s.options.MinFree/mib)
 }
 
 func (s *Space) Known() (free, total int64) { return s.free.Load(), s.total.Load() }
@@ -98,9 +98,9 @@ func (s *Space) Watch() {
 	case sequence.RoomForRecords:
 		s.logger.Info("the disk has room again and takes records", "free", free)
 	case sequence.RoomForCommands:
-		s.logger.Error("the disk is nearly full and takes no records until there is room: logs are led by nodes that have some, and appends are refused where no majority has", "free", free, "min_free", s.options.MinFree)
+		s.logger.Error("the disk is nearly full and accepts no records until space is free: nodes with free space lead the logs, and logs without a majority of such nodes refuse appends", "free", free, "min_free", s.options.MinFree)
 	default:
-		s.logger.Error("the disk is full and takes only trims until there is room: logs are led by nodes that have some, and appends are refused where no majority has", "free", free, "min_free", s.options.MinFree)
+		s.logger.Error("the disk is full and accepts only trims until space is free: nodes with free space lead the logs, and logs without a majority of such nodes refuse appends", "free", free, "min_free", s.options.MinFree)
 	}
 	s.SetRooms()
 }
@@ -135,7 +135,7 @@ func (s *Space) SetRooms() {
 			id := s.router.NodeOf(h, r)
 			node := state.Nodes[id]
 			rooms = append(rooms, cluster.VoterRoom{
-				Voter: r, Room: s.status.room(id), Shy: node.Drained || node.Leaving,
+				Voter: r, Room: s.status.room(id), LastResort: node.Drained || node.Leaving,
 				Gone: id != 0 && id != me && s.status.downFor(id) >= goneAfter,
 			})
 		}

@@ -94,7 +94,7 @@ func (f *metered) inflated(batch record.Batch) func(func(record.Record, error) b
 		}
 		release, ok := f.grow(int64(cap(memory)))
 		if !ok {
-			yield(record.Record{}, record.Refuse(record.Busy, "no memory to inflate a batch at offset %d; read on in a moment", batch.BaseOffset()))
+			yield(record.Record{}, record.Refuse(record.Busy, "no memory to decompress the batch at offset %d; continue the read later", batch.BaseOffset()))
 			return
 		}
 		defer release()

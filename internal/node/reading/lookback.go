@@ -32,7 +32,7 @@ const (
 
 // LookBack searches the committed records of a log below those whose keys the leader keeps for a match of
 // a check, and sets Check.Search. A search that has lacked time or memory continues when the check comes
-// again. The leader decides: what was not searched it refuses, and an append that is a duplicate it accepts.
+// again. The leader decides: it refuses a range that was not searched, and accepts a duplicate append.
 func LookBack(of Source, c *sequence.Check) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxLookTime)
 	defer cancel()

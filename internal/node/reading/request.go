@@ -52,7 +52,7 @@ type Request struct {
 	// limit but Until.
 	Stored bool
 
-	// What a replica that does not lead must make sure of before it answers.
+	// The guarantee that a replica which does not lead must establish before it answers.
 	Consistency Consistency
 	AtLeast     record.Offset // ConsistencyAtLeast: wait until the end reaches it
 	MaxAge      time.Duration // ConsistencyBounded: refused with STALE beyond it
@@ -69,7 +69,7 @@ const (
 	// ConsistencyAtLeast: the committed end known here is at least an offset;
 	// the read waits for it.
 	ConsistencyAtLeast
-	// ConsistencyBounded: what is served was the whole log at most MaxAge ago.
+	// ConsistencyBounded: the replica's end of the log is at most MaxAge old.
 	// The read is refused, at its beginning and at any time later, when the
 	// bound cannot be kept.
 	ConsistencyBounded

@@ -135,7 +135,7 @@ func (s *selecting) count(out *Chunk, bytes int) error {
 	}
 	release, ok := f.grow(int64(bytes))
 	if !ok {
-		s.ending = record.Refuse(record.Busy, "no memory for %d bytes of selected records at offset %d; read on in a moment", out.Bytes, out.First)
+		s.ending = record.Refuse(record.Busy, "no memory for %d bytes of selected records at offset %d; continue the read later", out.Bytes, out.First)
 		return s.ending
 	}
 	whole := out.Release
@@ -427,7 +427,7 @@ func (p *pass) inflate(ctx context.Context, w *record.Walk, b record.Batch, memo
 		reads := p.reader.slow.reads
 		room := min(int64(inflateRoom), reads.Size()/2)
 		if !reads.TryAcquire(room) {
-			return record.Refuse(record.Busy, "no memory to inflate a large batch at offset %d; read on in a moment", p.at)
+			return record.Refuse(record.Busy, "no memory to decompress the large batch at offset %d; continue the read later", p.at)
 		}
 		p.counted = room
 	}

@@ -113,7 +113,7 @@ func (d *Directory) continueLog(plan *cluster.RecoveryPlan, l *cluster.LogRecove
 		return err
 	}
 	if has.Last != first.Last || has.LastTerm != first.LastTerm {
-		return fmt.Errorf("replica %d ends with entry %d of term %d, and not with %d of term %d", first.ID, has.Last, has.LastTerm, first.Last, first.LastTerm)
+		return fmt.Errorf("replica %d ends with entry %d of term %d, not with %d of term %d", first.ID, has.Last, has.LastTerm, first.Last, first.LastTerm)
 	}
 	c := core.Continuation{Replica: first.ID, Keep: l.Keep(), Term: l.Term, Unix: plan.Unix, WriterTerms: cluster.RecoveryWriterTerms}
 	if l.Log == cluster.CatalogID {

@@ -56,7 +56,7 @@ func (d *Directory) Done() (*cluster.RecoveryPlan, error) {
 // Disregard lets the next Begin replace the pending plan. It refuses if that plan was started.
 func (d *Directory) Disregard() error {
 	if d.started {
-		return fmt.Errorf("the recovery of %s as cluster %s was started: it can only be finished", d.Path, d.pending.Cluster)
+		return fmt.Errorf("the recovery of %s as cluster %s was started and can only be finished", d.Path, d.pending.Cluster)
 	}
 	d.pending = nil
 	return nil
@@ -93,7 +93,7 @@ func (d *Directory) read(path string) (*cluster.RecoveryPlan, error) {
 	}
 	plan := new(cluster.RecoveryPlan)
 	if err := decodeSummed(data, plan); err != nil {
-		return nil, fmt.Errorf("read %s: %w; each node of the recovery has the same plan, as %s, %s or set-aside/recovery-CLUSTER.json: copy it from there",
+		return nil, fmt.Errorf("read %s: %w; copy the plan from another node of the recovery, which has it as %s, %s or set-aside/recovery-CLUSTER.json",
 			path, err, filepath.Base(planPath(d.Path)), filepath.Base(startedPath(d.Path)))
 	}
 	return plan, nil
@@ -146,7 +146,7 @@ func decodeSummed(data []byte, content any) error {
 		return err
 	}
 	if len(s.Content) == 0 || record.Checksum(s.Content) != s.Sum {
-		return errors.New("it does not match its checksum")
+		return errors.New("the file does not match its checksum")
 	}
 	return json.Unmarshal(s.Content, content)
 }
@@ -160,7 +160,7 @@ func DecodeRemains(data []byte) (s cluster.Remains, err error) {
 		return s, err
 	}
 	if s.Cluster == "" || s.Node == 0 {
-		return s, errors.New("it is not what a node has")
+		return s, errors.New("the file is not a report of a node's data")
 	}
 	return s, nil
 }
@@ -174,14 +174,14 @@ func (d *Directory) Check(plan *cluster.RecoveryPlan, now cluster.Remains) error
 	at := slices.IndexFunc(plan.Remains, func(s cluster.Remains) bool { return s.Node == d.me.NodeID })
 	switch {
 	case d.pending != nil:
-		return fmt.Errorf("%s has another plan, to continue as cluster %s and not as %s", d.Path, d.pending.Cluster, plan.Cluster)
+		return fmt.Errorf("%s has another plan, to continue as cluster %s, not as %s", d.Path, d.pending.Cluster, plan.Cluster)
 	case d.me.ClusterID != plan.Was:
 		return fmt.Errorf("node %q in %s belongs to cluster %s, and the plan is for cluster %s", d.me.Name, d.Path, d.me.ClusterID, plan.Was)
 	case at < 0:
-		return fmt.Errorf("node %q in %s is not one of those that the recovery as cluster %s was planned with: for that cluster it is lost, and can join it with an empty directory and a new name",
+		return fmt.Errorf("node %q in %s is not part of the recovery as cluster %s: it is lost for that cluster, and can join it with an empty directory and a new name",
 			d.me.Name, d.Path, plan.Cluster)
 	case !now.Same(plan.Remains[at]):
-		return fmt.Errorf("node %q in %s has run since its remains were taken: if no node is recovered by them, take those of all nodes again; otherwise it is lost, and can join with an empty directory and a new name",
+		return fmt.Errorf("node %q in %s has run since its remains were written: if no node was recovered with them, write the remains of all nodes again; otherwise the node is lost, and can join with an empty directory and a new name",
 			d.me.Name, d.Path)
 	}
 	return nil

@@ -185,7 +185,7 @@ func TestADirectoryThatHasChangedIsNotRecoveredByAnOldPlan(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.ErrorContains(t, d.Begin(plan, taken(t, d)), "has run since")
 	plan.Remains[0].Node = 2
-	require.ErrorContains(t, d.Check(plan, before), "is not one of those")
+	require.ErrorContains(t, d.Check(plan, before), "is not part of the recovery")
 	plan.Was = "OTHER"
 	require.ErrorContains(t, d.Check(plan, before), "belongs to cluster OLD, and the plan is for cluster OTHER")
 	require.Equal(t, "OLD", opened(t, disk).ClusterID())
@@ -243,7 +243,7 @@ func TestAPlanThatWasStartedIsNotReplaced(t *testing.T) {
 			require.NoError(t, d.Disregard())
 		case Started:
 			started++
-			require.ErrorContains(t, d.Disregard(), "it can only be finished")
+			require.ErrorContains(t, d.Disregard(), "can only be finished")
 			require.Equal(t, plan.Cluster, d.Pending().Cluster)
 		default:
 			require.Equal(t, Committed, d.Progress(plan), "operation %d", n)
@@ -332,12 +332,12 @@ func TestPlansAndRemainsThatAreDamagedAreRefused(t *testing.T) {
 	asPlan, err := encodeSummed(plan)
 	require.NoError(t, err)
 	_, err = DecodeRemains(asPlan)
-	require.ErrorContains(t, err, "not what a node has")
+	require.ErrorContains(t, err, "not a report of a node's data")
 	require.NoError(t, d.Begin(plan, before))
 	disk.FlipBit("data/recovery.json", 40)
 	_, err = Open(disk, dir, d.Logger)
-	require.ErrorContains(t, err, "copy it from there")
-	require.ErrorContains(t, Resume(disk, dir, d.Logger), "copy it from there", "nor is the node started")
+	require.ErrorContains(t, err, "copy the plan from another node")
+	require.ErrorContains(t, Resume(disk, dir, d.Logger), "copy the plan from another node", "nor is the node started")
 
 	other := faultdisk.New(1)
 	recoverytest.Member(t, other, dir, 1, 3)
@@ -346,5 +346,5 @@ func TestPlansAndRemainsThatAreDamagedAreRefused(t *testing.T) {
 	foreign.me.ClusterID = "OTHER"
 	require.NoError(t, foreign.Begin(plan, before))
 	_, err = Open(other, dir, d.Logger)
-	require.ErrorContains(t, err, "somebody has copied there")
+	require.ErrorContains(t, err, "move the plan away")
 }

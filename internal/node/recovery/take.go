@@ -50,7 +50,7 @@ func Open(disk vfs.FS, path string, logger *slog.Logger) (*Directory, error) {
 		return nil, err
 	}
 	if p := d.pending; p != nil && id.ClusterID != p.Was && id.ClusterID != p.Cluster {
-		return nil, fmt.Errorf("%s belongs to node %q of cluster %s, and holds a plan to recover cluster %s, which somebody has copied there: move it away", path, id.Name, id.ClusterID, p.Was)
+		return nil, fmt.Errorf("%s belongs to node %q of cluster %s, but contains a plan to recover cluster %s: move the plan away", path, id.Name, id.ClusterID, p.Was)
 	}
 	return d, nil
 }
@@ -86,7 +86,7 @@ func (d *Directory) Take() (cluster.Remains, error) {
 			case unusable(err):
 				r = cluster.RemainingReplica{Log: log, ID: id, Problem: err.Error()}
 			case err != nil:
-				return s, fmt.Errorf("read %s: %w; to continue without what is in it, move it out of %s", d.files.ReplicaDir(log, id), err, d.Path)
+				return s, fmt.Errorf("read %s: %w; to continue without it, move it out of %s", d.files.ReplicaDir(log, id), err, d.Path)
 			}
 			s.Replicas = append(s.Replicas, r)
 		}

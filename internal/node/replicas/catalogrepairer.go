@@ -101,7 +101,7 @@ func (cr *CatalogRepairer) reach(nodes []cluster.Node) (addresses []string) {
 // Run repairs or replaces this node's replica of the catalog, until
 // begin can start it.
 func (cr *CatalogRepairer) Run(ctx context.Context, damage error, begin func() error) {
-	cr.logger.Error("the catalog of this node is damaged; it asks the other nodes", "error", damage)
+	cr.logger.Error("the catalog of this node is damaged; asking the other nodes", "error", damage)
 	var m *replicaRepair
 	// Files that are whole may be open from then on, and are not touched again.
 	for whole := false; ctx.Err() == nil; {
@@ -197,14 +197,14 @@ func (cr *CatalogRepairer) Allows(request []byte) bool {
 // node.json in place of the catalog: it names the new replica last, after its files exist, so a
 // crash before has no effect. An older copy of node.json names a replica that is known to be lost.
 func (cr *CatalogRepairer) renew(ctx context.Context, m *replicaRepair, reason error) error {
-	cr.logger.Error("the replica of the catalog has lost what it knew, and is replaced by a new one", "error", reason)
+	cr.logger.Error("the replica of the catalog has lost data, and is replaced by a new one", "error", reason)
 	me := *cr.me.Load()
 	if err := cr.files.SetAside(cluster.CatalogID, me.CatalogReplica, reason.Error()); err != nil {
 		return err
 	}
 	q := RenewCatalogRequest{Cluster: me.ClusterID, NodeID: me.NodeID, Name: me.Name, Lost: me.CatalogReplica}
 	var a cluster.JoinAnswer
-	err := error(record.Refuse(record.NoNode, "no address of another node is known"))
+	err := error(record.Refuse(record.NoNode, "this node knows no address of another node"))
 	for _, o := range m.others(nil) {
 		ask, cancel := context.WithTimeout(ctx, catalog.ChangeTimeout)
 		err = cr.caller.AskAddress(ask, o.name, peers.AskRenewCatalog, q, &a)

@@ -139,7 +139,7 @@ func (cl *Cleaner) removeOrphanedWatermarks(state *cluster.State, known map[stri
 			continue
 		}
 		if err := cl.files.RemoveWatermark(log, replica); err != nil {
-			return fmt.Errorf("remove the watermark of a replica that is gone: %w", err)
+			return fmt.Errorf("remove the watermark of a removed replica: %w", err)
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (a *EntriesAnswer) Attach(payloads []byte) error {
 	for i := range a.Entries {
 		e := &a.Entries[i]
 		if n := uint64(e.Attached); n > uint64(len(payloads)) {
-			return fmt.Errorf("entry %d of another node has %d bytes, %d came", e.Index, n, len(payloads))
+			return fmt.Errorf("entry %d of another node has %d bytes, received %d", e.Index, n, len(payloads))
 		} else if n > 0 {
 			e.Payload, payloads = payloads[:n:n], payloads[n:]
 		}
@@ -114,7 +114,7 @@ func (e *StoredEntry) Check() error {
 		return fmt.Errorf("entry %d of another node: %w", e.Index, err)
 	}
 	if parsed.First != e.First || parsed.Count != e.Count || parsed.Time != e.Time {
-		return fmt.Errorf("entry %d of another node holds %d records at offset %d, not %d at %d", e.Index, parsed.Count, parsed.First, e.Count, e.First)
+		return fmt.Errorf("entry %d of another node has %d records at offset %d, not %d at %d", e.Index, parsed.Count, parsed.First, e.Count, e.First)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func storedEntries(ctx context.Context, h *hosted.Log, q EntriesRequest) (frames
 	}
 	if f := h.Replica.Status().Failed; f != nil && (f.Reason == record.Corrupt || f.Reason == record.NotLeader) {
 		// Its entries may be whole each, and yet not one history.
-		return nil, a, record.Refuse(record.Busy, "log %q is damaged on this node, too", h.Name)
+		return nil, a, record.Refuse(record.Busy, "log %q is also damaged on this node", h.Name)
 	}
 	if a.Settled, err = h.Replica.Final(ctx); err != nil {
 		return nil, a, err

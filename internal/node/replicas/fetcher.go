@@ -57,7 +57,7 @@ func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool
 			return false, trimmedElsewhere{wants[0].Last, begins.Index}
 		}
 		if !f.rebuild.Skip(begins.Index, begins.Term) {
-			return false, fmt.Errorf("%w: what is missing is trimmed on other nodes, none has it, and nothing is known of the state behind it", errLost)
+			return false, fmt.Errorf("%w: the missing entries are trimmed on the other nodes, and their state is unknown", errLost)
 		}
 		return true, nil
 	}
@@ -69,7 +69,7 @@ func (f *fetcher) round(ctx context.Context, wants []repair.Want) (progress bool
 func (f *fetcher) missing(wants []repair.Want) string {
 	text := fmt.Sprintf("entries %d to %d are missing", wants[0].First, wants[0].Last)
 	if more := len(wants) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d ranges more", more)
+		text += fmt.Sprintf(" and %d more ranges", more)
 	}
 	return text + fmt.Sprintf(" (%v)", f.cause)
 }
@@ -158,7 +158,7 @@ func (f *fetcher) Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, uint64,
 	rebuild := f.rebuild
 	f.mu.Unlock()
 	if rebuild == nil {
-		return nil, 0, record.Refuse(record.Busy, "log %q is being looked at on this node", f.host.Name)
+		return nil, 0, record.Refuse(record.Busy, "log %q is being checked on this node", f.host.Name)
 	}
 	return rebuild.Entries(lo, hi, maxBytes)
 }

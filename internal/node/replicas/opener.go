@@ -110,7 +110,7 @@ func (op *Opener) bringIn(waiting, h *hosted.Log, l cluster.Log, err error) bool
 		}
 		return false
 	}
-	if err == nil && h.Leaving.Load() { // found before the log was shown, so that nobody attends to it
+	if err == nil && h.Leaving.Load() { // found before the log was visible, so nothing else handles it
 		shut(op.logger, h)
 		h = op.host(l, h.ReplicaID)
 	} else {

@@ -88,10 +88,10 @@ func (j *Rejoin) replaceAll(ctx context.Context, f peers.Forgotten) {
 	for !j.begun.Load() && ctx.Err() == nil {
 		background.Pause(ctx, catalog.ChangePause)
 	}
-	cause := fmt.Errorf("%w: the data directory of this node is an older copy, node %q has heard from it since", core.ErrEndMissing, f.Other)
-	j.logger.Error("this node has come back with an older copy of its data; its replicas are replaced", "error", cause)
+	cause := fmt.Errorf("%w: the data directory of this node is an older copy: node %q has later messages of this node", core.ErrEndMissing, f.Other)
+	j.logger.Error("this node has started with an older copy of its data; its replicas are replaced", "error", cause)
 	if err := j.forgetAll(cause); err != nil {
-		j.logger.Error("a node that has forgotten cannot note so; it stays apart", "error", err)
+		j.logger.Error("cannot record that this node has lost data; it takes no part in its logs", "error", err)
 		background.Pause(ctx, renewAgain)
 		return
 	}

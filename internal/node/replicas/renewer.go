@@ -115,7 +115,7 @@ func (rn *Renewer) kept(ctx context.Context, q KeptReplica) (cluster.Kept, error
 		}
 		k := cluster.Kept{Made: true, Runs: true, Candidacy: cluster.Candidacy(c.Candidacy())}
 		if q.End != nil && k.Same(q.End) {
-			c.Lifecycle.Fail(record.Refuse(record.NotLeader, "the replicas of this memory log that are left cannot elect a leader: the log is about to begin anew"))
+			c.Lifecycle.Fail(record.Refuse(record.NotLeader, "the remaining replicas of this memory log cannot elect a leader: the log will start again"))
 			k = ended
 		}
 		answer <- k
@@ -209,7 +209,7 @@ func (rn *Renewer) beginLost(ctx context.Context) (waiting bool, err error) {
 	return true, rn.catalog.Load().Change(ctx, func(s *cluster.State) (cluster.Change, error) {
 		change := cluster.BeginAnew(s, lost)
 		for _, l := range change.Put {
-			rn.logger.Error("a memory log has lost its majority, and begins anew", "log", l.Name)
+			rn.logger.Error("a memory log has lost its majority, and starts again", "log", l.Name)
 		}
 		return change, nil
 	})
@@ -234,7 +234,7 @@ func (rn *Renewer) endStuck(ctx context.Context, stuck []cluster.Log, first map[
 	second := rn.keptOf(ctx, stuck, nil)
 	for _, l := range rn.thoseOf(stuck, cluster.FateStuck, second) {
 		if l.SameAnswers(first, second) {
-			rn.logger.Error("what is left of a memory log cannot elect a leader: it ends", "log", l.Name)
+			rn.logger.Error("the remaining replicas of a memory log cannot elect a leader; ending the log", "log", l.Name)
 			rn.keptOf(ctx, []cluster.Log{l}, second)
 		}
 	}
@@ -322,7 +322,7 @@ func (rn *Renewer) lostReplicas() (lost map[uint64]bool, waiting bool) {
 				"log %q cannot continue: a majority of its replicas has lost what it stored. Bring the files of this one back from a copy, or copy what the others hold into a new log (strandline read --consistency any)", l.Name))
 		default:
 			if err := rn.putAside(h); err != nil {
-				rn.logger.Error("a replica that cannot be trusted waits to be set aside", "log", l.Name, "error", err)
+				rn.logger.Error("a replica that has lost data could not be set aside", "log", l.Name, "error", err)
 				waiting = true
 				continue
 			}

@@ -75,7 +75,7 @@ func (rp *Repairer) judge(h *hosted.Log, l cluster.Log, err error, by reopener) 
 		// This allows no conclusion about the stored data: others may serve the log, and this node
 		// serves it when the cause is gone, see Opener.Run.
 		h.Unopened = err
-		h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which tries again: %v", h.Name, err))
+		h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q cannot be opened on this node, which will try again: %v", h.Name, err))
 	}
 }
 
@@ -84,7 +84,7 @@ func (rp *Repairer) lose(h *hosted.Log, reason error) {
 	h.Forgot = true
 	h.Unavailable.Store(record.Refuse(record.NotLeader, "log %q gets a new replica on this node: %v", h.Name, reason))
 	rp.metrics.Lost(h.Name)
-	rp.logger.Error("a replica has lost what it knew, and is replaced by a new one", "log", h.Name, "replica", h.ReplicaID, "error", reason)
+	rp.logger.Error("a replica has lost data, and is replaced by a new one", "log", h.Name, "replica", h.ReplicaID, "error", reason)
 	rp.renewals.want()
 }
 
@@ -98,7 +98,7 @@ func (rp *Repairer) startRepair(h *hosted.Log, l cluster.Log, cause error, by re
 	m.after = rp.repaired[l.ID].Add(repairAgain)
 	h.Rebuilding = m
 	m.report("%v", cause)
-	rp.logger.Error("a log is being repaired: it is not served here meanwhile", "log", h.Name, "replica", h.ReplicaID, "error", cause)
+	rp.logger.Error("a log is being repaired and is not served here meanwhile", "log", h.Name, "replica", h.ReplicaID, "error", cause)
 	rp.metrics.FoundDamage(h.Name)
 	if !rp.tasks.Run(func(context.Context) { rp.repair(ctx, m, by) }) {
 		close(m.done)

@@ -58,7 +58,7 @@ func (r *Repairs) rememberForgetful(h *hosted.Log, cause error) {
 		return
 	}
 	if err := r.files.MarkLost(h.ID, h.ReplicaID, cause.Error()); err != nil {
-		r.logger.Error("a replica that has forgotten could not be marked", "log", h.Name, "replica", h.ReplicaID, "error", err)
+		r.logger.Error("a replica that has lost data could not be marked as lost", "log", h.Name, "replica", h.ReplicaID, "error", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func stepDown(ctx context.Context, h *hosted.Log) {
 }
 
 // shut closes a log whose files are damaged. It reports false if the disk hangs:
-// then the files are still in use, and nobody else may touch them.
+// then the files are still in use and must not be changed.
 func shut(logger *slog.Logger, h *hosted.Log) bool {
 	closing, cancel := context.WithTimeout(context.Background(), shutTime)
 	defer cancel()
@@ -316,7 +316,7 @@ const repairAtOnce = 8
 const repairWants = 32
 
 // errMissing: no node that answers has what is missing.
-var errMissing = errors.New("something is missing")
+var errMissing = errors.New("entries are missing")
 
 // trimmedElsewhere means that the missing entries up to last are trimmed on another node, whose log
 // begins with the entry begins, and that no node has them. A replica that does not run skips them.

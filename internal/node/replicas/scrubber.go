@@ -20,7 +20,7 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Damage to data that nobody reads may stay undetected until the copies on the other nodes are
+// Damage to data that is never read may stay undetected until the copies on the other nodes are
 // damaged too. So a node reads all its stored data, slowly and repeatedly.
 
 // Scrubber reads stored data to find damage before the data are needed.
@@ -107,12 +107,12 @@ func (s *Scrubber) judgeScrub(ctx context.Context, h *hosted.Log, err error) {
 		// The replica is not taken out of service: an operator must first find out what is wrong,
 		// here or elsewhere.
 		s.metrics.Unreadable(h.Name)
-		s.logger.Error("a stored log has other records than its digests say; compare the replicas with \"strandline log diff\", and replace the one that differs", "log", h.Name, "error", err)
+		s.logger.Error("the stored records of a log do not match its digests; compare the replicas with \"strandline log diff\", and replace the one that differs", "log", h.Name, "error", err)
 	default:
 		// Not known to be wrong: the newest segment cannot be read, or no file can.
 		// The replica continues: it may hold what another one has lost.
 		s.metrics.Unreadable(h.Name)
-		s.logger.Error("a stored log cannot be read everywhere; look at the disk, and replace this node if it fails", "log", h.Name, "error", err)
+		s.logger.Error("a part of a stored log cannot be read; check the disk, and replace this node if the disk is failing", "log", h.Name, "error", err)
 	}
 }
 
@@ -123,12 +123,12 @@ func (s *Scrubber) scrubOwnFiles() {
 		s.logger.Error("the node's own files cannot be read", "error", err)
 	}
 	for _, d := range damage {
-		s.logger.Error("a file of this node is damaged; it is written anew", "file", d.Path, "error", d.Detail)
+		s.logger.Error("a file of this node is damaged; rewriting it", "file", d.Path, "error", d.Detail)
 	}
 	if len(damage) == 0 {
 		return
 	}
 	if err := errors.Join(s.me.Load().Save(s.disk, s.options.DataDir), s.files.Created.Rewrite(), s.incarnations.Rewrite()); err != nil {
-		s.logger.Error("a damaged file of this node could not be written anew", "error", err)
+		s.logger.Error("a damaged file of this node could not be rewritten", "error", err)
 	}
 }

@@ -55,7 +55,7 @@ func NewStarter(
 }
 
 // errLost: a replica has lost what it knew.
-var errLost = errors.New("this replica has lost what it knew")
+var errLost = errors.New("this replica has lost data")
 
 // start starts the replica of a log. found is called when stored bytes are not what was
 // written.
@@ -135,7 +135,7 @@ func (s *Starter) openFiles(h *hosted.Log, l cluster.Log, logger *slog.Logger) (
 		}
 		made, err := s.files.Make(s.files.Owner(l.ID, h.ReplicaID), l.Founders, logger)
 		if err != nil {
-			return segment.HardState{}, fmt.Errorf("make the files: %w", err)
+			return segment.HardState{}, fmt.Errorf("create the files: %w", err)
 		}
 		h.Store = made
 		return made.HardState(), nil

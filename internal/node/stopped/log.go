@@ -203,7 +203,7 @@ func (d *directory) open(r *Replica) (_ *Log, err error) {
 // find returns the node's replica of a log, according to its catalog.
 func (d *directory) find(ctx context.Context, name string) (*Replica, error) {
 	if !d.me.Member() {
-		return nil, fmt.Errorf("%s is the data directory of a node that belongs to no cluster yet: it has no logs", d.data)
+		return nil, fmt.Errorf("%s is the data directory of a node that has not joined a cluster, so it has no logs", d.data)
 	}
 	state, err := d.catalog(ctx)
 	if err != nil {
@@ -214,12 +214,12 @@ func (d *directory) find(ctx context.Context, name string) (*Replica, error) {
 		return nil, fmt.Errorf("the catalog in %s has no log %q", d.data, name)
 	}
 	if log.Config.InMemory() {
-		return nil, fmt.Errorf("log %q is kept in memory alone, and %s has nothing of it", name, d.data)
+		return nil, fmt.Errorf("log %q is in memory only, so %s has no records of it", name, d.data)
 	}
 	placed, here := log.On(d.me.NodeID)
 	at := slices.IndexFunc(d.replicas, func(r Replica) bool { return here && r.Log == log.ID && r.ID == placed.ID })
 	if at < 0 {
-		return nil, fmt.Errorf("%s has no replica of log %q: the node is not one of those that have the log", d.data, name)
+		return nil, fmt.Errorf("%s has no replica of log %q: other nodes have its replicas", d.data, name)
 	}
 	return &d.replicas[at], nil
 }
@@ -229,7 +229,7 @@ func (d *directory) catalog(ctx context.Context) (_ cluster.State, err error) {
 	state := cluster.NewState()
 	at := slices.IndexFunc(d.replicas, func(r Replica) bool { return r.Log == cluster.CatalogID && r.ID == d.me.CatalogReplica })
 	if at < 0 {
-		return state, errors.New("its files are missing")
+		return state, errors.New("the files of the replica are missing")
 	}
 	log, err := d.open(&d.replicas[at])
 	if err != nil {

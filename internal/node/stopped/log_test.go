@@ -125,18 +125,18 @@ func TestALogWithoutDigestsSaysSo(t *testing.T) {
 func TestWhatADirectoryDoesNotHaveIsNamed(t *testing.T) {
 	data := nodeOf(t, "one", "two", "three")
 	for name, reason := range map[string]string{
-		"other": `no log "other"`, "metrics": "kept in memory", "elsewhere": "is not one of those that have the log",
+		"other": `no log "other"`, "metrics": "is in memory only", "elsewhere": "other nodes have its replicas",
 	} {
 		_, err := OpenLog(t.Context(), data, name, slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, reason)
 	}
 	require.NoError(t, vfs.OS().Remove(filepath.Join(data, "node.json")))
 	_, err := OpenLog(t.Context(), data, "orders", slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, err, "belongs to no cluster yet")
+	require.ErrorContains(t, err, "has not joined a cluster")
 	require.NoError(t, vfs.OS().RemoveAll(filepath.Join(data, "logs")))
 	require.NoError(t, vfs.OS().MkdirAll(filepath.Join(data, "logs")))
 	_, err = OpenLog(t.Context(), data, "orders", slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, err, "belongs to no cluster yet")
+	require.ErrorContains(t, err, "has not joined a cluster")
 }
 
 func TestADirectoryIsNotReadWhileANodeRunsOnIt(t *testing.T) {

@@ -63,7 +63,7 @@ func Find(dir string) (replicas []Replica, data string, err error) {
 		return slices.Contains([]string{".seg", ".snap", ".begin"}, filepath.Ext(e.Name()))
 	})
 	if !isReplica {
-		return nil, "", fmt.Errorf("%s holds no log: give the --data directory of a node, or the directory of one replica in it, DIR/logs/LOG/REPLICA", dir)
+		return nil, "", fmt.Errorf("%s has no log: give the --data directory of a node, or the directory of one replica in it, DIR/logs/LOG/REPLICA", dir)
 	}
 	r := Replica{Dir: dir}
 	whole, err := filepath.Abs(dir)
@@ -99,7 +99,7 @@ func numbered(dir string) (ids []uint64, err error) {
 }
 
 // ErrRuns is the error of Lock if a node runs on the directory.
-var ErrRuns = errors.New("a node runs on this directory")
+var ErrRuns = errors.New("a node is running on this directory")
 
 // Lock prevents a node from starting on its data directory until the closer is closed. Other
 // processes may read the directory too. Lock does nothing for a directory that was never used, and

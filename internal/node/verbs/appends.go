@@ -89,7 +89,7 @@ func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before r
 	case before < 0:
 		return 0, 0, record.Refuse(record.Invalid, "offset %d is below 0", before)
 	case before > limit:
-		return 0, 0, record.Refuse(record.Invalid, "offset %d is above the largest that this log can be moved to, %d", before, int64(limit))
+		return 0, 0, record.Refuse(record.Invalid, "offset %d is above the limit of a fast-forward of this log, %d", before, int64(limit))
 	case fastForward && h.Config.Load().Durability == settings.Memory:
 		// The offsets are reserved before the log reaches them.
 		if err := ap.retention.ReserveMemory(ctx, h, before); err != nil {
@@ -114,7 +114,7 @@ func (ap *Appends) Trim(ctx context.Context, caller Caller, log string, before r
 func (ap *Appends) Seal(ctx context.Context, caller Caller, log string) (start, end record.Offset, err error) {
 	h, refusal := ap.finder.LogFor(caller, log)
 	if refusal == nil && h.Config.Load().Durability == settings.Memory {
-		refusal = record.Refuse(record.Invalid, "log %q has durability memory: it would forget that it is sealed with what it loses", log)
+		refusal = record.Refuse(record.Invalid, "log %q has durability memory and cannot be sealed, since a loss of its records would lose the seal too", log)
 	}
 	if refusal != nil {
 		return 0, 0, refusal

@@ -90,5 +90,5 @@ const (
 	Unreachable ReplicaState = "unreachable"
 	Repairing   ReplicaState = "repairing" // its files are damaged; missing entries are fetched from others
 	Lost        ReplicaState = "lost"      // its files cannot be trusted: a new replica replaces it
-	Unknown     ReplicaState = "unknown"   // nobody leads, or the leader does not know of it
+	Unknown     ReplicaState = "unknown"   // the log has no leader, or the leader does not know of it
 )

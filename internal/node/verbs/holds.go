@@ -46,7 +46,7 @@ func (hs *Holds) SetHold(ctx context.Context, caller Caller, log string, hold re
 		refusal = h.RoomFor(0)
 	}
 	if lease := time.Duration(hold.Lease) * time.Millisecond; refusal == nil && lease > 0 && lease < minHoldLease {
-		refusal = record.Refuse(record.Invalid, "a lease of %v is below the least, %v", lease, minHoldLease)
+		refusal = record.Refuse(record.Invalid, "a lease must be at least %v, not %v", minHoldLease, lease)
 	}
 	if refusal != nil {
 		return HoldPlace{}, refusal

@@ -48,15 +48,15 @@ const MaxRequestName = 64
 func checkConfig(c settings.Config) error {
 	switch {
 	case c.Retention < 0 || c.RetentionBytes < 0 || c.MaxBatchBytes < 0 || c.Replicas < 0:
-		return record.Refuse(record.Invalid, "retention, largest batch and replicas cannot be negative")
+		return record.Refuse(record.Invalid, "retention, largest batch and replicas must not be negative")
 	case c.MaxBatchBytes > record.MaxBatchBytes:
-		return record.Refuse(record.Invalid, "batches of %d bytes asked for, the largest there can be has %d", c.MaxBatchBytes, record.MaxBatchBytes)
+		return record.Refuse(record.Invalid, "the largest batch has %d bytes, the limit is %d", c.MaxBatchBytes, record.MaxBatchBytes)
 	case c.Retention > 0 && c.Retention < time.Second:
-		return record.Refuse(record.Invalid, "a retention of %v is below the least, 1s", c.Retention)
+		return record.Refuse(record.Invalid, "a retention must be at least 1s, not %v", c.Retention)
 	case settingsBytes(c.Settings) > maxSettingsBytes:
-		return record.Refuse(record.Invalid, "settings of %d bytes, the most is %d", settingsBytes(c.Settings), maxSettingsBytes)
+		return record.Refuse(record.Invalid, "the settings have %d bytes, the limit is %d", settingsBytes(c.Settings), maxSettingsBytes)
 	case c.Replicas > cluster.MaxReplicas:
-		return record.Refuse(record.Invalid, "%d replicas asked for, the most is %d", c.Replicas, cluster.MaxReplicas)
+		return record.Refuse(record.Invalid, "%d replicas requested, the limit is %d", c.Replicas, cluster.MaxReplicas)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (a *LogAdmin) CreateLog(ctx context.Context, caller Caller, name string, co
 		return Info{}, err
 	}
 	if len(caller.Request) > MaxRequestName {
-		return Info{}, record.Refuse(record.Invalid, "a request id of %d bytes, the limit is %d", len(caller.Request), MaxRequestName)
+		return Info{}, record.Refuse(record.Invalid, "the request id has %d bytes, the limit is %d", len(caller.Request), MaxRequestName)
 	}
 	c := a.catalog.Load()
 	if c == nil {
@@ -116,7 +116,7 @@ func (a *LogAdmin) ListLogs(ctx context.Context, _ Caller, internal bool, shown 
 		return nil, err
 	}
 	if confirmed != nil && len(infos) == 0 {
-		return nil, record.Refuse(record.NotLeader, "this node cannot ask the catalog's leader which logs there are: %v", confirmed)
+		return nil, record.Refuse(record.NotLeader, "this node cannot get the list of logs from the catalog's leader: %v", confirmed)
 	}
 	a.askForUnknown(ctx, infos)
 	for i := range infos {

@@ -84,7 +84,7 @@ func (rd *Reads) makeSure(ctx context.Context, h *hosted.Log, q *reading.Request
 		return rd.awaitEnd(ctx, h, q.AtLeast)
 	case reading.ConsistencyBounded:
 		if q.MaxAge < hosted.MinMaxAge {
-			return record.Refuse(record.Invalid, "a bound of %v is below the least that can be kept, %v", q.MaxAge, hosted.MinMaxAge)
+			return record.Refuse(record.Invalid, "max_age must be at least %v, not %v", hosted.MinMaxAge, q.MaxAge)
 		}
 		if h.Age() <= q.MaxAge {
 			return nil

@@ -75,7 +75,7 @@ func (s *SessionIDs) Next(ctx context.Context, c *catalog.Catalog) (record.Sessi
 		case errors.As(err, &r) && (r.Reason == record.Busy || r.Reason == record.OutcomeUnknown):
 			return 0, noSessionID()
 		case r != nil && r.Reason.Outcome() != record.NotDone:
-			return 0, record.Refuse(record.Busy, "nothing has happened: this node can reserve no session ids: %s", r.Detail)
+			return 0, record.Refuse(record.Busy, "nothing was done: this node cannot reserve session ids: %s", r.Detail)
 		case err != nil:
 			return 0, err
 		}
@@ -87,7 +87,7 @@ func (s *SessionIDs) Next(ctx context.Context, c *catalog.Catalog) (record.Sessi
 }
 
 func noSessionID() *record.Refusal {
-	return record.Refuse(record.Busy, "nothing has happened, try again: no session id can be reserved while the catalog has no majority of nodes, or its leader cannot be reached")
+	return record.Refuse(record.Busy, "nothing was done: session ids cannot be reserved while the catalog has no majority of nodes, or its leader is unreachable; try again")
 }
 
 // OpenSession begins an append session on a log. lease 0 means DefaultLease.
@@ -100,7 +100,7 @@ func (ss *Sessions) OpenSession(ctx context.Context, caller Caller, log string, 
 		lease = DefaultLease
 	}
 	if lease < MinLease || lease > MaxLease {
-		return Session{}, record.Refuse(record.Invalid, "a lease of %v is not between %v and %v", lease, MinLease, MaxLease)
+		return Session{}, record.Refuse(record.Invalid, "a lease must be between %v and %v, not %v", MinLease, MaxLease, lease)
 	}
 	// First, because it needs no other node: the catalog, which provides the id, may have lost its
 	// majority together with the log.

@@ -214,9 +214,9 @@ func (st *Statuses) logStatus(l cluster.Log, state *cluster.State, reports map[u
 	}
 	slices.SortFunc(out.Replicas, func(a, b ReplicaStatus) int { return cmp.Compare(a.Replica, b.Replica) })
 	if l.ID != cluster.CatalogID {
-		missing := "there is no node for it yet: it comes with the next one"
+		missing := "no node is available for it yet"
 		if out.Rule = state.RuleOf(&l); !out.Rule.Empty() {
-			missing = "there is no node for it yet that its rule allows: it comes with the next one"
+			missing = "no node that its rule allows is available for it yet"
 			out.Unmet = cluster.Unmet(state, &l)
 			out.Healthy = out.Healthy && len(out.Unmet) == 0
 		}

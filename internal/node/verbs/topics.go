@@ -48,9 +48,9 @@ type Topic struct {
 func checkName(c Caller, name string) *record.Refusal {
 	switch {
 	case !validName.MatchString(name) || name == "." || name == "..":
-		return record.Refuse(record.Invalid, "%q is no name for a log: 1 to 249 of a-z A-Z 0-9 . _ -", name)
+		return record.Refuse(record.Invalid, "invalid log name %q: use 1 to 249 characters out of a-z A-Z 0-9 . _ -", name)
 	case IsSystem(name) && !c.System:
-		return record.Refuse(record.Invalid, "%q is no name for a log: it belongs to the system", name)
+		return record.Refuse(record.Invalid, "invalid log name %q: it is reserved for the system", name)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (tp *TopicAdmin) AddPartitions(ctx context.Context, c Caller, name string, 
 func (tp *TopicAdmin) createPartitions(ctx context.Context, caller Caller, topic string, from, until int32, config settings.Config, on [][]uint64) (Topic, error) {
 	t := Topic{Name: topic}
 	if on != nil && len(on) != int(until-from) {
-		return t, record.Refuse(record.Invalid, "nodes are given for %d partitions, and there are %d to make", len(on), until-from)
+		return t, record.Refuse(record.Invalid, "nodes are given for %d partitions, but %d are to be created", len(on), until-from)
 	}
 	if err := checkConfig(config); err != nil {
 		return t, err

@@ -52,7 +52,7 @@ func (tr *Transfers) TransferLeader(ctx context.Context, _ Caller, log, to strin
 	}
 	l := state.Logs[log]
 	if _, holds := l.On(target.ID); log != cluster.CatalogName && !holds {
-		return record.Refuse(record.NoNode, "node %q holds no replica of log %q", to, log)
+		return record.Refuse(record.NoNode, "node %q has no replica of log %q", to, log)
 	}
 	leader := tr.leaderNode(ctx, log)
 	switch leader {
@@ -98,7 +98,7 @@ func (tr *Transfers) TransferHere(ctx context.Context, q peers.TransferRequest) 
 	}
 	to := tr.router.ReplicaOn(h, q.Node)
 	if to == 0 {
-		return record.Refuse(record.NoNode, "node %d holds no replica of log %q", q.Node, q.Log)
+		return record.Refuse(record.NoNode, "node %d has no replica of log %q", q.Node, q.Log)
 	}
 	return h.Replica.HandOver(ctx, to)
 }

@@ -11,7 +11,7 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// Writers grants, keeps and releases the writer leases of logs, and shows who has them.
+// Writers grants, keeps and releases the writer leases of logs, and returns their holders.
 type Writers struct{ finder *Finder }
 
 // NewWriters returns the verbs of writer leases.
@@ -24,7 +24,7 @@ const (
 	MaxWriterWait = time.Minute
 )
 
-// WriterState is who has the writer lease of a log.
+// WriterState is the holder of the writer lease of a log.
 type WriterState = core.WriterState
 
 // WriterGrant is the answer to a program that wants the writer lease.
@@ -34,7 +34,7 @@ type WriterGrant struct {
 	// End, and no more will be added.
 	Term record.WriterTerm
 	End  record.Offset
-	// State is who has the lease, as this node knew it a moment later.
+	// State is the holder of the lease, as this node knew it a moment later.
 	State WriterState
 }
 
@@ -46,10 +46,10 @@ func (ws *Writers) LeaseWriter(ctx context.Context, caller Caller, log string, w
 		refusal = w.Check()
 	}
 	if lease := time.Duration(w.Lease) * time.Millisecond; refusal == nil && lease < minWriterLease {
-		refusal = record.Refuse(record.Invalid, "a lease of %v is below the least, %v", lease, minWriterLease)
+		refusal = record.Refuse(record.Invalid, "a lease must be at least %v, not %v", minWriterLease, lease)
 	}
 	if refusal == nil && w.Lease > sequence.MaxWriterLeaseMs {
-		refusal = record.Refuse(record.TooLarge, "lease of %d ms, the limit is %d", w.Lease, sequence.MaxWriterLeaseMs)
+		refusal = record.Refuse(record.TooLarge, "the lease has %d ms, the limit is %d", w.Lease, sequence.MaxWriterLeaseMs)
 		refusal.Limit = sequence.MaxWriterLeaseMs
 	}
 	if refusal == nil {
@@ -88,7 +88,7 @@ func (ws *Writers) ReleaseWriter(ctx context.Context, caller Caller, log string,
 	return h.ReleaseWriter(ctx, term, to)
 }
 
-// WatchWriter returns who has the writer lease of a log that this node leads: at once if seen is
+// WatchWriter returns the holder of the writer lease of a log that this node leads: at once if seen is
 // nil, otherwise when that has changed, or after a time.
 func (ws *Writers) WatchWriter(ctx context.Context, caller Caller, log string, seen *WriterState, after time.Duration) (WriterState, error) {
 	h, refusal := ws.finder.serving(caller, log)

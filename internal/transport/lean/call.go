@@ -29,7 +29,7 @@ func encodeCall(method string, md metadata.MD) (mem.BufferSlice, error) {
 		return nil, fmt.Errorf("%w: metadata of %d bytes, at most %d are allowed", errTooLarge, len(text), maxCallBytes)
 	}
 	if strings.Count(text, "\n") != len(lines)-1 {
-		return nil, errors.New("a line break in metadata")
+		return nil, errors.New("metadata contains a line break")
 	}
 	return mem.BufferSlice{mem.SliceBuffer(text)}, nil
 }
@@ -46,7 +46,7 @@ func decodeCall(payload mem.BufferSlice) (method string, md metadata.MD, err err
 		}
 		name, value, ok := strings.Cut(line, ": ")
 		if !ok || name == "" {
-			return "", nil, fmt.Errorf("a line of metadata without a name: %q", line)
+			return "", nil, fmt.Errorf("a line of metadata has no name: %q", line)
 		}
 		md.Append(name, value)
 	}

@@ -17,7 +17,7 @@ import (
 
 // ErrNotSpoken means that the other end does not speak this protocol. It has processed nothing of
 // the call.
-var ErrNotSpoken = errors.New("the server does not serve streams on connections of their own")
+var ErrNotSpoken = errors.New("the server does not support streams on their own connections")
 
 // A Client opens streams to one server.
 type Client struct {

@@ -162,7 +162,7 @@ func (s *Server) serve(conn net.Conn) {
 	defer release()
 	m, ok := s.methods[stream.method]
 	if !ok {
-		s.end(stream, status.Errorf(codes.Unimplemented, "%q is not served on a connection of its own: use gRPC", stream.method))
+		s.end(stream, status.Errorf(codes.Unimplemented, "%q is not supported on its own connection: use gRPC", stream.method))
 		return
 	}
 	if !m.stream.ClientStreams {
@@ -190,7 +190,7 @@ func (s *Server) accept(stream *serverStream) error {
 	}
 	var magic [len(Magic)]byte
 	if _, err := io.ReadFull(conn, magic[:]); err != nil || string(magic[:]) != Magic {
-		return fmt.Errorf("no stream: %q, %w", magic, err)
+		return fmt.Errorf("not a stream: %q, %w", magic, err)
 	}
 	if err := stream.begin(s.options.MaxMessage); err != nil {
 		return err

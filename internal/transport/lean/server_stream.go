@@ -52,7 +52,7 @@ func (s *serverStream) begin(maxMessage int) error {
 	s.reader.limits[callKind] = maxCallBytes
 	k, payload, err := s.reader.next()
 	if err != nil || k != callKind {
-		return fmt.Errorf("no call: kind %d, %w", k, err)
+		return fmt.Errorf("not a call: kind %d, %w", k, err)
 	}
 	method, md, err := decodeCall(payload)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *serverStream) RecvMsg(m any) error {
 	case errors.Is(err, errTooLarge):
 		return s.discard(status.Error(codes.ResourceExhausted, err.Error()))
 	case err != nil:
-		s.received = status.Errorf(codes.Canceled, "the client is gone: %v", err)
+		s.received = status.Errorf(codes.Canceled, "the client disconnected: %v", err)
 		s.cancel()
 		return s.received
 	case k == lastKind:

@@ -32,12 +32,12 @@ func (e *RemoteError) Is(target error) bool {
 
 func (c *connection) call(ctx context.Context, kind string, request []byte) ([]byte, error) {
 	if len(kind) > maxKind {
-		return nil, fmt.Errorf("peer: the kind of a call has %d bytes, at most %d are allowed", len(kind), maxKind)
+		return nil, fmt.Errorf("peer: the kind of a call has %d bytes, the limit is %d", len(kind), maxKind)
 	}
 	message := net.Buffers{append([]byte{byte(len(kind))}, kind...), request}
 	if n := size(message); n > MaxMessage {
 		c.mesh.options.countTooLarge()
-		return nil, fmt.Errorf("peer: call %s has %d bytes, at most %d are allowed", kind, n, MaxMessage)
+		return nil, fmt.Errorf("peer: call %s has %d bytes, the limit is %d", kind, n, MaxMessage)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ var errTooMuch = errors.New("this node is answering too many calls of the same n
 // answer starts to answer a call. An error ends the connection.
 func (c *connection) answer(number uint64, payload []byte) error {
 	if len(payload) == 0 || len(payload) < 1+int(payload[0]) {
-		return fmt.Errorf("%w: a call without its kind", errBadFrame)
+		return fmt.Errorf("%w: a call has no kind", errBadFrame)
 	}
 	kind, request := string(payload[1:1+payload[0]]), payload[1+payload[0]:]
 	ctx, cancel := context.WithCancel(c.context)
@@ -157,9 +157,9 @@ func (c *connection) respond(ctx context.Context, number uint64, kind string, re
 		return // an error caused by the end of the connection is not an answer: the outcome is unknown
 	}
 	if err == nil && len(response) > MaxMessage {
-		err = fmt.Errorf("the answer to %s has %d bytes, at most %d are allowed", kind, len(response), MaxMessage)
+		err = fmt.Errorf("the answer to %s has %d bytes, the limit is %d", kind, len(response), MaxMessage)
 		c.mesh.options.countTooLarge()
-		c.mesh.log.Error("an answer for a node is too large and is not sent", "node", c.from, "question", kind, "bytes", len(response))
+		c.mesh.log.Error("an answer to a node is too large and is not sent", "node", c.from, "question", kind, "bytes", len(response))
 	}
 	if err != nil {
 		c.queue.putWhenRoom(header{kind: failureFrame, lane: urgent, log: number}, net.Buffers{[]byte(cut(err.Error()))})

@@ -20,7 +20,7 @@ var (
 	errRemoved   = errors.New("this node no longer connects with the node")
 	errMoved     = errors.New("the node has another address now")
 	errOtherSelf = errors.New("this node has another identity now")
-	errAsked     = errors.New("the question is answered")
+	errAsked     = errors.New("the call is answered")
 )
 
 // connection carries frames, both ways, between the end of its handshake and close. One goroutine

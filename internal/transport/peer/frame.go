@@ -94,7 +94,7 @@ func (h header) append(to []byte) []byte {
 
 func parseHeader(b []byte) (header, error) {
 	if got, want := crc32.Checksum(b[:28], castagnoli), binary.LittleEndian.Uint32(b[28:]); got != want {
-		return header{}, fmt.Errorf("%w: the CRC of the header is %08x, it states %08x", errBadFrame, got, want)
+		return header{}, fmt.Errorf("%w: the header has CRC %[3]08x, its bytes %[2]08x", errBadFrame, got, want)
 	}
 	h := header{
 		length:     binary.LittleEndian.Uint32(b),
@@ -123,11 +123,11 @@ func (h header) check() error {
 	case h.compressed && (h.kind != messageFrame || h.length == 0):
 		return fmt.Errorf("%w: kind %d with %d bytes is compressed", errBadFrame, h.kind, h.length)
 	case h.length > maxPart:
-		return fmt.Errorf("%w: %d bytes of payload, at most %d are allowed", errBadFrame, h.length, maxPart)
+		return fmt.Errorf("%w: the payload has %d bytes, the limit is %d", errBadFrame, h.length, maxPart)
 	case h.lane == large && h.kind != messageFrame, h.first && h.lane != large:
 		return fmt.Errorf("%w: kind %d in lane %d", errBadFrame, h.kind, h.lane)
 	case uint64(h.length)+uint64(h.rest) > most:
-		return fmt.Errorf("%w: a message of %d bytes, at most %d are allowed", errBadFrame, uint64(h.length)+uint64(h.rest), most)
+		return fmt.Errorf("%w: the message has %d bytes, the limit is %d", errBadFrame, uint64(h.length)+uint64(h.rest), most)
 	case h.rest > 0 && h.length == 0:
 		return fmt.Errorf("%w: an empty part of a message", errBadFrame)
 	case empty && (h.length > 0 || h.rest > 0):
@@ -180,7 +180,7 @@ func (r *frameReader) next() (header, []byte, error) {
 			return header{}, nil, fmt.Errorf("%w: a message where only calls are allowed", errBadFrame)
 		}
 		if r.visitor && uint64(h.length)+uint64(h.rest) > maxAsked {
-			return header{}, nil, fmt.Errorf("%w: a node that only asks sends %d bytes, at most %d are allowed", errBadFrame, uint64(h.length)+uint64(h.rest), maxAsked)
+			return header{}, nil, fmt.Errorf("%w: a connection for one call sends %d bytes, the limit is %d", errBadFrame, uint64(h.length)+uint64(h.rest), maxAsked)
 		}
 		_, _ = r.from.Discard(headerSize) // the bytes were peeked
 		payload, complete, err := r.payload(h)
@@ -213,7 +213,7 @@ func (r *frameReader) payload(h header) (payload []byte, complete bool, err erro
 	}
 	if p.header.rest > 0 {
 		if !h.sameMessage(p.header) || uint64(h.length)+uint64(h.rest) != uint64(p.header.rest) {
-			return nil, false, fmt.Errorf("%w: it does not continue the message of which %d bytes are to come", errBadFrame, p.header.rest)
+			return nil, false, fmt.Errorf("%w: the frame does not continue the message, which lacks %d bytes", errBadFrame, p.header.rest)
 		}
 	} else {
 		p.payload, p.dropped = nil, false
@@ -270,7 +270,7 @@ func checkSum(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a large message of %d bytes has no CRC", errBadFrame, len(b))
 	}
 	if got, want := crc32.Checksum(b[:at], castagnoli), binary.LittleEndian.Uint32(b[at:]); got != want {
-		return nil, fmt.Errorf("%w: a large message of %d bytes has the CRC %08x, it states %08x", errBadFrame, at, got, want)
+		return nil, fmt.Errorf("%w: a large message of %d bytes has CRC %[4]08x, its bytes %[3]08x", errBadFrame, at, got, want)
 	}
 	return b[:at:at], nil
 }

@@ -152,7 +152,7 @@ func readOpening(from io.Reader) (opening, error) {
 		return opening{}, err
 	}
 	if string(head[:8]) != Magic {
-		return opening{}, fmt.Errorf("%q is not the beginning of a connection of a Strandline node: another program has this address", head[:8])
+		return opening{}, fmt.Errorf("%q is not the start of a connection of a Strandline node: another program uses this address", head[:8])
 	}
 	body, err := readChecked(from, head[12:], maxHello)
 	if err != nil {
@@ -193,7 +193,7 @@ func readVerdict(from io.Reader) (verdict, error) {
 func readChecked(from io.Reader, announced []byte, limit uint32) ([]byte, error) {
 	length := binary.LittleEndian.Uint32(announced)
 	if length > limit {
-		return nil, fmt.Errorf("%d bytes announced, at most %d are allowed", length, limit)
+		return nil, fmt.Errorf("%d bytes announced, the limit is %d", length, limit)
 	}
 	body := make([]byte, length)
 	if _, err := io.ReadFull(from, body); err != nil {

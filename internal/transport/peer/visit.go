@@ -76,9 +76,9 @@ func (m *Mesh) judgeVisitor(theirs opening) (verdict, *link) {
 	of := m.link(theirs.Node.ID)
 	switch {
 	case theirs.Node.ID == self.ID:
-		return verdict{refused, fmt.Sprintf("%d is the id of the node that answers: an address given for another node leads to this one, or two nodes run on copies of one data directory; correct the address, or give one of them an empty directory", self.ID)}, nil
+		return verdict{refused, fmt.Sprintf("%d is the id of the answering node itself: an address given for another node leads to this one, or two nodes run on copies of one data directory; correct the address, or give one of them an empty directory", self.ID)}, nil
 	case theirs.Node.ID > self.ID:
-		return verdict{refused, fmt.Sprintf("node %v waits to be dialled by node %v, whose id is lower", theirs.Node, self)}, nil
+		return verdict{refused, fmt.Sprintf("node %v must wait for a connection from node %v, whose id is lower", theirs.Node, self)}, nil
 	case of == nil:
 		return verdict{notYet, fmt.Sprintf("node %v is not known here yet", theirs.Node)}, nil
 	}
@@ -100,7 +100,7 @@ func (m *Mesh) judgeAsking(theirs opening) verdict {
 // connection, nothing was asked.
 func (m *Mesh) Ask(ctx context.Context, address, kind string, request []byte) ([]byte, error) {
 	if size := 1 + len(kind) + len(request); size > maxAsked {
-		return nil, fmt.Errorf("a question %s of %d bytes, at most %d are allowed for a node that only asks", kind, size, maxAsked)
+		return nil, fmt.Errorf("call %s has %d bytes, the limit on a connection for one call is %d", kind, size, maxAsked)
 	}
 	c, err := m.openToAsk(ctx, address)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// visitors are incoming connections that are in their handshake or only ask, by who is at
+// visitors are incoming connections that are in their handshake or for one call only, by the node at
 // the other side.
 type visitors struct {
 	mu  sync.Mutex

@@ -11,7 +11,7 @@ import (
 )
 
 // errTooMuch is the error that ends the handshake of a client that has sent too much.
-var errTooMuch = errors.New("the client sent more than it may before it has proved who it is")
+var errTooMuch = errors.New("the client sent too many bytes before authenticating")
 
 // conn is the socket of an encrypted connection.
 type conn struct {

@@ -59,7 +59,7 @@ type Credentials struct {
 // loaded is immutable.
 type loaded struct {
 	certificate *tls.Certificate // nil: none
-	// self is whom the certificate names; that of a client may name nobody.
+	// self is the principal of the certificate; that of a client may name none.
 	self    identity.Principal
 	nodes   *x509.CertPool // nil: those of the system
 	clients *x509.CertPool // nil: as nodes
@@ -75,7 +75,7 @@ type stamp struct {
 // OpenClient reads the files of a client.
 func OpenClient(files Files) (*Credentials, error) {
 	if (files.Certificate == "") != (files.Key == "") {
-		return nil, errors.New("a certificate and its key belong together: both files are needed")
+		return nil, errors.New("a certificate needs its key: give both files, or none")
 	}
 	c := &Credentials{files: files, logger: slog.New(slog.DiscardHandler)}
 	return c, c.Reload()
@@ -85,7 +85,7 @@ func OpenClient(files Files) (*Credentials, error) {
 // required.
 func OpenNode(name string, files Files, logger *slog.Logger) (*Credentials, error) {
 	if files.Certificate == "" || files.Key == "" || files.Authority == "" {
-		return nil, errors.New("a node needs three files: its certificate, its key, and the authorities of the other nodes")
+		return nil, errors.New("a node needs all of its certificate, its key, and the authorities of the other nodes")
 	}
 	c := &Credentials{files: files, node: name, logger: cmp.Or(logger, slog.New(slog.DiscardHandler))}
 	return c, c.Reload()
@@ -156,10 +156,10 @@ func (c *Credentials) load(stamps [4]stamp) error {
 		}
 		l.certificate = &pair
 		if l.self, err = identity.OfCertificate(pair.Leaf); c.node == "" {
-			err = nil // what a client shows is for the server to judge
+			err = nil // the server verifies the certificate of a client
 		}
 		if err == nil && c.node != "" && (l.self.Kind != identity.Node || l.self.Name != c.node) {
-			err = fmt.Errorf("it is that of %s, and this is node/%s", l.self, c.node)
+			err = fmt.Errorf("it certifies %s, but this node is node/%s", l.self, c.node)
 		}
 		if err != nil {
 			return fmt.Errorf("certificate %s: %w", c.files.Certificate, err)
@@ -179,7 +179,7 @@ func (c *Credentials) load(stamps [4]stamp) error {
 		}
 		*bundle.pool = x509.NewCertPool()
 		if !(*bundle.pool).AppendCertsFromPEM(text) || !l.asked.AppendCertsFromPEM(text) {
-			return fmt.Errorf("authorities %s: there is no PEM certificate in it", bundle.path)
+			return fmt.Errorf("authorities %s: the file has no PEM certificate", bundle.path)
 		}
 	}
 	if l.clients == nil {
@@ -198,7 +198,7 @@ func (l *loaded) who(shown []*x509.Certificate, usage x509.ExtKeyUsage) (identit
 		return identity.Principal{}, err
 	}
 	if p.Cluster != l.self.Cluster {
-		return identity.Principal{}, fmt.Errorf("the certificate is of cluster %q, this is %q", p.Cluster, l.self.Cluster)
+		return identity.Principal{}, fmt.Errorf("the certificate belongs to cluster %q, this is cluster %q", p.Cluster, l.self.Cluster)
 	}
 	roots := l.clients
 	if p.Kind == identity.Node {
@@ -239,7 +239,7 @@ func (c *Credentials) server(port Port, otherwise func() bool, begin func() erro
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			from, ok := hello.Conn.(*conn)
 			if !ok {
-				return nil, errors.New("the connection does not come by a gate")
+				return nil, errors.New("the connection did not pass the gate")
 			}
 			if err := begin(); err != nil {
 				return nil, err

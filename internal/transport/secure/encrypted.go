@@ -164,8 +164,8 @@ func (l *encryptedListener) shakeHands(c *conn, place *list.Element) (net.Conn, 
 	return encrypted, nil
 }
 
-// farewell closes a connection so that its client gets the alert that says why: what it
-// has sent and nobody has read would otherwise have the system reset the connection.
+// farewell closes a connection so that its client gets the alert with the reason: unread data of
+// the client would otherwise make the system reset the connection.
 func farewell(c *conn) {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(farewellTime)) == nil {
 		_, _ = io.Copy(io.Discard, c)

@@ -92,7 +92,7 @@ func (f *failing) ended(from netip.Prefix, taken, failed bool, now time.Time) {
 	case !failed && known:
 		f.full[from] = full.Add(-f.token)
 	case failed && known && full.After(now):
-		// What an address owes ends within seconds after it has stopped to fail.
+		// The delay of an address ends within seconds after its failures stop.
 		f.full[from] = minTime(full.Add(f.token), now.Add(failingBurst+failingOwed))
 	case failed && (known || f.room(now)):
 		f.full[from] = now.Add(f.token)

@@ -124,7 +124,7 @@ func TestANodeProvesWhichNodeItIs(t *testing.T) {
 	_, err = toServer("b", asNode(t, "b", trusting(other.node("b")), false))
 	require.ErrorContains(t, err, "tls:", "another authority")
 	_, err = toServer("b", asNode(t, "c", ca.node("c"), false))
-	require.ErrorContains(t, err, `the certificate is that of node/c, and the node calls itself "b"`)
+	require.ErrorContains(t, err, `the certificate is that of node/c, but the node has the name "b"`)
 	_, err = toServer("b", asClient(t, ca.user("b")))
 	require.ErrorContains(t, err, "user/b, not of a node")
 	_, err = toServer("b", asClient(t, Files{Authority: ca.ca()}))
@@ -241,7 +241,7 @@ func sayingFirst(dial DialFunc) DialFunc {
 func TestANodeNeedsACertificateOfItsOwnName(t *testing.T) {
 	ca := newAuthority(t, "prod")
 	_, err := OpenNode("b", ca.node("a"), nil)
-	require.ErrorContains(t, err, "it is that of node/a, and this is node/b")
+	require.ErrorContains(t, err, "it certifies node/a, but this node is node/b")
 	_, err = OpenNode("alice", ca.user("alice"), nil)
 	require.ErrorContains(t, err, "it is that of user/alice")
 	_, err = OpenNode("a", nameless(t, ca), nil)

@@ -95,7 +95,7 @@ func (g *Gate) prove(conn net.Conn, claimed string) (string, error) {
 	}
 	shown := encrypted.ConnectionState().PeerCertificates
 	if len(shown) == 0 {
-		return "", errors.New("a node shows its certificate, and this one shows none: start it with --tls-cert, --tls-key and --tls-ca")
+		return "", errors.New("the node presented no certificate: start it with --tls-cert, --tls-key and --tls-ca")
 	}
 	// It was verified in the handshake.
 	switch p, err := identity.OfCertificate(shown[0]); {
@@ -104,7 +104,7 @@ func (g *Gate) prove(conn net.Conn, claimed string) (string, error) {
 	case p.Kind != identity.Node:
 		return "", fmt.Errorf("the certificate is that of %s, not of a node", p)
 	case claimed != "" && claimed != p.Name:
-		return "", fmt.Errorf("the certificate is that of %s, and the node calls itself %q", p, claimed)
+		return "", fmt.Errorf("the certificate is that of %s, but the node has the name %q", p, claimed)
 	default:
 		return p.Name, nil
 	}

@@ -19,7 +19,7 @@ type AppendResponse struct {
 	Ranges                 []*strandlinev1.OffsetRange
 	Duplicate              bool
 
-	Stages *strandlinev1.AppendStages // nil: nobody asked
+	Stages *strandlinev1.AppendStages // nil: not requested
 }
 
 func (m *AppendResponse) encode() (mem.BufferSlice, error) {
