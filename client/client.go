@@ -43,7 +43,7 @@ func Dial(addresses []string, opts ...Option) (*Client, error) {
 		opt(&o)
 	}
 	if len(addresses) == 0 {
-		return nil, &Error{Reason: ErrInvalid.Reason, Message: "dial without an address"}
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a client needs an address"}
 	}
 	for _, address := range addresses {
 		if err := checkAddress(address, o.anywhere()); err != nil {

@@ -81,7 +81,7 @@ func (a *Admin) ListConnections(ctx context.Context, node string) (all []Connect
 // CloseConnection closes a connection of a client to a node. The client may connect again.
 func (a *Admin) CloseConnection(ctx context.Context, node string, id uint64) error {
 	if node == "" || id == 0 {
-		return &Error{Reason: ErrInvalid.Reason, Message: "close a connection without the name of its node and its id"}
+		return &Error{Reason: ErrInvalid.Reason, Message: "closing a connection needs the name of its node and its id"}
 	}
 	_, err := a.closeConnections(ctx, node, &strandlinev1.CloseConnectionsRequest{Id: id})
 	return err

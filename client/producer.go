@@ -136,13 +136,13 @@ func (p *Producer) AppendBatch(ctx context.Context, records []Record, opts ...Ap
 		opt(&o)
 	}
 	if len(records) == 0 {
-		return 0, &Error{Reason: ErrInvalid.Reason, Message: "batch without records"}
+		return 0, &Error{Reason: ErrInvalid.Reason, Message: "the batch has no records"}
 	}
 	if o.hasExpectedEnd && o.expectedEnd < 0 {
-		return 0, &Error{Reason: ErrInvalid.Reason, Message: "append with a negative expected end"}
+		return 0, &Error{Reason: ErrInvalid.Reason, Message: "the expected end of an append is negative"}
 	}
 	if o.check != nil && o.check.Since < 0 {
-		return 0, &Error{Reason: ErrInvalid.Reason, Message: "check since a negative offset"}
+		return 0, &Error{Reason: ErrInvalid.Reason, Message: "the offset of a check is negative"}
 	}
 	q, err := p.acceptBatch(ctx, records, o)
 	if err != nil {

@@ -66,13 +66,13 @@ func (c *Client) Reader(ctx context.Context, log string, opts ...ReaderOption) (
 		opt(&o)
 	}
 	if o.freshness == atLeast && o.atLeast < 0 || o.freshness == bounded && o.maxAge < minStaleness {
-		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a freshness bound of a read is negative, or a staleness below 100 ms is requested"}
+		return nil, &Error{Reason: ErrInvalid.Reason, Message: "a consistency bound of the read is negative, or its staleness is below 100 ms"}
 	}
 	r := &Reader{client: c, log: log, options: o, route: o.route(c.peers, log), id: o.log, next: unplaced, looked: unplaced, trouble: noTrouble()}
 	switch o.from {
 	case fromOffset:
 		if o.offset < 0 {
-			return nil, &Error{Reason: ErrInvalid.Reason, Message: "a read from a negative offset"}
+			return nil, &Error{Reason: ErrInvalid.Reason, Message: "the offset of a read is negative"}
 		}
 		r.next = o.offset
 	case fromTail:
@@ -250,12 +250,12 @@ func checkOffsets(f *wire.ReadFrame, limited bool) error {
 		}
 		first := int64(batch.BaseOffset())
 		if next == unplaced && first > f.First || next != unplaced && first != next {
-			return fmt.Errorf("a batch of offset %d where that of %d was due", first, max(next, f.First))
+			return fmt.Errorf("expected the batch at offset %d, got offset %d", max(next, f.First), first)
 		}
 		next, rest = int64(batch.End()), more
 	}
 	if next < end || next > end && !limited {
-		return fmt.Errorf("batches up to offset %d in a frame up to %d", next, end)
+		return fmt.Errorf("the batches of a frame end at offset %d, the frame at %d", next, end)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (r *Reader) inPlace(batch record.Batch) error {
 	if !r.options.selects() || first >= r.follows && first < r.limit {
 		return nil
 	}
-	return fmt.Errorf("a batch of offset %d where that of %d was due", first, max(r.follows, r.next))
+	return fmt.Errorf("expected the batch at offset %d, got offset %d", max(r.follows, r.next), first)
 }
 
 // fetch receives one frame, or repairs the stream so that the next call can.

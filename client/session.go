@@ -68,7 +68,7 @@ func (a *Admin) OpenSession(ctx context.Context, log string, lease time.Duration
 // openSession opens a session on the log with an id; 0: any.
 func (a *Admin) openSession(ctx context.Context, log string, id uint64, lease time.Duration) (session Session, err error) {
 	if lease < 0 {
-		return Session{}, &Error{Reason: ErrInvalid.Reason, Message: "open a session with a negative lease"}
+		return Session{}, &Error{Reason: ErrInvalid.Reason, Message: "the lease of a session is negative"}
 	}
 	request := &strandlinev1.OpenSessionRequest{Log: log, LogId: id}
 	if lease > 0 {

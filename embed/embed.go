@@ -108,7 +108,7 @@ func Open(ctx context.Context, directory string, opts ...Option) (*Cluster, erro
 		opt(&o)
 	}
 	if o.nodes < 1 || o.nodes > maxNodes {
-		return nil, fmt.Errorf("embed: %d nodes: the number must be 1 to %d", o.nodes, maxNodes)
+		return nil, fmt.Errorf("embed: the number of nodes must be 1 to %d, not %d", maxNodes, o.nodes)
 	}
 	if most := max(len(o.grpc), len(o.kafka), len(o.http)); most > o.nodes {
 		return nil, fmt.Errorf("embed: %d addresses for %d nodes", most, o.nodes)
@@ -147,7 +147,7 @@ func prepare(directory string, nodes int) error {
 			held++
 		}
 		if held != nodes {
-			return fmt.Errorf("%s holds a cluster of %d nodes: open it with this number, not %d", directory, held, nodes)
+			return fmt.Errorf("%s has a cluster of %d nodes: open it with this number, not %d", directory, held, nodes)
 		}
 		return nil
 	}

@@ -173,7 +173,7 @@ func TestADirectoryKeepsItsNumberOfNodes(t *testing.T) {
 	directory := t.TempDir()
 	require.NoError(t, open(t, directory, embed.WithNodes(2)).Close())
 	_, err := embed.Open(t.Context(), directory)
-	require.ErrorContains(t, err, "holds a cluster of 2 nodes")
+	require.ErrorContains(t, err, "has a cluster of 2 nodes")
 	_, err = embed.Open(t.Context(), directory, embed.WithNodes(0))
 	require.ErrorContains(t, err, "1 to 9")
 	_, err = embed.Open(t.Context(), directory, embed.WithNodes(2), embed.WithHTTP("", "", "127.0.0.1:0"))

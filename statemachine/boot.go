@@ -19,7 +19,7 @@ const maxBoots = 10
 // boot makes the machine the state at the offset of the newest snapshot that can be read, or leaves it as
 // it is if that reaches what is left of the log. It returns the confirmed end of the log.
 //
-// It sets the hold of protected before, if there is one. replacing is set, or nobody else knows
+// It sets the hold of protected before, if there is one. replacing is set, or no other goroutine knows
 // the replica.
 func (r *Replica[R]) boot(ctx context.Context, protected *snapshots[R]) (end int64, err error) {
 	for range maxBoots {
@@ -31,7 +31,7 @@ func (r *Replica[R]) boot(ctx context.Context, protected *snapshots[R]) (end int
 			r.logID = info.ID
 		}
 		if info.ID != r.logID {
-			return 0, fmt.Errorf("state of log %q: the log has id %d, and the state is of the one with id %d: %w", r.log, info.ID, r.logID, client.ErrLogReplaced)
+			return 0, fmt.Errorf("state of log %q: the log has id %d, but the state is of the log with id %d: %w", r.log, info.ID, r.logID, client.ErrLogReplaced)
 		}
 		if protected != nil {
 			if err := protected.protect(ctx, info); errors.Is(err, client.ErrOffsetTrimmed) || errors.Is(err, errHoldMoved) {
@@ -114,7 +114,7 @@ func (r *Replica[R]) refuseAhead(ctx context.Context, end int64, stored []int64)
 }
 
 func (r *Replica[R]) ahead(what string, at, end int64) error {
-	return fmt.Errorf("state of log %q: %s at offset %d, and the log ends at %d: %w; remove the states and snapshots above the offset at which the log ended when the cluster was recovered, and boot from an earlier one or from an empty machine",
+	return fmt.Errorf("state of log %q: %s at offset %d, but the log ends at %d: %w; remove the states and snapshots above the offset at which the log ended when the cluster was recovered, and boot from an earlier one or from an empty machine",
 		r.log, what, at, end, ErrAhead)
 }
 
@@ -156,7 +156,7 @@ func (r *Replica[R]) restore(ctx context.Context, offset, end int64) error {
 	}
 	if digester, has := r.machine.(Digester); has && len(digest) > 0 {
 		if own := digester.Digest(); !bytes.Equal(own, digest) {
-			return fmt.Errorf("restore snapshot %s: the digest of the state is %x, and was %x when the snapshot was taken: %w", name, own, digest, ErrDiverged)
+			return fmt.Errorf("restore snapshot %s: the digest of the state is %x, but was %x when the snapshot was taken: %w", name, own, digest, ErrDiverged)
 		}
 	}
 	if r.snapshots != nil {

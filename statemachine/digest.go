@@ -48,11 +48,11 @@ func (r *Replica[R]) applyOurs(kind string, record *client.Record) error {
 }
 
 // takeDigest takes the digest of the state in which the records below an offset are applied, and has it
-// reported if the replica is up to date: what an earlier one has reported needs no repetition.
+// reported if the replica is up to date: the report of an earlier one is not repeated.
 func (r *Replica[R]) takeDigest(at int64) error {
 	digest := r.machine.(Digester).Digest()
 	if len(digest) > maxDigestBytes {
-		return fmt.Errorf("a digest of %d bytes: at most %d", len(digest), maxDigestBytes)
+		return fmt.Errorf("a digest has %d bytes, the limit is %d", len(digest), maxDigestBytes)
 	}
 	if found := r.digests.Take(at, digest, r.live); found != nil {
 		return fromRules(found)

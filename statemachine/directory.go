@@ -99,7 +99,7 @@ func makeFolder(path string) error {
 }
 
 // clean removes what writers of earlier snapshots of the log have left when they were killed. One that still
-// writes fails, and nobody needs its snapshot.
+// writes fails, and its snapshot is not needed.
 func (f files) clean(name string) {
 	log := name[:strings.IndexByte(name, '-')+1]
 	entries, err := os.ReadDir(string(f))

@@ -18,11 +18,11 @@ var (
 	// It is also the error where the log is whole, but each snapshot is damaged: a part of one is in the
 	// machine then. Once the damaged snapshots are removed, a replica with an empty machine applies the log
 	// from its start.
-	ErrNoSnapshot = errors.New("no snapshot reaches the records that are left of the log")
+	ErrNoSnapshot = errors.New("no usable snapshot covers the trimmed part of the log")
 	// ErrAhead means that a snapshot, or the state of the machine, contains records from the end of the log on:
 	// they were lost in a recovery of the cluster, and their offsets are given to other records. Retrying does
 	// not help: see docs/state-machine.md.
-	ErrAhead = errors.New("a state contains records that the log has lost")
+	ErrAhead = errors.New("the state contains records that the log has lost")
 	// ErrHoldOfAnother means that the hold of the replica belongs to another directory of snapshots. Retrying does
 	// not help: each directory needs a hold with a name of its own, see WithHold.
 	ErrHoldOfAnother = errors.New("the hold belongs to another directory of snapshots")
@@ -31,7 +31,7 @@ var (
 	// ErrResultLost means that a proposal was applied, and that its result is not known: more than 65,536
 	// records came between it and the answer, or others had trimmed the record before this replica got it, so
 	// that it continued from a snapshot.
-	ErrResultLost = errors.New("the result of the proposal is not kept any more")
+	ErrResultLost = errors.New("the result of the proposal is no longer stored")
 )
 
 // Error is the error of a proposal or query that does not come from the log.

@@ -120,7 +120,7 @@ func (r *Replica[R]) read(done *progress, reached func()) error {
 	for {
 		batch, err := reader.NextBatch(r.life)
 		if errors.Is(err, io.EOF) {
-			return errors.New("the read has an option that ends it")
+			return errors.New("the read has an option that ends it: leave it out")
 		}
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (r *Replica[R]) apply(records []client.Record, end int64) (err error) {
 	next := r.next
 	r.mu.Unlock()
 	if records[0].Offset != next {
-		return fmt.Errorf("received the record at offset %d where that at %d was due", records[0].Offset, next)
+		return fmt.Errorf("expected the record at offset %d, got offset %d", next, records[0].Offset)
 	}
 	results := r.scratch[:0]
 	r.state.Lock()

@@ -104,11 +104,11 @@ func readSnapshot(content io.Reader, size int64, log uint64, offset int64, resto
 	magic, numbers := header[:len(snapshotMagic)], header[len(snapshotMagic):]
 	switch length := int(numbers[16]); {
 	case string(magic) != snapshotMagic:
-		return nil, fmt.Errorf("%w: it does not begin as a snapshot of this version", errDamagedSnapshot)
+		return nil, fmt.Errorf("%w: it does not begin like a snapshot of this version", errDamagedSnapshot)
 	case binary.BigEndian.Uint64(numbers) != log || binary.BigEndian.Uint64(numbers[8:]) != uint64(offset):
-		return nil, fmt.Errorf("%w: it is of another log or offset than its name", errDamagedSnapshot)
+		return nil, fmt.Errorf("%w: its log or offset differs from its name", errDamagedSnapshot)
 	case length > maxDigestBytes:
-		return nil, fmt.Errorf("%w: a digest of %d bytes", errDamagedSnapshot, length)
+		return nil, fmt.Errorf("%w: it has a digest of %d bytes", errDamagedSnapshot, length)
 	default:
 		digest = make([]byte, length)
 	}
@@ -116,7 +116,7 @@ func readSnapshot(content io.Reader, size int64, log uint64, offset int64, resto
 		return nil, damaged(err)
 	}
 	restored := restore(body)
-	// What is left decides whether the program was given what had been written.
+	// The checksum covers the remaining bytes too: it shows whether restore read intact data.
 	if _, err := io.Copy(io.Discard, body); err != nil {
 		return nil, damaged(err)
 	}

@@ -47,15 +47,15 @@ func defaultOptions() options {
 func (o *options) check() error {
 	switch {
 	case o.keep < 1:
-		return errors.New("a replica keeps at least one snapshot")
+		return errors.New("the number of kept snapshots must be at least 1")
 	case o.schedule.Records < 0 || o.schedule.Interval < 0:
-		return errors.New("a schedule of snapshots is negative")
+		return errors.New("the snapshot schedule has a negative value")
 	case len(o.name) > maxNameBytes:
-		return fmt.Errorf("the name of the replica has %d bytes: at most %d", len(o.name), maxNameBytes)
+		return fmt.Errorf("the name of the replica has %d bytes, the limit is %d", len(o.name), maxNameBytes)
 	case o.digests < 0:
 		return errors.New("the number of records between digests is negative")
 	case o.state != nil && o.state.next < 0:
-		return errors.New("a state at a negative offset")
+		return errors.New("the offset of the initial state is negative")
 	}
 	return nil
 }

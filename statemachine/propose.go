@@ -108,7 +108,7 @@ func isOneOf(e *client.Error, reasons ...*client.Error) bool {
 	return false
 }
 
-// resolve asks the log for the outcome of an append. What is not in the log then never will be.
+// resolve asks the log for the outcome of an append. A record that is not in the log then never will be.
 func (r *Replica[R]) resolve(ctx context.Context, failure *client.Error) (int64, error) {
 	found, err := r.client.Admin().Resolve(ctx, r.log, failure.Position(), true)
 	switch {
@@ -134,7 +134,7 @@ func (r *Replica[R]) open(ctx context.Context) (*client.Producer, error) {
 		defer func() { <-r.opening }()
 	case <-r.done:
 	case <-ctx.Done():
-		return nil, &Error{log: r.log, reason: ctx.Err(), cause: errors.New("another call opens the session of the proposals")}
+		return nil, &Error{log: r.log, reason: ctx.Err(), cause: errors.New("waiting for another call to open the session")}
 	}
 	if err := r.ended(); err != nil {
 		return nil, err

@@ -110,7 +110,7 @@ func (s *snapshots[R]) refuseForeign(found *client.HoldInfo) error {
 		s.foreign = bytes.Clone(found.Pointer)
 		return errHoldMoved
 	}
-	return fmt.Errorf("hold %q of log %q is at offset %d for %q, which is no snapshot of this directory: %w; give each directory a hold with a name of its own (WithHold), or release the hold if that directory is no longer used",
+	return fmt.Errorf("hold %q of log %q is at offset %d with the pointer %q, which is not a snapshot of this directory: %w; give each directory a hold with a name of its own (WithHold), or release the hold if that directory is no longer used",
 		found.Name, r.log, found.Offset, found.Pointer, ErrHoldOfAnother)
 }
 
@@ -290,7 +290,7 @@ func (s *snapshots[R]) viewLocked() (*snapshot, error) {
 	taken := &snapshot{log: r.logID, offset: r.Offset(), state: state}
 	if digester, has := r.machine.(Digester); has {
 		if taken.digest = digester.Digest(); len(taken.digest) > maxDigestBytes {
-			return nil, fmt.Errorf("a digest of %d bytes: at most %d", len(taken.digest), maxDigestBytes)
+			return nil, fmt.Errorf("a digest has %d bytes, the limit is %d", len(taken.digest), maxDigestBytes)
 		}
 	}
 	return taken, nil
@@ -351,7 +351,7 @@ func (s *snapshots[R]) retire(ctx context.Context) error {
 		}
 		return r.options.step(stepDone)
 	}
-	return errors.New("the hold is moved back again and again: two directories need holds with names of their own")
+	return errors.New("the hold is moved back repeatedly: give each directory a hold with its own name (WithHold)")
 }
 
 // move moves the hold to a snapshot that is stored, with its location as the pointer.

@@ -12,7 +12,7 @@
 //	applied, err := r.Propose(ctx, client.Record{Key: []byte("visits")})
 //	err = r.Query(ctx, statemachine.Linearizable, func() { n = state["visits"] })
 //
-// docs/state-machine.md has a guide. What decides is in internal/rules.
+// docs/state-machine.md has a guide. The decisions are in internal/rules.
 package statemachine
 
 import (
@@ -78,7 +78,7 @@ type Replica[R any] struct {
 
 	opening chan struct{} // has room for one: a producer is opened
 
-	// What follows belongs to the goroutine that applies records, and before it starts to Open.
+	// The following fields belong to the goroutine that applies records, and before it starts to Open.
 	digests *rules.Digests
 	live    bool // the end of the log as of Open has been reached
 	scratch []R
@@ -151,7 +151,7 @@ func (r *Replica[R]) start(ctx context.Context) error {
 	case <-r.done:
 		return r.Err()
 	case <-ctx.Done():
-		return &Error{log: r.log, reason: ctx.Err(), cause: fmt.Errorf("boot to offset %d, the state is at %d", end, r.Offset())}
+		return &Error{log: r.log, reason: ctx.Err(), cause: fmt.Errorf("the state is at offset %[2]d, waiting for %[1]d at boot", end, r.Offset())}
 	}
 	if r.snapshots != nil && r.options.schedule != (rules.Schedule{}) {
 		r.working.Go(r.snapshots.run)
@@ -241,7 +241,7 @@ func (r *Replica[R]) reach(ctx context.Context, next int64) error {
 	if r.err != nil {
 		return r.stopped()
 	}
-	return &Error{log: r.log, reason: ctx.Err(), cause: fmt.Errorf("the state is at offset %d, and %d was waited for", r.next, next)}
+	return &Error{log: r.log, reason: ctx.Err(), cause: fmt.Errorf("the state is at offset %d, waiting for %d", r.next, next)}
 }
 
 // stopped returns the error of a call of a replica that has ended. The mutex is held.

@@ -9,7 +9,7 @@ import (
 	"strandline.dev/client"
 )
 
-// Token is that which the client shows: the scenario is played where rights are enforced.
+// Token is the client's token: the scenario is played where rights are enforced.
 type Token struct {
 	// Rights are those of its user on the scenario's log, and of the token.
 	Rights   string `yaml:"rights"`

@@ -119,5 +119,5 @@ func (t *history) leaf(n uint64) (Hash, error) {
 	if i := n - t.trees[at].Batches; i < uint64(len(leaves)) {
 		return leaves[i], nil
 	}
-	return Hash{}, fmt.Errorf("%d batches from batch %d on, expected %d", len(leaves), t.trees[at].Batches, t.trees[at+1].Batches-t.trees[at].Batches)
+	return Hash{}, fmt.Errorf("expected %d batches from batch %d on, got %d", t.trees[at+1].Batches-t.trees[at].Batches, t.trees[at].Batches, len(leaves))
 }

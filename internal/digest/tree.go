@@ -28,7 +28,7 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // ParseHash parses the result of String.
 func ParseHash(text string) (h Hash, err error) {
 	if n, err := hex.Decode(h[:], []byte(text)[:min(len(text), 2*HashSize)]); err != nil || n != HashSize || len(text) != 2*HashSize {
-		return Hash{}, fmt.Errorf("%q is not a digest: a digest has %d hexadecimal digits", text, 2*HashSize)
+		return Hash{}, fmt.Errorf("a digest must have %[2]d hexadecimal digits, not %[1]q", text, 2*HashSize)
 	}
 	return h, nil
 }
@@ -95,7 +95,7 @@ func (t *Tree) Fold(e *record.Entry) error {
 	}
 	for h := range e.HashedBatches {
 		if !t.Begun || h.Count == 0 || h.First < t.Covered || h.First >= t.End || h.End() > t.End || uint64(h.Size) > t.Uncovered {
-			return fmt.Errorf("the content of a batch at offset %d, the digest ends at %d with %d bytes up to %d to come", h.First, t.Covered, t.Uncovered, t.End)
+			return fmt.Errorf("the entry has the content of a batch of [%d, %d) with %d bytes, which does not fit the uncovered part [%d, %d) of %d bytes", h.First, h.End(), h.Size, t.Covered, t.End, t.Uncovered)
 		}
 		t.add(Leaf(h.First, h.Content))
 		t.Covered = h.End()
@@ -199,11 +199,11 @@ func Parse(data []byte, end record.Offset) (t Tree, rest []byte, err error) {
 func (t *Tree) Check() error {
 	switch {
 	case t.From > t.Covered || t.Covered > t.End:
-		return fmt.Errorf("it begins at %d and covers what is below %d, the log ends at %d", t.From, t.Covered, t.End)
+		return fmt.Errorf("it begins at %d and is covered up to %d, but the log ends at %d", t.From, t.Covered, t.End)
 	case t.Batches > uint64(t.Covered-t.From):
 		return fmt.Errorf("%d batches of offsets [%d, %d)", t.Batches, t.From, t.Covered)
 	case (t.Uncovered == 0) != (t.Covered == t.End):
-		return fmt.Errorf("%d bytes are not covered, from offset %d to %d", t.Uncovered, t.Covered, t.End)
+		return fmt.Errorf("%d bytes are not covered in the offsets [%d, %d)", t.Uncovered, t.Covered, t.End)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (w *Walker) Finish() (Tree, error) {
 		return Tree{Covered: w.reached, End: w.reached}, nil
 	}
 	if w.awaited > 0 {
-		return Tree{}, fmt.Errorf("%w: no entry has the contents of %d bytes of batches from offset %d on, which are not there", ErrState, w.awaited, w.Covered)
+		return Tree{}, fmt.Errorf("%w: no entry has the contents of %d bytes of batches from offset %d on, which are not stored", ErrState, w.awaited, w.Covered)
 	}
 	for i := range w.hashed {
 		w.leaf(&w.hashed[i].HashedBatch)

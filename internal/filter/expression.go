@@ -36,7 +36,7 @@ type expression struct {
 // compile checks the syntax and types of an expression, and that it can stay within MaxCost.
 func compile(text string) (*expression, error) {
 	if len(text) > MaxExpressionBytes {
-		return nil, invalid(1, 1, "it has %d bytes, the limit is %d", len(text), MaxExpressionBytes)
+		return nil, invalid(1, 1, "the expression has %d bytes, the limit is %d", len(text), MaxExpressionBytes)
 	}
 	env, err := environment()
 	if err != nil {
@@ -48,7 +48,7 @@ func compile(text string) (*expression, error) {
 		return nil, invalid(max(at.Line(), 1), max(at.Column(), 0)+1, "%s", all[0].Message)
 	}
 	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, invalid(1, 1, "it is of type %s, not bool", t)
+		return nil, invalid(1, 1, "the expression has type %s, not bool", t)
 	}
 	if refusal := checkPatterns(checked.NativeRep()); refusal != nil {
 		return nil, refusal
@@ -58,7 +58,7 @@ func compile(text string) (*expression, error) {
 		return nil, invalid(1, 1, "%v", err)
 	}
 	if cost.Min > MaxCost {
-		return nil, invalid(1, 1, "it costs at least %d on each record, the limit is %d", cost.Min, uint64(MaxCost))
+		return nil, invalid(1, 1, "the expression costs at least %d on each record, the limit is %d", cost.Min, uint64(MaxCost))
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if cost.Max > MaxCost {
@@ -81,7 +81,7 @@ func (e *expression) holds(w *record.Walk) (bool, error) {
 	}
 	holds, ok := out.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("it is of type %s, not bool", out.Type().TypeName())
+		return false, fmt.Errorf("the result has type %s, not bool", out.Type().TypeName())
 	}
 	return bool(holds), nil
 }

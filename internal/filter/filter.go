@@ -53,19 +53,19 @@ type Filter struct {
 // the place in the expression if it concerns that, or Invalid.
 func New(s Spec) (*Filter, error) {
 	if n := len(s.Keys) + len(s.Prefixes) + len(s.Headers); n > MaxConditions {
-		return nil, record.Refuse(record.Invalid, "a filter of %d keys, prefixes and headers, the limit is %d", n, MaxConditions)
+		return nil, record.Refuse(record.Invalid, "the filter has %d keys, prefixes and headers, the limit is %d", n, MaxConditions)
 	}
 	if n := len(s.Headers); n > MaxHeaders {
-		return nil, record.Refuse(record.Invalid, "a filter of %d headers, the limit is %d", n, MaxHeaders)
+		return nil, record.Refuse(record.Invalid, "the filter has %d headers, the limit is %d", n, MaxHeaders)
 	}
 	p := s.Projection
 	switch {
 	case p.ValueBytes < 0:
-		return nil, record.Refuse(record.Invalid, "a projection to %d bytes of the value", p.ValueBytes)
+		return nil, record.Refuse(record.Invalid, "a projection cannot keep %d bytes of the value", p.ValueBytes)
 	case p.DropValue && (p.ValueBytes > 0 || len(p.JSONFields) > 0), p.ValueBytes > 0 && len(p.JSONFields) > 0:
-		return nil, record.Refuse(record.Invalid, "a projection drops the value, or keeps its first bytes, or keeps some of its fields: choose one")
+		return nil, record.Refuse(record.Invalid, "a projection must either drop the value, keep its first bytes, or keep some of its fields")
 	case len(p.JSONFields) > MaxJSONFields:
-		return nil, record.Refuse(record.Invalid, "a projection to %d fields, the limit is %d", len(p.JSONFields), MaxJSONFields)
+		return nil, record.Refuse(record.Invalid, "the projection has %d fields, the limit is %d", len(p.JSONFields), MaxJSONFields)
 	}
 	f := &Filter{spec: s, wanted: keySet{s.Keys, s.Prefixes}, project: p.DropKey || p.DropValue || p.DropHeaders || p.ValueBytes > 0 || len(p.JSONFields) > 0}
 	var err error

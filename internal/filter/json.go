@@ -13,7 +13,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-var errMore = errors.New("more data follows it")
+var errMore = errors.New("more data follows the JSON value")
 
 // decodeJSON returns the value as CEL's type, null if there is none, or a CEL error.
 func decodeJSON(value []byte) ref.Val {
@@ -71,7 +71,7 @@ func newFieldTree(paths []string) (fieldTree, error) {
 	for _, path := range paths {
 		names := strings.Split(path, ".")
 		if len(names) > maxFieldDepth || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || path == "" || strings.Contains(path, "..") {
-			return nil, record.Refuse(record.Invalid, "%q is not a path of a JSON field: it has 1 to %d names with dots between them", path, maxFieldDepth)
+			return nil, record.Refuse(record.Invalid, "the path of a JSON field must be 1 to %d names separated by dots, not %q", maxFieldDepth, path)
 		}
 		at := root
 		for i, name := range names {

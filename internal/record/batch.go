@@ -110,7 +110,7 @@ func Split(run []byte) (first Batch, rest []byte, err error) {
 		return nil, nil, tooLarge(MaxBatchBytes, "batch of %d bytes", size)
 	}
 	if size > len(run) {
-		return nil, nil, Refuse(Invalid, "batch of %d bytes, of which %d are there", size, len(run))
+		return nil, nil, Refuse(Invalid, "batch of %d bytes is cut short at %d", size, len(run))
 	}
 	return Batch(run[:size:size]), run[size:], nil
 }
@@ -163,13 +163,13 @@ func (b Batch) checkHeader() error {
 	}
 	switch a := b.Attributes(); {
 	case a&attributeTransactional != 0:
-		return Refuse(Invalid, "batch of a transaction")
+		return Refuse(Invalid, "transactional batches are not supported")
 	case a&attributeControl != 0:
-		return Refuse(Invalid, "control batch")
+		return Refuse(Invalid, "control batches are not supported")
 	case a&attributeLogAppendTime != 0:
-		return Refuse(Invalid, "batch with log append time, which only a broker may set")
+		return Refuse(Invalid, "batch has log append time, which only a server may set")
 	case a&^codecMask != 0:
-		return Refuse(Invalid, "batch with unknown attributes %#x", a&^codecMask)
+		return Refuse(Invalid, "batch has unknown attributes %#x", a&^codecMask)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (b *Builder) Add(r Record) error {
 // compression made the batch larger than MaxBatchBytes; the builder is then unchanged.
 func (b *Builder) Finish(c Codec) (Batch, error) {
 	if b.count == 0 {
-		return nil, Refuse(Invalid, "batch without records")
+		return nil, Refuse(Invalid, "the batch has no records")
 	}
 	if !c.known() {
 		return nil, Refuse(Invalid, "unknown codec %d", uint8(c))

@@ -154,18 +154,18 @@ func ParseEntryHead(data []byte, length int) (Entry, error) {
 			return Entry{}, fmt.Errorf("%w: unknown flags %#x", ErrEntry, flags)
 		}
 		if hashed = e.hashedSize(data); hashed == 0 && !e.Begins {
-			return Entry{}, fmt.Errorf("%w: version %d without data of a digest", ErrEntry, DigestedVersion)
+			return Entry{}, fmt.Errorf("%w: version %d has no data of a digest", ErrEntry, DigestedVersion)
 		}
 	}
 	rest := data[entryHeaderSize:]
 	switch e.Kind {
 	case EntryCommand:
 		if e.Batches != 0 || e.Count != 0 || data[0] == DigestedVersion {
-			return Entry{}, fmt.Errorf("%w: a command with records or contents", ErrEntry)
+			return Entry{}, fmt.Errorf("%w: a command has records or contents", ErrEntry)
 		}
 	case EntryBatches:
 		if e.Batches > len(rest)/batchMetaSize {
-			return Entry{}, fmt.Errorf("%w: %d batches announced in %d bytes", ErrEntry, e.Batches, len(rest))
+			return Entry{}, fmt.Errorf("%w: %d batches do not fit %d bytes", ErrEntry, e.Batches, len(rest))
 		}
 		e.Metas = rest[:e.Batches*batchMetaSize]
 		return e, e.check(length - e.bodyAt() - hashed)
@@ -195,7 +195,7 @@ func (e *Entry) check(body int) error {
 		count += uint64(m.Count)
 	}
 	if body < 0 || size != uint64(body) || count != uint64(e.Count) {
-		return fmt.Errorf("%w: metadata claims %d bytes and %d records, header and body of %d and %d",
+		return fmt.Errorf("%w: the metadata has %d bytes and %d records, the header and body %d and %d",
 			ErrEntry, size, count, body, e.Count)
 	}
 	return nil

@@ -139,7 +139,7 @@ func (h *Hold) Check() *Refusal {
 	}
 	switch {
 	case h.Name == "" || !utf8.ValidString(h.Name) || !utf8.ValidString(h.Owner):
-		return Refuse(Invalid, "the name of a hold is text of 1 to %d bytes, its owner is text", MaxHoldName)
+		return Refuse(Invalid, "the name of a hold must be text of 1 to %d bytes, its owner must be text", MaxHoldName)
 	case len(h.Name) > MaxHoldName:
 		return tooLarge("name", len(h.Name), MaxHoldName)
 	case len(h.Owner) > MaxHoldOwner:
@@ -147,7 +147,7 @@ func (h *Hold) Check() *Refusal {
 	case len(h.Pointer) > MaxHoldPointer:
 		return tooLarge("pointer", len(h.Pointer), MaxHoldPointer)
 	case h.MaxBytes < 0 || h.MaxAge < 0:
-		return Refuse(Invalid, "a hold of at most %d bytes and %d ms", h.MaxBytes, h.MaxAge)
+		return Refuse(Invalid, "the limits of a hold must be 0 or more, not %d bytes and %d ms", h.MaxBytes, h.MaxAge)
 	}
 	return nil
 }

@@ -24,9 +24,9 @@ const (
 
 var (
 	errInflatesBeyond = errors.New("inflates beyond the limit")
-	errAnnounced      = errors.New("announces more than its bytes can hold")
+	errAnnounced      = errors.New("announces more than its compressed bytes can contain")
 	errMagic          = errors.New("not an lz4 frame")
-	errLinkedBlocks   = errors.New("lz4 frame of linked blocks")
+	errLinkedBlocks   = errors.New("lz4 frame with linked blocks")
 )
 
 // inflate decompresses src, with any codec but None, into dst[:0], which may grow. The error is

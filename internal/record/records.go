@@ -140,10 +140,10 @@ type view struct {
 
 var (
 	errVarint     = errors.New("a number is cut short or too long")
-	errLength     = errors.New("a length does not fit")
-	errOrder      = errors.New("offset delta is not the record's index")
+	errLength     = errors.New("a length exceeds the remaining bytes")
+	errOrder      = errors.New("the offset delta is not the index of the record")
 	errLeftover   = errors.New("bytes follow the last header")
-	errNullHeader = errors.New("a header without a key")
+	errNullHeader = errors.New("a header has no key")
 )
 
 // read fills the view with the record at the beginning of data, which must be the index-th of its

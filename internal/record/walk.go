@@ -70,7 +70,7 @@ func (w *Walk) Next() bool {
 }
 
 func (w *Walk) fail(err error) {
-	w.err = Refuse(Corrupt, "record behind offset delta %d of a batch: %v", w.at, err)
+	w.err = Refuse(Corrupt, "record after offset delta %d of a batch: %v", w.at, err)
 }
 
 // read reads the beginning of a record up to its key.

@@ -68,7 +68,7 @@ func (w *Writer) Check() *Refusal {
 	}
 	switch {
 	case w.Name == "" || !utf8.ValidString(w.Name):
-		return Refuse(Invalid, "the name of a writer is text of 1 to %d bytes", MaxWriterName)
+		return Refuse(Invalid, "the name of a writer must be text of 1 to %d bytes", MaxWriterName)
 	case len(w.Name) > MaxWriterName:
 		return tooLarge("name", len(w.Name), MaxWriterName)
 	case len(w.Payload) > MaxWriterPayload:

@@ -175,7 +175,7 @@ func TestAFileOfAnotherLogIsNeverServed(t *testing.T) {
 			order := strings.TrimSuffix(name, ".seg") + ".reset"
 			disk.Replace(order, disk.Content(name))
 			return order
-		}, repaired, "it would replace segment"},
+		}, repaired, "the file would replace segment"},
 		{"a segment of another log is to replace a damaged one", func(disk *faultdisk.Disk) string {
 			order := strings.TrimSuffix(at(disk, dir, ".seg", 1), ".seg") + ".repair"
 			disk.Replace(order, disk.Content(at(disk, foreign, ".seg", 1)))

@@ -203,7 +203,7 @@ func CheckWrites(ws []Write, first, next uint64) error {
 				return fmt.Errorf("entry %d does not follow a log of [%d, %d): %w", f.Index, first, next, ErrNotNext)
 			}
 			if len(f.Payload) > record.MaxEntryBytes {
-				return fmt.Errorf("entry %d has %d bytes, the largest has %d: %w", f.Index, len(f.Payload), record.MaxEntryBytes, ErrNotNext)
+				return fmt.Errorf("entry %d has %d bytes, the limit is %d: %w", f.Index, len(f.Payload), record.MaxEntryBytes, ErrNotNext)
 			}
 			next = f.Index + 1
 		}

@@ -43,21 +43,21 @@ const kafkaSequences = 1 << 31
 func malformed(a *Append) *record.Refusal {
 	switch {
 	case len(a.Batches) == 0 || a.Records <= 0:
-		return record.Refuse(record.Invalid, "append without records")
+		return record.Refuse(record.Invalid, "the append has no records")
 	case uint64(a.Records) > math.MaxUint32:
 		r := record.Refuse(record.TooLarge, "%d records in one request, the limit is %d", a.Records, uint32(math.MaxUint32))
 		r.Limit = math.MaxUint32
 		return r
 	case a.Check != nil && !a.Atomic:
-		return record.Refuse(record.Invalid, "a checked append that is not atomic")
+		return record.Refuse(record.Invalid, "a checked append must be atomic")
 	case a.Session == 0:
 		return nil
 	case a.Implicit && a.First >= kafkaSequences:
-		return record.Refuse(record.Invalid, "sequence %d of a Kafka producer", a.First)
+		return record.Refuse(record.Invalid, "the sequence of a Kafka producer must be below %d, not %d", int64(kafkaSequences), a.First)
 	case a.First > math.MaxUint64-record.Sequence(a.Records):
-		return record.Refuse(record.Invalid, "sequences from %d overflow", a.First)
+		return record.Refuse(record.Invalid, "the sequences from %d on overflow", a.First)
 	case !a.Implicit && a.LowWater > a.First:
-		return record.Refuse(record.Invalid, "low-water mark %d above the first sequence %d", a.LowWater, a.First)
+		return record.Refuse(record.Invalid, "the low-water mark %d is above the first sequence %d", a.LowWater, a.First)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s appends) place(a *Append, answer *Answer) (placement, *record.Refusal) {
 		return p, nil
 	}
 	if p.implicit != a.Implicit {
-		return p, record.Refuse(record.Invalid, "session %d belongs to the other protocol", a.Session)
+		return p, record.Refuse(record.Invalid, "session %d was opened over the other protocol (gRPC or Kafka)", a.Session)
 	}
 	s.leases.renew(a.Session)
 
@@ -80,7 +80,7 @@ func (s appends) place(a *Append, answer *Answer) (placement, *record.Refusal) {
 	p.begins = !p.open
 	switch {
 	case !epochKnown || a.Epoch < p.epoch:
-		r := record.Refuse(record.StaleEpoch, "session %d is in epoch %d, the append in %d", a.Session, p.epoch, a.Epoch)
+		r := record.Refuse(record.StaleEpoch, "the append has epoch %[3]d, session %[1]d is in epoch %[2]d", a.Session, p.epoch, a.Epoch)
 		r.Epoch = p.epoch
 		return p, r
 	case !p.open && (!p.implicit || a.Epoch == p.epoch):
@@ -111,13 +111,13 @@ func (s appends) skipDuplicates(a *Append, p *placement, next record.Sequence, a
 		// The batch had other boundaries when it was first sent; part of a batch cannot be appended.
 		return gap(first, next)
 	case a.Atomic && len(p.batches) > 0:
-		return record.Refuse(record.Invalid, "the first %d records of an atomic append were appended before", p.duplicates)
+		return record.Refuse(record.Invalid, "the first %d records of an atomic append are already in the log", p.duplicates)
 	}
 	return nil
 }
 
 func gap(first, next record.Sequence) *record.Refusal {
-	r := record.Refuse(record.SequenceGap, "sequence %d, the log takes %d next", first, next)
+	r := record.Refuse(record.SequenceGap, "the next sequence must be %d, not %d", next, first)
 	r.Expected = next
 	return r
 }
@@ -128,7 +128,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		if a.WriterTerm > s.log.writerTerm {
 			return record.Refuse(record.Invalid, "writer term %d was never granted, the newest is %d", a.WriterTerm, s.log.writerTerm)
 		}
-		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", a.WriterTerm, s.log.writerTerm)
+		r := record.Refuse(record.Fenced, "writer term %d is fenced, the newest is %d", a.WriterTerm, s.log.writerTerm)
 		r.WriterTerm = s.log.writerTerm
 		return r
 	}
@@ -136,7 +136,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		s.leases.renewWriter()
 	}
 	if a.WriterTerm == 0 && s.log.shut() {
-		r := record.Refuse(record.Fenced, "the log is fenced: appends carry a writer term, the newest is %d", s.log.writerTerm)
+		r := record.Refuse(record.Fenced, "the log is fenced: an append needs the writer term, the newest is %d", s.log.writerTerm)
 		r.WriterTerm = s.log.writerTerm
 		return r
 	}
@@ -169,7 +169,7 @@ func (s appends) admit(a *Append, p *placement) *record.Refusal {
 		return refusal
 	}
 	if a.Atomic && entryHeaderBytes+encodedBytes(a) > record.MaxEntryBytes {
-		r := record.Refuse(record.TooLarge, "atomic append of %d bytes, an entry holds %d", encodedBytes(a), record.MaxEntryBytes)
+		r := record.Refuse(record.TooLarge, "an atomic append of %d bytes, the limit is %d", encodedBytes(a), record.MaxEntryBytes)
 		r.Limit = record.MaxEntryBytes
 		return r
 	}

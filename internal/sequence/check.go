@@ -62,13 +62,13 @@ const (
 func NewCheck(since record.Offset, keys, prefixes [][]byte, headers []record.Header) (*Check, error) {
 	switch n := len(keys) + len(prefixes) + len(headers); {
 	case since < 0:
-		return nil, record.Refuse(record.Invalid, "check since offset %d, which is below 0", since)
+		return nil, record.Refuse(record.Invalid, "the offset of the check, %d, is below 0", since)
 	case n == 0:
-		return nil, record.Refuse(record.Invalid, "check without keys, prefixes and headers")
+		return nil, record.Refuse(record.Invalid, "the check has no keys, prefixes or headers")
 	case n > MaxCheckConditions:
-		return nil, tooLarge(MaxCheckConditions, "check for %d keys, prefixes and headers, the limit is %d", n, MaxCheckConditions)
+		return nil, tooLarge(MaxCheckConditions, "the check has %d keys, prefixes and headers, the limit is %d", n, MaxCheckConditions)
 	case len(prefixes) > MaxCheckPrefixes:
-		return nil, tooLarge(MaxCheckPrefixes, "check for %d prefixes, the limit is %d", len(prefixes), MaxCheckPrefixes)
+		return nil, tooLarge(MaxCheckPrefixes, "the check has %d prefixes, the limit is %d", len(prefixes), MaxCheckPrefixes)
 	}
 	c := &Check{Since: since, keys: keys, prefixes: prefixes, headers: headers}
 	for _, of := range [][][]byte{keys, prefixes} {
@@ -80,7 +80,7 @@ func NewCheck(since record.Offset, keys, prefixes [][]byte, headers []record.Hea
 		c.bytes += len(headers[i].Key) + len(headers[i].Value)
 	}
 	if c.bytes > MaxCheckBytes {
-		return nil, tooLarge(MaxCheckBytes, "check for keys, prefixes and headers of %d bytes, the limit is %d", c.bytes, MaxCheckBytes)
+		return nil, tooLarge(MaxCheckBytes, "the keys, prefixes and headers of the check have %d bytes, the limit is %d", c.bytes, MaxCheckBytes)
 	}
 	return c, nil
 }
@@ -159,7 +159,7 @@ func (c *Check) begins(key []byte) bool {
 // decideCheck refuses an append whose check does not hold, or cannot be decided.
 func (s appends) decideCheck(c *Check) *record.Refusal {
 	if c.Since > s.log.end {
-		r := record.Refuse(record.OffsetBeyondEnd, "check since offset %d, the log ends at %d", c.Since, s.log.end)
+		r := record.Refuse(record.OffsetBeyondEnd, "the check is since offset %d, but the log ends at %d", c.Since, s.log.end)
 		r.End = s.log.end
 		return r
 	}
@@ -174,14 +174,14 @@ func (s appends) decideCheck(c *Check) *record.Refusal {
 	case from >= kept:
 		return nil
 	case c.Search.Lacked != "":
-		r := record.Refuse(record.Busy, "check since offset %d, the log keeps keys from offset %d on, and the search of those below ended at offset %d for want of %s: "+
+		r := record.Refuse(record.Busy, "the check is since offset %d, but the log keeps keys from offset %d on, and the search below ended at offset %d for lack of %s: "+
 			"send the append again, or read up to offset %d and check since there", c.Since, kept, from, c.Search.Lacked, kept)
 		if from > c.Since {
 			r.Start = from
 		}
 		return r
 	}
-	r := record.Refuse(record.CheckTooOld, "check since offset %d, the log keeps keys from offset %d on: read up to there, and check since there", c.Since, kept)
+	r := record.Refuse(record.CheckTooOld, "the check is since offset %d, but the log keeps keys from offset %d on: read up to there, and check since there", c.Since, kept)
 	r.Start = kept
 	return r
 }

@@ -48,21 +48,21 @@ func (s commands) Command(c record.Command) Answer {
 	case record.Fence:
 		return s.fence(c)
 	}
-	return s.refuse(record.Refuse(record.Unsupported, "command %d", c.Kind))
+	return s.refuse(record.Refuse(record.Unsupported, "unknown command %d", c.Kind))
 }
 
 func (s commands) openSession(c record.Command) Answer {
 	switch st, known := s.session(c.Session); {
 	case c.Session == 0 || c.Lease == 0:
-		return s.refuse(record.Refuse(record.Invalid, "session %d with a lease of %d ms", c.Session, c.Lease))
+		return s.refuse(record.Refuse(record.Invalid, "session %d needs a lease above 0, not %d ms", c.Session, c.Lease))
 	case c.Lease > MaxLeaseMs:
-		r := record.Refuse(record.TooLarge, "lease of %d ms, the limit is %d", c.Lease, MaxLeaseMs)
+		r := record.Refuse(record.TooLarge, "the lease has %d ms, the limit is %d", c.Lease, MaxLeaseMs)
 		r.Limit = MaxLeaseMs
 		return s.refuse(r)
 	case known && st == standing{open: true}:
 		return s.unchanged() // the same command again, after a lost answer
 	case known:
-		return s.refuse(record.Refuse(record.Invalid, "session %d was opened before", c.Session))
+		return s.refuse(record.Refuse(record.Invalid, "session %d is already open or has ended", c.Session))
 	case s.log.sealed:
 		return s.refuse(record.Refuse(record.Sealed, "the log is sealed"))
 	}
@@ -128,7 +128,7 @@ func (s commands) acquireWriter(c record.Command) Answer {
 		term = s.log.writerTerm + 1
 	}
 	if term <= s.log.writerTerm {
-		r := record.Refuse(record.Fenced, "writer term %d, the newest is %d", term, s.log.writerTerm)
+		r := record.Refuse(record.Fenced, "writer term %d is fenced, the newest is %d", term, s.log.writerTerm)
 		r.WriterTerm = s.log.writerTerm
 		return s.refuse(r)
 	}
@@ -141,9 +141,9 @@ func (s commands) trim(c record.Command) Answer {
 	forward := c.Flags&record.FlagFastForward != 0
 	switch {
 	case c.Offset < 0 || c.Offset > MaxFastForward:
-		return s.refuse(record.Refuse(record.Invalid, "trim to offset %d", c.Offset))
+		return s.refuse(record.Refuse(record.Invalid, "cannot trim to offset %d", c.Offset))
 	case c.Offset > s.log.end && !forward:
-		r := record.Refuse(record.OffsetBeyondEnd, "trim to %d, the log ends at %d", c.Offset, s.log.end)
+		r := record.Refuse(record.OffsetBeyondEnd, "cannot trim to %d: the log ends at %d", c.Offset, s.log.end)
 		r.End = s.log.end
 		return s.refuse(r)
 	case c.Offset > s.log.end && s.log.sealed:
@@ -174,7 +174,7 @@ func (s commands) sealLog(c record.Command) Answer {
 
 func (s commands) configure(c record.Command) Answer {
 	if len(c.Text) > MaxConfigBytes {
-		r := record.Refuse(record.TooLarge, "configuration of %d bytes, the limit is %d", len(c.Text), MaxConfigBytes)
+		r := record.Refuse(record.TooLarge, "the configuration has %d bytes, the limit is %d", len(c.Text), MaxConfigBytes)
 		r.Limit = MaxConfigBytes
 		return s.refuse(r)
 	}
@@ -192,7 +192,7 @@ func (s commands) fence(c record.Command) Answer {
 }
 
 func sessionNotFound(id record.SessionID) *record.Refusal {
-	return record.Refuse(record.SessionNotFound, "session %d is not known to this log", id)
+	return record.Refuse(record.SessionNotFound, "this log does not know session %d", id)
 }
 
 func sessionExpired(id record.SessionID) *record.Refusal {

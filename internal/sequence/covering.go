@@ -50,7 +50,7 @@ func (c *covering) Hashed(from record.Offset, batches []record.HashedBatch) erro
 		h := &batches[i]
 		bytes += uint64(h.Size)
 		if h.Count == 0 || h.First < next || h.First >= end || h.End() > end || bytes > c.folded.digest.Uncovered {
-			return fmt.Errorf("the content of a batch of %d records and %d bytes at offset %d cannot follow those up to %d: the log ends at %d, %d bytes of it are not covered",
+			return fmt.Errorf("the content of a batch of %d records and %d bytes at offset %d does not follow the contents up to %d: the log ends at %d, and %d bytes of it are not covered",
 				h.Count, h.Size, h.First, next, end, c.folded.digest.Uncovered)
 		}
 		next = h.End()

@@ -17,7 +17,7 @@ type FoldError struct {
 }
 
 // ErrMisfit is wrapped if the entry follows other entries than those that were folded.
-var ErrMisfit = errors.New("it follows other entries")
+var ErrMisfit = errors.New("the entry follows other entries")
 
 func (e *FoldError) Error() string {
 	return fmt.Sprintf("fold entry at offset %d: %s", e.First, e.Detail)
@@ -118,7 +118,7 @@ func (t *Table) foldSession(s *session, m record.BatchMeta) (*session, string) {
 		s = t.openSession(m.Session, MaxLeaseMs, true)
 		s.epoch, s.knownFrom = m.Epoch, m.Epoch
 	case s.implicit != implicit:
-		return nil, fmt.Sprintf("session %d belongs to the other protocol", m.Session)
+		return nil, fmt.Sprintf("session %d was opened over the other protocol (gRPC or Kafka)", m.Session)
 	case !s.takes(m.Epoch, m.First):
 		return nil, fmt.Sprintf("session %d does not take sequence %d of epoch %d", m.Session, m.First, m.Epoch)
 	}

@@ -129,7 +129,7 @@ func (l *logState) setHold(c record.Command) string {
 
 func (l *logState) releaseHold(c record.Command) string {
 	if l.holds.named(string(c.Text)) == nil {
-		return fmt.Sprintf("hold %q is not there", c.Text)
+		return fmt.Sprintf("the log has no hold %q", c.Text)
 	}
 	l.holds = l.holds.without(string(c.Text))
 	return ""
@@ -151,22 +151,22 @@ func (s commands) setHold(c record.Command) Answer {
 	before := s.log.holds.named(h.Name)
 	switch {
 	case h.Lease > MaxHoldLeaseMs:
-		r := record.Refuse(record.TooLarge, "lease of %d ms, the limit is %d", h.Lease, MaxHoldLeaseMs)
+		r := record.Refuse(record.TooLarge, "the lease has %d ms, the limit is %d", h.Lease, MaxHoldLeaseMs)
 		r.Limit = MaxHoldLeaseMs
 		return s.refuse(r)
 	case h.Offset < s.log.start:
 		return s.refuse(record.Trimmed(h.Offset, s.log.start, s.log.holds.all()))
 	case h.Offset > s.log.end:
-		r := record.Refuse(record.OffsetBeyondEnd, "hold from offset %d, the log ends at %d", h.Offset, s.log.end)
+		r := record.Refuse(record.OffsetBeyondEnd, "cannot set a hold at offset %d: the log ends at %d", h.Offset, s.log.end)
 		r.End = s.log.end
 		return s.refuse(r)
 	case before == nil && len(s.log.holds.all()) >= MaxHolds:
-		r := record.Refuse(record.TooLarge, "the log has %d holds, which is the limit: release one that is not used", MaxHolds)
+		r := record.Refuse(record.TooLarge, "the log has %d holds, the limit: release an unused one", MaxHolds)
 		r.Limit = MaxHolds
 		return s.refuse(r)
 	case before == nil && s.log.holds.crowdedBy(h.Principal):
 		own := s.log.holds.of(h.Principal)
-		r := record.Refuse(record.TooLarge, "the caller has %d holds of this log, and there is room for %d more, which is left to others: release one that is not used",
+		r := record.Refuse(record.TooLarge, "the caller has %d holds of this log, and the remaining %d are reserved for others: release an unused one",
 			own, MaxHolds-len(s.log.holds.all()))
 		r.Limit = int64(own)
 		return s.refuse(r)
@@ -225,7 +225,7 @@ func (s commands) releaseHold(c record.Command) Answer {
 }
 
 func holdNotFound(name string) *record.Refusal {
-	return record.Refuse(record.HoldNotFound, "no hold %q: it was released, expired, broken or never set", name)
+	return record.Refuse(record.HoldNotFound, "the log has no hold %q: it was released, expired, broken or never set", name)
 }
 
 // held refuses a trim of records that a hold keeps. It returns nil if there is no such hold.
@@ -234,7 +234,7 @@ func (s commands) held(before record.Offset) *record.Refusal {
 	if lowest == nil || before <= lowest.Offset {
 		return nil
 	}
-	r := record.Refuse(record.Held, "hold %q keeps everything from offset %d", lowest.Name, lowest.Offset)
+	r := record.Refuse(record.Held, "hold %q keeps all records from offset %d on", lowest.Name, lowest.Offset)
 	r.Hold = lowest
 	return r
 }

@@ -24,7 +24,7 @@ func TestOnePrincipalLeavesHalfOfTheHoldsOfALogToOthers(t *testing.T) {
 	require.NotNil(t, refusal, "those in flight count")
 	require.Equal(t, record.TooLarge, refusal.Reason)
 	require.EqualValues(t, MaxHolds/2, refusal.Limit)
-	require.Equal(t, "the caller has 32 holds of this log, and there is room for 32 more, which is left to others: release one that is not used", refusal.Detail)
+	require.Equal(t, "the caller has 32 holds of this log, and the remaining 32 are reserved for others: release an unused one", refusal.Detail)
 	require.Nil(t, set("user/bob", "bob-0"), "one that it has")
 	require.Nil(t, set("user/carol", "carol-0"))
 	commitAll(t, s)

@@ -75,7 +75,7 @@ const (
 )
 
 // Limits are limits of one log that a test may lower, so that runs reach them. All replicas of a
-// log have the same: what a table forgets is a function of the entries and of the limits.
+// log have the same: the data that a table forgets is a function of the entries and the limits.
 type Limits struct {
 	SpansPerSession  int    // MaxSpansPerSession
 	SpansPerImplicit int    // MaxSpansPerImplicit

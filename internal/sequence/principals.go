@@ -116,7 +116,7 @@ func (s *pipeline) crowdsByEpochs(id record.SessionID, st standing, epoch record
 
 func (s *pipeline) remembersTooMuch(id record.SessionID) *record.Refusal {
 	return record.Refuse(record.Busy,
-		"what the caller's sessions remember (%d bytes in this log) takes more of the node's memory for sessions than is left to others: let the low-water mark of its appends follow their answers, close sessions that are not used, or try again when some have ended", s.principals.bytes[id.Owner()])
+		"the caller's sessions use more of the node's memory for sessions than its share (%d bytes in this log): let the low-water mark of its appends follow their answers, close unused sessions, or try again when some have ended", s.principals.bytes[id.Owner()])
 }
 
 // refuseOpening refuses a new session if the log, the node or the share of its principal has no
@@ -127,17 +127,17 @@ func (s *pipeline) refuseOpening(id record.SessionID) *record.Refusal {
 	own := s.principals.open[principal]
 	switch {
 	case left <= 0:
-		return record.Refuse(record.Busy, "%d sessions are open, which is the limit", MaxOpenSessions)
+		return record.Refuse(record.Busy, "%d sessions are open in this log, the limit", MaxOpenSessions)
 	case s.left == MemoryUsedUp:
 		return noMemoryForSessions()
 	case principal == 0:
 		return nil
 	case own >= left:
 		return s.principals.refuse(principal,
-			"the caller has %d open sessions in this log, and there is room for %d more, which is left to others: close sessions that are not used, or try again when some have ended", own, left)
+			"the caller has %d open sessions in this log, and the remaining %d are reserved for others: close unused sessions, or try again when some have ended", own, left)
 	case s.principals.node != nil && s.principals.node.Crowds(principal, bytesOfSession):
 		return s.principals.refuse(principal,
-			"the caller's sessions, %d of them open in this log, take more of the node's memory for sessions than is left to others: close sessions that are not used, and try again; one that has ended counts for 5 minutes more", own)
+			"the caller's sessions, %d of them open in this log, use more of the node's memory for sessions than its share: close unused sessions, and try again; a closed session counts for 5 more minutes", own)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestOnePrincipalLeavesHalfOfTheSessionsOfALogToOthers(t *testing.T) {
 	require.NotNil(t, refusal)
 	require.Equal(t, record.Busy, refusal.Reason)
 	require.True(t, refusal.OwnShare)
-	require.Equal(t, "the caller has 50000 open sessions in this log, and there is room for 50000 more, which is left to others: close sessions that are not used, or try again when some have ended", refusal.Detail)
+	require.Equal(t, "the caller has 50000 open sessions in this log, and the remaining 50000 are reserved for others: close unused sessions, or try again when some have ended", refusal.Detail)
 	s.ids++
 	refusal = s.Append(request(t, Append{Session: s.ids.Owned(bob), Implicit: true})).Refusal
 	require.NotNil(t, refusal, "a Kafka producer of the same user")
@@ -142,7 +142,7 @@ func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
 	refusal := send(sessions[bob], 0)
 	require.NotNil(t, refusal)
 	require.Equal(t, record.Busy, refusal.Reason)
-	require.Contains(t, refusal.Detail, "takes more of the node's memory for sessions than is left to others")
+	require.Contains(t, refusal.Detail, "use more of the node's memory for sessions than its share")
 	for _, id := range []record.SessionID{few, sessions[carol], sessions[0]} {
 		require.Nil(t, send(id, 0))
 	}

@@ -71,18 +71,18 @@ func (s *resources) noRoomForRecords() *record.Refusal {
 	if s.elsewhere {
 		return noRoomHere()
 	}
-	return record.Refuse(record.Full, "too few replicas have room on their disks for records: trim or make room, then try again")
+	return record.Refuse(record.Full, "too few replicas have free disk space for records: trim or free disk space, then try again")
 }
 
 func (s *resources) noRoomForCommands() *record.Refusal {
 	if s.elsewhere {
 		return noRoomHere()
 	}
-	return record.Refuse(record.Full, "too few replicas have room on their disks for anything but trims: trim or make room, then try again")
+	return record.Refuse(record.Full, "too few replicas have free disk space for anything but trims: trim or free disk space, then try again")
 }
 
 func noRoomHere() *record.Refusal {
-	return record.Refuse(record.Full, "the disk of the log's leader lacks room that those of a majority have, and another replica will lead: try again")
+	return record.Refuse(record.Full, "the disk of the log's leader is full, and another replica will lead: try again")
 }
 
 // mayEndEpoch reports whether an epoch may end. While the disks accept only entries that make room,
@@ -121,5 +121,5 @@ const (
 func bytesRemembered(spans, lives int) int { return spans*bytesOfSpan + lives*bytesOfLife }
 
 func noMemoryForSessions() *record.Refusal {
-	return record.Refuse(record.Busy, "the node's memory for sessions is used up: end some, or give the node more with --memory")
+	return record.Refuse(record.Busy, "the node's memory for sessions is used up: close unused sessions, or give the node more with --memory")
 }

@@ -86,7 +86,7 @@ func TestAFullDiskOfTheLeaderAloneSaysToTryAgain(t *testing.T) {
 	for _, refused := range []func() *record.Refusal{seal, appended} {
 		s.SetRoomElsewhere(false)
 		require.Equal(t, record.Full, refused().Reason)
-		require.Contains(t, refused().Error(), "trim or make room")
+		require.Contains(t, refused().Error(), "trim or free disk space")
 		s.SetRoomElsewhere(true)
 		require.Equal(t, record.Full, refused().Reason)
 		require.NotContains(t, refused().Error(), "trim")

@@ -6,7 +6,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// standing is the current state of a session: what it accepts next.
+// standing is the current state of a session: the append that it accepts next.
 type standing struct {
 	epoch    record.Epoch
 	next     record.Sequence // in epoch

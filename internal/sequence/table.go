@@ -36,7 +36,7 @@ type logState struct {
 	sessions   int    // open ones
 	// holds are the holds of the log. None of them is below start.
 	holds *holds
-	// writer has the writer lease, which was granted with writerTerm; nil: nobody has. It is never
+	// writer has the writer lease, which was granted with writerTerm; nil: no holder. It is never
 	// changed in place.
 	writer *record.Writer
 }
@@ -115,7 +115,7 @@ func (l *logState) trim(c record.Command) string {
 		l.end = target
 	}
 	if lowest := l.holds.lowest(); lowest != nil && target > lowest.Offset {
-		return fmt.Sprintf("trim to %d, hold %q keeps everything from %d", target, lowest.Name, lowest.Offset)
+		return fmt.Sprintf("trim to %d, hold %q keeps all records from %d on", target, lowest.Name, lowest.Offset)
 	}
 	l.start = max(l.start, target)
 	return ""

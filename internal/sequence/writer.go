@@ -69,9 +69,9 @@ func (s commands) leaseWriter(c record.Command) Answer {
 	case err != nil:
 		return s.refuse(record.Refuse(record.Invalid, "malformed writer: %v", err))
 	case w.Lease == 0:
-		return s.refuse(record.Refuse(record.Invalid, "a writer lease without a length"))
+		return s.refuse(record.Refuse(record.Invalid, "a writer lease must be above 0"))
 	case w.Lease > MaxWriterLeaseMs:
-		r := record.Refuse(record.TooLarge, "lease of %d ms, the limit is %d", w.Lease, MaxWriterLeaseMs)
+		r := record.Refuse(record.TooLarge, "the lease has %d ms, the limit is %d", w.Lease, MaxWriterLeaseMs)
 		r.Limit = MaxWriterLeaseMs
 		return s.refuse(r)
 	case before != nil && before.Name != w.Name:

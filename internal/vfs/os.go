@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OS is the file system of this machine. What it creates is for the user of the process
-// alone: records, and in the catalog who may do what.
+// OS is the file system of this machine. Only the user of the process can read the files that
+// it creates: they contain records, and the catalog contains rights.
 func OS() FS { return osFS{} }
 
 type osFS struct{}
@@ -209,7 +209,7 @@ func closeToOthers(dir string) {
 func flock(f *os.File, how int) (io.Closer, error) {
 	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock %s: another process has it: %w", f.Name(), err)
+		return nil, fmt.Errorf("lock %s: another process holds the lock: %w", f.Name(), err)
 	}
 	return locked{f}, nil
 }

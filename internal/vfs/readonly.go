@@ -40,5 +40,5 @@ func (readOnly) MkdirAll(dir string) error        { return refuse("make", dir) }
 func (readOnly) RemoveAll(dir string) error       { return refuse("remove", dir) }
 
 func refuse(what, name string) error {
-	return fmt.Errorf("%s %s: it is only read here: %w", what, name, fs.ErrPermission)
+	return fmt.Errorf("%s %s: read-only file system: %w", what, name, fs.ErrPermission)
 }

@@ -234,7 +234,7 @@ impl Backlog {
             self.counts.appended(request.count, request.size, took);
             request.settle(ranges.iter().flat_map(|r| r.first..r.end));
         } else {
-            let error = Error::new(Reason::OutcomeForgotten, "the answer does not fit the request");
+            let error = Error::new(Reason::OutcomeForgotten, "the answer does not match the request");
             self.counts.failed += request.count as u64;
             request.fail(&error.with_outcome(Outcome::Done));
         }

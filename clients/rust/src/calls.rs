@@ -340,6 +340,6 @@ fn showing<Q>(message: Q, token: Option<Header>) -> Request<Q> {
 }
 
 fn decoded<A: Message + Default>(answer: Bytes) -> Result<A, Error> {
-    let wrong = |e| Error::new(Reason::Unreachable, format!("an answer that is none: {e}"));
+    let wrong = |e| Error::new(Reason::Unreachable, format!("malformed answer: {e}"));
     A::decode(answer).map_err(|e| wrong(e).with_outcome(Outcome::MaybeDone))
 }

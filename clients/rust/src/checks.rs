@@ -26,7 +26,7 @@ impl TryFrom<Check> for wire::CheckedAppend {
 
     fn try_from(check: Check) -> Result<wire::CheckedAppend, Error> {
         if check.since < 0 {
-            return Err(Error::invalid("a check since an offset that is negative"));
+            return Err(Error::invalid("the offset of a check is negative"));
         }
         Ok(wire::CheckedAppend {
             since: check.since,

@@ -88,7 +88,7 @@ impl Client {
     ) -> Result<Client, Error> {
         let security = match (options.tls, options.tls_files) {
             (Some(_), Some(_)) => {
-                return Err(Error::invalid("tls and tls_files are both given: one says how to encrypt"));
+                return Err(Error::invalid("tls and tls_files are both given: give one of them"));
             }
             (Some(tls), None) => Some(Security::Fixed(tls.config()?)),
             (None, Some(files)) => Some(Security::Files(files)),

@@ -45,7 +45,7 @@ impl FromStr for DigestHash {
         let whole = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
         for (i, byte) in hash.iter_mut().enumerate() {
             let digits = if whole { &text[2 * i..2 * i + 2] } else { "" };
-            let wrong = |_| Error::invalid(format!("{text:?} is no digest: it has 64 hexadecimal digits"));
+            let wrong = |_| Error::invalid(format!("a digest must have 64 hexadecimal digits, not {text:?}"));
             *byte = u8::from_str_radix(digits, 16).map_err(wrong)?;
         }
         Ok(DigestHash(hash))
@@ -112,7 +112,7 @@ pub(crate) async fn digest(
     let request = wire::DigestRequest { log, log_id: 0, at, allow_stale: source == Source::Known };
     let answer = calls.by(&mut route, &calls::DIGEST, request, deadline).await;
     let answer = answer.map_err(|e| e.with_outcome(Outcome::NotDone))?;
-    let wrong = |_| Error::new(Reason::Corrupt, "the server answered with a digest of another length");
+    let wrong = |_| Error::new(Reason::Corrupt, "the server answered with a digest of the wrong length");
     Ok(Digest {
         hash: DigestHash(answer.digest.as_ref().try_into().map_err(wrong)?),
         at: answer.at,
@@ -158,7 +158,7 @@ fn sha256(parts: &[&[u8]]) -> [u8; 32] {
 fn check(batch: &[u8], number: u64, batches: u64, path: &[impl AsRef<[u8]>], root: &DigestHash) -> Result<(), Error> {
     let size = batch.get(8..12).map(|mut length| i64::from(length.get_i32()) + 12);
     if batch.len() < HEADER || size != Some(batch.len() as i64) || batch[16] != MAGIC {
-        return Err(unproven("the server has sent something else than a batch"));
+        return Err(unproven("the server sent something other than a batch"));
     }
     if number >= batches {
         return Err(unproven(format!("the server names batch {number} of {batches}")));
@@ -167,7 +167,7 @@ fn check(batch: &[u8], number: u64, batches: u64, path: &[impl AsRef<[u8]>], roo
     let (mut at, mut last) = (number, batches - 1); // as RFC 9162 walks up the tree
     for beside in path.iter().map(AsRef::as_ref) {
         if last == 0 || beside.len() != 32 {
-            return Err(unproven("the path of the proof has another length"));
+            return Err(unproven("the proof has a wrong number of hashes"));
         }
         if at & 1 == 1 || at == last {
             found = sha256(&[&[1], beside, &found]);
@@ -191,11 +191,11 @@ fn record_of(batch: Bytes, offset: i64) -> Result<Record, Error> {
     let at = |place: usize| &batch[place..];
     let (base, base_time, count) = (at(0).get_i64(), at(27).get_i64(), at(57).get_i32());
     let index = offset.checked_sub(base).filter(|index| (0..i64::from(count)).contains(index));
-    let index = index.ok_or_else(|| unproven("the server has proved another batch"))?;
+    let index = index.ok_or_else(|| unproven("the server proved a different batch"))?;
     let codec = usize::from(at(CONTENT).get_u16() & 7);
     if codec != 0 {
         let name = CODECS.get(codec).copied().unwrap_or("another codec");
-        let message = format!("the batch is proved, and compressed with {name}, which this client does not read");
+        let message = format!("the proof is valid, but this client cannot decompress {name}");
         return Err(Error::new(Reason::Unsupported, message));
     }
     let appended = (at(CONTENT).get_u16() & LOG_APPEND_TIME != 0).then(|| at(35).get_i64());

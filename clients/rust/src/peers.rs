@@ -66,7 +66,7 @@ impl Peer {
         *connection = None;
         let endpoint = self.endpoint();
         let made = timeout(patience, Connection::open(&self.address, &endpoint)).await.unwrap_or_else(|_| {
-            Err(Error::unreachable(Outcome::NotDone, format!("{} takes no connection for now", self.address)))
+            Err(Error::unreachable(Outcome::NotDone, format!("{} accepts no connections now", self.address)))
         });
         *self.failed.lock().expect("not poisoned") = made.as_ref().err().map(|why| (Instant::now(), why.clone()));
         connection.insert(made?).channel().ok_or_else(|| {
@@ -106,7 +106,7 @@ const HOPS_FORGOTTEN: Duration = Duration::from_secs(1);
 impl Peers {
     pub fn new(addresses: Vec<String>, anywhere: bool, security: Option<Security>) -> Result<Peers, Error> {
         if addresses.is_empty() {
-            return Err(Error::invalid("a client without an address"));
+            return Err(Error::invalid("a client needs an address"));
         }
         for address in &addresses {
             check_address(address, anywhere)?;

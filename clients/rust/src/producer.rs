@@ -105,10 +105,10 @@ impl Producer {
         let (expected_end, atomic, check) = (batch.expected_end, batch.atomic, batch.check);
         Call::new(move |deadline| async move {
             if records.is_empty() {
-                return Err(Error::invalid("a batch without records"));
+                return Err(Error::invalid("the batch has no records"));
             }
             if expected_end.is_some_and(|end| end < 0) {
-                return Err(Error::invalid("an append with an expected end that is negative"));
+                return Err(Error::invalid("the expected end of an append is negative"));
             }
             let conditions = (expected_end, atomic, check.map(TryInto::try_into).transpose()?);
             records.iter().try_for_each(check_time)?;

@@ -75,7 +75,7 @@ impl ProducerOptions {
         }
         if self.buffer_bytes > MAX_BUFFER {
             return Err(Error::invalid(format!(
-                "buffer_bytes is {}; at most {MAX_BUFFER} are possible",
+                "buffer_bytes is {}, the limit is {MAX_BUFFER}",
                 self.buffer_bytes
             )));
         }

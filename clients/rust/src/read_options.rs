@@ -144,7 +144,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// The least bound that a node takes: a leader tells the others how far it is about as often.
+/// The least bound that a node takes: a leader sends its end to the others about as often.
 const LEAST_STALENESS: Duration = Duration::from_millis(100);
 
 impl ReadOptions {

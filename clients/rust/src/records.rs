@@ -87,7 +87,7 @@ pub(crate) fn check_size(size: usize, records: usize) -> Result<(), Error> {
     if bytes <= MAX_RECORD_BYTES {
         return Ok(());
     }
-    let message = format!("{bytes} bytes; at most {MAX_RECORD_BYTES} are possible");
+    let message = format!("a record of {bytes} bytes, the limit is {MAX_RECORD_BYTES}");
     Err(Error::new(Reason::TooLarge, message).with_fact("limit", MAX_RECORD_BYTES))
 }
 

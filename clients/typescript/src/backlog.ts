@@ -62,7 +62,7 @@ export function complete(given: ProducerOptions) {
   if (!(Math.min(...positive) > 0 && o.lingerMs >= 0 && o.recordTimeoutMs >= 0)) {
     throw invalid("a limit of the producer is not positive");
   }
-  if (!o.session && o.resume) throw invalid("a producer without a session resumes none");
+  if (!o.session && o.resume) throw invalid("a producer without a session cannot resume one");
   return o;
 }
 
@@ -387,6 +387,6 @@ export class Backlog {
 
 function tooLarge(bytes: number): StrandlineError | undefined {
   if (bytes <= maxRecordBytes) return undefined;
-  const message = `${bytes} bytes; at most ${maxRecordBytes} are possible`;
+  const message = `a record of ${bytes} bytes, the limit is ${maxRecordBytes}`;
   return new StrandlineError("TOO_LARGE", message, { facts: { limit: String(maxRecordBytes) } });
 }

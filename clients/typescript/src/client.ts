@@ -128,8 +128,8 @@ export class Client {
     { tls, tlsFiles, insecure, token, retryTimeMs, onTrouble }: ClientOptions = {},
   ) {
     const all = typeof addresses === "string" ? [addresses] : [...addresses];
-    if (all.length === 0) throw invalid("a client without an address");
-    if (tls && tlsFiles) throw invalid("tls and tlsFiles are both given: one of them says how to encrypt");
+    if (all.length === 0) throw invalid("a client needs an address");
+    if (tls && tlsFiles) throw invalid("tls and tlsFiles are both given: give one of them");
     const anywhere = insecure || tls !== undefined || tlsFiles !== undefined;
     for (const address of all) {
       const wrong = wrongAddress(address, anywhere);

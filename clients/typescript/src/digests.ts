@@ -66,7 +66,7 @@ export async function digest(
     calls.answered(to, log, methods.digest, request, !known, signal);
   const found: DigestResponse = await asking(calls.by(routeOf(calls, log, known), ask, signal));
   if (found.digest.length !== hashBytes) {
-    throw new StrandlineError("CORRUPT", "the server answered with a digest of another length");
+    throw new StrandlineError("CORRUPT", "the server answered with a digest of the wrong length");
   }
   const { from, covered, batches, startOffset: start, endOffset: end } = found;
   return { hash: found.digest.toString("hex"), at: found.at, from, covered, batches, start, end };
@@ -82,7 +82,7 @@ export async function prove(
   whole("offset", offset);
   whole("at", trusted.at);
   if (typeof trusted.hash !== "string" || !/^[0-9a-f]{64}$/i.test(trusted.hash)) {
-    throw invalid("the hash of the digest is none: it has 64 hexadecimal digits");
+    throw invalid("the hash of a digest must have 64 hexadecimal digits");
   }
   const request = ProveRequest.fromPartial({ log, offset, at: trusted.at, allowStale: known ?? false });
   const ask = (to: Parameters<Parameters<Calls["by"]>[1]>[0]) =>
@@ -107,7 +107,7 @@ async function asking<A>(answer: Promise<A>): Promise<A> {
  */
 export function check(batch: Buffer, number: number, batches: number, path: Uint8Array[], root: Buffer): void {
   if (batch.length < headerBytes || batch.readInt32BE(8) !== batch.length - 12 || batch[16] !== magic) {
-    throw unproven("the server has sent something else than a batch");
+    throw unproven("the server sent something other than a batch");
   }
   if (!(number < batches)) throw unproven(`the server names batch ${number} of ${batches}`);
   let found = sha256(Buffer.of(0), batch.subarray(0, 8), sha256(batch.subarray(contentBegins)));
@@ -115,7 +115,7 @@ export function check(batch: Buffer, number: number, batches: number, path: Uint
   let at = BigInt(number);
   let last = BigInt(batches) - 1n;
   for (const beside of path) {
-    if (last === 0n || beside.length !== hashBytes) throw unproven("the path of the proof has another length");
+    if (last === 0n || beside.length !== hashBytes) throw unproven("the proof has a wrong number of hashes");
     if (at % 2n === 1n || at === last) {
       found = sha256(Buffer.of(1), beside, found);
       while (at % 2n === 0n && at > 0n) [at, last] = [at / 2n, last / 2n];
@@ -132,11 +132,11 @@ export function check(batch: Buffer, number: number, batches: number, path: Uint
 /** The record of a batch that has been proved. */
 export function recordOf(batch: Buffer, offset: number): Record {
   const index = BigInt(offset) - batch.readBigInt64BE(0);
-  if (index < 0n || index >= batch.readInt32BE(57)) throw unproven("the server has proved another batch");
+  if (index < 0n || index >= batch.readInt32BE(57)) throw unproven("the server proved a different batch");
   const codec = batch.readInt16BE(contentBegins) & 7;
   if (codec !== 0) {
     const name = codecs[codec] ?? `codec ${codec}`;
-    const message = `the batch is proved, and compressed with ${name}, which this client does not read`;
+    const message = `the proof is valid, but this client cannot decompress ${name}`;
     throw new StrandlineError("UNSUPPORTED", message);
   }
   const encoded = new Encoded(batch);

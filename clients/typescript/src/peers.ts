@@ -89,7 +89,7 @@ export class Peer {
         continue;
       }
       const left = until - performance.now();
-      if (left <= 0) throw unreachable("not_done", `${this.address} takes no connection for now`);
+      if (left <= 0) throw unreachable("not_done", `${this.address} accepts no connections now`);
       await this.change(state, left, signal);
     }
   }

@@ -83,7 +83,7 @@ export class Producer {
       signal,
     }: Bound & { expectedEnd?: number | undefined; atomic?: boolean; check?: Check | undefined } = {},
   ): Promise<number[]> {
-    if (records.length === 0) throw invalid("a batch without records");
+    if (records.length === 0) throw invalid("the batch has no records");
     whole("expectedEnd", expectedEnd);
     const request = new Request();
     Object.assign(request, { expectedEnd, atomic, check: check && checkToWire(check) });

@@ -17,7 +17,7 @@ import { duration, fromWire, milliseconds, type Record, sizeOf, timestampOf } fr
 import { Shown } from "./token.js";
 import { abortable, timed } from "./wait.js";
 
-/** The least bound that a node takes: a leader tells the others how far it is about as often. */
+/** The least bound that a node takes: a leader sends its end to the others about as often. */
 const leastStalenessMs = 100;
 
 /**
@@ -179,10 +179,10 @@ export class Reader implements AsyncIterableIterator<Record> {
   ) {
     const { offset, time, tail, atLeast, maxStalenessMs, anyReplica, preferFollower, nearest } = options;
     if (Number(offset !== undefined) + Number(time !== undefined) + Number(tail ?? false) > 1) {
-      throw invalid("a read begins at an offset, a time or the tail: at one of them");
+      throw invalid("a read must begin at only one of an offset, a time and the tail");
     }
     if (preferFollower && nearest) {
-      throw invalid("a read is from the nearest replica or prefers followers: one of them");
+      throw invalid("a read cannot both use the nearest replica and prefer followers");
     }
     for (const name of ["offset", "atLeast", "maxRecords", "maxBytes", "untilOffset", "logId"] as const) {
       whole(name, options[name]);

@@ -237,7 +237,7 @@ export function timestampOf(date: Date | undefined): Timestamp | undefined {
   if (date === undefined) return undefined;
   if (!(date instanceof Date)) throw invalid(`a time is a Date, not a ${typeof date}`);
   const ms = date.getTime();
-  if (!(ms >= firstTime && ms <= lastTime)) throw invalid("a time that is no date of the years 1 to 9999");
+  if (!(ms >= firstTime && ms <= lastTime)) throw invalid("a time must be in the years 1 to 9999");
   const seconds = Math.floor(ms / 1000);
   return { seconds, nanos: (ms - seconds * 1000) * 1e6 };
 }

@@ -242,7 +242,7 @@ export class Rounds {
       for (let at = first; at < end && offsets.length <= r.count; at++) offsets.push(at);
     }
     if (offsets.length !== r.count) {
-      const message = "the answer does not fit the request";
+      const message = "the answer does not match the request";
       return this.#settleError(r, new StrandlineError("OUTCOME_FORGOTTEN", message, { outcome: "done" }));
     }
     if (!Number.isSafeInteger(offsets.at(-1))) {

@@ -35,14 +35,14 @@ func (c *Core) CheckInvariants() error {
 		return err
 	}
 	if first := c.Group.storage.log.FirstIndex(); first > c.Group.storage.applied+1 {
-		return fmt.Errorf("the stored log begins at entry %d, entries up to %d are applied", first, c.Group.storage.applied)
+		return fmt.Errorf("the stored log begins at entry %d, but entries up to %d are applied", first, c.Group.storage.applied)
 	}
 	start, end, err := c.Group.storage.tail.Bounds()
 	switch {
 	case err != nil:
 		return fmt.Errorf("a running replica cannot be read: %w", err)
 	case start < c.Group.storage.table.Start():
-		return fmt.Errorf("reads may begin at %d, the log begins at %d", start, c.Group.storage.table.Start())
+		return fmt.Errorf("reads may begin at %d, but the log begins at %d", start, c.Group.storage.table.Start())
 	case end < c.Group.storage.table.End():
 		return fmt.Errorf("reads may extend to %d, entries up to offset %d are applied", end, c.Group.storage.table.End())
 	}

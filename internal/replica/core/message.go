@@ -157,7 +157,7 @@ func DecodeMessage(b []byte) (*raftpb.Message, error) {
 		m.Snapshot.Data = state
 	}
 	if len(m.Entries) > 0 || len(m.Responses) > 0 {
-		return nil, errors.New("a message with entries or responses in its header")
+		return nil, errors.New("the header of a message has entries or responses")
 	}
 	b = b[length:]
 	if uint64(count)*messageEntryHead > uint64(len(b)) {
@@ -175,13 +175,13 @@ func DecodeMessage(b []byte) (*raftpb.Message, error) {
 			Type: raftpb.EntryType(heads[24]).Enum(), Data: data[:size:size],
 		}
 		if sum := record.Checksum(e.Data); sum != binary.LittleEndian.Uint32(heads[20:]) {
-			return nil, fmt.Errorf("entry %d arrived damaged", e.GetIndex())
+			return nil, fmt.Errorf("received entry %d is damaged", e.GetIndex())
 		}
 		data = data[size:]
 		m.Entries = append(m.Entries, e)
 	}
 	if len(data) > 0 {
-		return nil, errors.New("bytes behind the entries of a message")
+		return nil, errors.New("bytes follow the entries of a message")
 	}
 	return m, nil
 }
@@ -192,23 +192,23 @@ func CheckMessage(m *raftpb.Message) error {
 	switch n := len(m.GetContext()); m.GetType() {
 	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
 		if n != 0 && n != 8 {
-			return fmt.Errorf("a heartbeat with a context of %d bytes", n)
+			return fmt.Errorf("a heartbeat has a context of %d bytes", n)
 		}
 	case raftpb.MsgApp:
 		if _, ok := ending(m); !ok {
-			return fmt.Errorf("entries with an unknown context of %d bytes", n)
+			return fmt.Errorf("entries have an unknown context of %d bytes", n)
 		}
 	case raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
 		if len(m.Entries) != 1 || len(m.Entries[0].Data) != questionBytes {
-			return errors.New("a ReadIndex without its number")
+			return errors.New("a ReadIndex has no number")
 		}
 	}
 	for i, e := range m.Entries {
 		if m.GetType() == raftpb.MsgApp && e.GetIndex() != m.GetIndex()+1+uint64(i) {
-			return fmt.Errorf("entry %d where %d should be", e.GetIndex(), m.GetIndex()+1+uint64(i))
+			return fmt.Errorf("got entry %d, expected %d", e.GetIndex(), m.GetIndex()+1+uint64(i))
 		}
 		if len(e.Data) > record.MaxEntryBytes {
-			return fmt.Errorf("entry %d has %d bytes, the largest has %d", e.GetIndex(), len(e.Data), record.MaxEntryBytes)
+			return fmt.Errorf("entry %d has %d bytes, the limit is %d", e.GetIndex(), len(e.Data), record.MaxEntryBytes)
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (s *shortage) applied() {
 
 func (s *shortage) report() {
 	s.state = reported
-	s.round.out.Damaged = fmt.Errorf("records %d to %d are lost with the oldest files of this log: %w",
+	s.round.out.Damaged = fmt.Errorf("records %d to %d were in the missing oldest files of this log: %w",
 		s.group.storage.table.Start(), s.group.storage.log.StartOffset()-1, ErrStartMissing)
 	if s.group.soleVoter() {
 		s.lifecycle.Fail(record.Refuse(record.Corrupt, "%v; stop this node and restore the files from a copy", s.round.out.Damaged))

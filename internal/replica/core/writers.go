@@ -46,10 +46,10 @@ func (w *writers) Lease(q *WriterRequest) {
 		w.vain(line.waiting[place])
 		line.waiting[place] = q
 	case free <= 0:
-		refuse(record.Refuse(record.Busy, "%d programs wait for the writer lease, which is the limit", MaxWaitingWriters))
+		refuse(record.Refuse(record.Busy, "%d programs wait for the writer lease, the limit", MaxWaitingWriters))
 		return
 	case q.Whose != "" && own >= free:
-		r := record.Refuse(record.Busy, "%d programs of the caller wait for the writer lease, and there is room for %d more, which is left to others", own, free)
+		r := record.Refuse(record.Busy, "%d programs of the caller wait for the writer lease, and the remaining %d places are reserved for others", own, free)
 		r.OwnShare = true
 		refuse(r)
 		return

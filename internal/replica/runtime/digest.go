@@ -105,7 +105,7 @@ func (d *digests) prove(ctx context.Context, offset, at record.Offset) (digest.P
 		return p, digest.Tree{}, err
 	}
 	if !whole.Begun || offset < whole.From || offset >= whole.End {
-		return p, digest.Tree{}, record.Refuse(record.Precondition, "the digest at offset %d covers the records of [%d, %d), not that at %d", at, whole.From, whole.End, offset)
+		return p, digest.Tree{}, record.Refuse(record.Precondition, "the digest at offset %d covers the records of [%d, %d), not the record at %d", at, whole.From, whole.End, offset)
 	}
 	places = sinceBegun(places, whole.From)
 	k := len(places) - 1
@@ -252,7 +252,7 @@ func (d *digests) snapshotsBelow(at record.Offset) (places []place, err error) {
 // first returns the first place of a log of which nothing was trimmed.
 func (d *digests) first(at record.Offset) (place, error) {
 	if d.readable.log.StartOffset() > 0 {
-		return place{}, record.Refuse(record.StorageFailed, "there is no snapshot below offset %d, from which its digest could be computed; another replica has one", at)
+		return place{}, record.Refuse(record.StorageFailed, "this replica has no snapshot below offset %d to compute its digest from; another replica has one", at)
 	}
 	first := d.readable.log.FirstIndex()
 	return place{index: first, next: first}, nil
@@ -407,8 +407,8 @@ func (f following) follow(ctx context.Context, p place) (place, error) {
 				return p, err
 			}
 			if len(forged) > 0 {
-				f.logger.Error("a stored entry is not what was appended, though its checksums match; the next scrub repairs it", "error", forged[0])
-				return p, record.Refuse(record.Corrupt, "the stored record is not the one that was appended: %v", forged[0])
+				f.logger.Error("a stored entry differs from the one appended, although its checksums match; the next scrub repairs it", "error", forged[0])
+				return p, record.Refuse(record.Corrupt, "the stored record differs from the one appended: %v", forged[0])
 			}
 			if e.First < f.at {
 				p.index = e.Index // the continuation may be in the same entry

@@ -41,11 +41,11 @@ func OpenStopped(log segment.Log, logger *slog.Logger) (*Readable, error) {
 	hard := log.HardState()
 	has, err := core.ReadStopped(log, hard, hard.Commit)
 	if err != nil {
-		return nil, fmt.Errorf("read what has committed: %w", err)
+		return nil, fmt.Errorf("read committed entries: %w", err)
 	}
 	start, end := has.Bounds()
 	memory := budget.New(ample)
-	return newReadable(log, tail.New(memory.Tails, start, end), memory.Reads, logger, nobody{hard.Commit}), nil
+	return newReadable(log, tail.New(memory.Tails, start, end), memory.Reads, logger, stoppedKeeper{hard.Commit}), nil
 }
 
 // Bounds returns the range of readable records, [start, end), or the reason why there is none any
@@ -55,9 +55,9 @@ func (r *Readable) Bounds() (start, end record.Offset, err error) { return r.tai
 // NewReader returns a reader that starts at an offset, which may be at or beyond the end.
 func (r *Readable) NewReader(from record.Offset) *Reader { return &Reader{readable: r, next: from} }
 
-// nobody is the keeper of a stopped log.
-type nobody struct{ commit uint64 }
+// stoppedKeeper is the keeper of a stopped log.
+type stoppedKeeper struct{ commit uint64 }
 
-func (nobody) damaged(error)       {}
-func (nobody) readByKey(bool)      {}
-func (n nobody) appliedTo() uint64 { return n.commit }
+func (stoppedKeeper) damaged(error)       {}
+func (stoppedKeeper) readByKey(bool)      {}
+func (k stoppedKeeper) appliedTo() uint64 { return k.commit }

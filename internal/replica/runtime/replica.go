@@ -190,7 +190,7 @@ func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) erro
 		return ErrForged
 	}
 	if !core.FromPeers(m.GetType()) || m.GetTo() != r.options.ID {
-		return fmt.Errorf("a message of type %v for replica %d is not for this one", m.GetType(), m.GetTo())
+		return fmt.Errorf("a message of type %v is for replica %d, not for this one", m.GetType(), m.GetTo())
 	}
 	if err := core.CheckMessage(m); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (r *Replica) Step(message []byte, isSenders func(replica uint64) bool) erro
 }
 
 // ErrForged means that a message is not of a replica on the node that sent it.
-var ErrForged = errors.New("the message is of a replica that is not on the node that sent it")
+var ErrForged = errors.New("the sending replica of the message is not on the node that sent it")
 
 // PeerLost records that the connection to another replica is lost, and with it perhaps messages.
 // If refused is set, its process has ended, too.

@@ -30,7 +30,7 @@ func EncodeBegin(owner segment.Owner) []byte {
 func CheckBegin(b []byte, o segment.Owner) error {
 	if len(b) != beginFixed+4 || record.Checksum(b[:beginFixed]) != binary.LittleEndian.Uint32(b[beginFixed:]) ||
 		binary.LittleEndian.Uint64(b) != beginMagic {
-		return errors.New("it does not match its checksum")
+		return errors.New("the file does not match its checksum")
 	}
 	return o.Mismatch(parseOwner(b[8:]))
 }

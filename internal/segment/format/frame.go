@@ -138,7 +138,7 @@ func ParseFrameHeader(b []byte, position int64, salt uint64) (h FrameHeader, err
 		return h, fmt.Errorf("frame header has CRC %08x, its bytes %08x", h.HeaderCRC, sum)
 	}
 	if h.Length > MaxPayload {
-		return h, fmt.Errorf("frame of %d bytes, the largest has %d", h.Length, MaxPayload)
+		return h, fmt.Errorf("frame of %d bytes, the limit is %d", h.Length, MaxPayload)
 	}
 	if h.Kind < EntryFrame || h.Kind > FooterFrame {
 		return h, fmt.Errorf("unknown frame kind %d", h.Kind)

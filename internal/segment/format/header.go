@@ -93,7 +93,7 @@ func (h *Header) ComesAfter(before *Header) error {
 	if before.Rebuilt() || h.SaltBefore == 0 || h.SaltBefore == before.Salt {
 		return nil
 	}
-	return fmt.Errorf("the next segment was created behind another file, with salt %016x and not %016x", h.SaltBefore, before.Salt)
+	return fmt.Errorf("the next segment was created after another file, with salt %016x, not %016x", h.SaltBefore, before.Salt)
 }
 
 // Encode returns the encoded block and sets Crc.
@@ -132,7 +132,7 @@ func ParseHeader(b []byte) (*Header, error) {
 		return nil, fmt.Errorf("segment header has CRC %08x, its bytes %08x", crc, sum)
 	}
 	if m := binary.LittleEndian.Uint64(b); m != segmentMagic {
-		return nil, fmt.Errorf("no segment: magic %016x", m)
+		return nil, fmt.Errorf("not a segment: magic %016x", m)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != segmentVersion {
 		return nil, fmt.Errorf("segment version %d, this program supports %d", v, segmentVersion)

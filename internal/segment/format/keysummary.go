@@ -57,7 +57,7 @@ func (s *KeySummary) Encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, record.Checksum(b))
 }
 
-var errKeySummary = errors.New("no key summary")
+var errKeySummary = errors.New("not a key summary")
 
 // ParseKeySummary decodes the content of the file. The summary aliases b.
 func ParseKeySummary(b []byte) (s KeySummary, err error) {

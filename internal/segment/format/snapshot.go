@@ -53,7 +53,7 @@ func ParseSnapshot(b []byte, owner segment.Owner, index uint64) (term uint64, da
 		return 0, nil, fmt.Errorf("snapshot header has CRC %08x, its bytes %08x", crc, sum)
 	}
 	if m := binary.LittleEndian.Uint64(b); m != snapshotMagic {
-		return 0, nil, fmt.Errorf("no snapshot: magic %016x", m)
+		return 0, nil, fmt.Errorf("not a snapshot: magic %016x", m)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != snapshotVersion {
 		return 0, nil, fmt.Errorf("snapshot version %d, this program supports %d", v, snapshotVersion)

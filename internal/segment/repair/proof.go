@@ -111,7 +111,7 @@ func (p *proof) forsaken(lost uint64) error {
 	}
 	for _, s := range p.spans {
 		if !s.sound() && (s.last >= lost || s.last+1 == lost && (s.kind == missing || s.doubt != 0)) {
-			return fmt.Errorf("%w: other replicas have committed a different entry %d, and entries %d to %d are missing here",
+			return fmt.Errorf("%w: other replicas committed a different entry %d, and entries %d to %d are missing here",
 				ErrNotRepairable, lost, s.first, s.last)
 		}
 	}

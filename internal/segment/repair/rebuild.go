@@ -236,7 +236,7 @@ func (w *remaker) fill(end uint64, split bool) (uint64, error) {
 	for x.Next < end && !full() {
 		s := m.certain(x.Next)
 		if s == nil {
-			return 0, fmt.Errorf("entry %d is not whole", x.Next)
+			return 0, fmt.Errorf("entry %d is incomplete", x.Next)
 		}
 		var failed error
 		err := m.reader.entries(s, x.Next, min(s.last, end-1), func(f segment.Entry) bool {
@@ -252,7 +252,7 @@ func (w *remaker) fill(end uint64, split bool) (uint64, error) {
 	}
 	payload := x.Encode(nil)
 	if len(payload) > format.MaxPayload {
-		return 0, fmt.Errorf("its footer would have %d bytes: %w", len(payload), format.ErrFooter)
+		return 0, fmt.Errorf("a footer of %d bytes: %w", len(payload), format.ErrFooter)
 	}
 	w.header.Footer = w.position
 	footer := format.StateHeader(format.FooterFrame, x.Next-1, payload)

@@ -56,7 +56,7 @@ type Outcome struct {
 // ErrNotRepairable is returned if entries from other replicas cannot restore the log: its record
 // of the replica's term and vote, or of where the log ends, is lost. The replica must be replaced
 // by one with a new id.
-var ErrNotRepairable = errors.New("the log cannot be repaired, its replica must be replaced by a new one")
+var ErrNotRepairable = errors.New("the log cannot be repaired; its replica must be replaced by a new one")
 
 // Begin completes what a crash interrupted, and then reads every frame of the log in dir, as
 // Survey does. A Repairer of an undamaged log wants nothing. The error is ErrNotRepairable if the
@@ -99,7 +99,7 @@ func (m *Repairer) start(ctx context.Context, d *store.Dir, suspect, forged uint
 	for _, name := range found.Temporary {
 		if strings.HasSuffix(name, vfs.TemporarySuffix) {
 			if err := d.FS.Remove(filepath.Join(d.Path, name)); err != nil {
-				return fmt.Errorf("remove what a crash left: %w", err)
+				return fmt.Errorf("remove files left by a crash: %w", err)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (m *Repairer) Entries(lo, hi uint64, maxBytes int) (frames []segment.Entry,
 		}
 	}
 	if len(frames) == 0 {
-		return nil, 0, fmt.Errorf("no entry of [%d, %d) is whole here: %w", lo, hi, segment.ErrUnavailable)
+		return nil, 0, fmt.Errorf("no entry of [%d, %d) is intact here: %w", lo, hi, segment.ErrUnavailable)
 	}
 	return frames, m.commit, nil
 }

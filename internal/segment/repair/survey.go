@@ -117,7 +117,7 @@ func diagnose(disk vfs.FS, dir string, o store.Options, suspect *store.SuspectEr
 		return err
 	}
 	if v.report.Whole() {
-		return fmt.Errorf("segments %d to %d were damaged a moment ago and no longer are", suspect.From, suspect.To)
+		return fmt.Errorf("segments %d to %d were damaged before and no longer are", suspect.From, suspect.To)
 	}
 	return v.report.corruption()
 }

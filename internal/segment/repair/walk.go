@@ -112,7 +112,7 @@ func (w *walk) vouchedFor() (int64, error) {
 func (w *walk) fits(before uint32, chained bool, next uint64, sure bool) error {
 	h := &w.Frame
 	if chained && h.Before != before {
-		return fmt.Errorf("frame follows one with CRC %08x, not %08x", h.Before, before)
+		return fmt.Errorf("the frame follows one with CRC %08x, not %08x", h.Before, before)
 	}
 	switch {
 	case h.Kind == format.EntryFrame && (h.Index < w.first || sure && h.Index > next):
@@ -120,7 +120,7 @@ func (w *walk) fits(before uint32, chained bool, next uint64, sure bool) error {
 	case h.Kind == format.EntryFrame || h.Kind == format.FooterFrame:
 		return nil
 	case h.Index+1 < w.first || sure && h.Index+1 > next:
-		return fmt.Errorf("hard state behind entry %d in a log of [%d, %d)", h.Index, w.first, next)
+		return fmt.Errorf("hard state after entry %d in a log of [%d, %d)", h.Index, w.first, next)
 	case h.Length != format.HardStateSize:
 		return fmt.Errorf("hard state of %d bytes", h.Length)
 	}

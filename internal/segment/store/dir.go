@@ -169,7 +169,7 @@ func (d *Dir) removeLeftover(segments []*Segment, temporary []string) error {
 	}
 	for _, name := range temporary {
 		if err := d.FS.Remove(filepath.Join(d.Path, name)); err != nil {
-			return fmt.Errorf("remove what a crash left: %w", err)
+			return fmt.Errorf("remove files left by a crash: %w", err)
 		}
 	}
 	return d.SyncDir()

@@ -80,7 +80,7 @@ func (s *Store) repairable(seg *Segment, committed uint64) (g Sealed, err error)
 	}
 	if active {
 		s.rollNext.Store(seg.Ordinal)
-		return g, fmt.Errorf("%s is written to: %w", seg.Path, segment.ErrNotCommitted)
+		return g, fmt.Errorf("%s is the active segment: %w", seg.Path, segment.ErrNotCommitted)
 	}
 	if g.End > committed+1 {
 		return g, fmt.Errorf("entries [%d, %d) of %s, committed up to %d: %w", seg.First, g.End, seg.Path, committed, segment.ErrNotCommitted)
@@ -146,7 +146,7 @@ func (s *Store) Exchange(made []Rebuilt) error {
 		seg.unnamed.Store(false)
 	}
 	if err != nil {
-		return s.fail(fmt.Errorf("exchange a repaired segment: %w", err))
+		return s.fail(fmt.Errorf("replace a segment by its repaired copy: %w", err))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (f *Files) leaveForeign() (err error) {
 	}
 	f.resets, err = f.keep(f.resets, func(h *format.Header) error {
 		if h.Ordinal <= last {
-			return fmt.Errorf("it would replace segment %d, which is newer", last)
+			return fmt.Errorf("the file would replace segment %d, which is newer", last)
 		}
 		return nil
 	})
@@ -39,7 +39,7 @@ func (f *Files) leaveForeign() (err error) {
 	}
 	f.repairs, err = f.keep(f.repairs, func(h *format.Header) error {
 		if !h.Rebuilt() {
-			return errors.New("it is not complete")
+			return errors.New("the file is incomplete")
 		}
 		return nil
 	})
@@ -128,7 +128,7 @@ func (f *Files) leaveTwins() error {
 		if rankB > rankA {
 			out, by = k-1, b
 		}
-		f.Foreign = append(f.Foreign, ForeignFile{f.Segments[out].Path, fmt.Errorf("it is not segment %d, which is %s", by.Ordinal, filepath.Base(by.Path))})
+		f.Foreign = append(f.Foreign, ForeignFile{f.Segments[out].Path, fmt.Errorf("the file is not segment %d, which is %s", by.Ordinal, filepath.Base(by.Path))})
 		f.Segments = slices.Delete(f.Segments, out, out+1)
 	}
 	return nil
@@ -153,7 +153,7 @@ func (d *Dir) rank(seg *Segment) (int, error) {
 // SetForeignAside renames foreign files to names that nothing reads.
 func (d *Dir) SetForeignAside(foreign []ForeignFile) error {
 	for _, foreign := range foreign {
-		d.Options.Logger.Error("a file in the log's directory is not part of the log; it is set aside", "file", foreign.Path, "reason", foreign.Reason)
+		d.Options.Logger.Error("a file in the log's directory is not part of the log; setting it aside", "file", foreign.Path, "reason", foreign.Reason)
 		if err := d.SetAside(foreign.Path); err != nil {
 			return fmt.Errorf("set aside a foreign file: %w", err)
 		}

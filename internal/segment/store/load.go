@@ -193,7 +193,7 @@ func (l *loader) successorHeader(seg *Segment) (*format.Header, error) {
 		return nil, err
 	}
 	if h.EndBefore < format.HeaderSize || h.FooterBefore != 0 && h.FooterBefore < format.HeaderSize {
-		return nil, headerCorrupt(next, errors.New("it does not say where the previous segment ends"))
+		return nil, headerCorrupt(next, errors.New("it does not contain the end of the previous segment"))
 	}
 	return h, nil
 }

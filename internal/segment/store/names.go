@@ -33,7 +33,7 @@ func (n *names) sync() (synced bool, err error) {
 		return false, nil
 	}
 	if err := n.SyncDir(); err != nil {
-		return false, fmt.Errorf("sync the name of a segment: %w", err)
+		return false, fmt.Errorf("sync the directory of a segment: %w", err)
 	}
 	n.owed = false
 	return true, nil

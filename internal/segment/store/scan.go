@@ -49,7 +49,7 @@ func (s *scan) run() error {
 			break
 		}
 		if h.Before != s.before {
-			s.Reject("frame follows one with CRC %08x, not %08x", h.Before, s.before)
+			s.Reject("the frame follows one with CRC %08x, not %08x", h.Before, s.before)
 			break
 		}
 		if err := s.take(h, payload); err != nil {

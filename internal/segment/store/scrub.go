@@ -151,7 +151,7 @@ func (c *scrubber) scrubSnapshots() error {
 		case damage == nil:
 			valid = valid || index+1 >= first
 		default:
-			c.Options.Logger.Error("a snapshot is damaged; it is set aside once there is another", "file", c.SnapshotPath(index), "error", damage)
+			c.Options.Logger.Error("a snapshot is damaged; it is set aside when a newer one exists", "file", c.SnapshotPath(index), "error", damage)
 			rotten = append(rotten, index)
 		}
 	}

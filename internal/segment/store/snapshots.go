@@ -171,7 +171,7 @@ func (d *Dir) newestSnapshot(snapshots []uint64) (index, term uint64, data []byt
 		case err == nil:
 			return candidate, term, data, nil
 		case errors.As(err, new(*segment.CorruptError)):
-			d.Options.Logger.Error("snapshot is corrupt, trying the one before", "error", err)
+			d.Options.Logger.Error("a snapshot is corrupt; trying the one before", "error", err)
 		case !errors.Is(err, fs.ErrNotExist):
 			return 0, 0, nil, err
 		}

@@ -172,7 +172,7 @@ func (s *Store) create(b segment.Bootstrap) error {
 		}
 	}
 	if len(b.ConfState) > format.MaxConfState {
-		return fmt.Errorf("configuration of %d bytes, a segment header holds %d", len(b.ConfState), format.MaxConfState)
+		return fmt.Errorf("configuration of %d bytes, the limit of a segment header is %d", len(b.ConfState), format.MaxConfState)
 	}
 	s.hard, s.conf = b.HardState, b.ConfState
 	if err := s.SaveSnapshot(b.Index, b.Term, b.Snapshot); err != nil {

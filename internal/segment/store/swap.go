@@ -91,7 +91,7 @@ func (f *Files) Foresee() error {
 // foreseen returns the files that FinishSwaps would leave, under the names that they have now.
 func (f *Files) foreseen() (*Files, error) {
 	if len(f.resets) > 0 {
-		return nil, errors.New("a snapshot of the leader was about to replace the log; start the node, which completes the replacement, and stop it again")
+		return nil, errors.New("a snapshot of the leader has not finished replacing the log: start the node, which completes the replacement, and stop it again")
 	}
 	return f, f.Foresee()
 }

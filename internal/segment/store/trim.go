@@ -88,7 +88,7 @@ func (t *trimmer) front(below uint64) (drop int, oldest *Segment, more bool, err
 		if !errors.As(err, new(*segment.CorruptError)) && !errors.Is(err, fs.ErrNotExist) {
 			return 0, nil, false, fmt.Errorf("trim below entry %d: %w", below, err)
 		}
-		t.Options.Logger.Error("snapshot cannot be used, trimming less", "error", err)
+		t.Options.Logger.Error("a snapshot is unusable; trimming less", "error", err)
 		t.snapshots.forget(oldest.First - 1)
 	}
 }

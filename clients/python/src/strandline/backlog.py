@@ -52,7 +52,7 @@ class ProducerOptions:
             for name, bits in (("log_id", 64), ("session", 64), ("epoch", 32), ("next", 64)):
                 whole(f"{name} of the position to resume", getattr(self.resume, name), bits)
         if not self.session and self.resume is not None:
-            raise Error("INVALID", "a producer without a session resumes none")
+            raise Error("INVALID", "a producer without a session cannot resume one")
 
 
 @dataclass(frozen=True)
@@ -325,6 +325,6 @@ def _check_size(size: int, records: int = 1) -> None:
     if size > MAX_RECORD_BYTES:
         raise Error(
             "TOO_LARGE",
-            f"{size} bytes; at most {MAX_RECORD_BYTES} are possible",
+            f"a record of {size} bytes, the limit is {MAX_RECORD_BYTES}",
             facts={"limit": str(MAX_RECORD_BYTES)},
         )

@@ -133,7 +133,7 @@ class Client:
     ) -> None:
         all_addresses = [addresses] if isinstance(addresses, str) else list(addresses)
         if not all_addresses:
-            raise invalid("a client without an address")
+            raise invalid("a client needs an address")
         check_process()
         if isinstance(token, str):
             check_token(token)

@@ -46,7 +46,7 @@ class Digest:
     def parse(text: str, at: int) -> Digest:
         """Reads what str() gives, for Client.prove, with the offset as of which it is."""
         if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-            raise invalid(f"{text!r} is no digest: it has 64 hexadecimal digits")
+            raise invalid(f"a digest must have 64 hexadecimal digits, not {text!r}")
         return Digest(bytes.fromhex(text), at)
 
 
@@ -67,7 +67,7 @@ async def digest(calls: Calls, log: str, at: int | None, known: bool) -> Digest:
         ),
     )
     if len(answer.digest) != _HASH:
-        raise Error("CORRUPT", "the server answered with a digest of another length")
+        raise Error("CORRUPT", "the server answered with a digest of the wrong length")
     return Digest(
         hash=answer.digest,
         at=answer.at,
@@ -101,7 +101,7 @@ def check(batch: bytes, number: int, batches: int, path: Sequence[bytes], root: 
         or len(batch) - 12 != struct.unpack_from(">i", batch, 8)[0]
         or batch[16] != _MAGIC
     ):
-        raise Unproven("UNPROVEN", "the server has sent something else than a batch")
+        raise Unproven("UNPROVEN", "the server sent something other than a batch")
     if number >= batches:
         raise Unproven("UNPROVEN", f"the server names batch {number} of {batches}")
     content = hashlib.sha256(batch[_CONTENT:]).digest()
@@ -109,7 +109,7 @@ def check(batch: bytes, number: int, batches: int, path: Sequence[bytes], root: 
     at, last = number, batches - 1  # as RFC 9162 walks up the tree
     for beside in path:
         if last == 0 or len(beside) != _HASH:
-            raise Unproven("UNPROVEN", "the path of the proof has another length")
+            raise Unproven("UNPROVEN", "the proof has a wrong number of hashes")
         if at & 1 or at == last:
             found = hashlib.sha256(b"\1" + beside + found).digest()
             while not at & 1 and at:
@@ -127,12 +127,12 @@ def record_of(batch: bytes, offset: int) -> Record:
     base, attributes = struct.unpack_from(">q", batch)[0], struct.unpack_from(">h", batch, _CONTENT)[0]
     base_time, count = struct.unpack_from(">q", batch, 27)[0], struct.unpack_from(">i", batch, 57)[0]
     if not base <= offset < base + count:
-        raise Unproven("UNPROVEN", "the server has proved another batch")
+        raise Unproven("UNPROVEN", "the server proved a different batch")
     if attributes & 7:
         codec = attributes & 7
         name = _CODECS[codec] if codec < len(_CODECS) else f"codec {codec}"
         raise Error(
-            "UNSUPPORTED", f"the batch is proved, and compressed with {name}, which this client does not read"
+            "UNSUPPORTED", f"the proof is valid, but this client cannot decompress {name}"
         )
     try:
         encoded = _Encoded(batch, _HEADER)
@@ -170,7 +170,7 @@ class _Encoded:
 
     def skip(self, size: int) -> bytes:
         if size < 0 or self._at + size > len(self._data):
-            raise ValueError("a length does not fit")
+            raise ValueError("a length exceeds the remaining bytes")
         self._at += size
         return self._data[self._at - size : self._at]
 

@@ -467,7 +467,7 @@ def closed(what: str, outcome: Outcome = Outcome.NOT_DONE) -> Error:
 
 
 def deadline(outcome: Outcome) -> Error:
-    return Error("CANCELLED", "the deadline of the call has ended", outcome=outcome)
+    return Error("CANCELLED", "the deadline of the call has passed", outcome=outcome)
 
 
 def behind(first: Error, outcome: Outcome) -> Error:

@@ -150,7 +150,7 @@ class Peer:
             if self.state == grpc.ChannelConnectivity.IDLE:
                 self.channel.get_state(try_to_connect=True)
             if not await self.change(None if until is None else until - loop.time()):
-                raise unreachable(Outcome.NOT_DONE, f"{self.address} takes no connection for now")
+                raise unreachable(Outcome.NOT_DONE, f"{self.address} accepts no connections now")
 
     async def _cause(self) -> Error | None:
         """Why there is no connection. Only a call says so; it fails at once, and if the connection is up

@@ -92,7 +92,7 @@ class Producer:
         right to read the log.
         """
         if not records:
-            raise Error("INVALID", "a batch without records")
+            raise Error("INVALID", "the batch has no records")
         until = None if timeout is None else time.monotonic() + timeout
         all_records = [_record(record) for record in records]
         r = await self._backlog.add_batch(all_records, expected_end, atomic, check, timeout)

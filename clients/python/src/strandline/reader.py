@@ -53,9 +53,9 @@ class ReaderOptions:
 
     def check(self) -> None:
         if sum((self.offset is not None, self.time is not None, self.tail)) > 1:
-            raise Error("INVALID", "a read begins at an offset, a time or the tail: at one of them")
+            raise Error("INVALID", "a read must begin at only one of an offset, a time and the tail")
         if self.prefer_follower and self.nearest is not False:
-            raise Error("INVALID", "a read is from the nearest replica or prefers followers: one of them")
+            raise Error("INVALID", "a read cannot both use the nearest replica and prefer followers")
         for name in ("offset", "at_least", "max_records", "max_bytes", "until_offset"):
             value = getattr(self, name)
             if value is not None:
@@ -67,7 +67,7 @@ class ReaderOptions:
             if self.max_staleness < _LEAST_STALENESS:
                 raise invalid(
                     f"max_staleness is {self.max_staleness!r} s, and has to be {_LEAST_STALENESS} or more: "
-                    "a leader tells the others how far it is about as often"
+                    "a leader sends its end to the others about as often"
                 )
 
     @property

@@ -218,7 +218,7 @@ class Rounds:
             self._settle(r, offsets)
         else:
             self._settle_error(
-                r, Error("OUTCOME_FORGOTTEN", "the answer does not fit the request", outcome=Outcome.DONE)
+                r, Error("OUTCOME_FORGOTTEN", "the answer does not match the request", outcome=Outcome.DONE)
             )
 
     def _settle(self, r: Request, offsets: list[int]) -> None:

@@ -111,7 +111,7 @@ fn member(object: &str, name: &str) -> io::Result<String> {
     let value = object.split_once(&format!("\"{name}\":\"")).and_then(|(_, rest)| rest.split_once('"'));
     value
         .map(|(text, _)| text.to_owned())
-        .ok_or_else(|| io::Error::other(format!("the server said where it is without {name}: {object}")))
+        .ok_or_else(|| io::Error::other(format!("the output of the server lacks {name}: {object}")))
 }
 
 /// A child that ends with its value.

@@ -20,7 +20,7 @@ public final class Check {
    */
   public Check since(long offset) {
     if (offset < 0) {
-      throw StrandlineException.invalid("a check since an offset that is negative");
+      throw StrandlineException.invalid("the offset of a check is negative");
     }
     wire.setSince(offset);
     return this;

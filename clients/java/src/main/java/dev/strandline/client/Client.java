@@ -39,7 +39,7 @@ public final class Client implements AutoCloseable {
     ClientOptions options = new ClientOptions();
     configure.accept(options);
     if (addresses.isEmpty()) {
-      throw StrandlineException.invalid("a client without an address");
+      throw StrandlineException.invalid("a client needs an address");
     }
     boolean anywhere = options.insecure || options.tls != null;
     for (String address : addresses) {

@@ -126,7 +126,7 @@ final class Peer {
             throw StrandlineException.cancelled(Outcome.NOT_DONE);
           }
           throw StrandlineException.unreachable(
-              Outcome.NOT_DONE, address + " takes no connection for now");
+              Outcome.NOT_DONE, address + " accepts no connections now");
         }
       }
     }

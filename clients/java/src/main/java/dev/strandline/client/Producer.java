@@ -145,12 +145,12 @@ public final class Producer implements AutoCloseable {
   public CompletableFuture<List<Long>> appendBatch(
       List<NewRecord> records, Consumer<BatchOptions> configure) {
     if (records.isEmpty()) {
-      throw StrandlineException.invalid("a batch without records");
+      throw StrandlineException.invalid("the batch has no records");
     }
     BatchOptions options = new BatchOptions();
     configure.accept(options);
     if (options.expectedEnd.orElse(0) < 0) {
-      throw StrandlineException.invalid("an append with an expected end that is negative");
+      throw StrandlineException.invalid("the expected end of an append is negative");
     }
     Request r = new Request();
     r.expectedEnd = options.expectedEnd;

@@ -111,7 +111,7 @@ public final class ProducerOptions {
       throw StrandlineException.invalid("a limit of the producer is not positive");
     }
     if (!session && resume != null) {
-      throw StrandlineException.invalid("a producer without a session resumes none");
+      throw StrandlineException.invalid("a producer without a session cannot resume one");
     }
   }
 }

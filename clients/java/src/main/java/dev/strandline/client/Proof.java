@@ -37,7 +37,7 @@ final class Proof {
       // It is none.
     }
     throw StrandlineException.invalid(
-        "the hash of the digest is none: it has 64 hexadecimal digits");
+        "the hash of a digest must have 64 hexadecimal digits");
   }
 
   private static byte[] sha256(byte[]... parts) {
@@ -63,7 +63,7 @@ final class Proof {
             && batch.asReadOnlyByteBuffer().getInt(8) == batch.size() - 12
             && batch.byteAt(16) == MAGIC;
     if (!whole) {
-      throw unproven("the server has sent something else than a batch");
+      throw unproven("the server sent something other than a batch");
     }
     if (Long.compareUnsigned(number, batches) >= 0) {
       throw unproven("the server names batch " + number + " of " + batches);
@@ -76,7 +76,7 @@ final class Proof {
     for (ByteString one : path) {
       byte[] beside = one.toByteArray();
       if (last == 0 || beside.length != HASH) {
-        throw unproven("the path of the proof has another length");
+        throw unproven("the proof has a wrong number of hashes");
       }
       if ((at & 1) == 1 || at == last) {
         found = sha256(node, beside, found);
@@ -101,14 +101,14 @@ final class Proof {
     ByteBuffer data = batch.asReadOnlyByteBuffer();
     long index = offset - data.getLong(0);
     if (index < 0 || index >= data.getInt(57)) {
-      throw unproven("the server has proved another batch");
+      throw unproven("the server proved a different batch");
     }
     int codec = data.getShort(CONTENT) & 7;
     if (codec != 0) {
       String name = codec < CODECS.size() ? CODECS.get(codec) : "codec " + codec;
       throw new StrandlineException(
           Reason.UNSUPPORTED,
-          "the batch is proved, and compressed with " + name + ", which this client does not read",
+          "the proof is valid, but this client cannot decompress " + name,
           Outcome.NOT_DONE);
     }
     try {

@@ -84,7 +84,7 @@ final class Publication<T> implements Flow.Publisher<T> {
         if (!cancelled) {
           subscriber.onError(
               wrong
-                  ? new IllegalArgumentException("a subscriber asks for one item or more")
+                  ? new IllegalArgumentException("a subscriber must request at least one item")
                   : StrandlineException.closed("client"));
         }
       } catch (RuntimeException e) {

@@ -178,7 +178,7 @@ public final class ReaderOptions {
     int places = (offset == null ? 0 : 1) + (time == null ? 0 : 1) + (tail ? 1 : 0);
     if (places > 1) {
       throw StrandlineException.invalid(
-          "a read begins at an offset, a time or the tail: at one of them");
+          "a read must begin at only one of an offset, a time and the tail");
     }
     boolean stale = maxStaleness != null && maxStaleness.compareTo(LEAST_STALENESS) < 0;
     boolean negative = offset != null && offset < 0 || atLeast != null && atLeast < 0;

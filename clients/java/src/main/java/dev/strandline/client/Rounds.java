@@ -406,7 +406,7 @@ final class Rounds {
         backlog.settleError(
             r,
             new StrandlineException(
-                Reason.OUTCOME_FORGOTTEN, "the answer does not fit the request", Outcome.DONE));
+                Reason.OUTCOME_FORGOTTEN, "the answer does not match the request", Outcome.DONE));
       }
       backlog.leave();
     }

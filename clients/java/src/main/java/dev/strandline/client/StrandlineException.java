@@ -154,7 +154,7 @@ public final class StrandlineException extends RuntimeException {
   }
 
   static StrandlineException tooLarge(long bytes, long limit) {
-    String message = bytes + " bytes; at most " + limit + " are possible";
+    String message = "a record of " + bytes + " bytes, the limit is " + limit;
     Map<String, String> facts = Map.of("limit", Long.toString(limit));
     return new StrandlineException(Reason.TOO_LARGE, message, Outcome.NOT_DONE, facts);
   }
@@ -186,7 +186,7 @@ public final class StrandlineException extends RuntimeException {
 
   static StrandlineException cancelled(Outcome outcome) {
     return new StrandlineException(
-        Reason.CANCELLED, "the time of the call was up, or it was cancelled", outcome);
+        Reason.CANCELLED, "the call timed out or was cancelled", outcome);
   }
 
   /** The error of a record that waited behind one that failed. */

@@ -23,7 +23,7 @@ public record Tls(Path authorities, Path certificate, Path key) {
   SslContext context() {
     if ((certificate == null) != (key == null)) {
       throw StrandlineException.invalid(
-          "a certificate and its key belong together: both files are needed");
+          "a certificate needs its key: both files are needed");
     }
     SslContextBuilder builder = GrpcSslContexts.forClient();
     try {

@@ -56,7 +56,7 @@ final class Verbs {
     String hash = HexFormat.of().formatHex(d.getDigest().toByteArray());
     if (d.getDigest().size() != 32) {
       throw new StrandlineException(
-          Reason.CORRUPT, "the server answered with a digest of another length", Outcome.NOT_DONE);
+          Reason.CORRUPT, "the server answered with a digest of the wrong length", Outcome.NOT_DONE);
     }
     return new Digest(
         hash,
@@ -187,7 +187,7 @@ final class Verbs {
     } else if (hold.offset() == Hold.FROM_END) {
       request.setPosition(ReadPosition.READ_POSITION_TAIL);
     } else if (hold.offset() < 0) {
-      throw StrandlineException.invalid("a hold at a negative offset");
+      throw StrandlineException.invalid("the offset of a hold is negative");
     }
     return calls.toLeader(log, Methods.SET_HOLD, request.build(), bound);
   }
@@ -225,7 +225,7 @@ final class Verbs {
 
   Session openSession(String log, long logId, Duration lease, Bound bound) {
     if (lease != null && lease.isNegative()) {
-      throw StrandlineException.invalid("a session with a lease that is negative");
+      throw StrandlineException.invalid("the lease of a session is negative");
     }
     OpenSessionRequest.Builder request =
         OpenSessionRequest.newBuilder().setLog(log).setLogId(logId);

@@ -162,7 +162,7 @@ public final class StrandlineExtension implements BeforeAllCallback, AfterAllCal
     Matcher found = Pattern.compile("\"" + name + "\":\"([^\"\\\\]*)\"").matcher(object);
     if (!found.find()) {
       throw new IllegalStateException(
-          "the server said where it is without " + name + ": " + object);
+          "the output of the server lacks " + name + ": " + object);
     }
     return found.group(1);
   }
