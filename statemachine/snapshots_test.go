@@ -362,7 +362,7 @@ func TestAStateThatContainsMoreThanTheLogIsRefused(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(folder, newest), filepath.Join(folder, ahead)))
 	_, err := statemachine.Open(t.Context(), e.c, logName, newCounters(), statemachine.WithSnapshots(d))
 	require.ErrorIs(t, err, statemachine.ErrAhead)
-	require.ErrorContains(t, err, ahead+" is at offset 4, and the log ends at 3")
+	require.ErrorContains(t, err, ahead+" is at offset 4, but the log ends at 3")
 	_, err = statemachine.Open(t.Context(), e.c, logName, newCounters(), statemachine.WithState(e.info().ID, 4))
 	require.ErrorIs(t, err, statemachine.ErrAhead)
 	require.NoError(t, os.Remove(filepath.Join(folder, ahead)))

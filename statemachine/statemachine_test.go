@@ -102,7 +102,7 @@ func TestQueriesSeeWhatTheyAskFor(t *testing.T) {
 	defer cancel()
 	err := reads.Query(ctx, statemachine.AtLeast(1000), func() { t.Error("that is not applied") })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "the state is at offset 20, and 1000 was waited for")
+	require.ErrorContains(t, err, "the state is at offset 20, waiting for 1000")
 }
 
 // A query with a bound asks nobody as long as the bound permits, and asks afterwards.

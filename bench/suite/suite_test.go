@@ -231,7 +231,7 @@ func TestAReadThatFailsHasARow(t *testing.T) {
 	s, kept := quiet(t, system)
 	r := Reads{Reads: workload.Reads{Records: 100, ValueBytes: 16}, Readers: []int{1, 101, 3}, Log: "r"}
 	_, err := s.Reads(t.Context(), subject, r)
-	require.ErrorContains(t, err, "101 readers for 100 records")
+	require.ErrorContains(t, err, "101 readers need as many records, not 100")
 	require.Len(t, kept.rows, 3)
 	require.Equal(t, "read", kept.rows[1].Text("failed"))
 	require.Equal(t, "readers: 101, unknown", kept.rows[1].Text("setting"))
@@ -297,7 +297,7 @@ func TestReadsInTurnAlternateBetweenTheSubjects(t *testing.T) {
 	other := subject
 	other.Name = "Other"
 	r := Reads{Reads: workload.Reads{Records: 100, ValueBytes: 16}, Readers: []int{1, 101}, Log: "r", Keep: true}
-	require.ErrorContains(t, s.ReadsInTurn(t.Context(), []Subject{subject, other}, r), "101 readers for 100 records")
+	require.ErrorContains(t, s.ReadsInTurn(t.Context(), []Subject{subject, other}, r), "101 readers need as many records, not 100")
 	require.Equal(t, []string{"Memory", "Other", "Memory", "Other", "Memory", "Other", "Memory", "Other"}, order)
 	require.Len(t, kept.rows, 4)
 	require.Equal(t, "Other", kept.rows[1].Text("system"))

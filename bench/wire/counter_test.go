@@ -78,7 +78,7 @@ func TestBytesThatAreNoProtocolEndTheCount(t *testing.T) {
 	c := NewCounter(Kafka)
 	c.Up(1, bytes.Repeat([]byte{0xff}, 64))
 	_, err := c.Counts()
-	require.ErrorContains(t, err, "claims")
+	require.ErrorContains(t, err, "with a length of")
 }
 
 func grpcMessage(size int) []byte {

@@ -69,7 +69,7 @@ func TestARecordThatATailMissesFailsTheRun(t *testing.T) {
 	f := fanOut
 	f.Patience = 100 * time.Millisecond
 	_, err := f.Run(t.Context(), lossyTarget{&memoryTarget{}}, 2, Silent{})
-	require.ErrorContains(t, err, "are not with all 2 tails")
+	require.ErrorContains(t, err, "have not reached all 2 tails")
 }
 
 func TestATailReadsOnlyWhatTheRunHasAppended(t *testing.T) {

@@ -37,7 +37,7 @@ func TestAListThatMakesNoSenseSaysWhere(t *testing.T) {
 		"mode=slow":                 "one of sync, async",
 		"compression=lzma":          "one of none, gzip",
 		"flush=5":                   "flush=5",
-		"once":                      "an option is one of",
+		"once":                      "must be NAME=VALUE",
 		"mode=sync acks=everybody":  "-1 (all), 0 or 1",
 		"mode=async requests=a few": "requests=a",
 	} {

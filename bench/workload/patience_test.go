@@ -96,7 +96,7 @@ func TestAnAppendThatIsNeverAnsweredFailsTheRun(t *testing.T) {
 		begin := time.Now()
 		span := limit.Span{Duration: 3 * time.Second}
 		result, err := Appends{Workers: 1, ValueBytes: 8, Span: span}.Run(t.Context(), target, 1, Silent{})
-		require.ErrorContains(t, err, "has no answer after 1m0s")
+		require.ErrorContains(t, err, "was not answered within 1m0s")
 		require.EqualValues(t, 1, result.Count)
 		require.Equal(t, span.Duration+answerTime, time.Since(begin))
 	})

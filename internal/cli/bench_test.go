@@ -320,7 +320,7 @@ func TestBenchRefusesFlagsThatWouldDoNothing(t *testing.T) {
 		"all --sarama145 strandline":        "--sarama145 does nothing without --with-kafka",
 		"all --data .":                      "unknown flag: --data",
 		"retention --check=false":           "unknown flag: --check",
-		"pipeline --partitions 2 --partitioner random --partition 1": "--partition does nothing with --partitioner random",
+		"pipeline --partitions 2 --partitioner random --partition 1": "--partition has no effect with --partitioner random",
 		"mixed --trim-every 0s --keep 5":                             "--keep does nothing with --trim-every 0",
 		"mixed --boots 0 --boot-every 1s":                            "--boot-every does nothing with --boots 0",
 	} {

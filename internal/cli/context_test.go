@@ -55,7 +55,7 @@ func TestAContextStandsForTheFlagsThatReachACluster(t *testing.T) {
 	} {
 		o := execute(t, environ, "", args...)
 		require.NotZero(t, o.code, "%q", args)
-		require.Contains(t, o.err, "there are: lab", "%q", args)
+		require.Contains(t, o.err, "existing contexts: lab", "%q", args)
 	}
 	require.Equal(t, terminal.ExitUsage, execute(t, environ, "", "context", "create", "none").code)
 	require.Contains(t, execute(t, environ, "", "context", "create", "a/b", "--insecure").err, "letters, digits")

@@ -208,7 +208,7 @@ func TestALogIsComparedWithWhatADirectoryHas(t *testing.T) {
 
 	for where, reason := range map[string]string{
 		"others@" + data:           `has no log "others"`,
-		"orders@" + t.TempDir():    "holds no log",
+		"orders@" + t.TempDir():    "has no log",
 		"orders@" + data + "/none": "no such file",
 	} {
 		o = p.run(nil, "log", "diff", a, where)

@@ -28,7 +28,7 @@ func TestGroupsAreShownResetAndDeletedWithoutAKafkaPort(t *testing.T) {
 
 	o = p.run(nil, append(reset, "4")...)
 	require.Equal(t, terminal.ExitUsage, o.code)
-	require.Contains(t, o.err, "--to-offset 4: partition 0 of topic orders holds [0, 3)")
+	require.Contains(t, o.err, "--to-offset 4: partition 0 of topic orders has only the offsets [0, 3)")
 	o = p.run(nil, "group", "reset", "billing", "--topic", "orders:1", "--to-end")
 	require.Equal(t, terminal.ExitUsage, o.code)
 	require.Contains(t, o.err, "topic orders has no partition 1")

@@ -252,7 +252,7 @@ func TestARecoveryIsRefusedWhereItWouldDoHarm(t *testing.T) {
 	o = s.recover("--data", s.dir("nowhere"))
 	require.Contains(t, o.err, "is not the data directory of a node")
 	o = s.recover("--data", s.dirs("a", "b", "c"), "--i-accept-loss")
-	require.Contains(t, o.err, "nothing was done: a majority of the catalog and of every log is on these nodes")
+	require.Contains(t, o.err, "nothing was done: these nodes have a majority of the catalog and of every log")
 
 	lock, err := vfs.OS().Lock(filepath.Join(s.dir("a"), "lock"))
 	require.NoError(t, err)

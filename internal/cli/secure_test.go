@@ -100,9 +100,9 @@ func TestANodeThatOthersReachNeedsCertificatesOfItselfAndOfClients(t *testing.T)
 		want  string
 	}{
 		"nothing":             {nil, terminal.ExitUsage, "certs node a --host HOST"},
-		"no authority":        {[]string{"--tls-cert", "a.crt", "--tls-key", "a.key"}, terminal.ExitUsage, "all three"},
+		"no authority":        {[]string{"--tls-cert", "a.crt", "--tls-key", "a.key"}, terminal.ExitUsage, "needs all of"},
 		"no clients":          {shown(dir, "node-a"), terminal.ExitUsage, "--client-ca " + ca},
-		"only of clients":     {[]string{"--client-ca", ca}, terminal.ExitUsage, "all three"},
+		"only of clients":     {[]string{"--client-ca", ca}, terminal.ExitUsage, "needs all of"},
 		"another node's":      {append(shown(dir, "node-b"), "--client-ca", ca), terminal.ExitFailed, "this is node/a"},
 		"files that are not":  {append(shown(dir, "node-c"), "--client-ca", ca), terminal.ExitFailed, "node-c"},
 		"a Kafka port of all": {append(shown(dir, "node-a"), "--grpc", "127.0.0.1:0", "--kafka", "0.0.0.0:0"), terminal.ExitUsage, "--client-ca " + ca},

@@ -231,7 +231,7 @@ func TestSessionsAndWritersFromTheShell(t *testing.T) {
 	require.Contains(t, p.must("", "writer", "acquire", "orders"), "writer term 2")
 	o := p.run(strings.NewReader("late\n"), "append", "orders", "--writer-term", "1")
 	require.Equal(t, terminal.ExitRefused, o.code)
-	require.Contains(t, o.err, "writer term 1, the newest is 2")
+	require.Contains(t, o.err, "writer term 1 is fenced, the newest is 2")
 	p.must("in time\n", "append", "orders", "--writer-term", "2")
 	require.Equal(t, "in time\n", p.must("", "read", "orders"))
 }

@@ -82,7 +82,7 @@ func TestUnknownAndWrongSettingsAreErrors(t *testing.T) {
 		"wrong table":    {"retention = '1m'", `unknown setting "retention", did you mean bench.retention.retention or log.configure.retention or log.create.retention?`},
 		"unknown table":  {"[log.make]\nretention = '1m'", `unknown setting "log.make.retention"`},
 		"a table":        {"[server]\nhost = 'here'", `unknown setting "server.host"`},
-		"a wrong value":  {"[log.create]\nretention = 'soon'", `setting log.create.retention: invalid argument "soon" for "--retention" flag: a duration is`},
+		"a wrong value":  {"[log.create]\nretention = 'soon'", `setting log.create.retention: invalid argument "soon" for "--retention" flag: a duration must be`},
 		"no TOML at all": {"retention: 1m", "configuration file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -142,7 +142,7 @@ func TestVerifyOfSomethingElseSaysWhatToGive(t *testing.T) {
 	t.Parallel()
 	o := execute(t, nil, "", "verify", t.TempDir())
 	require.Equal(t, terminal.ExitFailed, o.code)
-	require.Contains(t, o.err, "holds no log")
+	require.Contains(t, o.err, "has no log")
 	require.Contains(t, o.err, "give the --data directory of a node")
 }
 
@@ -165,7 +165,7 @@ func TestVerifyNamesDamageOfTheNodesOwnFiles(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(data, "replicas.json")))
 	o := execute(t, nil, "", "verify", data)
 	require.Equal(t, terminal.ExitFailed, o.code)
-	require.Contains(t, o.out, filepath.Join(data, "replicas.json")+" is gone")
+	require.Contains(t, o.out, filepath.Join(data, "replicas.json")+" is missing")
 	require.Equal(t, "strandline: the node's own files in "+data+" are damaged\n", o.err)
 	flipByte(t, filepath.Join(data, "node.json"), 20)
 	o = execute(t, nil, "", "verify", "--json", data)

@@ -42,7 +42,7 @@ func TestOnlyExpectedNodesAreAdmitted(t *testing.T) {
 		{"a member that asks again", "node3", "n3", "", "", nil},
 		{"another of its name", "node3", "other", "many", "replace-node node3", nil},
 		{"one that was removed", "gone", "n", "many", "was removed", nil},
-		{"without a nonce", "d", "", "", "without name", nil},
+		{"without a nonce", "d", "", "", "has no name", nil},
 	} {
 		node, change, refusal := Admit(s, JoinRequest{Name: row.name, Address: "a:1", Nonce: row.nonce, Token: row.token}, now)
 		if row.refused != "" {

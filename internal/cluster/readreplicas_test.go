@@ -42,7 +42,7 @@ func TestReadReplicasArePlacedBesideTheVoters(t *testing.T) {
 		{"several places", []string{"a", "s", "s", "t"}, 1, Rule{Readers: []ReadReplicas{reads("s", 2), reads("t", 1)}}, "a", "s s t", ""},
 		{"too many", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 2)}}, "", "", "dc=s has 1 of 2 read replicas"},
 		{"no such place", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("x", 1)}}, "", "", "dc=x has 0 of 1 read replicas"},
-		{"none", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 0)}}, "", "", "between 1 and 16"},
+		{"none", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 0)}}, "", "", "must be 1 to 16, not 0"},
 		{"far too many", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 9), reads("t", 9)}}, "", "", "18 read replicas requested"},
 		{"twice", []string{"a", "s"}, 1, Rule{Readers: []ReadReplicas{reads("s", 1), reads("s", 1)}}, "", "", "given twice"},
 		{"no label", []string{"a"}, 1, Rule{Readers: []ReadReplicas{{Label: "dc", Count: 1}}}, "", "", "a label must be"},

@@ -72,5 +72,5 @@ func TestANodeIsNotReplacedByTwo(t *testing.T) {
 	renamed := s.Nodes[1]
 	renamed.Name = "west"
 	s.Nodes[1] = renamed
-	require.ErrorContains(t, s.NoNode("x"), "there are: node2, node4, node5, west", "by name, in whichever order they came")
+	require.ErrorContains(t, s.NoNode("x"), "nodes: node2, node4, node5, west", "by name, in whichever order they came")
 }

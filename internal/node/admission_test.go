@@ -77,7 +77,7 @@ func TestANodeThatIsAddedJoinsAndSaysIfItWasThere(t *testing.T) {
 	c.start("f", []string{"127.0.0.1:1"})
 	_, err = c.nodes["a"].AddNode(t.Context(), anyone, "e", c.addresses["f"])
 	requireReason(t, record.Precondition, err)
-	require.ErrorContains(t, err, `is called "f"`)
+	require.ErrorContains(t, err, `has the name "f"`)
 }
 
 func TestATokenLetsNodesJoin(t *testing.T) {
@@ -201,7 +201,7 @@ func TestNoClusterIsFormedWithoutTheOneThatForms(t *testing.T) {
 	c.stop("a")
 	err := c.unformed("b")
 	requireReason(t, record.Busy, err)
-	require.ErrorContains(t, err, `node "a" forms the cluster`)
+	require.ErrorContains(t, err, `node "a", which forms the cluster`)
 	c.start("a", nil)
 	c.stop("c")
 	err = c.unformed("b")

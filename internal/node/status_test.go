@@ -71,7 +71,7 @@ func TestARefusalIsReportedOnceForEachNodeUntilItsReasonChanges(t *testing.T) {
 	n.catalog.Store(n.opener.NewCatalog(nil))
 	for range 3 {
 		n.admission.RefusedBy(a, "node 3 was removed")
-		n.admission.RefusedBy(b, "no node with id 3 is known here")
+		n.admission.RefusedBy(b, "node 3 is unknown here")
 	}
 	require.Equal(t, 2, said.count("another node refuses this one"))
 	n.admission.RefusedBy(b, "node 3 was removed")

@@ -52,7 +52,7 @@ func TestNobodyTakesTheRightToAdministerFromHimself(t *testing.T) {
 	has := current{Caller: "user/ci", Enforced: true, Grants: []client.Grant{{Principal: "user/ci", Object: "cluster", Rights: administer}}}
 	root := Grant{Principal: "user/root", Object: "cluster", Rights: administer}
 	_, err := plan(File{Grants: []Grant{root}}, has)
-	require.ErrorContains(t, err, "take the right to administer from user/ci")
+	require.ErrorContains(t, err, "remove the right to administer from the caller, user/ci")
 	_, err = plan(File{Grants: []Grant{root, {Principal: "user/ci", Object: "cluster", Rights: administer}}}, has)
 	require.NoError(t, err)
 	has.Caller = "node/a"
@@ -128,14 +128,14 @@ enforce_rights: true
 
 func TestAFileThatCannotBeMeantIsRefused(t *testing.T) {
 	for file, problem := range map[string]string{
-		"":                                          "says nothing",
+		"":                                          "the file is empty",
 		"logs: [{name: a, retentoin: 1d}]":          "line 1: field retentoin not found",
 		"logs: [{name: a, retention: 1x}]":          "a duration must be numbers with units",
 		"logs: [{name: a}, {name: a}]":              `log "a" is in the file twice`,
 		"logs: [{retention: 1d}]":                   "a log has no name",
 		"logs: [{name: a, replicas: -1}]":           "log a: replicas must be at least 1",
 		"users: [a, a]":                             `user "a" is in the file twice`,
-		"users: []\n---\nusers: []":                 "second document",
+		"users: []\n---\nusers: []":                 "second YAML document",
 		"default_rules: [{prefix: a}]":              `default rule "a" requires nothing`,
 		"grants: [{principal: '*', object: log/a}]": "rights are missing",
 		"logs: [{name: scratch}]":                   "log scratch: its durability is memory and cannot be changed to disk",

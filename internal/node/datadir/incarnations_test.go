@@ -133,7 +133,7 @@ func TestANodeIsAsOldAsItsWatermarks(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(ageMarkPath(dir), mark, 0o644))
 	l, again := begin()
-	require.ErrorContains(t, l.Older, "of life 1")
+	require.ErrorContains(t, l.Older, "has incarnation 1")
 	require.Equal(t, first+1, again, "others have heard of more")
 	require.NoError(t, l.Raise(third))
 	l, now := begin()

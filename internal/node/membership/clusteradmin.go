@@ -91,7 +91,7 @@ func (m *ClusterAdmin) AddNode(ctx context.Context, _ verbs.Caller, name, addres
 	}
 	switch {
 	case there.Name != name:
-		return false, record.Refuse(record.Precondition, "the node at %s is called %q, not %q", address, there.Name, name)
+		return false, record.Refuse(record.Precondition, "the node at %s has the name %q, not %q", address, there.Name, name)
 	case there.Cluster != "":
 		return false, record.Refuse(record.Precondition, "node %q already belongs to cluster %s", name, there.Cluster)
 	}

@@ -133,7 +133,7 @@ func TestANodeThatOnlyAsksIsBrief(t *testing.T) {
 	var w wire
 	w.part(callFrame, bulk, 7, 1, maxAsked, false)
 	c := newConnection(New(Options{}), &timedReader{}, bufio.NewReader(&w), 0, "", true, true)
-	require.ErrorContains(t, c.read(), "a node that only asks sends 65537 bytes, at most 65536 are allowed")
+	require.ErrorContains(t, c.read(), "a connection for one call sends 65537 bytes, the limit is 65536")
 	for number := range uint64(4) {
 		require.NoError(t, c.answers.begin(number, maxAsked, func() {}))
 	}
@@ -145,5 +145,5 @@ func TestANodeThatOnlyAsksIsBrief(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(answer), "who")
 	_, err = a.Ask(t.Context(), a.node.Address, "who", append(most, 0))
-	require.ErrorContains(t, err, "at most 65536 are allowed")
+	require.ErrorContains(t, err, "for one call is 65536")
 }

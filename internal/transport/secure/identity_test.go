@@ -128,7 +128,7 @@ func TestANodeProvesWhichNodeItIs(t *testing.T) {
 	_, err = toServer("b", asClient(t, ca.user("b")))
 	require.ErrorContains(t, err, "user/b, not of a node")
 	_, err = toServer("b", asClient(t, Files{Authority: ca.ca()}))
-	require.ErrorContains(t, err, "shows none")
+	require.ErrorContains(t, err, "presented no certificate")
 }
 
 // Who dials a node does not believe anybody else.
@@ -243,11 +243,11 @@ func TestANodeNeedsACertificateOfItsOwnName(t *testing.T) {
 	_, err := OpenNode("b", ca.node("a"), nil)
 	require.ErrorContains(t, err, "it certifies node/a, but this node is node/b")
 	_, err = OpenNode("alice", ca.user("alice"), nil)
-	require.ErrorContains(t, err, "it is that of user/alice")
+	require.ErrorContains(t, err, "it certifies user/alice")
 	_, err = OpenNode("a", nameless(t, ca), nil)
 	require.ErrorContains(t, err, "names the principal \"strandline://prod\"")
 	_, err = OpenNode("a", Files{}, nil)
-	require.ErrorContains(t, err, "three files")
+	require.ErrorContains(t, err, "needs all of its certificate")
 	_, err = OpenClient(Files{Certificate: ca.user("alice").Certificate})
-	require.ErrorContains(t, err, "belong together")
+	require.ErrorContains(t, err, "a certificate needs its key")
 }
