@@ -74,10 +74,7 @@ impl ProducerOptions {
             return Err(Error::invalid("a limit of the producer is 0"));
         }
         if self.buffer_bytes > MAX_BUFFER {
-            return Err(Error::invalid(format!(
-                "buffer_bytes is {}, the limit is {MAX_BUFFER}",
-                self.buffer_bytes
-            )));
+            return Err(Error::invalid(format!("buffer_bytes is {}, the limit is {MAX_BUFFER}", self.buffer_bytes)));
         }
         Ok(())
     }

@@ -131,9 +131,7 @@ def record_of(batch: bytes, offset: int) -> Record:
     if attributes & 7:
         codec = attributes & 7
         name = _CODECS[codec] if codec < len(_CODECS) else f"codec {codec}"
-        raise Error(
-            "UNSUPPORTED", f"the proof is valid, but this client cannot decompress {name}"
-        )
+        raise Error("UNSUPPORTED", f"the proof is valid, but this client cannot decompress {name}")
     try:
         encoded = _Encoded(batch, _HEADER)
         for _ in range(offset - base):

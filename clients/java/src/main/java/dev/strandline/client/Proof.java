@@ -36,8 +36,7 @@ final class Proof {
     } catch (IllegalArgumentException e) {
       // It is none.
     }
-    throw StrandlineException.invalid(
-        "the hash of a digest must have 64 hexadecimal digits");
+    throw StrandlineException.invalid("the hash of a digest must have 64 hexadecimal digits");
   }
 
   private static byte[] sha256(byte[]... parts) {

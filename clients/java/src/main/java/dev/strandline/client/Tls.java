@@ -22,8 +22,7 @@ public record Tls(Path authorities, Path certificate, Path key) {
 
   SslContext context() {
     if ((certificate == null) != (key == null)) {
-      throw StrandlineException.invalid(
-          "a certificate needs its key: both files are needed");
+      throw StrandlineException.invalid("a certificate needs its key: both files are needed");
     }
     SslContextBuilder builder = GrpcSslContexts.forClient();
     try {

@@ -56,7 +56,9 @@ final class Verbs {
     String hash = HexFormat.of().formatHex(d.getDigest().toByteArray());
     if (d.getDigest().size() != 32) {
       throw new StrandlineException(
-          Reason.CORRUPT, "the server answered with a digest of the wrong length", Outcome.NOT_DONE);
+          Reason.CORRUPT,
+          "the server answered with a digest of the wrong length",
+          Outcome.NOT_DONE);
     }
     return new Digest(
         hash,

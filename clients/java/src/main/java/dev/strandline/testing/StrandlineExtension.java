@@ -161,8 +161,7 @@ public final class StrandlineExtension implements BeforeAllCallback, AfterAllCal
   private static String member(String object, String name) {
     Matcher found = Pattern.compile("\"" + name + "\":\"([^\"\\\\]*)\"").matcher(object);
     if (!found.find()) {
-      throw new IllegalStateException(
-          "the output of the server lacks " + name + ": " + object);
+      throw new IllegalStateException("the output of the server lacks " + name + ": " + object);
     }
     return found.group(1);
   }
