@@ -307,22 +307,22 @@ func TestBenchRefusesFlagsThatWouldDoNothing(t *testing.T) {
 	t.Parallel()
 	const broker = "--target kafka://127.0.0.1:1"
 	for args, known := range map[string]string{
-		"appends --tls-ca ca.pem " + broker: "--tls-ca does nothing without --tls",
-		"appends --tls":                     "--tls does nothing without a kafka:// --target",
-		"ramdisk --durability memory":       "--durability does nothing without --target",
-		"ramdisk --replicas 3":              "--replicas does nothing without --target",
-		"ramdisk --tls":                     "--tls does nothing without --target",
-		"ramdisk --data .":                  "--data does nothing without --target",
-		"ramdisk --with-kafka " + broker:    "--with-kafka does nothing with --target",
-		"ramdisk --ram . " + broker:         "--ram does nothing with --target",
-		"ramdisk --kafka-version 4.0.0":     "--kafka-version does nothing without --with-kafka",
-		"all --kafka-directory .":           "--kafka-directory does nothing without --with-kafka",
-		"all --sarama145 strandline":        "--sarama145 does nothing without --with-kafka",
+		"appends --tls-ca ca.pem " + broker: "--tls-ca has no effect without --tls",
+		"appends --tls":                     "--tls has no effect without a kafka:// --target",
+		"ramdisk --durability memory":       "--durability has no effect without --target",
+		"ramdisk --replicas 3":              "--replicas has no effect without --target",
+		"ramdisk --tls":                     "--tls has no effect without --target",
+		"ramdisk --data .":                  "--data has no effect without --target",
+		"ramdisk --with-kafka " + broker:    "--with-kafka has no effect with --target",
+		"ramdisk --ram . " + broker:         "--ram has no effect with --target",
+		"ramdisk --kafka-version 4.0.0":     "--kafka-version has no effect without --with-kafka",
+		"all --kafka-directory .":           "--kafka-directory has no effect without --with-kafka",
+		"all --sarama145 strandline":        "--sarama145 has no effect without --with-kafka",
 		"all --data .":                      "unknown flag: --data",
 		"retention --check=false":           "unknown flag: --check",
 		"pipeline --partitions 2 --partitioner random --partition 1": "--partition has no effect with --partitioner random",
-		"mixed --trim-every 0s --keep 5":                             "--keep does nothing with --trim-every 0",
-		"mixed --boots 0 --boot-every 1s":                            "--boot-every does nothing with --boots 0",
+		"mixed --trim-every 0s --keep 5":                             "--keep has no effect with --trim-every 0",
+		"mixed --boots 0 --boot-every 1s":                            "--boot-every has no effect with --boots 0",
 	} {
 		o := execute(t, nil, "", append([]string{"bench"}, strings.Fields(args)...)...)
 		require.Equal(t, terminal.ExitUsage, o.code, "%s: %s", args, o.err)

@@ -103,7 +103,7 @@ func TestANodeThatOthersReachNeedsCertificatesOfItselfAndOfClients(t *testing.T)
 		"no authority":        {[]string{"--tls-cert", "a.crt", "--tls-key", "a.key"}, terminal.ExitUsage, "needs all of"},
 		"no clients":          {shown(dir, "node-a"), terminal.ExitUsage, "--client-ca " + ca},
 		"only of clients":     {[]string{"--client-ca", ca}, terminal.ExitUsage, "needs all of"},
-		"another node's":      {append(shown(dir, "node-b"), "--client-ca", ca), terminal.ExitFailed, "this is node/a"},
+		"another node's":      {append(shown(dir, "node-b"), "--client-ca", ca), terminal.ExitFailed, "this node is node/a"},
 		"files that are not":  {append(shown(dir, "node-c"), "--client-ca", ca), terminal.ExitFailed, "node-c"},
 		"a Kafka port of all": {append(shown(dir, "node-a"), "--grpc", "127.0.0.1:0", "--kafka", "0.0.0.0:0"), terminal.ExitUsage, "--client-ca " + ca},
 		"reached by others":   {append(shown(dir, "node-a"), "--grpc", "127.0.0.1:0", "--advertise", "10.0.0.1:7171"), terminal.ExitUsage, "--client-ca " + ca},
