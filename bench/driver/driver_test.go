@@ -74,7 +74,7 @@ func (connectsAlone) Dials() bool { return false }
 func TestALibraryThatConnectsByItselfIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	brokers := []string{"127.0.0.1:1"}
 	for said, o := range map[string]Options{
-		"TLS":         {TLS: &tls.Config{}},
+		"TLS":            {TLS: &tls.Config{}},
 		"a delayed link": {Dial: new(net.Dialer).DialContext},
 	} {
 		_, err := NewKafka(brokers, o, connectsAlone{})
