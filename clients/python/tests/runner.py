@@ -77,6 +77,22 @@ def pointer_of(c: Command) -> bytes:
     return bytes.fromhex(c["pointer_hex"]) if "pointer_hex" in c else c.get("pointer", "").encode()
 
 
+def claim_of(c: Command) -> strandline.WriterClaim:
+    lease = timedelta(milliseconds=c["lease_ms"])
+    return strandline.WriterClaim(c["name"], lease, c.get("payload", "").encode())
+
+
+def shown_writer(state: strandline.WriterState) -> dict[str, Any]:
+    shown: dict[str, Any] = {"writer_term": state.term, "waiting": state.waiting, "holder": None}
+    if state.holder is not None and state.since is not None and state.left is not None:
+        shown["holder"] = state.holder.name
+        shown["payload"] = state.holder.payload.decode()
+        shown["lease_ms"] = state.holder.lease / timedelta(milliseconds=1)
+        shown["since_ms"] = state.since.timestamp() * 1000
+        shown["left_ms"] = state.left / timedelta(milliseconds=1)
+    return shown
+
+
 def seconds(c: Command, name: str) -> float | None:
     return c[name] / 1000 if c.get(name) else None
 
@@ -249,6 +265,8 @@ class Runner:
         self.readers: dict[str, Any] = {}
         self.handled: dict[str, Handled] = {}
         self.holds: dict[str, Any] = {}  # by log
+        self.leases: dict[tuple[str, str], Any] = {}  # by log and name
+        self.watches: dict[str, tuple[Any, list[str]]] = {}  # of writers, and what they have shown, by log
         self.tokens: dict[str, str] = {}  # that functions give, by client
         self.numbered = 0  # tokens with a number
         self.troubles: dict[str, list[Any]] = {}  # that clients have told of; None: its end
@@ -313,6 +331,10 @@ class Runner:
             await self.call(self.readers[c["reader"]].close)
         elif do in ("hold", "move-hold", "release-kept", "close-hold", "await-hold"):
             return await self.keep_hold(client, c, timeout)
+        elif do in ("elect", "release-lease", "hand-over", "await-lease"):
+            return await self.keep_lease(client, c, timeout)
+        elif do in ("watch-writer", "close-watch"):
+            return await self.watch_writer(client.admin, c)
         elif do == "digest":
             known = c.get("known", False)
             digest = await self.call(
@@ -381,6 +403,46 @@ class Runner:
             error = await self.call(kept.wait)
             return {"reason": error.reason if error else ""}
         return {"offset": kept.hold.offset}
+
+    async def keep_lease(self, client: Any, c: Command, timeout: float | None) -> dict[str, Any] | None:
+        do, of = c["do"], (c["log"], c["name"])
+        if do == "elect":
+            began = time.monotonic()
+            lease = await self.call(client.lease_writer, c["log"], claim_of(c), timeout=timeout)
+            self.leases[of] = lease
+            waited = (time.monotonic() - began) * 1000
+            return {"writer_term": lease.term, "end": lease.end, "waited_ms": waited}
+        lease = self.leases[of]
+        if do == "release-lease":
+            await self.call(lease.release, timeout=timeout)
+        elif do == "hand-over":
+            await self.call(lease.hand_over, c["to"], timeout=timeout)
+        elif do == "await-lease":
+            error = await self.call(lease.wait)
+            return {"reason": error.reason if error else ""}
+        return None
+
+    async def watch_writer(self, admin: Any, c: Command) -> dict[str, Any] | None:
+        """Continues to watch the writer of a log until its state is as it is to be."""
+        log = c["log"]
+        if c["do"] == "close-watch":
+            watch, _ = self.watches.pop(log)
+            await (watch.aclose() if self.face is strandline else self.call(watch.close))
+            return None
+        if log not in self.watches:
+            self.watches[log] = (admin.watch_writer(log, seconds(c, "interval_ms")), [])
+        watch, seen = self.watches[log]
+        while True:
+            state = await (anext(watch) if self.face is strandline else self.call(next, watch))
+            now = f"{state.term}:{state.holder.name if state.holder else '-'}"
+            if not seen or seen[-1] != now:
+                seen.append(now)
+            if (
+                state.term >= c.get("until_term", 0)
+                and c.get("until_held") in (None, state.holder is not None)
+                and c.get("until_waiting") in (None, state.waiting)
+            ):
+                return {**shown_writer(state), "seen": seen}
 
     async def trouble(self, heard: list[Any]) -> dict[str, Any]:
         """Waits until a client has told of trouble and of its end."""
@@ -507,6 +569,17 @@ class Runner:
         if do == "acquire-writer":
             term, end = await self.call(admin.acquire_writer, log, timeout=timeout)
             return {"writer_term": term, "end": end}
+        if do == "lease-writer":
+            wait = c.get("wait_ms", 0) / 1000
+            grant = await self.call(admin.lease_writer, log, claim_of(c), wait=wait, timeout=timeout)
+            return {**shown_writer(grant.state), "writer_term": grant.term, "end": grant.end}
+        if do == "keep-writer":
+            await self.call(admin.keep_writer, log, c["writer_term"], timeout=timeout)
+            return None
+        if do == "release-writer":
+            to = c.get("to", "")
+            await self.call(admin.release_writer, log, c["writer_term"], to=to, timeout=timeout)
+            return None
         if do in ("resolve", "end-epoch"):
             if do == "resolve":
                 found = await self.call(admin.resolve, log, at, final=c.get("final", False), timeout=timeout)

@@ -58,7 +58,12 @@ class Silent(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._seen[call.method].set()
             if answer is not None:
                 yield answer.SerializeToString()
-            if answer is None or call.method in (PATHS["Read"], PATHS["Append"], PATHS["WatchInfo"]):
+            if answer is None or call.method in (
+                PATHS["Read"],
+                PATHS["Append"],
+                PATHS["WatchInfo"],
+                PATHS["WatchWriter"],
+            ):
                 ended.wait()
 
         return grpc.stream_stream_rpc_method_handler(one)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -45,6 +46,9 @@ def leader() -> Iterator[Silent]:
         "SetHold": log_pb2.SetHoldResponse(),
         "KeepHold": log_pb2.KeepHoldResponse(),
         "WatchInfo": log_pb2.WatchInfoResponse(),
+        "WatchWriter": log_pb2.WatchWriterResponse(),
+        "LeaseWriter": log_pb2.LeaseWriterResponse(writer_term=1),
+        "KeepWriter": log_pb2.KeepWriterResponse(),
         "ListLogs": catalog_pb2.ListLogsResponse(),
         "CreateLog": catalog_pb2.CreateLogResponse(),
         "Digest": log_pb2.DigestResponse(digest=bytes(32)),
@@ -60,6 +64,11 @@ def leader() -> Iterator[Silent]:
 async def watch(client: strandline.Client) -> strandline.LogInfo:
     async with contextlib.aclosing(client.admin.watch_info("orders")) as infos:
         return await anext(infos)
+
+
+async def watch_writer(client: strandline.Client) -> strandline.WriterState:
+    async with contextlib.aclosing(client.admin.watch_writer("orders")) as states:
+        return await anext(states)
 
 
 async def prove(client: strandline.Client) -> None:
@@ -79,6 +88,9 @@ CALLS: dict[str, Callable[[strandline.Client], Coroutine[Any, Any, Any]]] = {
     "list": lambda c: c.admin.list_logs(),
     "create": lambda c: c.admin.create_log("orders"),
     "watch": watch,
+    "watch-writer": watch_writer,
+    "lease-writer": lambda c: c.lease_writer("orders", strandline.WriterClaim("a", timedelta(hours=1))),
+    "keep-writer": lambda c: c.admin.keep_writer("orders", 1),
     "digest": lambda c: c.digest("orders"),
     "digest-known": lambda c: c.digest("orders", known=True),
     "prove": prove,

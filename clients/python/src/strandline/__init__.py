@@ -76,6 +76,8 @@ from strandline.records import (
 )
 from strandline.stats import Histogram, Stats
 from strandline.token import token_file
+from strandline.writer_lease import WriterLease
+from strandline.writers import WriterClaim, WriterGrant, WriterState
 
 __all__ = [
     "MAX_RECORD_BYTES",
@@ -139,5 +141,9 @@ __all__ = [
     "Unauthenticated",
     "Unproven",
     "Unreachable",
+    "WriterClaim",
+    "WriterGrant",
+    "WriterLease",
+    "WriterState",
     "token_file",
 ]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import uuid
 from collections.abc import AsyncGenerator
-from typing import Any
 
-import grpc
 from google.protobuf import duration_pb2
 
-from strandline.calls import CATALOG, PATHS, Calls, Shown, ToLeader, within
-from strandline.errors import Error, HoldNotFound, Outcome, Position, time_span
+from strandline.calls import CATALOG, Calls, within
+from strandline.errors import Error, Fenced, HoldNotFound, Outcome, Position, time_span
 from strandline.holds import Hold
-from strandline.peers import Peer
 from strandline.records import LogConfig, LogInfo, Resolution, ResolveState, Session
+from strandline.states import states
 from strandline.v1 import catalog_pb2, log_pb2, session_pb2
+from strandline.writers import WriterClaim, WriterGrant, WriterState
 
 _LAST = 2**64 - 1
 _PAGE_LIMIT = 10_000
@@ -40,6 +39,15 @@ def hold_request(log: str, hold: Hold, position: log_pb2.ReadPosition | None) ->
     if position is not None:
         request.position = position
     return request
+
+
+async def release_writer(calls: Calls, request: log_pb2.ReleaseWriterRequest) -> None:
+    """Ends a writer lease. An earlier try may have done so: then the refusal is about its own effect."""
+    try:
+        await calls.to_leader(request.log, "ReleaseWriter", request, log_pb2.ReleaseWriterResponse)
+    except Fenced as error:
+        if error.outcome == Outcome.NOT_DONE:
+            raise
 
 
 class Admin:
@@ -125,46 +133,10 @@ class Admin:
         request = log_pb2.WatchInfoRequest(log=log)
         if interval is not None:
             request.min_interval.CopyFrom(duration(interval))
-
-        shown = Shown(self._calls)
-
-        async def begin(peer: Peer) -> tuple[Peer, Any, Any]:
-            call = peer.channel.unary_stream(
-                PATHS["WatchInfo"],
-                request_serializer=log_pb2.WatchInfoRequest.SerializeToString,
-                response_deserializer=log_pb2.WatchInfoResponse.FromString,
-            )(request, metadata=shown.metadata())
-            try:
-                return peer, call, await self._next_info(peer, log, call)
-            except Exception as error:
-                call.cancel()
-                raise shown.failure(self._calls.failure(error)) from None
-            except BaseException:
-                call.cancel()
-                raise
-
-        while True:
-            peer, call, answer = await self._calls.by(ToLeader(self._calls, log), begin)
-            try:
-                while answer is not grpc.aio.EOF:
-                    shown.progressed()
-                    yield LogInfo._read(answer.info)
-                    answer = await self._next_info(peer, log, call)
-                return
-            except Exception as error:
-                failure = shown.failure(self._calls.failure(error))
-                if not failure.renewed:
-                    raise failure from None
-            finally:
-                call.cancel()
-
-    async def _next_info(self, peer: Peer, log: str, call: Any) -> Any:
-        try:
-            return await self._calls.answered(peer, log, call.read())
-        except asyncio.CancelledError as error:
-            if self._calls.hung_up():
-                raise self._calls.failure(error) from None
-            raise
+        answers = states(self._calls, log, "WatchInfo", request, log_pb2.WatchInfoResponse)
+        async with contextlib.aclosing(answers):
+            async for answer in answers:
+                yield LogInfo._read(answer.info)
 
     async def trim(
         self, log: str, before: int, *, fast_forward: bool = False, timeout: float | None = None
@@ -218,6 +190,46 @@ class Admin:
             timeout, self._calls.to_leader(log, "AcquireWriter", request, log_pb2.AcquireWriterResponse)
         )
         return answer.writer_term, answer.end_offset
+
+    async def lease_writer(
+        self, log: str, claim: WriterClaim, *, wait: float = 0.0, timeout: float | None = None
+    ) -> WriterGrant:
+        """Acquires the writer lease of a log: raises the log's writer term, as acquire_writer does, if no
+        other program has the lease. Otherwise it waits in line for up to wait seconds, at most 60, and
+        returns a grant without a term if that did not suffice. The lease lasts as long as keep_writer is
+        called, or records are appended with the term. Client.lease_writer does that."""
+        request = claim._wire(log, 0, wait)
+        made = self._calls.to_leader(log, "LeaseWriter", request, log_pb2.LeaseWriterResponse, in_line=True)
+        return WriterGrant._read(await within(timeout, made))
+
+    async def keep_writer(self, log: str, term: int, *, timeout: float | None = None) -> None:
+        """Renews the writer lease that was granted with a term, as appends with the term do. Fenced: it has
+        ended."""
+        request = log_pb2.KeepWriterRequest(log=log, writer_term=term)
+        await within(timeout, self._calls.to_leader(log, "KeepWriter", request, log_pb2.KeepWriterResponse))
+
+    async def release_writer(
+        self, log: str, term: int, *, to: str = "", timeout: float | None = None
+    ) -> None:
+        """Ends the writer lease that was granted with a term: the first program in line gets it at once,
+        or the one named to. Precondition: none of that name waits, and the lease stays. Fenced: the lease
+        had ended."""
+        request = log_pb2.ReleaseWriterRequest(log=log, writer_term=term, to=to)
+        await within(timeout, release_writer(self._calls, request))
+
+    async def watch_writer(
+        self, log: str, interval: float | None = None
+    ) -> AsyncGenerator[WriterState, None]:
+        """Yields which program has the writer lease of a log: now, after each change, and every interval
+        (None: 1 s; at least 0.1 s). It continues when another node leads the log. Each state is one that the
+        log has had; a program may have had the lease between two of them."""
+        request = log_pb2.WatchWriterRequest(log=log)
+        if interval is not None:
+            request.interval.CopyFrom(duration(interval))
+        answers = states(self._calls, log, "WatchWriter", request, log_pb2.WatchWriterResponse, lasting=True)
+        async with contextlib.aclosing(answers):
+            async for answer in answers:
+                yield WriterState._read(answer.state)
 
     async def open_session(
         self, log: str, *, lease: float | None = None, log_id: int = 0, timeout: float | None = None

@@ -19,7 +19,7 @@ from strandline.token import Token, TokenFile, check_token
 from strandline.v1 import log_pb2
 
 if TYPE_CHECKING:
-    from strandline.kept_hold import KeptHold
+    from strandline.renewed import Renewed
 
 A = TypeVar("A", bound=Message)
 T = TypeVar("T")
@@ -29,6 +29,7 @@ METHODS = {
     "SessionService": ("OpenSession", "KeepSession", "CloseSession", "Resolve"),
     "LogService": (
         *("Append", "Read", "Trim", "GetInfo", "WatchInfo", "AcquireWriter"),
+        *("LeaseWriter", "KeepWriter", "ReleaseWriter", "WatchWriter"),
         *("SetHold", "KeepHold", "ReleaseHold", "Digest", "Prove"),
     ),
 }
@@ -250,7 +251,7 @@ class Calls:
         self._on_trouble = on_trouble
         self.peers, self.anywhere, self.retry_time = peers, anywhere, retry_time
         self.near = Near()
-        self.kept: set[KeptHold] = set()  # holds that are renewed
+        self.kept: set[Renewed] = set()
         self._token = token
 
     def metadata(self, *, anew: bool = False) -> Metadata:
@@ -282,9 +283,9 @@ class Calls:
         """Ends every connection, and what runs beside."""
         self.peers.closed = True
         kept = list(self.kept)
-        for hold in kept:
-            hold._end(closed("client", Outcome.NOT_DONE))
-        await asyncio.gather(*(hold.close() for hold in kept))
+        for one in kept:
+            one._end(closed("client", Outcome.NOT_DONE))
+        await asyncio.gather(*(one._stop() for one in kept))
         await self.near.close()
         await self.peers.close()
 
@@ -383,16 +384,22 @@ class Calls:
         return None if leader in ("", than) else leader
 
     async def answered(
-        self, peer: Peer, log: str, doing: Awaitable[T], leads: bool = False, lease: float | None = None
+        self,
+        peer: Peer,
+        log: str,
+        doing: Awaitable[T],
+        leads: bool = False,
+        lease: float | None = None,
+        quiet: float = 0.0,
     ) -> T:
         """Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off,
-        keeps its connections. Whenever it has been silent for a second it is asked whether it is there,
-        and others are: see _suspect. What was sent may have been done.
+        keeps its connections. Whenever it has been silent for a second, or for quiet, it is asked whether it
+        is there, and others are: see _suspect. What was sent may have been done.
 
         The answer to the renewal of a lease is waited for so that another node is asked while the lease
         lasts, which the next leader gives anew: even the look that begins just before another node leads,
         and the next one, take half of it together."""
-        suspect, look = SUSPECT_AFTER, CONNECT_PATIENCE
+        suspect, look = max(SUSPECT_AFTER, quiet), CONNECT_PATIENCE
         if lease is not None:
             suspect, look = min(suspect, lease / 6), min(look, lease / 6)
         task = asyncio.ensure_future(doing)
@@ -461,27 +468,40 @@ class Calls:
         return answer.info
 
     async def to_leader(
-        self, log: str, method: str, request: Message, answer: type[A], lease: float | None = None
+        self,
+        log: str,
+        method: str,
+        request: Message,
+        answer: type[A],
+        lease: float | None = None,
+        *,
+        in_line: bool = False,
     ) -> A:
         """Makes a call to the node that leads a log, as often as retry_time allows. The call does no
-        harm when it is made twice, or the node recognises it. With a lease it renews that: see answered."""
+        harm when it is made twice, or the node recognises it. With a lease it renews that: see answered.
+        With in_line it waits for its turn: that time does not count."""
         return await self.by(
             ToLeader(self, log),
             lambda peer: self.answered(
                 peer, log, self.on(peer, method, request, answer), log != CATALOG, lease
             ),
+            in_line=in_line,
         )
 
-    async def by(self, route: Route, do: Callable[[Peer], Awaitable[T]]) -> T:
+    async def by(self, route: Route, do: Callable[[Peer], Awaitable[T]], *, in_line: bool = False) -> T:
         began = time.monotonic()
         pauses, tries, count = Pauses(), Tries(), 0
         while True:
             count += 1
+            called = None
             try:
                 peer = await route.connect()
+                called = time.monotonic()
                 return await do(peer)
             except Exception as error:
                 failure = tries.failed(self.failure(error))
+            if in_line and called is not None:
+                began += time.monotonic() - called
             if not failure.again:
                 raise tries.verdict(failure)
             width = 1

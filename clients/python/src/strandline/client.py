@@ -27,6 +27,8 @@ from strandline.producer import Producer
 from strandline.reader import Reader, ReaderOptions
 from strandline.records import Record
 from strandline.token import Token, check_token
+from strandline.writer_lease import WriterLease
+from strandline.writers import WriterClaim
 
 
 def _no_password() -> str:
@@ -211,6 +213,13 @@ class Client:
         opening = KeptHold(self._calls, log, hold)._open(place(from_start, from_end))
         return await within(timeout, opening)
 
+    async def lease_writer(
+        self, log: str, claim: WriterClaim, *, timeout: float | None = None
+    ) -> WriterLease:
+        """Waits in line until this program has the writer lease of a log, and renews it until it is released,
+        handed over or closed, or the client is closed. Append with the term of the lease as writer_term."""
+        return await within(timeout, WriterLease(self._calls, log, claim)._open())
+
     async def producer(
         self,
         log: str,
@@ -238,7 +247,7 @@ class Client:
         buffer_bytes: records that have been accepted and have no answer; beyond, appends wait.
         linger: holds a request that is not full back for so long, for more records to join it.
         lease: how long the session outlives the last request. An idle producer renews it.
-        writer_term: from Admin.acquire_writer: appends fail with Fenced once there is a newer one.
+        writer_term: of lease_writer or Admin.acquire_writer: appends fail with Fenced once there is a newer.
         session: False sends every request once: a lost answer is in doubt, and a refusal stands alone.
         resume: continues the session of an earlier producer where its position was.
         end_on_failure: the first record that fails ends the producer, so that each record has the

@@ -8,33 +8,25 @@ from types import TracebackType
 
 from strandline.admin import hold_request
 from strandline.calls import Calls, within
-from strandline.errors import Error, HoldNotFound, Outcome, closed
+from strandline.errors import HoldNotFound, Outcome, closed
 from strandline.holds import Hold
+from strandline.renewed import ENDS, Renewed
 from strandline.v1 import log_pb2
 
-_ENDS = (
-    "HOLD_NOT_FOUND",
-    "LOG_NOT_FOUND",
-    "LOG_REPLACED",
-    "PERMISSION_DENIED",
-    "UNAUTHENTICATED",
-    "CLOSED",
-)
-"""Errors of a renewal after which there is nothing to renew."""
 
-
-class KeptHold:
+class KeptHold(Renewed):
     """A hold that this program has set and, if it has a lease, renews after each third of it until release
     or close: a program that dies keeps nothing for longer than the lease. Made by Client.hold; the end of
-    `async with` closes it."""
+    `async with` closes it.
+
+    Its error is HoldNotFound if it has expired, or was broken or released by others; PermissionDenied or
+    Unauthenticated if this program may not renew it any more, so that it ends with its lease."""
 
     def __init__(self, calls: Calls, log: str, hold: Hold) -> None:
-        self._calls, self.log, self._hold = calls, log, hold
+        super().__init__(calls)
+        self.log, self._hold = log, hold
         self._log_id = 0
         self._turn = asyncio.Lock()  # one move at a time
-        self._ended = asyncio.Event()
-        self._error: Error | None = None
-        self._renewing: asyncio.Task[None] | None = None
 
     async def _set(self, hold: Hold, position: log_pb2.ReadPosition | None = None) -> Hold:
         request = hold_request(self.log, hold, position)
@@ -47,7 +39,14 @@ class KeptHold:
         self._hold = await self._set(self._hold, position)
         self._calls.kept.add(self)
         if self._hold.lease is not None:
-            self._renewing = asyncio.ensure_future(self._renew(self._hold.lease.total_seconds()))
+            lease = self._hold.lease.total_seconds()
+            request = log_pb2.KeepHoldRequest(log=self.log, log_id=self._log_id, name=self._hold.name)
+            self._begin(
+                lease,
+                lambda: self._calls.to_leader(self.log, "KeepHold", request, log_pb2.KeepHoldResponse, lease),
+                ("HOLD_NOT_FOUND", *ENDS),
+                after=lease / 3,
+            )
         return self
 
     async def __aenter__(self) -> KeptHold:
@@ -62,23 +61,6 @@ class KeptHold:
     def hold(self) -> Hold:
         """The hold as it was set or moved last."""
         return self._hold
-
-    @property
-    def ended(self) -> bool:
-        """Whether the hold is known to have ended, or was released or closed: nobody renews it."""
-        return self._ended.is_set()
-
-    @property
-    def error(self) -> Error | None:
-        """Why it has ended: HoldNotFound if it has expired, or was broken or released by others;
-        PermissionDenied or Unauthenticated if this program may not renew it any more, so that it ends with
-        its lease. None before, and after release and close."""
-        return self._error
-
-    async def wait(self) -> Error | None:
-        """Waits until it has ended, or was released or closed, and returns error."""
-        await self._ended.wait()
-        return self._error
 
     async def move(self, offset: int, pointer: bytes = b"", *, timeout: float | None = None) -> None:
         """Puts the hold at another offset with another pointer, in one step: what is below may go from then
@@ -109,28 +91,4 @@ class KeptHold:
 
     async def close(self) -> None:
         """Ends the renewals and leaves the hold as it is: it ends with its lease, if it has one."""
-        self._end(None)
-        if self._renewing is not None:
-            await asyncio.wait({self._renewing})
-
-    def _end(self, error: Error | None) -> None:
-        if not self.ended:
-            self._error = error
-            self._ended.set()
-            self._calls.kept.discard(self)
-            if self._renewing is not None and self._renewing is not asyncio.current_task():
-                self._renewing.cancel()
-
-    async def _renew(self, lease: float) -> None:
-        request = log_pb2.KeepHoldRequest(log=self.log, log_id=self._log_id, name=self._hold.name)
-        while True:
-            await asyncio.sleep(lease / 3)
-            made = self._calls.to_leader(self.log, "KeepHold", request, log_pb2.KeepHoldResponse, lease)
-            try:
-                # A node may have to be left for its silence, and another one found that leads: it gives
-                # a whole lease again.
-                await within(lease, made)
-            except Error as error:
-                if error.reason in _ENDS:
-                    self._end(error)
-                    return
+        await self._stop()

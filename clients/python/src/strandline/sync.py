@@ -22,7 +22,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from strandline.holds import Hold
 from strandline.peers import check_process
 from strandline.records import LogConfig, LogInfo, Record, Resolution, Session
 from strandline.stats import Stats
+from strandline.writers import WriterClaim, WriterGrant, WriterState
 
 T = TypeVar("T")
 
@@ -252,6 +253,11 @@ class Client:
         made = self._client.hold(log, hold, from_start=from_start, from_end=from_end, timeout=timeout)
         return KeptHold(self._loop, self._loop.run(made))
 
+    def lease_writer(self, log: str, claim: WriterClaim, *, timeout: float | None = None) -> WriterLease:
+        """strandline.Client.lease_writer."""
+        made = self._client.lease_writer(log, claim, timeout=timeout)
+        return WriterLease(self._loop, self._loop.run(made))
+
     def producer(self, log: str, **options: Any) -> Producer:
         """strandline.Client.producer."""
         return Producer(self._loop, self._loop.run(self._client.producer(log, **options)))
@@ -305,6 +311,67 @@ class KeptHold:
     def close(self) -> None:
         """Ends the renewals and leaves the hold as it is."""
         self._loop.run(self._kept.close())
+
+
+class WriterLease:
+    """strandline.WriterLease, whose calls wait. The thread of the clients renews it."""
+
+    def __init__(self, loop: _Loop, lease: strandline.WriterLease) -> None:
+        self._loop, self._lease = loop, lease
+
+    def __enter__(self) -> WriterLease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def claim(self) -> WriterClaim:
+        """The claim with which the lease was acquired."""
+        return self._lease.claim
+
+    @property
+    def term(self) -> int:
+        """The writer term that was granted with the lease, for Client.producer."""
+        return self._lease.term
+
+    @property
+    def end(self) -> int:
+        """The end of the log when the term began: all records of older writers are below it."""
+        return self._lease.end
+
+    @property
+    def until(self) -> float:
+        """Until when the lease lasts at least, by time.monotonic."""
+        return self._lease.until
+
+    @property
+    def ended(self) -> bool:
+        """Whether the lease is known to have ended, or was released, handed over or closed."""
+        return self._lease.ended
+
+    @property
+    def error(self) -> Error | None:
+        """Why it has ended. None before, and after release, hand_over and close."""
+        return self._lease.error
+
+    def wait(self) -> Error | None:
+        """Waits until it has ended, or was released, handed over or closed, and returns error."""
+        return self._loop.run(self._lease.wait())
+
+    def release(self, *, timeout: float | None = None) -> None:
+        """Ends the lease: the next program in line gets it at once."""
+        self._loop.run(self._lease.release(timeout=timeout))
+
+    def hand_over(self, to: str, *, timeout: float | None = None) -> None:
+        """Ends the lease in favor of the program in line that has a name."""
+        self._loop.run(self._lease.hand_over(to, timeout=timeout))
+
+    def close(self) -> None:
+        """Releases the lease. If that fails, the lease ends when it runs out."""
+        self._loop.run(self._lease.close())
 
 
 class Producer:
@@ -482,17 +549,21 @@ class Admin:
         return self._loop.run(self._admin.info(log, log_id=log_id, timeout=timeout))
 
     def watch_info(self, log: str, interval: float | None = None) -> Iterator[LogInfo]:
-        infos = self._admin.watch_info(log, interval)
+        return self._each(self._admin.watch_info(log, interval))
 
-        async def following() -> LogInfo | None:
-            return await anext(infos, None)
+    def watch_writer(self, log: str, interval: float | None = None) -> Iterator[WriterState]:
+        return self._each(self._admin.watch_writer(log, interval))
+
+    def _each(self, watched: AsyncGenerator[T, None]) -> Iterator[T]:
+        async def following() -> T | None:
+            return await anext(watched, None)
 
         async def close() -> None:
-            await infos.aclose()
+            await watched.aclose()
 
         try:
-            while (info := self._loop.run(following())) is not None:
-                yield info
+            while (state := self._loop.run(following())) is not None:
+                yield state
         finally:
             with contextlib.suppress(Closed):  # with the client the watch has ended, too
                 self._loop.run(close())
@@ -522,6 +593,17 @@ class Admin:
 
     def acquire_writer(self, log: str, *, timeout: float | None = None) -> tuple[int, int]:
         return self._loop.run(self._admin.acquire_writer(log, timeout=timeout))
+
+    def lease_writer(
+        self, log: str, claim: WriterClaim, *, wait: float = 0.0, timeout: float | None = None
+    ) -> WriterGrant:
+        return self._loop.run(self._admin.lease_writer(log, claim, wait=wait, timeout=timeout))
+
+    def keep_writer(self, log: str, term: int, *, timeout: float | None = None) -> None:
+        self._loop.run(self._admin.keep_writer(log, term, timeout=timeout))
+
+    def release_writer(self, log: str, term: int, *, to: str = "", timeout: float | None = None) -> None:
+        self._loop.run(self._admin.release_writer(log, term, to=to, timeout=timeout))
 
     def open_session(
         self, log: str, *, lease: float | None = None, log_id: int = 0, timeout: float | None = None
