@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type Bound, type Calls, catalogLog as catalog, methods, ToLeader } from "./calls.js";
+import { type Bound, type Calls, catalogLog as catalog, methods } from "./calls.js";
 import { decimal, placed, span, whole } from "./check.js";
 import { type Position, StrandlineError } from "./errors.js";
 import {
@@ -12,9 +12,12 @@ import {
   AcquireWriterRequest,
   GetInfoRequest,
   KeepHoldRequest,
+  KeepWriterRequest,
   ReleaseHoldRequest,
+  ReleaseWriterRequest,
   TrimRequest,
   WatchInfoRequest,
+  WatchWriterRequest,
 } from "./generated/strandline/v1/log.js";
 import {
   CloseSessionRequest,
@@ -23,7 +26,6 @@ import {
   ResolveRequest,
 } from "./generated/strandline/v1/session.js";
 import { setHoldRequest } from "./keptHold.js";
-import type { Peer } from "./peers.js";
 import {
   configToWire,
   duration,
@@ -36,7 +38,16 @@ import {
   type ResolveState,
   type Session,
 } from "./records.js";
-import { Shown } from "./token.js";
+import { watchStates } from "./states.js";
+import { releaseWriter } from "./writerLease.js";
+import {
+  grantFromWire,
+  leaseRequest,
+  stateFromWire,
+  type WriterClaim,
+  type WriterGrant,
+  type WriterState,
+} from "./writers.js";
 
 /** How many logs of a list a call takes at once: the server divides it by bytes. */
 const pageLimit = 10_000;
@@ -129,46 +140,9 @@ export class Admin {
     { intervalMs, signal }: Bound & { intervalMs?: number | undefined } = {},
   ): AsyncGenerator<LogInfo> {
     span("intervalMs", intervalMs);
-    const { calls } = this;
     const request = WatchInfoRequest.fromPartial({ log, minInterval: duration(intervalMs) });
-    const { path, write, read } = methods.watchInfo;
-    const shown = new Shown(calls.token);
-    let cancel = () => {};
-    const abort = () => cancel();
-    signal?.addEventListener("abort", abort);
-    try {
-      // The first answer is a part of finding a node that answers.
-      const open = async (peer: Peer) => {
-        const call = calls.track(peer.client.makeServerStreamRequest(path, write, read, request, shown.metadata));
-        call.on("error", () => {}); // the iterator has it, unless nobody asks any more
-        cancel = () => call.cancel();
-        const answers = call[Symbol.asyncIterator]();
-        try {
-          return { peer, answers, first: await calls.attend(peer, log, answers.next()) };
-        } catch (error) {
-          cancel();
-          throw shown.failure(calls.failure(error));
-        }
-      };
-      for (;;) {
-        const { peer, answers, first } = await calls.by(new ToLeader(calls, log), open, signal);
-        const next = () =>
-          calls.attend(peer, log, answers.next()).catch((error) => shown.failure(calls.failure(error)));
-        let answer: Awaited<ReturnType<typeof next>> = first;
-        while (!(answer instanceof StrandlineError)) {
-          if (answer.done) return;
-          shown.progressed();
-          yield infoFromWire(answer.value.info);
-          answer = await next();
-        }
-        if (!answer.renewed) throw answer;
-        cancel();
-      }
-    } catch (error) {
-      throw calls.failure(error);
-    } finally {
-      signal?.removeEventListener("abort", abort);
-      cancel();
+    for await (const { info } of watchStates(this.calls, log, methods.watchInfo, request, { signal })) {
+      yield infoFromWire(info);
     }
   }
 
@@ -225,6 +199,58 @@ export class Admin {
     const request = AcquireWriterRequest.fromPartial({ log });
     const answer = await this.calls.toLeader(log, methods.acquireWriter, request, signal);
     return { writerTerm: answer.writerTerm, end: answer.endOffset };
+  }
+
+  /**
+   * Acquires the writer lease of a log: raises the log's writer term, as acquireWriter does, if no other program has
+   * the lease. Otherwise it waits in line for up to waitMs, at most a minute, and returns a grant without a term if that
+   * did not suffice. The lease lasts as long as keepWriter is called, or records are appended with the term.
+   * {@link Client.leaseWriter} does that.
+   */
+  async leaseWriter(
+    log: string,
+    claim: WriterClaim,
+    { waitMs = 0, signal }: Bound & { waitMs?: number } = {},
+  ): Promise<WriterGrant> {
+    const request = leaseRequest(log, 0, claim, waitMs);
+    return grantFromWire(await this.calls.toLeader(log, methods.leaseWriter, request, signal, true));
+  }
+
+  /**
+   * Renews the writer lease that was granted with a term, as appends with the term do. FENCED: it has ended.
+   */
+  async keepWriter(log: string, term: number, { signal }: Bound = {}): Promise<void> {
+    whole("term", term);
+    const request = KeepWriterRequest.fromPartial({ log, writerTerm: term });
+    await this.calls.toLeader(log, methods.keepWriter, request, signal);
+  }
+
+  /**
+   * Ends the writer lease that was granted with a term: the first program in line gets it at once, or the one named to.
+   * PRECONDITION: none of that name waits, and the lease stays. FENCED: the lease had ended.
+   */
+  async releaseWriter(log: string, term: number, { to = "", signal }: Bound & { to?: string } = {}): Promise<void> {
+    whole("term", term);
+    await releaseWriter(this.calls, ReleaseWriterRequest.fromPartial({ log, writerTerm: term, to }), signal);
+  }
+
+  /**
+   * Yields which program has the writer lease of a log: now, after each change, and every interval (1 s; at least
+   * 100 ms). It continues when another node leads the log. Each state is one that the log has had; a program may have
+   * had the lease between two of them.
+   */
+  async *watchWriter(
+    log: string,
+    { intervalMs, signal }: Bound & { intervalMs?: number | undefined } = {},
+  ): AsyncGenerator<WriterState> {
+    span("intervalMs", intervalMs);
+    const request = WatchWriterRequest.fromPartial({ log, interval: duration(intervalMs) });
+    for await (const { state } of watchStates(this.calls, log, methods.watchWriter, request, {
+      lasting: true,
+      signal,
+    })) {
+      yield stateFromWire(state);
+    }
   }
 
   /** Begins a session at epoch 0, sequence 0. The lease is 60 s if it is left out. */

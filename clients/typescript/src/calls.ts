@@ -12,9 +12,9 @@ import {
 import * as catalog from "./generated/strandline/v1/catalog.js";
 import * as log from "./generated/strandline/v1/log.js";
 import * as session from "./generated/strandline/v1/session.js";
-import type { KeptHold } from "./keptHold.js";
 import { Near } from "./near.js";
 import { connectPatience, Pauses, type Peer, type Peers, wrongAddress } from "./peers.js";
+import type { Renewed } from "./renewed.js";
 import { showing, Token } from "./token.js";
 import { timed, within } from "./wait.js";
 
@@ -74,6 +74,10 @@ export const methods = {
   digest: method("LogService/Digest", log.DigestRequest, log.DigestResponse),
   prove: method("LogService/Prove", log.ProveRequest, log.ProveResponse),
   acquireWriter: method("LogService/AcquireWriter", log.AcquireWriterRequest, log.AcquireWriterResponse),
+  leaseWriter: method("LogService/LeaseWriter", log.LeaseWriterRequest, log.LeaseWriterResponse),
+  keepWriter: method("LogService/KeepWriter", log.KeepWriterRequest, log.KeepWriterResponse),
+  releaseWriter: method("LogService/ReleaseWriter", log.ReleaseWriterRequest, log.ReleaseWriterResponse),
+  watchWriter: method("LogService/WatchWriter", log.WatchWriterRequest, log.WatchWriterResponse),
 };
 
 /** Finds the node to ask. */
@@ -293,8 +297,7 @@ export class Calls {
   /** What has to end with the client: a channel that is closed lets its calls go on. */
   readonly open = new Set<{ cancel(): void }>();
 
-  /** Holds that are renewed. */
-  readonly kept = new Set<KeptHold>();
+  readonly kept = new Set<Renewed>();
 
   constructor(
     readonly peers: Peers,
@@ -305,7 +308,7 @@ export class Calls {
   ) {}
 
   close(): void {
-    for (const hold of [...this.kept]) hold.end(closed("client"));
+    for (const one of [...this.kept]) one.end(closed("client"));
     this.peers.close();
     for (const one of [...this.open]) one.cancel();
   }
@@ -392,12 +395,12 @@ export class Calls {
 
   /**
    * Makes a call to the node that leads a log, as often as retryTime allows. The call does no harm when
-   * it is made twice, or the node recognises it.
+   * it is made twice, or the node recognises it. A call that waits in line for its turn may do so for longer.
    */
-  toLeader<Q, A>(name: string, m: Method<Q, A>, request: Q, signal?: AbortSignal): Promise<A> {
+  toLeader<Q, A>(name: string, m: Method<Q, A>, request: Q, signal?: AbortSignal, inLine = false): Promise<A> {
     const leads = name !== catalogLog;
     const once = (peer: Peer) => this.answered(peer, name, m, request, leads, signal);
-    return this.by(new ToLeader(this, name), once, signal);
+    return this.by(new ToLeader(this, name), once, signal, inLine);
   }
 
   /** Makes a call that renews a lease, while that lasts, also where the leader stands still. */
@@ -428,8 +431,8 @@ export class Calls {
 
   /**
    * Waits for an answer of a node, which may take its time: a leader that stands still, or is cut off, keeps
-   * its connections. Whenever it has been silent for a second it is asked whether it is there, and others are:
-   * see #suspect. What was sent may have been done.
+   * its connections. Whenever it has been silent for a second, or for quietMs, it is asked whether it is there, and
+   * others are: see #suspect. What was sent may have been done.
    *
    * The answer to the renewal of a lease is waited for so that another node is asked while the lease lasts, which
    * the next leader gives anew: even the look that begins just before another node leads, and the next one, take
@@ -441,6 +444,7 @@ export class Calls {
     doing: Promise<T>,
     leads = false,
     leaseMs = Number.POSITIVE_INFINITY,
+    quietMs = suspectAfter,
   ): Promise<T> {
     const patience = Math.min(connectPatience, leaseMs / 6);
     let done = false;
@@ -456,7 +460,7 @@ export class Calls {
         wake = () => resolve(undefined);
       });
     for (;;) {
-      await within(turn(), Math.min(suspectAfter, leaseMs / 6));
+      await within(turn(), Math.min(quietMs, leaseMs / 6));
       if (done) return doing;
       const failure = await Promise.race([turn(), this.#suspect(peer, name, leads, patience)]);
       if (done) return doing;
@@ -522,17 +526,21 @@ export class Calls {
     return leader === "" || leader === than ? undefined : leader;
   }
 
-  async by<T>(route: Route, act: (peer: Peer) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const began = performance.now();
+  async by<T>(route: Route, act: (peer: Peer) => Promise<T>, signal?: AbortSignal, inLine = false): Promise<T> {
+    let began = performance.now();
     const pauses = new Pauses();
     const tries = new Tries();
     for (let count = 1; ; count++) {
       let failure: StrandlineError;
+      let called: number | undefined;
       try {
-        return await act(await route.connect(signal));
+        const peer = await route.connect(signal);
+        called = performance.now();
+        return await act(peer);
       } catch (error) {
         failure = tries.failed(this.failure(error));
       }
+      if (inLine && called !== undefined) began += performance.now() - called;
       if (!failure.again) throw tries.verdict(failure);
       let width = 1;
       if (failure.elsewhere) {

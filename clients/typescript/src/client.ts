@@ -16,6 +16,8 @@ import { Reader, type ReaderOptions } from "./reader.js";
 import type { Hold, Record } from "./records.js";
 import { Token } from "./token.js";
 import { abortable } from "./wait.js";
+import { WriterLease } from "./writerLease.js";
+import type { WriterClaim } from "./writers.js";
 
 /** Encrypts every connection. The values are what PEM files hold, as in node:tls. */
 export interface TLS {
@@ -198,6 +200,14 @@ export class Client {
     { at, signal }: Bound & { at?: "start" | "end" | undefined } = {},
   ): Promise<KeptHold> {
     return new KeptHold(this.#calls, log, hold).open(at, signal);
+  }
+
+  /**
+   * Waits in line until this program has the writer lease of a log, and renews it until it is released, handed over or
+   * closed, or the client is closed. Append with its term as {@link ProducerOptions.writerTerm}.
+   */
+  leaseWriter(log: string, claim: WriterClaim, { signal }: Bound = {}): Promise<WriterLease> {
+    return new WriterLease(this.#calls, log, claim).open(signal);
   }
 
   /** Begins to append to a log that exists. Of an error nothing is in the log. */

@@ -34,3 +34,5 @@ export {
 } from "./records.js";
 export { Histogram, type Stats } from "./stats.js";
 export { tokenFile } from "./token.js";
+export { WriterLease } from "./writerLease.js";
+export type { WriterClaim, WriterGrant, WriterState } from "./writers.js";

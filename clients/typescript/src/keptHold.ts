@@ -1,9 +1,9 @@
 import type { Bound, Calls } from "./calls.js";
 import { methods } from "./calls.js";
-import { closed, fromRpc, type Reason, type StrandlineError } from "./errors.js";
+import { closed, fromRpc } from "./errors.js";
 import { KeepHoldRequest, ReadPosition, ReleaseHoldRequest, SetHoldRequest } from "./generated/strandline/v1/log.js";
 import { buffer, type Hold, holdToWire } from "./records.js";
-import { sleep, timed } from "./wait.js";
+import { Renewed } from "./renewed.js";
 
 /** Where a hold is put: undefined: at its offset. */
 export type Place = "start" | "end" | undefined;
@@ -14,36 +14,26 @@ export function setHoldRequest(log: string, logId: number, hold: Partial<Hold>, 
   return SetHoldRequest.fromPartial({ log, logId, hold: holdToWire(hold), position: at && position });
 }
 
-/** Errors of a renewal after which there is nothing to renew. */
-const ends: Reason[] = [
-  "HOLD_NOT_FOUND",
-  "LOG_NOT_FOUND",
-  "LOG_REPLACED",
-  "PERMISSION_DENIED",
-  "UNAUTHENTICATED",
-  "CLOSED",
-];
-
 /**
  * A hold that this program has set and, if it has a lease, renews after each third of it until release or close: a
  * program that dies keeps nothing for longer than the lease. Made by {@link Client.hold}; the end of a `using` closes
  * it.
+ *
+ * Its error is HOLD_NOT_FOUND if it has expired, or was broken or released by others; PERMISSION_DENIED or
+ * UNAUTHENTICATED if this program may not renew it any more, so that it ends with its lease.
  */
-export class KeptHold {
+export class KeptHold extends Renewed {
   #hold: Hold;
   #logId = 0;
   #turn: Promise<unknown> = Promise.resolve(); // one move at a time
-  #error: StrandlineError | undefined;
-  readonly #over = new AbortController();
-  /** Resolves when the hold has ended, or was released or closed, with {@link error}. */
-  readonly done: Promise<StrandlineError | undefined>;
 
   /** @internal */
   constructor(
-    private readonly calls: Calls,
+    calls: Calls,
     readonly log: string,
     hold: Partial<Hold> & { name: string },
   ) {
+    super(calls);
     this.#hold = {
       offset: 0,
       owner: "",
@@ -55,9 +45,6 @@ export class KeptHold {
       principal: "",
       ...hold,
     };
-    this.done = new Promise((resolve) => {
-      this.#over.signal.addEventListener("abort", () => resolve(this.#error), { once: true });
-    });
   }
 
   async #set(hold: Hold, at: Place, signal?: AbortSignal): Promise<Hold> {
@@ -71,27 +58,19 @@ export class KeptHold {
   async open(at: Place, signal?: AbortSignal): Promise<this> {
     this.#hold = await this.#set(this.#hold, at, signal);
     this.calls.kept.add(this);
-    if (this.#hold.leaseMs !== undefined) void this.#renew(this.#hold.leaseMs);
+    const { name, leaseMs } = this.#hold;
+    if (leaseMs !== undefined) {
+      const request = KeepHoldRequest.fromPartial({ log: this.log, logId: this.#logId, name });
+      void this.renew(leaseMs, leaseMs / 3, "HOLD_NOT_FOUND", (ended) =>
+        this.calls.renew(this.log, methods.keepHold, request, leaseMs, ended),
+      );
+    }
     return this;
   }
 
   /** The hold as it was set or moved last. */
   get hold(): Hold {
     return { ...this.#hold };
-  }
-
-  /** Whether the hold is known to have ended, or was released or closed: nobody renews it. */
-  get ended(): boolean {
-    return this.#over.signal.aborted;
-  }
-
-  /**
-   * Why it has ended: HOLD_NOT_FOUND if it has expired, or was broken or released by others; PERMISSION_DENIED or
-   * UNAUTHENTICATED if this program may not renew it any more, so that it ends with its lease. Undefined before,
-   * and after release and close.
-   */
-  get error(): StrandlineError | undefined {
-    return this.#error;
   }
 
   /**
@@ -113,7 +92,7 @@ export class KeptHold {
   }
 
   #check(): void {
-    if (this.ended) throw this.#error?.but({}) ?? closed("hold");
+    if (this.ended) throw this.error?.but({}) ?? closed("hold");
   }
 
   /** Ends the hold. If it fails, it may be called again; the lease is renewed no more. */
@@ -135,28 +114,5 @@ export class KeptHold {
   /** Closes the hold at the end of a `using`. */
   [Symbol.dispose](): void {
     this.close();
-  }
-
-  /** @internal */
-  end(error: StrandlineError | undefined): void {
-    if (this.ended) return;
-    this.#error = error;
-    this.calls.kept.delete(this);
-    this.#over.abort();
-  }
-
-  async #renew(leaseMs: number): Promise<void> {
-    const { signal } = this.#over;
-    const request = KeepHoldRequest.fromPartial({ log: this.log, logId: this.#logId, name: this.#hold.name });
-    for (;;) {
-      await sleep(timed(leaseMs / 3), signal);
-      if (this.ended) return;
-      try {
-        await this.calls.renew(this.log, methods.keepHold, request, leaseMs, signal);
-      } catch (error) {
-        const failure = fromRpc(error);
-        if (ends.includes(failure.reason as Reason)) this.end(failure);
-      }
-    }
   }
 }

@@ -242,7 +242,7 @@ export function timestampOf(date: Date | undefined): Timestamp | undefined {
   return { seconds, nanos: (ms - seconds * 1000) * 1e6 };
 }
 
-function dateOf(t: Timestamp | undefined): Date | undefined {
+export function dateOf(t: Timestamp | undefined): Date | undefined {
   return t && new Date(t.seconds * 1000 + t.nanos / 1e6);
 }
 

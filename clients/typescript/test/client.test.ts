@@ -30,11 +30,14 @@ import {
   AppendResponse,
   GetInfoResponse,
   KeepHoldResponse,
+  KeepWriterResponse,
+  LeaseWriterResponse,
   LogInfo,
   ReadResponse,
   SetHoldResponse,
   TrimResponse,
   WatchInfoResponse,
+  WatchWriterResponse,
 } from "../src/generated/strandline/v1/log.js";
 import {
   KeepSessionResponse,
@@ -824,6 +827,8 @@ test("a node that stands still is left", async () => {
       "LogService/Trim": give(bytes(TrimResponse, TrimResponse.fromPartial({}))),
       "LogService/SetHold": give(bytes(SetHoldResponse, SetHoldResponse.fromPartial({}))),
       "LogService/KeepHold": give(bytes(KeepHoldResponse, KeepHoldResponse.fromPartial({}))),
+      "LogService/KeepWriter": give(bytes(KeepWriterResponse, KeepWriterResponse.fromPartial({}))),
+      "LogService/LeaseWriter": give(bytes(LeaseWriterResponse, LeaseWriterResponse.fromPartial({ writerTerm: 1 }))),
       "LogService/AcquireWriter": give(bytes(AcquireWriterResponse, AcquireWriterResponse.fromPartial({}))),
       "SessionService/OpenSession": give(bytes(OpenSessionResponse, OpenSessionResponse.fromPartial({ logId: 1 }))),
       "SessionService/KeepSession": give(bytes(KeepSessionResponse, KeepSessionResponse.fromPartial({}))),
@@ -832,6 +837,7 @@ test("a node that stands still is left", async () => {
     },
     {
       "LogService/Read": (call) => call.write(bytes(ReadResponse, frame)),
+      "LogService/WatchWriter": (call) => call.write(bytes(WatchWriterResponse, WatchWriterResponse.fromPartial({}))),
       "LogService/WatchInfo": (call) => call.write(bytes(WatchInfoResponse, WatchInfoResponse.fromPartial({ info }))),
     },
   );
@@ -844,6 +850,9 @@ test("a node that stands still is left", async () => {
     trim: ({ admin }) => admin.trim("orders", 1),
     setHold: ({ admin }) => admin.setHold("orders", { name: "backup" }),
     keepHold: ({ admin }) => admin.keepHold("orders", "backup"),
+    keepWriter: ({ admin }) => admin.keepWriter("orders", 1),
+    leaseWriter: (client) => client.leaseWriter("orders", { name: "a", leaseMs: 3_600_000 }),
+    watchWriter: ({ admin }) => admin.watchWriter("orders").next(),
     listLogs: ({ admin }) => admin.listLogs(),
     createLog: ({ admin }) => admin.createLog("orders"),
     watchInfo: ({ admin }) => admin.watchInfo("orders").next(),

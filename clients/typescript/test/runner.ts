@@ -20,6 +20,8 @@ import {
   type Reader,
   type ReadReplicas,
   StrandlineError,
+  type WriterLease,
+  type WriterState,
 } from "../src/index.js";
 
 interface Command {
@@ -124,6 +126,8 @@ const producers = new Map<string, Producer>();
 const readers = new Map<string, Reader>();
 const handled = new Map<string, Handled>();
 const holds = new Map<string, KeptHold>(); // by log
+const leases = new Map<string, WriterLease>(); // by log and name
+const watches = new Map<string, { states: AsyncGenerator<WriterState>; seen: string[] }>(); // of writers, by log
 const tokens = new Map<string, string>(); // that functions give, by client
 let numbered = 0; // tokens with a number
 const troubles = new Map<string, (StrandlineError | undefined)[]>(); // that clients have told of
@@ -211,6 +215,64 @@ async function keepHold(client: Client, c: Command, signal: AbortSignal | undefi
   if (c.do === "close-hold") kept.close();
   if (c.do === "await-hold") return { reason: (await kept.done)?.reason ?? "" };
   return { offset: kept.hold.offset };
+}
+
+function claimOf(c: Command) {
+  const payload = Buffer.from((c.payload as string | undefined) ?? "");
+  return { name: c.name as string, leaseMs: number(c, "lease_ms") as number, payload };
+}
+
+function shownWriter({ term, waiting, holder, since, leftMs }: WriterState) {
+  const shown = { writer_term: term, waiting, holder: holder?.name ?? null };
+  if (!holder) return shown;
+  const { payload, leaseMs } = holder;
+  return {
+    ...shown,
+    payload: payload.toString(),
+    lease_ms: leaseMs,
+    since_ms: since?.getTime(),
+    left_ms: leftMs,
+  };
+}
+
+/** The commands of writer leases that are renewed. */
+async function keepLease(client: Client, c: Command, signal: AbortSignal | undefined) {
+  const of = `${c.log} ${c.name}`;
+  if (c.do === "elect") {
+    const began = performance.now();
+    const made = await client.leaseWriter(c.log, claimOf(c), { signal });
+    leases.set(of, made);
+    return { writer_term: made.term, end: made.endOffset, waited_ms: performance.now() - began };
+  }
+  const lease = leases.get(of) as WriterLease;
+  if (c.do === "release-lease") await lease.release({ signal });
+  if (c.do === "hand-over") await lease.handOver(c.to as string, { signal });
+  if (c.do === "await-lease") return { reason: (await lease.done)?.reason ?? "" };
+  return undefined;
+}
+
+/** Continues to watch the writer of a log until its state is as it is to be. */
+async function watchWriter(admin: Admin, c: Command) {
+  let watch = watches.get(c.log);
+  if (!watch) {
+    watch = { states: admin.watchWriter(c.log, { intervalMs: number(c, "interval_ms") }), seen: [] };
+    watches.set(c.log, watch);
+  }
+  const { states, seen } = watch;
+  if (c.do === "close-watch") {
+    watches.delete(c.log);
+    await states.return(undefined);
+    return undefined;
+  }
+  for (;;) {
+    const { done, value: state } = await states.next();
+    if (done) throw new Error("the watch has ended");
+    const now = `${state.term}:${state.holder?.name ?? "-"}`;
+    if (seen.at(-1) !== now) seen.push(now);
+    const held = c.until_held === undefined || c.until_held === (state.holder !== undefined);
+    const waiting = c.until_waiting === undefined || c.until_waiting === state.waiting;
+    if (state.term >= (number(c, "until_term") ?? 0) && held && waiting) return { ...shownWriter(state), seen };
+  }
 }
 
 /** Waits until a client has told of trouble and of its end. */
@@ -334,6 +396,14 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
     case "close-hold":
     case "await-hold":
       return keepHold(client, c, signal);
+    case "elect":
+    case "release-lease":
+    case "hand-over":
+    case "await-lease":
+      return keepLease(client, c, signal);
+    case "watch-writer":
+    case "close-watch":
+      return watchWriter(client.admin, c);
     case "digest":
       return client.digest(c.log, { at: number(c, "until_offset"), known: c.known === true, signal });
     case "prove": {
@@ -471,6 +541,20 @@ async function administer(admin: Admin, c: Command, signal: AbortSignal | undefi
       const { writerTerm, end } = await admin.acquireWriter(log, { signal });
       return { writer_term: writerTerm, end };
     }
+    case "lease-writer": {
+      const { term, end, state } = await admin.leaseWriter(log, claimOf(c), {
+        waitMs: number(c, "wait_ms") ?? 0,
+        signal,
+      });
+      return { ...shownWriter(state), writer_term: term, end };
+    }
+    case "keep-writer":
+      return void (await admin.keepWriter(log, number(c, "writer_term") ?? 0, { signal }));
+    case "release-writer":
+      return void (await admin.releaseWriter(log, number(c, "writer_term") ?? 0, {
+        to: (c.to as string) ?? "",
+        signal,
+      }));
     case "resolve":
     case "end-epoch": {
       const found =

@@ -1,0 +1,149 @@
+import { type Bound, type Calls, methods } from "./calls.js";
+import { cancelled, fromRpc, invalid, StrandlineError } from "./errors.js";
+import { KeepWriterRequest, ReleaseWriterRequest } from "./generated/strandline/v1/log.js";
+import { Renewed } from "./renewed.js";
+import { sleep, timed } from "./wait.js";
+import { grantFromWire, leaseRequest, type WriterClaim, type WriterGrant } from "./writers.js";
+
+/**
+ * How long, in milliseconds, one call waits in line. Whoever has left the line for longer than it takes to call again
+ * has lost its place.
+ */
+const waitMs = 10_000;
+
+/** Ends a writer lease. An earlier try may have done so: then the refusal is about its own effect. */
+export async function releaseWriter(calls: Calls, request: ReleaseWriterRequest, signal?: AbortSignal): Promise<void> {
+  try {
+    await calls.toLeader(request.log, methods.releaseWriter, request, signal);
+  } catch (error) {
+    const { outcome, reason } = error as StrandlineError;
+    if (outcome === "not_done" || reason !== "FENCED") throw error;
+  }
+}
+
+/**
+ * The writer lease of a log, which this program has and renews three times in each lease. Made by
+ * {@link Client.leaseWriter}; the end of an `await using` releases it, as close does.
+ *
+ * Its error is FENCED if the lease has ended and another program may have it; PERMISSION_DENIED or UNAUTHENTICATED if
+ * this program may no longer renew it.
+ */
+export class WriterLease extends Renewed {
+  #grant: WriterGrant | undefined;
+  #until = 0;
+  #handing = false; // a handover says how the lease ends
+
+  /** @internal */
+  constructor(
+    calls: Calls,
+    readonly log: string,
+    /** The claim with which the lease was acquired. */
+    readonly claim: WriterClaim,
+  ) {
+    super(calls);
+  }
+
+  /** @internal */
+  async open(signal?: AbortSignal): Promise<this> {
+    const { calls, log, claim } = this;
+    const { leaseMs } = claim;
+    for (let logId = 0; ; ) {
+      const began = performance.now();
+      const request = leaseRequest(log, logId, claim, waitMs);
+      const answer = await calls.toLeader(log, methods.leaseWriter, request, signal, true);
+      logId = answer.logId;
+      if (answer.writerTerm !== 0) {
+        this.#grant = grantFromWire(answer);
+        this.#until = began + leaseMs;
+        break;
+      }
+      // Another program of the name has taken the place in line: without a pause the two would take it from each
+      // other as fast as they can call.
+      if (performance.now() - began < waitMs / 2) await sleep(timed(100 + 900 * Math.random()), signal);
+      if (signal?.aborted) throw cancelled("not_done");
+    }
+    calls.kept.add(this);
+    const { term: writerTerm, logId } = this.#grant;
+    const kept = KeepWriterRequest.fromPartial({ log, logId, writerTerm });
+    // It begins at once, so that the time in line does not count against leftMs.
+    void this.renew(leaseMs, 0, "FENCED", async (ended) => {
+      const sent = performance.now();
+      await calls.renew(log, methods.keepWriter, kept, leaseMs, ended);
+      this.#until = sent + leaseMs;
+    });
+    return this;
+  }
+
+  protected override lost(error: StrandlineError): void {
+    // What a renewal finds during a handover is the effect of that, or the next renewal finds it again.
+    if (!(this.#handing && error.reason === "FENCED")) this.end(error);
+  }
+
+  /**
+   * The writer term that was granted with the lease, for {@link ProducerOptions.writerTerm}: whatever this program
+   * believes, no record with it follows a record of a newer one.
+   */
+  get term(): number {
+    return this.#grant?.term ?? 0;
+  }
+
+  /** The end of the log when the term began: all records of older writers are below it. */
+  get endOffset(): number {
+    return this.#grant?.end ?? 0;
+  }
+
+  /**
+   * How long the lease lasts at least: one lease after the newest renewal that succeeded was sent, or before this
+   * program waited in line.
+   */
+  get leftMs(): number {
+    return Math.max(0, this.#until - performance.now());
+  }
+
+  /**
+   * Ends the lease: the next program in line gets it at once. If it fails, it may be called again; the lease is no
+   * longer renewed.
+   */
+  async release({ signal }: Bound = {}): Promise<void> {
+    this.end(undefined);
+    try {
+      await this.#release("", signal);
+    } catch (error) {
+      if (fromRpc(error).reason !== "FENCED") throw error;
+    }
+  }
+
+  /**
+   * Ends the lease in favor of the program in line that has a name. PRECONDITION: none has it, and this program keeps
+   * the lease. FENCED: the lease had ended.
+   */
+  async handOver(to: string, { signal }: Bound = {}): Promise<void> {
+    if (!to) throw invalid("a handover to nobody: release ends the lease");
+    this.#handing = true;
+    try {
+      await this.#release(to, signal);
+      this.end(undefined);
+    } catch (error) {
+      if (error instanceof StrandlineError && error.reason === "FENCED") this.end(error);
+      throw error;
+    } finally {
+      this.#handing = false;
+    }
+  }
+
+  #release(to: string, signal?: AbortSignal): Promise<void> {
+    const request = { log: this.log, logId: this.#grant?.logId ?? 0, writerTerm: this.term, to };
+    return releaseWriter(this.calls, ReleaseWriterRequest.fromPartial(request), signal);
+  }
+
+  /** Releases the lease, in the time of one lease. If that fails, the lease ends when it runs out. */
+  async close(): Promise<void> {
+    if (this.ended) return;
+    await this.release({ signal: AbortSignal.timeout(timed(this.claim.leaseMs)) }).catch(() => {});
+  }
+
+  /** Releases the lease at the end of an `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
