@@ -1,6 +1,7 @@
 package dev.strandline.client;
 
 import dev.strandline.v1.WatchInfoRequest;
+import dev.strandline.v1.WatchWriterRequest;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
@@ -160,7 +161,17 @@ public final class Admin {
   public Flow.Publisher<LogInfo> watchInfo(String log, Duration interval) {
     WatchInfoRequest request =
         WatchInfoRequest.newBuilder().setLog(log).setMinInterval(Wire.duration(interval)).build();
-    return new Publication<>(calls, bound -> new InfoStream(calls, request, bound));
+    return new Publication<>(
+        calls,
+        bound ->
+            new StateStream<>(
+                calls,
+                log,
+                Methods.WATCH_INFO,
+                request,
+                answer -> Wire.info(answer.getInfo()),
+                false,
+                bound));
   }
 
   /** Removes every record below an offset, and returns where the log starts and ends. */
@@ -200,6 +211,62 @@ public final class Admin {
    */
   public CompletableFuture<WriterTerm> acquireWriter(String log) {
     return call(bound -> verbs.acquireWriter(log, bound));
+  }
+
+  /**
+   * Acquires the writer lease of a log: raises the log's writer term, as {@link #acquireWriter}
+   * does, if no other program has the lease. Otherwise it waits in line for so long, at most a
+   * minute, and returns a grant without a term if that did not suffice. The lease lasts as long as
+   * {@link #keepWriter} is called, or records are appended with the term. {@link
+   * Client#leaseWriter} does that.
+   */
+  public CompletableFuture<WriterGrant> leaseWriter(String log, WriterClaim claim, Duration wait) {
+    return call(bound -> Wire.grant(verbs.leaseWriter(log, 0, claim, wait, bound)));
+  }
+
+  /**
+   * Renews the writer lease that was granted with a term, as appends with the term do. FENCED: it
+   * has ended.
+   */
+  public CompletableFuture<Void> keepWriter(String log, long term) {
+    return run(bound -> verbs.keepWriter(log, term, bound));
+  }
+
+  /**
+   * Ends the writer lease that was granted with a term: the first program in line gets it at once.
+   * FENCED: it had ended.
+   */
+  public CompletableFuture<Void> releaseWriter(String log, long term) {
+    return run(bound -> verbs.releaseWriter(log, 0, term, "", bound));
+  }
+
+  /**
+   * The same in favor of the program in line that has a name. PRECONDITION: none has it, and the
+   * lease stays.
+   */
+  public CompletableFuture<Void> handWriterOver(String log, long term, String to) {
+    return run(bound -> verbs.releaseWriter(log, 0, term, to, bound));
+  }
+
+  /**
+   * Publishes which program has the writer lease of a log: now, after each change, and every
+   * interval of at least 100 ms. It continues when another node leads the log. Each state is one
+   * that the log has had; a program may have had the lease between two of them.
+   */
+  public Flow.Publisher<WriterState> watchWriter(String log, Duration interval) {
+    WatchWriterRequest request =
+        WatchWriterRequest.newBuilder().setLog(log).setInterval(Wire.duration(interval)).build();
+    return new Publication<>(
+        calls,
+        bound ->
+            new StateStream<>(
+                calls,
+                log,
+                Methods.WATCH_WRITER,
+                request,
+                answer -> Wire.writer(answer.getState()),
+                true,
+                bound));
   }
 
   /** Begins a session at epoch 0, sequence 0. A lease of null is one of 60 s. */

@@ -28,8 +28,7 @@ final class Calls {
 
   final Near near = new Near(this);
 
-  /** Holds that are renewed. */
-  final Set<KeptHold> kept = ConcurrentHashMap.newKeySet();
+  final Set<Renewed> kept = ConcurrentHashMap.newKeySet();
 
   /** How long a node may be without any answer before it is asked whether it is there. */
   Duration suspectAfter = Duration.ofSeconds(1);
@@ -210,17 +209,38 @@ final class Calls {
         route, bound, peer -> on(peer, method, request, bound, Silence.ofCall(this, peer, route)));
   }
 
+  /** The same as toLeader for a call that waits in line for its turn: that time does not count. */
+  <Q, A> A inLine(String log, MethodDescriptor<Q, A> method, Q request, Bound bound) {
+    Route route = new ToLeader(this, log, false);
+    return by(
+        route,
+        bound,
+        peer -> on(peer, method, request, bound, Silence.ofCall(this, peer, route)),
+        true);
+  }
+
   <T> T by(Route route, Bound bound, Function<Peer, T> act) {
+    return by(route, bound, act, false);
+  }
+
+  private <T> T by(Route route, Bound bound, Function<Peer, T> act, boolean inLine) {
     long began = bound.asked();
     long time = Bound.nanos(retryTime);
     Pauses pauses = new Pauses();
     Tries tries = new Tries();
     for (int count = 1; ; count++) {
       StrandlineException failure;
+      Peer peer = null;
+      long called = 0;
       try {
-        return act.apply(route.connect(bound));
+        peer = route.connect(bound);
+        called = System.nanoTime();
+        return act.apply(peer);
       } catch (StrandlineException e) {
         failure = tries.failed(failure(e));
+      }
+      if (inLine && peer != null) {
+        began += System.nanoTime() - called;
       }
       if (!failure.again()) {
         throw tries.verdict(failure);

@@ -139,6 +139,20 @@ public final class Client implements AutoCloseable {
     return new KeptHold(calls, log, hold).open(new Bound(calls.life, timeout));
   }
 
+  /**
+   * Waits in line until this program has the writer lease of a log, and renews it until it is
+   * released, handed over or closed, or the client is closed. Append with its term: {@link
+   * ProducerOptions#writerTerm}.
+   */
+  public WriterLease leaseWriter(String log, WriterClaim claim) {
+    return leaseWriter(log, claim, null);
+  }
+
+  /** The same for so long at most; null: as long as it takes. */
+  public WriterLease leaseWriter(String log, WriterClaim claim, Duration timeout) {
+    return new WriterLease(calls, log, claim).open(new Bound(calls.life, timeout));
+  }
+
   /** Begins to append to a log that exists. Of an error nothing is in the log. */
   public Producer producer(String log) {
     return producer(log, o -> {});
@@ -193,7 +207,7 @@ public final class Client implements AutoCloseable {
   @Override
   public void close() {
     calls.peers.close();
-    calls.kept.forEach(hold -> hold.end(StrandlineException.closed("client")));
+    calls.kept.forEach(one -> one.end(StrandlineException.closed("client")));
     calls.life.end();
     threads.close();
   }

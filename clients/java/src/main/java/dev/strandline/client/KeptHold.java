@@ -2,60 +2,34 @@ package dev.strandline.client;
 
 import dev.strandline.v1.SetHoldResponse;
 import java.time.Duration;
-import java.util.Optional;
-import java.util.Set;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Future;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * A hold that this program has set and, if it has a lease, renews after each third of it until
  * release or close: a program that dies keeps nothing for longer than the lease. Any thread may use
  * it. Made by {@link Client#hold}.
+ *
+ * <p>The error of {@link #done} is HOLD_NOT_FOUND if the hold has expired, or was broken or
+ * released by others; PERMISSION_DENIED or UNAUTHENTICATED if this program may not renew it any
+ * more, so that it ends with its lease.
  */
-public final class KeptHold implements AutoCloseable {
-  /** Errors of a renewal after which there is nothing to renew. */
-  private static final Set<Reason> ENDS =
-      Set.of(
-          Reason.HOLD_NOT_FOUND,
-          Reason.LOG_NOT_FOUND,
-          Reason.LOG_REPLACED,
-          Reason.PERMISSION_DENIED,
-          Reason.UNAUTHENTICATED,
-          Reason.CLOSED);
-
-  private final Calls calls;
-  private final Verbs verbs;
+public final class KeptHold extends Renewed implements AutoCloseable {
   private final String log;
-  private final Bound life; // until it ends
-  private final CompletableFuture<Optional<StrandlineException>> done = new CompletableFuture<>();
-  private final AtomicBoolean renewing = new AtomicBoolean();
   private final ReentrantLock turn = new ReentrantLock(); // one move at a time
   private volatile Hold hold;
   private volatile long logId;
-  private volatile Future<?> clock = CompletableFuture.completedFuture(null);
 
   KeptHold(Calls calls, String log, Hold hold) {
-    this.calls = calls;
+    super(calls, Reason.HOLD_NOT_FOUND);
     this.log = log;
     this.hold = hold;
-    verbs = new Verbs(calls);
-    life = new Bound(calls.life, null);
   }
 
   KeptHold open(Bound bound) {
     set(hold, bound);
-    calls.kept.add(this);
-    hold.lease()
-        .ifPresent(
-            lease -> {
-              Duration third = lease.dividedBy(3);
-              clock = calls.threads.every(Bound.nanos(third), () -> renewInThread(lease));
-            });
-    if (calls.peers.closed()) {
-      end(StrandlineException.closed("client"));
-    }
+    begin(
+        hold.lease(),
+        life -> verbs.renewHold(log, logId, hold.name(), hold.lease().orElseThrow(), life));
     return this;
   }
 
@@ -68,16 +42,6 @@ public final class KeptHold implements AutoCloseable {
   /** The hold as it was set or moved last. */
   public Hold hold() {
     return hold;
-  }
-
-  /**
-   * Is completed once the hold is known to have ended, and after release and close. With
-   * HOLD_NOT_FOUND it has expired, or was broken or released by others; with PERMISSION_DENIED or
-   * UNAUTHENTICATED this program may not renew it any more, so that it ends with its lease. Without
-   * an error it was released or closed.
-   */
-  public CompletableFuture<Optional<StrandlineException>> done() {
-    return done.copy();
   }
 
   /**
@@ -95,23 +59,15 @@ public final class KeptHold implements AutoCloseable {
     Threads.mayWait();
     turn.lock();
     try {
-      check();
+      check("hold");
       Hold before = hold;
       set(before.withOffset(offset).withPointer(pointer), new Bound(calls.life, timeout));
-      if (done.isDone()) {
+      if (ended()) {
         hold = before;
-        check(); // what was set just now would expire
+        check("hold"); // what was set just now would expire
       }
     } finally {
       turn.unlock();
-    }
-  }
-
-  private void check() {
-    if (done.isDone()) {
-      throw done.join()
-          .map(e -> e.with(e.outcome()))
-          .orElseGet(() -> StrandlineException.closed("hold"));
     }
   }
 
@@ -139,40 +95,5 @@ public final class KeptHold implements AutoCloseable {
   @Override
   public void close() {
     end(null);
-  }
-
-  void end(StrandlineException error) {
-    clock.cancel(false);
-    calls.kept.remove(this);
-    done.complete(Optional.ofNullable(error));
-    life.end();
-  }
-
-  private void renewInThread(Duration lease) {
-    if (!renewing.compareAndSet(false, true)) {
-      return;
-    }
-    try {
-      calls.threads.start(
-          () -> {
-            try {
-              renew(lease);
-            } finally {
-              renewing.set(false);
-            }
-          });
-    } catch (StrandlineException e) {
-      renewing.set(false); // the client is closed
-    }
-  }
-
-  private void renew(Duration lease) {
-    try {
-      verbs.renewHold(log, logId, hold.name(), lease, life);
-    } catch (StrandlineException e) {
-      if (ENDS.contains(e.reason())) {
-        end(e);
-      }
-    }
   }
 }

@@ -22,6 +22,10 @@ import dev.strandline.v1.KeepHoldRequest;
 import dev.strandline.v1.KeepHoldResponse;
 import dev.strandline.v1.KeepSessionRequest;
 import dev.strandline.v1.KeepSessionResponse;
+import dev.strandline.v1.KeepWriterRequest;
+import dev.strandline.v1.KeepWriterResponse;
+import dev.strandline.v1.LeaseWriterRequest;
+import dev.strandline.v1.LeaseWriterResponse;
 import dev.strandline.v1.ListLogsRequest;
 import dev.strandline.v1.ListLogsResponse;
 import dev.strandline.v1.OpenSessionRequest;
@@ -32,6 +36,8 @@ import dev.strandline.v1.ReadRequest;
 import dev.strandline.v1.ReadResponse;
 import dev.strandline.v1.ReleaseHoldRequest;
 import dev.strandline.v1.ReleaseHoldResponse;
+import dev.strandline.v1.ReleaseWriterRequest;
+import dev.strandline.v1.ReleaseWriterResponse;
 import dev.strandline.v1.ResolveRequest;
 import dev.strandline.v1.ResolveResponse;
 import dev.strandline.v1.SetHoldRequest;
@@ -40,6 +46,8 @@ import dev.strandline.v1.TrimRequest;
 import dev.strandline.v1.TrimResponse;
 import dev.strandline.v1.WatchInfoRequest;
 import dev.strandline.v1.WatchInfoResponse;
+import dev.strandline.v1.WatchWriterRequest;
+import dev.strandline.v1.WatchWriterResponse;
 import io.grpc.MethodDescriptor;
 import io.grpc.MethodDescriptor.MethodType;
 import io.grpc.protobuf.ProtoUtils;
@@ -98,6 +106,21 @@ final class Methods {
           "LogService/AcquireWriter",
           AcquireWriterRequest.getDefaultInstance(),
           AcquireWriterResponse.getDefaultInstance());
+  static final MethodDescriptor<LeaseWriterRequest, LeaseWriterResponse> LEASE_WRITER =
+      unary(
+          "LogService/LeaseWriter",
+          LeaseWriterRequest.getDefaultInstance(),
+          LeaseWriterResponse.getDefaultInstance());
+  static final MethodDescriptor<KeepWriterRequest, KeepWriterResponse> KEEP_WRITER =
+      unary(
+          "LogService/KeepWriter",
+          KeepWriterRequest.getDefaultInstance(),
+          KeepWriterResponse.getDefaultInstance());
+  static final MethodDescriptor<ReleaseWriterRequest, ReleaseWriterResponse> RELEASE_WRITER =
+      unary(
+          "LogService/ReleaseWriter",
+          ReleaseWriterRequest.getDefaultInstance(),
+          ReleaseWriterResponse.getDefaultInstance());
   static final MethodDescriptor<SetHoldRequest, SetHoldResponse> SET_HOLD =
       unary(
           "LogService/SetHold",
@@ -141,6 +164,12 @@ final class Methods {
           "LogService/WatchInfo",
           WatchInfoRequest.getDefaultInstance(),
           WatchInfoResponse.getDefaultInstance());
+  static final MethodDescriptor<WatchWriterRequest, WatchWriterResponse> WATCH_WRITER =
+      method(
+          MethodType.SERVER_STREAMING,
+          "LogService/WatchWriter",
+          WatchWriterRequest.getDefaultInstance(),
+          WatchWriterResponse.getDefaultInstance());
 
   /** Asks whether a node is there: whatever it answers, also that it does not know this, it is. */
   static final MethodDescriptor<Empty, Empty> HEALTH =

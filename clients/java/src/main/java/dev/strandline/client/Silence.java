@@ -83,6 +83,12 @@ final class Silence {
     return new Silence(calls, peer, "", twice, twice, calls.answerPatience, true);
   }
 
+  /** That of a stream of the node that leads a log, which shows its state again and again. */
+  static Silence ofLasting(Calls calls, Peer peer, Route route) {
+    Duration twice = calls.suspectAfter.multipliedBy(2);
+    return new Silence(calls, peer, route.leads(), twice, twice, calls.answerPatience, false);
+  }
+
   /** Waits until something is so, or the bound ends, or there is a reason to leave the node. */
   StrandlineException await(Bound bound, Signal fired, BooleanSupplier so) {
     if (!others()) {

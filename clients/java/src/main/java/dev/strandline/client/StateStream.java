@@ -1,34 +1,53 @@
 package dev.strandline.client;
 
-import dev.strandline.v1.WatchInfoRequest;
-import dev.strandline.v1.WatchInfoResponse;
+import io.grpc.MethodDescriptor;
+import java.util.function.Function;
 
-/** The descriptions of a log from one node, and from another one where a token is replaced. */
-final class InfoStream implements Publication.Source<LogInfo> {
+/**
+ * What a node shows of a log as it changes. A lasting stream is opened again when it breaks, or its
+ * node is silent or leads the log no longer; another one only where a token is replaced.
+ */
+final class StateStream<Q, A, T> implements Publication.Source<T> {
   private final Calls calls;
-  private final WatchInfoRequest request;
+  private final String log;
+  private final MethodDescriptor<Q, A> method;
+  private final Q request;
+  private final Function<A, T> read;
+  private final boolean lasting;
   private final Bound bound; // of the opening
   private final Token.Shown shown = new Token.Shown();
+  private final Route route;
   private Peer peer;
-  private ServerStream<WatchInfoRequest, WatchInfoResponse> stream;
+  private ServerStream<Q, A> stream;
 
   /** Finds a node that answers. */
-  InfoStream(Calls calls, WatchInfoRequest request, Bound bound) {
+  StateStream(
+      Calls calls,
+      String log,
+      MethodDescriptor<Q, A> method,
+      Q request,
+      Function<A, T> read,
+      boolean lasting,
+      Bound bound) {
     this.calls = calls;
+    this.log = log;
+    this.method = method;
     this.request = request;
+    this.read = read;
+    this.lasting = lasting;
     this.bound = bound;
+    route = new ToLeader(calls, log, false);
     open();
   }
 
   /** The first answer is a part of finding a node, and is there to be taken afterwards. */
   private void open() {
-    Route route = new ToLeader(calls, request.getLog(), false);
     calls.by(
         route,
         bound,
         found -> {
           peer = found;
-          stream = new ServerStream<>(found, Methods.WATCH_INFO, request, shown);
+          stream = new ServerStream<>(found, method, request, shown);
           try {
             await(bound, Silence.ofCall(calls, found, route));
             stream.check();
@@ -51,21 +70,29 @@ final class InfoStream implements Publication.Source<LogInfo> {
   }
 
   @Override
-  public LogInfo next(Bound b) {
-    for (; ; ) {
+  public T next(Bound b) {
+    for (boolean first = true; ; first = false) {
       try {
-        await(b, Silence.ofWatch(calls, peer));
-        WatchInfoResponse answer = stream.take();
+        await(b, lasting ? Silence.ofLasting(calls, peer, route) : Silence.ofWatch(calls, peer));
+        A answer = stream.take();
         shown.progressed();
-        return answer == null ? null : Wire.info(answer.getInfo());
+        if (answer != null) {
+          return read.apply(answer);
+        }
+        if (!lasting || !first) {
+          return null;
+        }
       } catch (StrandlineException e) {
         StrandlineException failure = shown.failure(e);
-        if (!failure.renewed()) {
+        if (!failure.renewed() && !(lasting && failure.again())) {
           throw failure;
         }
-        stream.close();
-        open();
+        if (failure.elsewhere()) {
+          calls.peers.lookElsewhere(log, peer.address, failure.leader());
+        }
       }
+      stream.close();
+      open();
     }
   }
 

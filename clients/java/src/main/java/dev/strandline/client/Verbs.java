@@ -1,5 +1,6 @@
 package dev.strandline.client;
 
+import com.google.protobuf.ByteString;
 import dev.strandline.v1.AcquireWriterRequest;
 import dev.strandline.v1.AcquireWriterResponse;
 import dev.strandline.v1.CloseSessionRequest;
@@ -11,6 +12,9 @@ import dev.strandline.v1.DigestResponse;
 import dev.strandline.v1.GetInfoRequest;
 import dev.strandline.v1.KeepHoldRequest;
 import dev.strandline.v1.KeepSessionRequest;
+import dev.strandline.v1.KeepWriterRequest;
+import dev.strandline.v1.LeaseWriterRequest;
+import dev.strandline.v1.LeaseWriterResponse;
 import dev.strandline.v1.ListLogsRequest;
 import dev.strandline.v1.ListLogsResponse;
 import dev.strandline.v1.OpenSessionRequest;
@@ -19,6 +23,7 @@ import dev.strandline.v1.ProveRequest;
 import dev.strandline.v1.ProveResponse;
 import dev.strandline.v1.ReadPosition;
 import dev.strandline.v1.ReleaseHoldRequest;
+import dev.strandline.v1.ReleaseWriterRequest;
 import dev.strandline.v1.ResolveRequest;
 import dev.strandline.v1.SetHoldRequest;
 import dev.strandline.v1.SetHoldResponse;
@@ -223,6 +228,54 @@ final class Verbs {
     AcquireWriterRequest request = AcquireWriterRequest.newBuilder().setLog(log).build();
     AcquireWriterResponse answer = calls.toLeader(log, Methods.ACQUIRE_WRITER, request, bound);
     return new WriterTerm(answer.getWriterTerm(), answer.getEndOffset());
+  }
+
+  /** The writer lease of a log with an id; 0: whichever has the name. */
+  LeaseWriterResponse leaseWriter(
+      String log, long logId, WriterClaim claim, Duration wait, Bound bound) {
+    LeaseWriterRequest.Builder request =
+        LeaseWriterRequest.newBuilder()
+            .setLog(log)
+            .setLogId(logId)
+            .setName(claim.name())
+            .setPayload(ByteString.copyFrom(claim.payload()))
+            .setLease(Wire.duration(claim.lease()));
+    if (!wait.isZero()) {
+      request.setWait(Wire.duration(wait));
+    }
+    return calls.inLine(log, Methods.LEASE_WRITER, request.build(), bound);
+  }
+
+  void keepWriter(String log, long term, Bound bound) {
+    KeepWriterRequest request =
+        KeepWriterRequest.newBuilder().setLog(log).setWriterTerm(term).build();
+    calls.toLeader(log, Methods.KEEP_WRITER, request, bound);
+  }
+
+  /** The same while the lease lasts, also where the leader stands still. */
+  void renewWriter(String log, long logId, long term, Duration lease, Bound bound) {
+    KeepWriterRequest request =
+        KeepWriterRequest.newBuilder().setLog(log).setLogId(logId).setWriterTerm(term).build();
+    calls.renew(log, Methods.KEEP_WRITER, request, lease, new Bound(bound, lease));
+  }
+
+  /** Ends a writer lease, in favor of a program in line if there is a name. */
+  void releaseWriter(String log, long logId, long term, String to, Bound bound) {
+    ReleaseWriterRequest request =
+        ReleaseWriterRequest.newBuilder()
+            .setLog(log)
+            .setLogId(logId)
+            .setWriterTerm(term)
+            .setTo(to)
+            .build();
+    try {
+      calls.toLeader(log, Methods.RELEASE_WRITER, request, bound);
+    } catch (StrandlineException e) {
+      // Or else an earlier try has released it.
+      if (e.outcome() == Outcome.NOT_DONE || !e.is(Reason.FENCED)) {
+        throw e;
+      }
+    }
   }
 
   Session openSession(String log, long logId, Duration lease, Bound bound) {

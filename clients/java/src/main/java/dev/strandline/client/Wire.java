@@ -3,6 +3,7 @@ package dev.strandline.client;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.Timestamp;
 import dev.strandline.v1.Durability;
+import dev.strandline.v1.LeaseWriterResponse;
 import dev.strandline.v1.Record;
 import dev.strandline.v1.ResolveResponse;
 import java.time.Duration;
@@ -176,6 +177,27 @@ final class Wire {
         wire.getPointer().toByteArray(),
         wire.getKeptBytes(),
         wire.getPrincipal());
+  }
+
+  static WriterState writer(dev.strandline.v1.WriterState wire) {
+    boolean held = !wire.getName().isEmpty();
+    Optional<WriterClaim> holder =
+        held
+            ? Optional.of(
+                new WriterClaim(
+                    wire.getName(), duration(wire.getLease()), wire.getPayload().toByteArray()))
+            : Optional.empty();
+    return new WriterState(
+        wire.getWriterTerm(),
+        wire.getWaiting(),
+        holder,
+        held ? Optional.of(instant(wire.getSince())) : Optional.empty(),
+        duration(held, wire.getLeft()));
+  }
+
+  static WriterGrant grant(LeaseWriterResponse wire) {
+    return new WriterGrant(
+        wire.getWriterTerm(), wire.getEndOffset(), wire.getLogId(), writer(wire.getState()));
   }
 
   static Resolution resolution(ResolveResponse wire) {

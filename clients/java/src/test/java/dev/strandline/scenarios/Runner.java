@@ -30,6 +30,10 @@ import dev.strandline.client.Session;
 import dev.strandline.client.Stats;
 import dev.strandline.client.StrandlineException;
 import dev.strandline.client.Tls;
+import dev.strandline.client.WriterClaim;
+import dev.strandline.client.WriterGrant;
+import dev.strandline.client.WriterLease;
+import dev.strandline.client.WriterState;
 import dev.strandline.client.WriterTerm;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -47,13 +51,16 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Flow;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
@@ -74,6 +81,8 @@ public final class Runner {
   private final Map<String, Producer> producers = new ConcurrentHashMap<>();
   private final Map<String, Reading> readers = new ConcurrentHashMap<>();
   private final Map<String, KeptHold> holds = new ConcurrentHashMap<>(); // by log
+  private final Map<String, WriterLease> leases = new ConcurrentHashMap<>(); // by log and name
+  private final Map<String, WriterWatch> watches = new ConcurrentHashMap<>(); // by log
   private final AtomicInteger numbered = new AtomicInteger(); // tokens
   private final Map<String, String> tokens = new ConcurrentHashMap<>(); // that functions give
   private final Map<String, List<Optional<StrandlineException>>> troubles =
@@ -261,6 +270,25 @@ public final class Runner {
         Optional<StrandlineException> error = holds.get(c.text("log")).done().get();
         return Map.of("reason", error.map(StrandlineException::reasonName).orElse(""));
       }
+      case "elect" -> {
+        long began = System.nanoTime();
+        WriterLease made = client.leaseWriter(c.text("log"), claim(c), c.timeout());
+        leases.put(c.text("log") + " " + c.text("name"), made);
+        long waited = (System.nanoTime() - began) / 1_000_000;
+        return Map.of("writer_term", made.term(), "end", made.end(), "waited_ms", waited);
+      }
+      case "release-lease" -> lease(c).release(c.timeout());
+      case "hand-over" -> lease(c).handOver(c.text("to"), c.timeout());
+      case "await-lease" -> {
+        Optional<StrandlineException> error = lease(c).done().get();
+        return Map.of("reason", error.map(StrandlineException::reasonName).orElse(""));
+      }
+      case "watch-writer" -> {
+        return watches
+            .computeIfAbsent(c.text("log"), log -> new WriterWatch(client.admin(), c))
+            .await(c);
+      }
+      case "close-watch" -> watches.remove(c.text("log")).subscription.cancel();
       case "digest" -> {
         return digest(within(client, c), c);
       }
@@ -284,6 +312,88 @@ public final class Runner {
       }
     }
     return null;
+  }
+
+  private WriterLease lease(Command c) {
+    return leases.get(c.text("log") + " " + c.text("name"));
+  }
+
+  private static WriterClaim claim(Command c) {
+    Duration lease = Duration.ofMillis(c.json.get("lease_ms").getAsLong());
+    return new WriterClaim(c.text("name"), lease).withPayload(c.text("payload", ""));
+  }
+
+  private static Map<String, Object> shown(WriterState s) {
+    Map<String, Object> said = new LinkedHashMap<>();
+    said.put("writer_term", s.term());
+    said.put("waiting", s.waiting());
+    said.put("holder", s.holder().map(WriterClaim::name).orElse(null));
+    s.holder().ifPresent(h -> said.put("payload", new String(h.payload(), UTF_8)));
+    s.holder().ifPresent(h -> said.put("lease_ms", h.lease().toMillis()));
+    s.since().ifPresent(since -> said.put("since_ms", since.toEpochMilli()));
+    s.left().ifPresent(left -> said.put("left_ms", left.toMillis()));
+    return said;
+  }
+
+  /** Who is seen to be the writer of a log. */
+  private static final class WriterWatch implements Flow.Subscriber<WriterState> {
+    private final BlockingQueue<Optional<WriterState>> states = new LinkedBlockingQueue<>();
+    private final List<String> seen = new ArrayList<>(); // holders by term, in order
+    private volatile Throwable error; // behind the last state
+    private Flow.Subscription subscription;
+
+    WriterWatch(Admin admin, Command c) {
+      AtomicReference<Duration> interval = new AtomicReference<>(Duration.ofSeconds(1));
+      c.number("interval_ms", n -> interval.set(Duration.ofMillis(n)));
+      admin.watchWriter(c.text("log"), interval.get()).subscribe(this);
+    }
+
+    @Override
+    public void onSubscribe(Flow.Subscription s) {
+      subscription = s;
+      s.request(Long.MAX_VALUE);
+    }
+
+    @Override
+    public void onNext(WriterState state) {
+      states.add(Optional.of(state));
+    }
+
+    @Override
+    public void onError(Throwable e) {
+      error = e;
+      states.add(Optional.empty());
+    }
+
+    @Override
+    public void onComplete() {
+      onError(new IllegalStateException("the watch has ended"));
+    }
+
+    /** Continues until the state is as it is to be. */
+    Object await(Command c) throws Exception {
+      for (; ; ) {
+        Optional<WriterState> next = states.take();
+        if (next.isEmpty()) {
+          throw new ExecutionException(error);
+        }
+        WriterState state = next.get();
+        String now = state.term() + ":" + state.holder().map(WriterClaim::name).orElse("-");
+        if (seen.isEmpty() || !seen.get(seen.size() - 1).equals(now)) {
+          seen.add(now);
+        }
+        boolean there =
+            (!c.any("until_term") || state.term() >= c.json.get("until_term").getAsLong())
+                && (!c.any("until_held") || c.yes("until_held") == state.holder().isPresent())
+                && (!c.any("until_waiting")
+                    || c.json.get("until_waiting").getAsInt() == state.waiting());
+        if (there) {
+          Map<String, Object> said = shown(state);
+          said.put("seen", List.copyOf(seen));
+          return said;
+        }
+      }
+    }
   }
 
   private static Admin within(Client client, Command c) {
@@ -703,6 +813,22 @@ public final class Runner {
       case "acquire-writer" -> {
         WriterTerm term = admin.acquireWriter(log).get();
         yield Map.of("writer_term", term.term(), "end", term.end());
+      }
+      case "lease-writer" -> {
+        AtomicReference<Duration> wait = new AtomicReference<>(Duration.ZERO);
+        c.number("wait_ms", n -> wait.set(Duration.ofMillis(n)));
+        WriterGrant grant = admin.leaseWriter(log, claim(c), wait.get()).get();
+        Map<String, Object> said = shown(grant.state());
+        said.put("writer_term", grant.term());
+        said.put("end", grant.end());
+        yield said;
+      }
+      case "keep-writer" -> admin.keepWriter(log, c.json.get("writer_term").getAsLong()).get();
+      case "release-writer" -> {
+        long term = c.json.get("writer_term").getAsLong();
+        yield c.any("to")
+            ? admin.handWriterOver(log, term, c.text("to")).get()
+            : admin.releaseWriter(log, term).get();
       }
       case "resolve" ->
           resolved(
