@@ -1,16 +1,16 @@
 package flaws
 
 // ByTests are flaws that no simulated cluster shows, or that are to be noticed more closely than there, each with a test
-// that fails for it, and the room of that.
-var ByTests = []struct{ Flaw, Test, Room string }{
-	{"cut-at-bad-checksum", "TestRecovery", "internal/segment"},
-	{"gone-is-wiped", "TestAReaderThatReceivesLateGetsWhatItsOffsetsHeldWhateverReplacesTheirFiles", "internal/server"},
-	{"highest-hold-counts", "TestTranscripts", "internal/sequence"},
-	{"kept-hold-expires", "TestTranscripts", "internal/sequence"},
-	{"offsets-not-written", "TestTheOffsetsOfADeletedTopicAreForgotten", "internal/server/kafka/coordinator"},
-	{"scrub-trusts-checksums", "TestAWalkerNamesAForgedBatch", "internal/digest"},
-	{"sent-is-recycled", "TestAReaderThatReceivesLateGetsWhatItsOffsetsHeld", "internal/server"},
-	{"sent-is-recycled", "TestBytesThatWereSentByReferenceAreNeverWrittenAgain", "internal/segment"},
-	{"stopped-log-shows-all", "TestALogIsReadAsFarAsItIsKnownToBeCommitted", "internal/node/stopped"},
-	{"trims-need-room", "TestAFullDiskLetsAProgramThatWasRestartedResume", "internal/sequence"},
+// that fails for it, the room of that, and what the test says then, with single blanks.
+var ByTests = []struct{ Flaw, Test, Room, Says string }{
+	{"cut-at-bad-checksum", "TestRecovery", "internal/segment", "--- FAIL: TestRecovery/a_flip_in_the_first_frame"},
+	{"gone-is-wiped", "TestAReaderThatReceivesLateGetsWhatItsOffsetsHeldWhateverReplacesTheirFiles", "internal/server", "the answer is another one"},
+	{"highest-hold-counts", "TestTranscripts", "internal/sequence", `expected: HELD: hold "backup" keeps everything from offset 2 rests on proposal 3 found: ok log [3,5)`},
+	{"kept-hold-expires", "TestTranscripts", "internal/sequence", "expired-holds expected: [] found: [desk]"},
+	{"offsets-not-written", "TestTheOffsetsOfADeletedTopicAreForgotten", "internal/server/kafka/coordinator", "actual : int64(-1)"},
+	{"scrub-trusts-checksums", "TestAWalkerNamesAForgedBatch", "internal/digest", "actual : []*digest.ForgedError(nil)"},
+	{"sent-is-recycled", "TestAReaderThatReceivesLateGetsWhatItsOffsetsHeld", "internal/server", "the answer is another one"},
+	{"sent-is-recycled", "TestBytesThatWereSentByReferenceAreNeverWrittenAgain", "internal/segment", "was sent by reference and is overwritten"},
+	{"stopped-log-shows-all", "TestALogIsReadAsFarAsItIsKnownToBeCommitted", "internal/node/stopped", "actual : []record.Offset{0, 3}"},
+	{"trims-need-room", "TestAFullDiskLetsAProgramThatWasRestartedResume", "internal/sequence", "too few replicas have room on their disks for anything but trims"},
 }
