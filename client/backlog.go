@@ -26,7 +26,7 @@ type backlog struct {
 
 	// Memory for batches: that of answered requests, and how much to allocate if there is none.
 	spare      sync.Pool // of *[]byte
-	sealedSize atomic.Int64
+	closedSize atomic.Int64
 }
 
 func newBacklog(j *job, s *producerSession) *backlog {
@@ -148,8 +148,8 @@ func (b *backlog) newest() *request {
 	return nil
 }
 
-// seal moves the candidate to the window and numbers its records.
-func (b *backlog) seal(r *request) {
+// closeBatch moves the candidate to the window and numbers its records.
+func (b *backlog) closeBatch(r *request) {
 	if r == b.forming {
 		b.forming = nil
 		b.formed.Store(0)
@@ -161,7 +161,7 @@ func (b *backlog) seal(r *request) {
 	r.state = inFlight
 	b.session.number(r)
 	b.window.push(r)
-	b.sealedSize.Store(int64(r.size))
+	b.closedSize.Store(int64(r.size))
 }
 
 // leave removes the oldest request in flight from the window.
@@ -245,9 +245,9 @@ func (b *backlog) place(r *request, index int) SessionPosition {
 	return at
 }
 
-// position returns the position of the first record of a request that has not been sealed, or,
+// position returns the position of the first record of a request that is still open, or,
 // for nil, of the next record after the queue. It is valid unless something fails before the
-// request is sealed; then the request fails, too.
+// request is closed; then the request fails, too.
 func (b *backlog) position(r *request) SessionPosition {
 	at := b.session.position()
 	for _, q := range b.queue {
@@ -266,7 +266,7 @@ func (b *backlog) newRequest() *request {
 	if memory, ok := b.spare.Get().(*[]byte); ok {
 		q.builder.Reset(*memory)
 	} else {
-		q.builder.Reset(make([]byte, 0, b.sealedSize.Load()))
+		q.builder.Reset(make([]byte, 0, b.closedSize.Load()))
 	}
 	return q
 }

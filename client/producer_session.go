@@ -11,7 +11,7 @@ import (
 type producerSession struct {
 	*job
 	current  Session   // ID 0: not open yet, or none
-	next     uint64    // sequence of the next record to be sealed, in current.Epoch
+	next     uint64    // sequence of the next record of a batch to be closed, in current.Epoch
 	lastSign time.Time // when the node that has the requests last answered
 	renewed  time.Time // when a node last renewed the lease
 }
@@ -119,7 +119,7 @@ func (s *producerSession) beginEpoch(above uint32) {
 	}
 }
 
-// position returns the position of the next record to be sealed. The mutex is held.
+// position returns the position of the next record of a batch to be closed. The mutex is held.
 func (s *producerSession) position() SessionPosition {
 	return SessionPosition{LogID: s.logID, Session: s.current.ID, Epoch: s.current.Epoch, Next: s.next}
 }

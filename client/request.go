@@ -8,7 +8,7 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// request is one batch of records: it gathers records, is sealed, sent, perhaps sent again, and
+// request is one batch of records: it gathers records, is closed, sent, perhaps sent again, and
 // settled once.
 //
 //	forming -> queued -> in flight -> settled

@@ -54,7 +54,7 @@ func (s *sender) take(round context.Context, stream grpc.ClientStream) *request 
 		case r == b.forming && b.expected() > r.count:
 			b.gather(&s.mu)
 		default:
-			b.seal(r)
+			b.closeBatch(r)
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (s *sender) goDirect(r *request) (stream grpc.ClientStream) {
 		b.expected() > r.count || s.options.linger > 0 || r.size > largestDirect {
 		return nil
 	}
-	b.seal(r)
+	b.closeBatch(r)
 	s.turns.now = lent
 	return s.turns.stream
 }

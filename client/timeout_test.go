@@ -21,7 +21,7 @@ func unstarted(t *testing.T, timeout time.Duration, waited ...time.Duration) (*P
 		r := p.backlog.newRequest()
 		r.accepted = time.Now().Add(-since)
 		p.backlog.queue = append(p.backlog.queue, r)
-		p.backlog.seal(r)
+		p.backlog.closeBatch(r)
 		p.backlog.window.sent++
 	}
 	return p, &watch{p.job, p.backlog, p.session, p.supervisor.round}

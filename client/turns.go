@@ -89,7 +89,7 @@ func (t *turns) rest(round context.Context, stream grpc.ClientStream) {
 type returning struct {
 	// formed is a copy of forming.count that can be read without the mutex.
 	formed   atomic.Int64
-	woken    int // callers that answers have woken since the last sealing
+	woken    int // callers that answers have woken since the last batch was closed
 	early    int // records in the forming request when the first of them was woken
 	patience int // limit of gather, in yields
 }

@@ -36,8 +36,8 @@ type Memory struct {
 	Sessions *Shares
 	// Checks are the keys of the newest records of logs whose clients use checks.
 	Checks *Shares
-	// Owners counts the memory of sessions by principal.
-	Owners *Owners
+	// Principals counts the memory of sessions by principal.
+	Principals *Principals
 	// Reads are chunks on their way to clients, and those read ahead. Those that a client has not
 	// taken in time are in StalledReads instead.
 	Reads        *Pool
@@ -68,8 +68,8 @@ func New(size int64) *Memory {
 	part := func(of int64) int64 { return min(size/of, most) }
 	sessions := NewShares(size / 16)
 	return &Memory{
-		Owners: NewOwners(sessions),
-		size:   size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
+		Principals: NewPrincipals(sessions),
+		size:       size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), StalledReads: NewStalled(size / 8), Fetches: NewPool(part(16)),
 		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewArriving(part(16)), SentTexts: NewArriving(part(32)), Sessions: sessions, Groups: NewShares(size / 32), Checks: NewShares(size / 32),
 	}

@@ -69,20 +69,20 @@ func NewInflow(size int64) *Inflow { return &Inflow{NewShares(size / 2), NewArri
 // Size is that of both halves. Used counts what was received in turns as well.
 func (i *Inflow) Size() int64 { return i.Shares.Size() + i.Turns.Size() }
 
-// Owners counts the bytes of a part that each principal holds, wherever it holds them. A principal is
+// Principals counts the bytes of a part that each principal holds, wherever it holds them. A principal is
 // known by the number that the ids of its sessions contain.
-type Owners struct {
+type Principals struct {
 	shares *Shares
 
 	mu   sync.Mutex
 	held map[uint32]int64 // bytes
 }
 
-// NewOwners returns an Owners for a part.
-func NewOwners(s *Shares) *Owners { return &Owners{shares: s, held: map[uint32]int64{}} }
+// NewPrincipals returns the counts for a part.
+func NewPrincipals(s *Shares) *Principals { return &Principals{shares: s, held: map[uint32]int64{}} }
 
 // Changed adds by, which may be negative, to the bytes of a principal.
-func (o *Owners) Changed(principal uint32, by int64) {
+func (o *Principals) Changed(principal uint32, by int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.held[principal] += by; o.held[principal] == 0 {
@@ -93,7 +93,7 @@ func (o *Owners) Changed(principal uint32, by int64) {
 // Crowds reports whether a principal with more additional bytes would hold more than half of the bytes
 // that are left for all others. A single principal may hold a third of the part, less than the half at
 // which a log with all of it counts as having used up the part.
-func (o *Owners) Crowds(principal uint32, more int64) bool {
+func (o *Principals) Crowds(principal uint32, more int64) bool {
 	o.mu.Lock()
 	held := o.held[principal]
 	o.mu.Unlock()

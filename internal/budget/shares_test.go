@@ -8,7 +8,7 @@ import (
 
 func TestAnOwnerLeavesToOthersTwiceAsMuchAsItHas(t *testing.T) {
 	s := NewShares(100)
-	o := NewOwners(s)
+	o := NewPrincipals(s)
 	take := func(owner uint32) int {
 		for n := 0; ; n++ {
 			if o.Crowds(owner, 10) {

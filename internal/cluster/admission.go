@@ -46,7 +46,7 @@ type Announced struct {
 	Unknown unknown.Members `json:"-"`
 }
 
-// Token admits nodes of any name until it expires. Only its hash is stored, so that a reader of
+// Token is a join token: it admits nodes of any name until it expires. Only its hash is stored, so that a reader of
 // the catalog cannot use it.
 type Token struct {
 	Hash     string          `json:"hash"`
@@ -181,7 +181,7 @@ func Announce(s *State, a Announced, now int64) (Change, *record.Refusal) {
 	return change, nil
 }
 
-// AddToken adds a token. The change removes what has expired.
+// AddToken adds a join token. The change removes expired ones.
 func AddToken(s *State, t Token, now int64) (Change, *record.Refusal) {
 	change := forgetExpired(s, now)
 	if len(s.Tokens)-len(change.Revoke) >= MaxExpected {

@@ -13,15 +13,15 @@ type SessionID uint64
 // are.
 const principalShift = 40
 
-// MaxSessionOwner is the largest number of a principal in the id of a session.
-const MaxSessionOwner = 1<<(63-principalShift) - 1
+// MaxSessionPrincipal is the largest number of a principal in the id of a session.
+const MaxSessionPrincipal = 1<<(63-principalShift) - 1
 
-// Owner returns the number of the principal that opened the session; 0 if it is not known, for
+// Principal returns the number of the principal that opened the session; 0 if it is not known, for
 // example because rights are not enforced.
-func (id SessionID) Owner() uint32 { return uint32(id >> principalShift) }
+func (id SessionID) Principal() uint32 { return uint32(id >> principalShift) }
 
-// Owned returns the id with the number of the principal that opens the session.
-func (id SessionID) Owned(principal uint32) SessionID {
+// WithPrincipal returns the id with the number of the principal that opens the session.
+func (id SessionID) WithPrincipal(principal uint32) SessionID {
 	return id | SessionID(principal)<<principalShift
 }
 

@@ -192,7 +192,7 @@ func ones(filter []byte) (n int) {
 	return n
 }
 
-// KeyAnswer is the result of looking up keys in the sealed segment that holds an offset.
+// KeyAnswer is the result of looking up keys in the complete segment that holds an offset.
 type KeyAnswer struct {
 	// End is the offset at which the next segment begins. It is 0 if the segment is the newest, or
 	// its summary could not be examined.

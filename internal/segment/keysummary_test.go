@@ -156,7 +156,7 @@ func requireSkips(t *testing.T, s segment.Log) {
 			require.Equal(t, segment.KeyAnswer{End: 11 * (n + 1), Time: 1002 + int64(n), Lacks: n != 2}, s.LookUpKeys(at, ofKey("5/2")), at)
 		}
 	}
-	require.Zero(t, s.LookUpKeys(55, ofKey("nobody")), "the newest is not sealed")
+	require.Zero(t, s.LookUpKeys(55, ofKey("nobody")), "the newest is not complete")
 	require.Zero(t, s.LookUpKeys(1000, ofKey("nobody")))
 }
 
@@ -173,7 +173,7 @@ func TestSegmentsWithoutAKeyAreSkipped(t *testing.T) {
 	require.Zero(t, summarize(t, s))
 
 	saveStarts(t, s, write(t, s, synced(keyed(t, 8, 66, record.None, slices.Repeat([]string{"x"}, 10)...))))
-	require.Equal(t, 1, summarize(t, s), "another one was sealed")
+	require.Equal(t, 1, summarize(t, s), "another one is complete")
 	require.True(t, s.LookUpKeys(55, ofKey("x")).Lacks)
 	require.NoError(t, s.Close())
 }

@@ -72,11 +72,11 @@ type Log interface {
 	// that begin at it or later.
 	BytesFrom(from ...record.Offset) ([]int64, error)
 
-	// LookUpKeys reports whether the sealed segment that holds the offset from may have a record
+	// LookUpKeys reports whether the complete segment that holds the offset from may have a record
 	// that satisfies q. It may read a small file.
 	LookUpKeys(from record.Offset, q *KeyQuery) KeyAnswer
 
-	// Summarize builds the key summary of one sealed segment that has none, and reports whether
+	// Summarize builds the key summary of one complete segment that has none, and reports whether
 	// there may be more of them. It calls rest from time to time, which may pause; if rest returns
 	// false, Summarize stops. It needs SummaryRoom bytes of memory.
 	Summarize(rest func() bool) (more bool, err error)
@@ -236,9 +236,9 @@ var (
 	// ErrNoSnapshot is returned by LoadSnapshot if there is no valid snapshot.
 	ErrNoSnapshot = errors.New("no valid snapshot")
 
-	// ErrNotSealed is returned by repair.BeginOnline for damage that cannot be repaired while the
+	// ErrNotComplete is returned by repair.BeginOnline for damage that cannot be repaired while the
 	// log is open: in a segment without valid entries, or in another file.
-	ErrNotSealed = errors.New("not a sealed segment")
+	ErrNotComplete = errors.New("not a complete segment")
 	// ErrNotCommitted is returned by repair.BeginOnline if not all entries of the segment are known
 	// to be committed yet, or if it is still written to. The next write begins another segment then.
 	ErrNotCommitted = errors.New("the segment has entries that are not known to be committed")

@@ -79,8 +79,8 @@ func repairFile(s, giver *store.Store, name string, committed uint64, during fun
 	}
 }
 
-// sealedOn are segments in the middle, all of whose entries are committed.
-func (c *copies) sealedOn() []string {
+// completeOn are segments in the middle, all of whose entries are committed.
+func (c *copies) completeOn() []string {
 	names := segmentsOn(c.disks[0])
 	return names[1 : len(names)-4]
 }
@@ -119,14 +119,14 @@ func TestAnOpenLogIsRepaired(t *testing.T) {
 			c.disks[0].Unreadable(name, frameIn(t, c.disks[0], name, "entry", 2).Position+100, 1)
 		},
 		"another segment in its place": func(t *testing.T, c *copies, name string) {
-			replaceFile(t, c.disks[0], name, c.disks[0].Content(c.sealedOn()[0]))
+			replaceFile(t, c.disks[0], name, c.disks[0].Content(c.completeOn()[0]))
 		},
 	}
 	for what, damage := range rows {
 		t.Run(what, func(t *testing.T) {
 			c := newCopies(t, 7, 60)
-			sealed := c.sealedOn()
-			name := sealed[len(sealed)/2]
+			complete := c.completeOn()
+			name := complete[len(complete)/2]
 			if what != "the file" {
 				damage(t, c, name)
 			}
@@ -164,8 +164,8 @@ func TestAnOpenLogIsRepaired(t *testing.T) {
 // it must not give twice. The race detector sees it.
 func TestSparesAreMadeBesideTheRepairOfAnOpenLog(t *testing.T) {
 	c := newCopies(t, 7, 60)
-	sealed := c.sealedOn()
-	name := sealed[len(sealed)/2]
+	complete := c.completeOn()
+	name := complete[len(complete)/2]
 	f := frameIn(t, c.disks[0], name, "entry", 2)
 	c.disks[0].FlipBit(name, f.Position+f.Size/2)
 	giver, s := c.giver(t), open(t, c.disks[0])
@@ -198,7 +198,7 @@ func TestSparesAreMadeBesideTheRepairOfAnOpenLog(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
+func TestOnlyCompleteSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	c := newCopies(t, 7, 60)
 	s := open(t, c.disks[0])
 	names := segmentsOn(c.disks[0])
@@ -207,14 +207,14 @@ func TestOnlySealedSegmentsOfCommittedEntriesAreRepairedOpen(t *testing.T) {
 	_, err = repair.BeginOnline(s, names[1], 2, 0)
 	require.ErrorIs(t, err, segment.ErrNotCommitted)
 	_, err = repair.BeginOnline(s, dir+"/watermark", c.commit, 0)
-	require.ErrorIs(t, err, segment.ErrNotSealed)
+	require.ErrorIs(t, err, segment.ErrNotComplete)
 	require.NoError(t, s.Close())
 }
 
 // A segment that is trimmed while it is repaired stays away.
 func TestARepairedSegmentThatWasTrimmedMeanwhileIsNotBroughtBack(t *testing.T) {
 	c := newCopies(t, 7, 60)
-	name := c.sealedOn()[0]
+	name := c.completeOn()[0]
 	c.disks[0].FlipBit(name, frameIn(t, c.disks[0], name, "entry", 2).Position+100)
 	s := open(t, c.disks[0])
 	m, err := repair.BeginOnline(s, name, c.commit, 0)
@@ -242,7 +242,7 @@ func TestARepairedSegmentThatWasTrimmedMeanwhileIsNotBroughtBack(t *testing.T) {
 func TestAFailedRepairLeavesNoFile(t *testing.T) {
 	for n := 1; ; n++ {
 		c := newCopies(t, 7, 60)
-		name := c.sealedOn()[1]
+		name := c.completeOn()[1]
 		c.disks[0].FlipBit(name, 50) // the header: the segment before is rewritten too
 		giver := c.giver(t)
 		s := open(t, c.disks[0])
@@ -270,8 +270,8 @@ func TestAPowerCutAtEveryOperationOfAnOpenRepair(t *testing.T) {
 		t.Run(remains.String(), func(t *testing.T) {
 			for n := 1; ; n++ {
 				c := newCopies(t, 7, 60)
-				sealed := c.sealedOn()
-				name := sealed[len(sealed)/2]
+				complete := c.completeOn()
+				name := complete[len(complete)/2]
 				c.disks[0].FlipBit(name, frameIn(t, c.disks[0], name, "entry", 0).Position+20)
 				giver := c.giver(t)
 				s := open(t, c.disks[0])
@@ -323,7 +323,7 @@ func TestRandomDamageIsRepairedOpen(t *testing.T) {
 				return // a file that is missing, or the first: for the Repairer
 			}
 			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
-			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrNotCommitted) {
+			if errors.Is(err, segment.ErrNotComplete) || errors.Is(err, segment.ErrNotCommitted) {
 				require.NoError(t, s.Close())
 				return
 			}
@@ -403,7 +403,7 @@ func TestNothingReadsTheWholeLogToRepairIt(t *testing.T) {
 				s, err = repair.Open(c.disks[0], dir, options(c.disks[0]))
 			}
 			_, err = repairOpen(s, c.giver(t), c.commit, func() {})
-			if errors.Is(err, segment.ErrNotSealed) || errors.Is(err, segment.ErrNotCommitted) {
+			if errors.Is(err, segment.ErrNotComplete) || errors.Is(err, segment.ErrNotCommitted) {
 				require.NoError(t, s.Close())
 				return
 			}

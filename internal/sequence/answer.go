@@ -132,8 +132,8 @@ func (a *Answer) add(first record.Offset, count uint32) {
 	}
 }
 
-// Proposal is a sealed entry to be proposed to Raft. Data is valid until the next call of Append,
-// Command, Seal or Drop; the proposer copies it.
+// Proposal is an entry to be proposed to Raft. Data is valid until the next call of Append,
+// Command, Propose or Drop; the proposer copies it.
 type Proposal struct {
 	Number uint64 // increasing from 1, never reused by one Sequencer
 	Data   []byte // an encoded record.Entry

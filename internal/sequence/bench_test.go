@@ -39,7 +39,7 @@ func newWindow(t testing.TB, sessions int) *window {
 	return w
 }
 
-// step appends and seals one proposal, and commits the one before.
+// step appends and proposes one entry, and commits the one before.
 func (w *window) step(t testing.TB, sessions int) {
 	w.stepWith(t, sessions, true)
 }
@@ -60,7 +60,7 @@ func (w *window) stepWith(t testing.TB, sessions int, raise bool) {
 			a.LowWater = a.First - min(a.First, record.Sequence(3*128/sessions))
 		}
 	}
-	d := w.s.Seal(int64(w.round))[0]
+	d := w.s.Propose(int64(w.round))[0]
 	e := &w.entries[w.round%2]
 	e.data, e.crc = append(e.data[:0], d.Data...), d.CRC
 	w.round++

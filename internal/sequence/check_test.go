@@ -25,7 +25,7 @@ func newChecking(t *testing.T) checking {
 }
 
 func (c checking) commit() {
-	for _, p := range c.Seal(0) {
+	for _, p := range c.Propose(0) {
 		require.NoError(c.t, c.Committed(bytes.Clone(p.Data), p.CRC))
 	}
 	require.NoError(c.t, c.CheckInvariants())
@@ -139,7 +139,7 @@ func TestAMatchThatRaftDropsDoesNotRefuse(t *testing.T) {
 	c.keys("a", "b")
 	c.commit()
 	first := c.keys("a", "c")
-	c.Seal(0)
+	c.Propose(0)
 	require.Equal(t, record.Conflict, c.checked("x", forKeys(2, "a")).Refusal.Reason)
 	require.Equal(t, record.Offset(2), c.checked("x", forKeys(0, "a")).Refusal.At, "the newest is named")
 	c.Drop(first.RestsOn)

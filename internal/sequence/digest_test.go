@@ -46,9 +46,9 @@ func (s *digested) append(begins bool) {
 	require.Nil(s.t, s.Append(a).Refusal)
 }
 
-// commit seals and commits what is proposed, and returns the entries.
+// commit proposes and commits everything, and returns the entries.
 func (s *digested) commit() (entries []record.Entry) {
-	for _, d := range s.Seal(0) {
+	for _, d := range s.Propose(0) {
 		data := slices.Clone(d.Data)
 		e, err := record.ParseEntry(data)
 		require.NoError(s.t, err)
@@ -101,7 +101,7 @@ func TestADigestBeginsWithTheFirstRequestThatWantsIt(t *testing.T) {
 	// Raft refuses the first that wants one: it has not begun.
 	other := newDigested(t)
 	other.append(true)
-	other.Drop(other.Seal(0)[0].Number)
+	other.Drop(other.Propose(0)[0].Number)
 	require.NoError(t, other.CheckInvariants())
 	other.append(false)
 	require.False(t, other.commit()[0].Begins)
@@ -115,11 +115,11 @@ func TestContentsGoIntoTheNextEntry(t *testing.T) {
 	require.Equal(t, s.table.digest.Uncovered, s.Unhashed())
 	s.hash(1)
 	require.Zero(t, s.Unhashed())
-	require.Empty(t, s.Seal(0), "nothing is proposed only for them")
+	require.Empty(t, s.Propose(0), "nothing is proposed only for them")
 	require.False(t, s.Cover(true))
 
 	s.append(true)
-	s.Drop(s.Seal(0)[0].Number)
+	s.Drop(s.Propose(0)[0].Number)
 	require.NoError(t, s.CheckInvariants())
 	s.append(false)
 	e := s.commit()
@@ -235,7 +235,7 @@ func TestADigestBeginsAnew(t *testing.T) {
 	require.Zero(t, s.Unhashed())
 	s.append(true)
 	require.NoError(t, s.Hashed(s.HashedTo(), s.batches[1:2]))
-	number := s.Seal(0)[1].Number
+	number := s.Propose(0)[1].Number
 	s.Drop(number)
 	require.NoError(t, s.CheckInvariants())
 	require.Zero(t, s.Unhashed(), "it is not forgotten")
@@ -292,7 +292,7 @@ func TestARestoredTableContinuesTheDigest(t *testing.T) {
 	var tables []*Table
 	for i := range 40 {
 		s.append(i > 5)
-		for _, d := range s.Seal(0) {
+		for _, d := range s.Propose(0) {
 			data := slices.Clone(d.Data)
 			for _, o := range tables {
 				require.NoError(t, o.Fold(data, d.CRC))

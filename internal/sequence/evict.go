@@ -56,7 +56,7 @@ func (s expiry) short() bool { return s.log.sessions > evictAbove || s.left != M
 func (s expiry) longestSilent(most int) []*lease {
 	var found []*lease
 	for _, one := range s.leases.byID {
-		if s.evictable(one) && (s.short() || one.id.Owner() == s.principals.crowding) {
+		if s.evictable(one) && (s.short() || one.id.Principal() == s.principals.crowding) {
 			found = append(found, one)
 		}
 	}
@@ -76,7 +76,7 @@ func (s expiry) evictable(l *lease) bool {
 
 // inTheWay reports whether a session with a lease must end to make room for others.
 func (s expiry) inTheWay(l *lease) bool {
-	return (s.short() || l.id.Owner() == s.principals.crowding) && s.evictable(l)
+	return (s.short() || l.id.Principal() == s.principals.crowding) && s.evictable(l)
 }
 
 // Forgettable returns sessions for which ForgetSession is due at unixMs, at most a few hundred,
@@ -102,7 +102,7 @@ func (s expiry) Forgettable(unixMs int64) []record.SessionID {
 		if s.table.sessions.get(id).endedAt > unixMs-EvictSilentMs {
 			return false
 		}
-		if s.views[id] == nil && (tight || crowds[id.Owner()]) {
+		if s.views[id] == nil && (tight || crowds[id.Principal()]) {
 			due = append(due, id)
 		}
 		return len(due) < maxExpiredAtOnce

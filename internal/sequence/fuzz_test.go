@@ -41,7 +41,7 @@ func busyReplica(t testing.TB) (*Table, [][]byte) {
 		require.Nil(t, do().Refusal, "step %d", i)
 	}
 	var entries [][]byte
-	for _, d := range s.Seal(1000) {
+	for _, d := range s.Propose(1000) {
 		data := slices.Clone(d.Data)
 		entries = append(entries, data)
 		require.NoError(t, s.Committed(data, d.CRC))

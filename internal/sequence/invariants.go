@@ -15,8 +15,8 @@ func (s *Sequencer) CheckBounds() error {
 		return fmt.Errorf("the committed range [%d, %d) of the sequencer is reversed", log.start, log.end)
 	case n > 0 && !s.leading:
 		return fmt.Errorf("the sequencer has %d proposals and does not lead", n)
-	case s.sealed > n:
-		return fmt.Errorf("%d of %d proposals are sealed", s.sealed, n)
+	case s.proposed > n:
+		return fmt.Errorf("%d of %d proposals are proposed", s.proposed, n)
 	case s.leading && s.log.end < log.end:
 		return fmt.Errorf("the sequencer ends at %d, before what has committed, %d", s.log.end, log.end)
 	case s.leading && n == 0 && !s.log.same(log):
@@ -46,8 +46,8 @@ func (s *Sequencer) CheckInvariants() error {
 		changes += len(p.changes)
 		attached += len(p.hashed) / record.HashedSize
 		switch {
-		case p.sealed != (i < s.sealed):
-			return fmt.Errorf("proposal %d is not among the oldest and sealed, or among them and not", p.number)
+		case p.proposed != (i < s.proposed):
+			return fmt.Errorf("proposal %d is not among the oldest and proposed, or among them and not", p.number)
 		case p.number <= number:
 			return fmt.Errorf("proposal %d follows proposal %d", p.number, number)
 		case p.first < end, p.before.end != p.first:
@@ -76,8 +76,8 @@ func (s *Sequencer) CheckInvariants() error {
 	if s.recent.kept && (!s.leading || s.recent.start > s.log.end) {
 		return fmt.Errorf("recent keys are kept from %d on, and the log ends at %d", s.recent.start, s.log.end)
 	}
-	if s.leading && s.sealed == 0 && (s.chain != s.table.chain || s.time != s.table.time) {
-		return fmt.Errorf("nothing is sealed, and chain and time (%x, %d) are not those of the table (%x, %d)", s.chain, s.time, s.table.chain, s.table.time)
+	if s.leading && s.proposed == 0 && (s.chain != s.table.chain || s.time != s.table.time) {
+		return fmt.Errorf("nothing is proposed, and chain and time (%x, %d) are not those of the table (%x, %d)", s.chain, s.time, s.table.chain, s.table.time)
 	}
 	return nil
 }

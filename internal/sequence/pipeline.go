@@ -9,11 +9,11 @@ import (
 // pipeline is the proposals in flight, on which decisions rest.
 //
 //	table          proposals
-//	... entries ...| sealed | sealed | closed | open |
+//	... entries ...|proposed|proposed| closed | open |
 //	               ^        ^        ^               ^
-//	        table.End    Committed  Seal         log.end
+//	        table.End    Committed Propose       log.end
 //	                     takes one  turns all
-//	                     from here  to sealed
+//	                     from here  to proposed
 //
 // A proposal is removed only from the front, when it commits, or from the back, when Raft refuses
 // it.
@@ -25,12 +25,12 @@ type pipeline struct {
 	leading     bool
 	leaderEpoch int32
 
-	// chain and time are the values after the newest sealed proposal.
+	// chain and time are the values after the newest entry proposed to Raft.
 	chain uint64
 	time  int64
 
 	proposals queue[*proposal] // oldest first
-	sealed    int              // how many of proposals, from the front, are sealed
+	proposed  int              // how many of proposals, from the front, Raft has
 	open      *proposal        // the newest of proposals if it accepts more batches, else nil
 	numbered  uint64           // number of the newest proposal ever
 
@@ -39,7 +39,7 @@ type pipeline struct {
 
 	// Memory to be reused; forgetMemory releases it.
 	memory proposalMemory
-	out    []Proposal // returned by Seal
+	out    []Proposal // returned by Propose
 }
 
 // End returns the offset after the last record, including those in flight.
@@ -50,9 +50,9 @@ func (s *pipeline) End() record.Offset {
 	return s.log.end
 }
 
-// InFlight returns the number of proposals that were sealed and have neither committed nor been
+// InFlight returns the number of entries that were proposed and have neither committed nor been
 // dropped.
-func (s *pipeline) InFlight() int { return s.sealed }
+func (s *pipeline) InFlight() int { return s.proposed }
 
 // openFor makes sure that the open proposal has room for the given bytes and records.
 func (s *pipeline) openFor(bytes, records int) {
@@ -97,16 +97,16 @@ func (s *pipeline) refuse(r *record.Refusal) Answer {
 // already or in flight.
 func (s *pipeline) unchanged() Answer { return Answer{Duplicate: true, RestsOn: s.newest()} }
 
-// Seal closes the open proposal and completes all proposals made since the last call, in order.
+// Propose closes the open proposal and completes all proposals made since the last call, in order.
 // Their time is unixMs, or that of the previous entry if it is later. The slice is valid until
 // the next call.
-func (s *pipeline) Seal(unixMs int64) []Proposal {
+func (s *pipeline) Propose(unixMs int64) []Proposal {
 	s.memory.reclaim()
 	s.open = nil
 	s.out = s.out[:0]
-	for ; s.sealed < s.proposals.len(); s.sealed++ {
-		d := *s.proposals.at(s.sealed)
-		d.sealed, d.chain, d.time = true, s.chain, s.time
+	for ; s.proposed < s.proposals.len(); s.proposed++ {
+		d := *s.proposals.at(s.proposed)
+		d.proposed, d.chain, d.time = true, s.chain, s.time
 		s.time = max(s.time, unixMs)
 		data := d.encode(s.time, s.chain)
 		d.crc = record.Checksum(data)
@@ -127,7 +127,7 @@ func (s *pipeline) Drop(number uint64) {
 		s.open = nil
 		s.undo(s.proposals.popBack())
 	}
-	s.sealed = min(s.sealed, s.proposals.len())
+	s.proposed = min(s.proposed, s.proposals.len())
 }
 
 // undo reverts the newest proposal. Decisions are then as if it had never been made.
@@ -149,7 +149,7 @@ func (s *pipeline) undo(d *proposal) {
 		s.recent.undo(s.log.end)
 	}
 	s.detach(d)
-	if d.sealed {
+	if d.proposed {
 		s.chain, s.time = d.chain, d.time
 	}
 	s.memory.giveBack(d)
@@ -194,7 +194,7 @@ func (s *pipeline) Release() {
 }
 
 // forgetMemory releases the memory kept for later proposals, so that an idle log keeps none. Data
-// that Seal returned stays valid.
+// that Propose returned stays valid.
 func (s *pipeline) forgetMemory() {
 	s.memory, s.spareViews, s.out = proposalMemory{}, nil, nil
 }
@@ -210,12 +210,12 @@ var (
 // it.
 const firstRoomBytes = 12 << 10
 
-// proposal is an entry in progress: open, then closed, then sealed, and finally retired when it
+// proposal is an entry in progress: open, then closed, then proposed, and finally retired when it
 // has committed, or undone.
 //
 // In an entry the metadata precedes the batches, and neither its size nor the time and chain
-// value of the header are known before the proposal is sealed. So batches are added behind free
-// room, and sealing writes header and metadata right-aligned into it; no batch is copied twice.
+// value of the header are known before Propose. So batches are added behind free
+// room, and Propose writes header and metadata right-aligned into it; no batch is copied twice.
 //
 //	buffer:  |....free....| header | metadata | batch | batch | ... contents
 //	                      ^                   ^
@@ -229,17 +229,17 @@ type proposal struct {
 	begins  bool   // the log's digest begins with it
 	hashed  []byte // contents of earlier batches, see record.HashedBatch
 
-	buffer []byte // removed when the sealed bytes are no longer needed
+	buffer []byte // removed when the encoded bytes are no longer needed
 	room   int
 	metas  []byte
 
 	before  logState // the log before this proposal
 	changes []change // of sessions, in order
 
-	sealed bool
-	crc    uint32 // of the sealed entry
-	chain  uint64 // before this entry; if sealed
-	time   int64  // of the entry before; if sealed
+	proposed bool
+	crc      uint32 // of the proposed entry
+	chain    uint64 // before this entry; if proposed
+	time     int64  // of the entry before; if proposed
 }
 
 // size returns the size of the encoded entry.
@@ -293,7 +293,7 @@ func (d *proposal) makeRoom(room int) {
 type proposalMemory struct {
 	proposals []*proposal
 	buffers   []buffer
-	// lent are the buffers behind the Data that the last Seal handed out.
+	// lent are the buffers behind the Data that the last Propose handed out.
 	lent []buffer
 	used bool // since the last tick
 }
@@ -304,7 +304,7 @@ type buffer struct {
 }
 
 const (
-	// maxSpareBuffers is one buffer for the open proposal and some for those that were sealed
+	// maxSpareBuffers is one buffer for the open proposal and some for those that Raft has
 	// together.
 	maxSpareBuffers = 4
 	// maxSpareBytes permits the buffer of an ordinary entry to be reused, and releases an unusually
@@ -339,10 +339,10 @@ func (m *proposalMemory) giveBack(d *proposal) {
 	m.proposals = append(m.proposals, d)
 }
 
-// lend takes the buffer of a sealed proposal, to be reused after reclaim.
+// lend takes the buffer of a proposal that Raft has, to be reused after reclaim.
 func (m *proposalMemory) lend(d *proposal) { m.lent = append(m.lent, d.takeBuffer()) }
 
-// reclaim ends the validity of the bytes that the last Seal returned.
+// reclaim ends the validity of the bytes that the last Propose returned.
 func (m *proposalMemory) reclaim() {
 	for i, b := range m.lent {
 		m.keep(b)

@@ -5,33 +5,33 @@ import "strandline.dev/internal/record"
 // principals counts the open sessions of each principal, including those in flight, and the memory
 // of everything that the log knows about them, so that no principal takes the places of all others.
 // Like leases, the counts exist on the leader only and are not in any entry. A principal is known by
-// the number that the ids of its sessions contain, see record.SessionID.Owner.
+// the number that the ids of its sessions contain, see record.SessionID.Principal.
 type principals struct {
 	table *Table           // nil while the sequencer does not lead
 	open  map[uint32]int   // by the number of the principal
 	bytes map[uint32]int64 // of sessions that are open, in flight or ended, with what they remember
-	node  NodeOwners       // nil: other logs are not counted
+	node  NodePrincipals   // nil: other logs are not counted
 	// crowding is the principal that was last refused because of its share: its silent producers
 	// make room, see eviction.
 	crowding uint32
 }
 
-// NodeOwners counts the memory of the sessions of principals in all logs that a node leads.
-type NodeOwners interface {
+// NodePrincipals counts the memory of the sessions of principals in all logs that a node leads.
+type NodePrincipals interface {
 	// Changed adds by, which may be negative, to the bytes of a principal.
 	Changed(principal uint32, by int64)
 	// Crowds reports whether a principal with more additional bytes would have too large a share.
 	Crowds(principal uint32, more int64) bool
 }
 
-// CountOwners makes the sequencer report its counts to a node. It must be called before the
+// CountPrincipals makes the sequencer report its counts to a node. It must be called before the
 // sequencer leads.
-func (s *pipeline) CountOwners(n NodeOwners) { s.principals.node = n }
+func (s *pipeline) CountPrincipals(n NodePrincipals) { s.principals.node = n }
 
 // changed counts a session that opened (1) or ended (-1). Sessions without a principal are
 // not counted: there are none if rights are enforced, and only such ones otherwise.
 func (p *principals) changed(id record.SessionID, by int) {
-	principal := id.Owner()
+	principal := id.Principal()
 	if principal == 0 || p.table == nil {
 		return
 	}
@@ -45,7 +45,7 @@ func (p *principals) changed(id record.SessionID, by int) {
 
 // takes adds bytes to the memory of a session.
 func (p *principals) takes(id record.SessionID, bytes int) {
-	principal := id.Owner()
+	principal := id.Principal()
 	if principal == 0 || bytes == 0 || p.table == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (p *principals) stop() {
 // refuseRemembering refuses an append to a session that remembers much, if the sessions of its
 // principal remember more than their share.
 func (s *pipeline) refuseRemembering(a *Append, st standing) *record.Refusal {
-	principal := a.Session.Owner()
+	principal := a.Session.Principal()
 	runs := principal != 0 && s.principals.node != nil && s.remembers(a) > s.table.limits.LeastSpans && s.principals.node.Crowds(principal, bytesOfSpan)
 	if !runs && !s.crowdsByEpochs(a.Session, st, a.Epoch) {
 		return nil
@@ -99,7 +99,7 @@ func (s *pipeline) refuseRemembering(a *Append, st standing) *record.Refusal {
 // many past epochs, because the sessions of its principal remember more than their share. Past
 // epochs may take as much memory as the spans that a session may always remember.
 func (s *pipeline) crowdsByEpochs(id record.SessionID, st standing, epoch record.Epoch) bool {
-	principal := id.Owner()
+	principal := id.Principal()
 	if principal == 0 || s.principals.node == nil || epoch <= st.epoch || st.next == 0 {
 		return false
 	}
@@ -116,14 +116,14 @@ func (s *pipeline) crowdsByEpochs(id record.SessionID, st standing, epoch record
 
 func (s *pipeline) remembersTooMuch(id record.SessionID) *record.Refusal {
 	return record.Refuse(record.Busy,
-		"the caller's sessions use more of the node's memory for sessions than its share (%d bytes in this log): let the low-water mark of its appends follow their answers, close unused sessions, or try again when some have ended", s.principals.bytes[id.Owner()])
+		"the caller's sessions use more of the node's memory for sessions than its share (%d bytes in this log): let the low-water mark of its appends follow their answers, close unused sessions, or try again when some have ended", s.principals.bytes[id.Principal()])
 }
 
 // refuseOpening refuses a new session if the log, the node or the share of its principal has no
 // room for it.
 func (s *pipeline) refuseOpening(id record.SessionID) *record.Refusal {
 	left := MaxOpenSessions - s.log.sessions
-	principal := id.Owner()
+	principal := id.Principal()
 	own := s.principals.open[principal]
 	switch {
 	case left <= 0:

@@ -15,16 +15,16 @@ type asked struct {
 	ids record.SessionID
 }
 
-func newAsked(t *Table, n NodeOwners) *asked {
+func newAsked(t *Table, n NodePrincipals) *asked {
 	s := New(t)
-	s.CountOwners(n)
+	s.CountPrincipals(n)
 	s.StartLeading(1, 0)
 	return &asked{Sequencer: s, ids: MaxOpenSessions}
 }
 
 func (s *asked) open(principal uint32) (record.SessionID, *record.Refusal) {
 	s.ids++
-	id := s.ids.Owned(principal)
+	id := s.ids.WithPrincipal(principal)
 	return id, s.Command(record.Command{Kind: record.OpenSession, Session: id, Lease: 1000}).Refusal
 }
 
@@ -34,7 +34,7 @@ const bob, carol = 7, 8
 func TestOnePrincipalLeavesHalfOfTheSessionsOfALogToOthers(t *testing.T) {
 	table := NewTable()
 	for id := record.SessionID(1); id < MaxOpenSessions/2; id++ { // as commands would, which take longer
-		table.openSession(id.Owned(bob), 1000, false)
+		table.openSession(id.WithPrincipal(bob), 1000, false)
 	}
 	s := newAsked(table, nil)
 	_, refusal := s.open(bob)
@@ -45,16 +45,16 @@ func TestOnePrincipalLeavesHalfOfTheSessionsOfALogToOthers(t *testing.T) {
 	require.True(t, refusal.OwnShare)
 	require.Equal(t, "the caller has 50000 open sessions in this log, and the remaining 50000 are reserved for others: close unused sessions, or try again when some have ended", refusal.Detail)
 	s.ids++
-	refusal = s.Append(request(t, Append{Session: s.ids.Owned(bob), Implicit: true})).Refusal
+	refusal = s.Append(request(t, Append{Session: s.ids.WithPrincipal(bob), Implicit: true})).Refusal
 	require.NotNil(t, refusal, "a Kafka producer of the same user")
 	_, refusal = s.open(carol)
 	require.Nil(t, refusal)
 	s.ids++
-	require.Nil(t, s.Append(request(t, Append{Session: s.ids.Owned(carol), Implicit: true})).Refusal)
+	require.Nil(t, s.Append(request(t, Append{Session: s.ids.WithPrincipal(carol), Implicit: true})).Refusal)
 	_, refusal = s.open(0)
 	require.Nil(t, refusal, "as sessions are where rights are not enforced")
 
-	for id := record.SessionID(1).Owned(bob); id < record.SessionID(5).Owned(bob); id++ { // those of the others leave less, too
+	for id := record.SessionID(1).WithPrincipal(bob); id < record.SessionID(5).WithPrincipal(bob); id++ { // those of the others leave less, too
 		require.Nil(t, s.Command(record.Command{Kind: record.CloseSession, Session: id}).Refusal)
 	}
 	_, refusal = s.open(bob)
@@ -93,7 +93,7 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "they can still be asked for")
 
 	s.ids++
-	producer := s.ids.Owned(bob)
+	producer := s.ids.WithPrincipal(bob)
 	for epoch := range record.Epoch(2) {
 		require.Nil(t, s.Append(request(t, Append{Session: producer, Epoch: epoch, Implicit: true})).Refusal)
 		commitAll(t, s.Sequencer)
@@ -176,7 +176,7 @@ func TestOnePrincipalIsRefusedTheEpochsThatItsSessionsRemember(t *testing.T) {
 	id, refusal := s.open(bob)
 	require.Nil(t, refusal)
 	s.ids++
-	producer := s.ids.Owned(bob)
+	producer := s.ids.WithPrincipal(bob)
 	appendIn := func(epoch record.Epoch) {
 		require.Nil(t, s.Append(request(t, Append{Session: id, Epoch: epoch})).Refusal)
 		require.Nil(t, s.Append(request(t, Append{Session: producer, Epoch: epoch, Implicit: true})).Refusal)
@@ -269,7 +269,7 @@ func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
 	s := newAsked(NewTable(), node)
 	produce := func(principal uint32) *record.Refusal {
 		s.ids++
-		return s.Append(request(t, Append{Session: s.ids.Owned(principal), Implicit: true})).Refusal
+		return s.Append(request(t, Append{Session: s.ids.WithPrincipal(principal), Implicit: true})).Refusal
 	}
 	for range 3 {
 		require.Nil(t, produce(bob))
@@ -285,7 +285,7 @@ func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
 	ended := s.Expired()
 	require.Len(t, ended, 3)
 	for _, id := range ended {
-		require.EqualValues(t, bob, id.Owner())
+		require.EqualValues(t, bob, id.Principal())
 		require.False(t, s.Expire(id).Duplicate)
 	}
 	node[bob] -= crowds * bytesOfSession
@@ -302,9 +302,9 @@ func TestOpenSessionsAreListedInOrder(t *testing.T) {
 		require.Nil(t, refusal)
 	}
 	s.ids++
-	require.Nil(t, s.Append(request(t, Append{Session: s.ids.Owned(carol), Implicit: true})).Refusal)
+	require.Nil(t, s.Append(request(t, Append{Session: s.ids.WithPrincipal(carol), Implicit: true})).Refusal)
 	commitAll(t, s.Sequencer)
-	second := record.SessionID(2).Owned(bob)
+	second := record.SessionID(2).WithPrincipal(bob)
 	require.Nil(t, s.Command(record.Command{Kind: record.CloseSession, Session: second}).Refusal)
 	commitAll(t, s.Sequencer)
 	s.Tick(TickMs)
@@ -312,11 +312,11 @@ func TestOpenSessionsAreListedInOrder(t *testing.T) {
 	some, more := s.Open(0, 2)
 	require.True(t, more)
 	require.Equal(t, []OpenSession{
-		{ID: record.SessionID(1).Owned(bob), Lease: 1000, Silent: TickMs, Bytes: bytesOfSession}, {ID: record.SessionID(3).Owned(bob), Lease: 1000, Silent: TickMs, Bytes: bytesOfSession},
+		{ID: record.SessionID(1).WithPrincipal(bob), Lease: 1000, Silent: TickMs, Bytes: bytesOfSession}, {ID: record.SessionID(3).WithPrincipal(bob), Lease: 1000, Silent: TickMs, Bytes: bytesOfSession},
 	}, some)
 	some, more = s.Open(some[1].ID, 2)
 	require.False(t, more)
-	require.Equal(t, []OpenSession{{ID: s.ids.Owned(carol), Implicit: true, Next: 2, Lease: MaxLeaseMs, Silent: TickMs, Bytes: bytesOfSession + bytesOfSpan}}, some)
+	require.Equal(t, []OpenSession{{ID: s.ids.WithPrincipal(carol), Implicit: true, Next: 2, Lease: MaxLeaseMs, Silent: TickMs, Bytes: bytesOfSession + bytesOfSpan}}, some)
 }
 
 // fakeOwners counts, and refuses who has more than crowds sessions would take.

@@ -43,7 +43,7 @@ type run struct {
 	digests  bool                 // the log has a digest
 	batches  []record.HashedBatch // that have committed since it began
 	copies   []tableCopy
-	before   map[uint64]string // the overlay before each number; void after a seal or commit
+	before   map[uint64]string // the overlay before each number; void after a Propose or commit
 }
 
 // tableCopy is a copy of the follower's table, and what it held then.
@@ -83,7 +83,7 @@ func (r *run) step() {
 		require.Equal(r.t, r.model.resolve(id, epoch, sequence), got, "resolve %d %d %d", id, epoch, sequence)
 	case dice < 86:
 		r.time += int64(r.random.IntN(20)) - 5
-		r.leader.seal(r.time)
+		r.leader.propose(r.time)
 		r.model.open = 0
 		clear(r.before)
 	case dice < 93:
@@ -334,7 +334,7 @@ func showDecisions(s *Sequencer) string {
 	text := showOverlay(s)
 	for i := range s.proposals.len() {
 		d := *s.proposals.at(i)
-		text += fmt.Sprintln(d.number, d.sealed)
+		text += fmt.Sprintln(d.number, d.proposed)
 	}
 	lines := strings.Split(text, "\n")
 	return strings.Join(slices.Delete(lines, 1, 2), "\n")

@@ -17,13 +17,13 @@ func TestAFullDiskLetsAProgramThatWasRestartedResume(t *testing.T) {
 		return s.Command(record.Command{Kind: record.OpenSession, Session: record.SessionID(session), Lease: 1000})
 	}
 	require.Nil(t, open(7).Refusal)
-	opened := s.Seal(1000)
+	opened := s.Propose(1000)
 	require.NoError(t, s.Committed(opened[0].Data, opened[0].CRC))
 	s.SetRoom(RoomForTrims)
 	ended := s.Command(record.Command{Kind: record.EndEpoch, Session: 7})
 	require.Nil(t, ended.Refusal)
 	require.EqualValues(t, 1, ended.Epoch)
-	entries := s.Seal(1000)
+	entries := s.Propose(1000)
 	require.Len(t, entries, 1)
 	require.Equal(t, RoomForTrims, EntryRoom(entries[0].Data), "a follower takes it, too")
 	require.Equal(t, record.Full, open(8).Refusal.Reason)
@@ -34,7 +34,7 @@ func TestAFullDiskTakesFewEpochsWithoutRecords(t *testing.T) {
 	s := New(NewTable())
 	s.StartLeading(1, 0)
 	commit := func() (entries int) {
-		for _, d := range s.Seal(1000) {
+		for _, d := range s.Propose(1000) {
 			require.NoError(t, s.Committed(d.Data, d.CRC))
 			entries++
 		}

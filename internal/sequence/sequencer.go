@@ -42,7 +42,7 @@ func (s *Sequencer) StopLeading() {
 	for s.proposals.len() > 0 {
 		s.undo(s.proposals.popBack())
 	}
-	s.open, s.sealed = nil, 0
+	s.open, s.proposed = nil, 0
 	s.principals.stop()
 	s.leases, s.covering = leases{}, covering{folded: s.table, projected: &s.log}
 	s.forgetMemory()
@@ -54,7 +54,7 @@ func (s *Sequencer) StopLeading() {
 // sequencer then stops leading. The error is a *FoldError and means that this replica must stop.
 func (s *Sequencer) Committed(data []byte, crc uint32) error {
 	if s.proposals.len() > 0 {
-		if oldest := *s.proposals.at(0); !oldest.sealed || oldest.crc != crc {
+		if oldest := *s.proposals.at(0); !oldest.proposed || oldest.crc != crc {
 			s.StopLeading()
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Sequencer) Committed(data []byte, crc uint32) error {
 	switch {
 	case s.proposals.len() > 0:
 		s.retire(s.proposals.popFront())
-		s.sealed--
+		s.proposed--
 	case s.leading:
 		s.restart()
 		s.leases.start(s.table, s.leases.last)

@@ -20,7 +20,7 @@ func TestAProposalIsAnEntryWithTheProducersBytes(t *testing.T) {
 	require.Nil(t, s.Append(measured(a)).Refusal)
 	require.Equal(t, sent, a.Batches, "the caller's bytes are left alone")
 
-	proposals := s.Seal(77)
+	proposals := s.Propose(77)
 	require.Len(t, proposals, 1)
 	require.Equal(t, record.Checksum(proposals[0].Data), proposals[0].CRC)
 	e, err := record.ParseEntry(proposals[0].Data)
@@ -53,7 +53,7 @@ func TestAProposalOfManySmallBatchesMakesRoomForTheirMetadata(t *testing.T) {
 			require.Nil(t, s.Append(a).Refusal)
 		}
 		total := 0
-		for _, d := range s.Seal(0) {
+		for _, d := range s.Propose(0) {
 			e, err := record.ParseEntry(d.Data)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(d.Data), record.EntryTargetBytes)
@@ -89,7 +89,7 @@ func TestAKafkaSequenceWraps(t *testing.T) {
 	again := s.Append(request(t, Append{Session: 9, Implicit: true, First: kafkaSequences - 1}))
 	require.True(t, again.Duplicate)
 	require.Equal(t, across.First, again.First)
-	for _, d := range s.Seal(2000) {
+	for _, d := range s.Propose(2000) {
 		require.NoError(t, s.Committed(slices.Clone(d.Data), d.CRC))
 	}
 }
@@ -208,7 +208,7 @@ func TestSilentProducersMakeRoomForOthers(t *testing.T) {
 }
 
 func commitAll(t testing.TB, s *Sequencer) {
-	for _, d := range s.Seal(0) {
+	for _, d := range s.Propose(0) {
 		require.NoError(t, s.Committed(d.Data, d.CRC))
 	}
 }
@@ -314,10 +314,10 @@ func TestASessionThatWasKeptAfterItsEndWasDueStaysOpen(t *testing.T) {
 
 func TestABrokenSequencerIsNamed(t *testing.T) {
 	for claim, breakIt := range map[string]func(s *Sequencer){
-		"2 of 1 proposals are sealed":           func(s *Sequencer) { s.sealed = 2 },
+		"2 of 1 proposals are proposed":         func(s *Sequencer) { s.proposed = 2 },
 		"before what has committed":             func(s *Sequencer) { s.table.log.end = 9 },
 		"does not lead":                         func(s *Sequencer) { s.leading = false },
-		"not among the oldest and sealed":       func(s *Sequencer) { (*s.proposals.at(0)).sealed = true },
+		"not among the oldest and proposed":     func(s *Sequencer) { (*s.proposals.at(0)).proposed = true },
 		"proposal 1 begins at 4, the one":       func(s *Sequencer) { (*s.proposals.at(0)).first = 4 },
 		"1 changes of proposals are in no view": func(s *Sequencer) { clear(s.views) },
 	} {

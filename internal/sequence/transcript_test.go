@@ -25,7 +25,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// stage is a set of replicas without a network: what one seals, commit hands
+// stage is a set of replicas without a network: what one proposes, commit hands
 // to all of them.
 type stage struct {
 	t        *testing.T
@@ -35,7 +35,7 @@ type stage struct {
 type actor struct {
 	table     *Table
 	sequencer *Sequencer
-	proposed  []proposedEntry // sealed and neither committed nor dropped
+	proposed  []proposedEntry // proposed and neither committed nor dropped
 }
 
 type proposedEntry struct {
@@ -119,8 +119,8 @@ func (s *stage) run(d *datadriven.TestData) string {
 			return fmt.Sprintf("committed at %d\n", at.Offset)
 		}
 		return at.State.String() + "\n"
-	case "seal":
-		return on.seal(args.number("time", 0))
+	case "propose":
+		return on.propose(args.number("time", 0))
 	case "commit":
 		return s.commit(args.text("on", "a"), int(args.number("count", 1)))
 	case "drop":
@@ -210,7 +210,7 @@ func (s *stage) many(args arguments, q *Sequencer) string {
 		a.First += record.Sequence(a.Records)
 		q.Append(between)
 	}
-	s.actor(args.text("on", "a")).seal(0)
+	s.actor(args.text("on", "a")).propose(0)
 	s.commit(args.text("on", "a"), len(s.actor(args.text("on", "a")).proposed))
 	return describe(last)
 }
@@ -262,9 +262,9 @@ func (s *stage) command(args arguments) record.Command {
 	return c
 }
 
-func (a *actor) seal(time int64) string {
+func (a *actor) propose(time int64) string {
 	var out strings.Builder
-	for _, d := range a.sequencer.Seal(time) {
+	for _, d := range a.sequencer.Propose(time) {
 		a.proposed = append(a.proposed, proposedEntry{number: d.Number, data: slices.Clone(d.Data), crc: d.CRC})
 		what := fmt.Sprintf("records [%d,%d)", d.First, d.First+record.Offset(d.Count))
 		if d.Count == 0 {
@@ -389,8 +389,8 @@ func showOverlay(s *Sequencer) string {
 		d := *s.proposals.at(i)
 		fmt.Fprintf(&out, " %d", d.number)
 		switch {
-		case d.sealed:
-			out.WriteString(" sealed")
+		case d.proposed:
+			out.WriteString(" proposed")
 		case d == s.open:
 			fmt.Fprintf(&out, " open with %d batches of %d records", d.batches, d.count)
 		default:

@@ -49,6 +49,10 @@ var retiredWords = []retired{
 	{word: "told|tells?|telling|tellers?", now: "report, return, say, know", names: true},
 	{word: "settled?", now: "unchanged, resolved", names: true, in: "internal/sequence"},
 	{word: "drain(s|ed|ing)?", now: "bundle", names: true, in: "internal/replica"},
+	{word: "shy", now: "last resort"},
+	{word: "owners|owned", now: "principal", names: true, in: "internal", allowed: map[string]string{"internal/segment": "of a file"}},
+	{word: "seal(s|ed|ing)?", now: "complete", in: "internal/segment"},
+	{word: "seal(s|ing)?", now: "close (a batch)", names: true, in: "client", allowed: map[string]string{"client/admin.go": "of a log"}},
 }
 
 // records say what was, in the words of then.

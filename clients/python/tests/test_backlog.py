@@ -66,7 +66,7 @@ def test_who_waits_for_room_is_not_overtaken(timeout: float | None) -> None:
     async def add() -> None:
         backlog = small_backlog()
         await backlog.add(Record(b"a" * (2 * VALUE)), None)
-        backlog.seal()
+        backlog.close_batch()
         large = await begun(backlog.add(Record(b"b" * VALUE), timeout))
         # In the same turn of the loop as the room comes back, before the one that waited can run.
         backlog.leave()
@@ -82,7 +82,7 @@ def test_what_waits_stays_within_the_bound(timeout: float | None) -> None:
     async def add() -> None:
         backlog = small_backlog()
         await backlog.add(Record(b"a" * (2 * VALUE)), None)
-        backlog.seal()
+        backlog.close_batch()
         waiting = [await begun(backlog.add(Record(v * VALUE), timeout)) for v in (b"b", b"c", b"d", b"e")]
         backlog.leave()
         late = await begun(backlog.add(Record(b"f" * VALUE), timeout))
@@ -99,7 +99,7 @@ def test_who_gives_up_waiting_for_room_keeps_nobody_from_it(timeout: float | Non
     async def add() -> None:
         backlog = small_backlog()
         await backlog.add(Record(b"a" * VALUE), None)
-        backlog.seal()
+        backlog.close_batch()
         large = await begun(backlog.add(Record(b"b" * (2 * VALUE)), timeout))
         small = await begun(backlog.add(Record(b"c"), None))
         assert accepted(backlog) == []

@@ -34,7 +34,7 @@ def test_a_record_whose_time_ends_while_the_log_is_asked_gets_the_answer(
                 second_round.set()
                 await rounds._over.wait()
                 return
-            request = backlog.seal()
+            request = backlog.close_batch()
             backlog.window.sent = 1
             rounds._interrupt(Interruption(Error("SEALED", "", outcome=Outcome.MAYBE_DONE), request))
 
@@ -78,8 +78,8 @@ def test_an_answer_that_comes_while_the_round_times_out_saves_the_records_behind
                 second_round.set()
                 await rounds._over.wait()
                 return
-            backlog.seal()
-            backlog.seal()
+            backlog.close_batch()
+            backlog.close_batch()
             backlog.window.sent = 2
             first.accepted -= 61  # the watch looks
             rounds._interrupt(TIMED_OUT)
@@ -107,7 +107,7 @@ def test_without_a_session_each_request_has_its_own_answer_when_a_token_is_refus
         token = "b"
         requests = [(await backlog.add(Record(b"x"), None))[0] for _ in range(4)]
         for _ in range(3):
-            backlog.seal()
+            backlog.close_batch()
         window = backlog.window
         window.sent = 2  # of three in the window
         why = log_pb2.Refusal(reason="UNAUTHENTICATED", metadata={"outcome": "not_done"})

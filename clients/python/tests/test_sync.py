@@ -49,7 +49,7 @@ def test_sends_wait_once_the_buffer_is_full(producer: sync.Producer) -> None:
     async def answer() -> None:
         backlog = in_loop(producer)
         while backlog.newest() is not None:
-            first, request = backlog.next, backlog.seal()
+            first, request = backlog.next, backlog.close_batch()
             backlog.settle(request, range(first, first + request.count))
             backlog.leave()
 
@@ -75,7 +75,7 @@ def test_a_sent_record_that_fails_says_so_in_its_future(producer: sync.Producer)
 
     async def fail() -> None:
         backlog = in_loop(producer)
-        backlog.settle_error(backlog.seal(), strandline.Error("FULL", "no room", retryable=True))
+        backlog.settle_error(backlog.close_batch(), strandline.Error("FULL", "no room", retryable=True))
 
     producer._loop.run(fail())
     with pytest.raises(strandline.Full):

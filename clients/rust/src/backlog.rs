@@ -53,7 +53,7 @@ pub(crate) struct Backlog {
     /// Why nothing is accepted any more.
     pub ended: Option<Error>,
     pub session: Option<Session>,
-    /// Sequence of the next record to be sealed.
+    /// Sequence of the next record of a batch to be closed.
     pub next: u64,
     pub log_id: u64,
     /// When the log last answered.
@@ -169,7 +169,7 @@ impl Backlog {
                 // None: so far away that no clock shows it.
                 return candidate.accepted.checked_add(linger).map_or(Sendable::Nothing, Sendable::At);
             }
-            self.seal();
+            self.close_batch();
         }
         let low_water = self.window.low_water();
         let request = &mut self.window.flight[self.window.sent];
@@ -197,12 +197,12 @@ impl Backlog {
     }
 
     /// Moves the candidate into the window and numbers its records.
-    fn seal(&mut self) {
+    fn close_batch(&mut self) {
         let Some(mut request) = self.queue.pop_front().or_else(|| self.forming.take()) else {
             return;
         };
         let (session, epoch) = self.session.map_or((0, 0), |s| (s.id, s.epoch));
-        request.seal(Position { log_id: self.log_id, session, epoch, next: self.next });
+        request.close_batch(Position { log_id: self.log_id, session, epoch, next: self.next });
         if session != 0 {
             self.next += request.count as u64;
         }
@@ -290,14 +290,14 @@ impl Backlog {
     /// records are not taken for those that failed.
     pub fn fail(&mut self, interruption: &Interruption) {
         let Interruption { error, refused } = interruption;
-        let mut unsealed = mem::take(&mut self.queue);
-        unsealed.extend(self.forming.take());
+        let mut open = mem::take(&mut self.queue);
+        open.extend(self.forming.take());
         if self.options.end_on_failure || matches!(error.reason(), Reason::LogReplaced | Reason::Closed) {
             self.stop(error);
         }
         self.begin_epoch(error);
         let waiting = self.window.flight.iter_mut().filter(|r| r.state != State::Failed);
-        for (n, request) in waiting.chain(&mut unsealed).enumerate() {
+        for (n, request) in waiting.chain(&mut open).enumerate() {
             let own = refused.map_or(n == 0, |id| id == request.id);
             let outcome = request.outcome;
             self.counts.failed += request.count as u64;

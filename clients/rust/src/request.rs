@@ -21,13 +21,13 @@ pub(crate) enum State {
     Failed,
 }
 
-/// Records that travel together: accepted, sealed, sent, perhaps sent again, and settled once.
+/// Records that travel together: accepted, closed, sent, perhaps sent again, and settled once.
 pub(crate) struct Request {
     /// Unique in its producer.
     pub id: u64,
     pub accepted: Instant,
     records: BytesMut,
-    sealed: Bytes, // the records, once in flight
+    closed: Bytes, // the records, once in flight
     waiters: Vec<oneshot::Sender<Answer>>,
     /// Who waits until it is settled, well or not.
     pub settled: Vec<oneshot::Sender<()>>,
@@ -58,7 +58,7 @@ impl Request {
             id,
             accepted: Instant::now(),
             records: BytesMut::new(),
-            sealed: Bytes::new(),
+            closed: Bytes::new(),
             waiters: Vec::new(),
             settled: Vec::new(),
             expected_end: None,
@@ -89,10 +89,10 @@ impl Request {
     }
 
     /// Gives the request its place in the session.
-    pub fn seal(&mut self, place: Position) {
+    pub fn close_batch(&mut self, place: Position) {
         self.place = place;
         self.state = State::InFlight;
-        self.sealed = mem::take(&mut self.records).freeze();
+        self.closed = mem::take(&mut self.records).freeze();
     }
 
     /// The message of the request, but for what is said of the log and the session's progress.
@@ -106,7 +106,7 @@ impl Request {
             checked: self.check.clone(),
             ..Default::default()
         };
-        Outgoing { head, records: self.sealed.clone() }
+        Outgoing { head, records: self.closed.clone() }
     }
 
     /// Gives the records their offsets.
@@ -128,7 +128,7 @@ impl Request {
 
     fn end(&mut self) {
         self.records = BytesMut::new();
-        self.sealed = Bytes::new();
+        self.closed = Bytes::new();
         self.check = None;
         for done in self.settled.drain(..) {
             let _ = done.send(());

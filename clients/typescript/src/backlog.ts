@@ -104,7 +104,7 @@ export class Backlog {
   /** Why nothing is accepted any more. */
   ended: StrandlineError | undefined;
   session: Session | undefined;
-  /** Sequence of the next record to be sealed. */
+  /** Sequence of the next record of a batch to be closed. */
   next = 0;
   logId = 0;
   /** When the log last answered. */
@@ -257,7 +257,7 @@ export class Backlog {
   }
 
   /** Moves the candidate into the window and numbers its records. */
-  seal(): Request {
+  closeBatch(): Request {
     const r = this.queue.shift() ?? (this.forming as Request);
     if (r === this.forming) this.forming = undefined;
     r.state = "in flight";
@@ -324,17 +324,17 @@ export class Backlog {
     return at.session ? { ...at, next: at.next + index } : undefined;
   }
 
-  /** Where the next record stands that will be accepted, or the first one of a request that has not been sealed. */
+  /** Where the next record stands that will be accepted, or the first one of a request that is still open. */
   position(before?: Request): Position {
     let next = this.next;
-    for (const r of this.#unsealed()) {
+    for (const r of this.#open()) {
       if (r === before) break;
       next += r.count;
     }
     return { logId: this.logId, session: this.session?.id ?? "", epoch: this.session?.epoch ?? 0, next };
   }
 
-  #unsealed(): Request[] {
+  #open(): Request[] {
     return this.forming ? [...this.queue, this.forming] : [...this.queue];
   }
 
@@ -355,7 +355,7 @@ export class Backlog {
    * those that failed.
    */
   fail({ error, refused }: Interruption): void {
-    const failed = [...this.window.fail(), ...this.#unsealed()];
+    const failed = [...this.window.fail(), ...this.#open()];
     this.queue.clear();
     this.forming = undefined;
     if (this.options.endOnFailure || error.reason === "LOG_REPLACED" || error.reason === "CLOSED") this.stop(error);

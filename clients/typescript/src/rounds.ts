@@ -172,7 +172,7 @@ export class Rounds {
   #send(): void {
     const { window, options, logId } = this.backlog;
     while (this.#stream && !this.#over.signal.aborted) {
-      const r = window.unsent() ?? this.#seal();
+      const r = window.unsent() ?? this.#closeBatch();
       if (!r) return;
       if (r.sent) this.backlog.counts.resent++;
       r.sent ||= performance.now();
@@ -196,7 +196,7 @@ export class Rounds {
   }
 
   /** The next request, if the window has room for it and it does not linger. */
-  #seal(): Request | undefined {
+  #closeBatch(): Request | undefined {
     const { backlog } = this;
     const r = backlog.candidate();
     if (!r || !backlog.window.admits(r.size)) return undefined;
@@ -208,7 +208,7 @@ export class Rounds {
         return undefined;
       }
     }
-    return backlog.seal();
+    return backlog.closeBatch();
   }
 
   /** Takes an answer. They come in the order of the requests. */

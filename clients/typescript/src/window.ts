@@ -14,7 +14,7 @@ export interface Waiter {
   reject(error: StrandlineError): void;
 }
 
-/** Records that travel together: accepted, sealed, sent, perhaps sent again, and settled once. */
+/** Records that travel together: accepted, closed, sent, perhaps sent again, and settled once. */
 export class Request {
   readonly accepted = performance.now();
   readonly records: WireRecord[] = [];

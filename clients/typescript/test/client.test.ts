@@ -449,7 +449,7 @@ test("a flush does not wait for the answers of what has failed", async () => {
   const appended = Array.from({ length: 3 }, () => {
     return new Promise<number>((resolve, reject) => backlog.add(toWire("a"), { resolve, reject }));
   });
-  for (const _ of appended) backlog.seal();
+  for (const _ of appended) backlog.closeBatch();
   backlog.window.sent = 3;
   backlog.fail({ error: new StrandlineError("SEALED", "no more"), refused: backlog.window.oldest() as Request });
   backlog.leave();

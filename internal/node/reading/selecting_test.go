@@ -226,7 +226,7 @@ func TestAnExpressionIsCompiledInATurn(t *testing.T) {
 	require.Equal(t, 1, turns.all.Free(), "the turn is over")
 }
 
-// lackingLog is a log of sealed segments of ten records each, without the key. It takes a while to
+// lackingLog is a log of complete segments of ten records each, without the key. It takes a while to
 // look one up.
 type lackingLog struct {
 	segment.Log

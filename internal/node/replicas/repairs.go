@@ -121,7 +121,7 @@ func (m *replicaRepair) repairRunning(ctx context.Context) (report repair.Outcom
 		switch {
 		case err == nil, errors.Is(err, segment.ErrTrimmed), ctx.Err() != nil:
 			return report, err
-		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNotSealed), m.host.Ended() != nil:
+		case errors.Is(err, repair.ErrNotRepairable), errors.Is(err, segment.ErrNotComplete), m.host.Ended() != nil:
 			return report, err
 		case errors.Is(err, segment.ErrNotCommitted):
 			if time.Now().After(patience) {

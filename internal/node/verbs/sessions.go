@@ -111,7 +111,7 @@ func (ss *Sessions) OpenSession(ctx context.Context, caller Caller, log string, 
 	if err != nil {
 		return Session{}, err
 	}
-	id = id.Owned(caller.Owner)
+	id = id.WithPrincipal(caller.PrincipalNumber)
 	c := record.Command{Kind: record.OpenSession, Session: id, Lease: uint32(lease.Milliseconds())}
 	if _, err := h.Command(ctx, c); err != nil {
 		return Session{}, err
@@ -230,5 +230,5 @@ func (ss *Sessions) ReserveSession(ctx context.Context, caller Caller) (record.S
 		return 0, ss.self.NotMember()
 	}
 	id, err := ss.IDs.Next(ctx, c)
-	return id.Owned(caller.Owner), err
+	return id.WithPrincipal(caller.PrincipalNumber), err
 }

@@ -23,9 +23,9 @@ type Caller struct {
 	// Log is the id of the log that the caller means; 0 means any log with the name. Every verb on
 	// another log with that name is refused with LogReplaced.
 	Log uint64
-	// Owner is the number of the caller's principal in the ids of sessions that it opens, see
-	// record.SessionID.Owner; 0 means no principal.
-	Owner uint32
+	// PrincipalNumber is the number of the caller's principal in the ids of sessions that it opens, see
+	// record.SessionID.Principal; 0 means no principal.
+	PrincipalNumber uint32
 	// Principal is the authenticated caller, such as user/alice. It is empty if the caller is not
 	// known, or rights are not enforced.
 	Principal string

@@ -96,8 +96,8 @@ func New(o Config) (*Core, error) {
 	r := &round{}
 	confirm := &confirmations{}
 	p := &proposer{group: g, round: r, proposals: ps, handover: h, confirm: confirm, sequencer: sequence.New(table)}
-	p.principals = o.Memory.Owners
-	p.sequencer.CountOwners(p.principals)
+	p.principals = o.Memory.Principals
+	p.sequencer.CountPrincipals(p.principals)
 	e := &lifecycle{group: g, round: r, proposer: p}
 	q := &reads{group: g, round: r, proposer: p, confirm: confirm}
 	sh := &shortage{group: g, round: r, lifecycle: e, reads: q}

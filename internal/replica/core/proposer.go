@@ -16,7 +16,7 @@ type proposer struct {
 	handover   *handover
 	confirm    *confirmations
 	sequencer  *sequence.Sequencer
-	principals *budget.Owners // of the node
+	principals *budget.Principals // of the node
 
 	// Requests that wait to be proposed, oldest first.
 	queue    []*Request
@@ -46,7 +46,7 @@ func (p *proposer) propose() {
 			return
 		}
 		decided, taken, bytes := p.decide(most)
-		dropped := p.send(p.sequencer.Seal(p.round.now.Unix), bytes, timing{arrived: taken[0].Arrived, dequeued: taken[0].dequeued, proposed: p.round.now.Nano})
+		dropped := p.send(p.sequencer.Propose(p.round.now.Unix), bytes, timing{arrived: taken[0].Arrived, dequeued: taken[0].dequeued, proposed: p.round.now.Nano})
 		p.deferAnswers(decided, taken, dropped)
 		clear(decided)
 		clear(taken)
@@ -73,7 +73,7 @@ func (p *proposer) full() *record.Refusal {
 func (p *proposer) cover() {
 	if p.group.role == leaderReady && p.handover.to == 0 && p.sequencer.Cover(!p.covered) {
 		p.covered = true
-		p.send(p.sequencer.Seal(p.round.now.Unix), 0, timing{proposed: p.round.now.Nano})
+		p.send(p.sequencer.Propose(p.round.now.Unix), 0, timing{proposed: p.round.now.Nano})
 	}
 }
 

@@ -213,7 +213,7 @@ func (s *Stopped) append(c Continuation) ([]sequence.Proposal, error) {
 			return nil, answer.Refusal
 		}
 	}
-	return leader.Seal(c.Unix), nil
+	return leader.Propose(c.Unix), nil
 }
 
 // trimToStored makes the log begin where the stored entries begin. A replica that started from a

@@ -155,7 +155,7 @@ func (s *storer) install(snapshot *raftpb.Snapshot, hard segment.HardState) (*In
 	s.group.storage.table, s.proposer.sequencer = table, sequence.New(table)
 	s.proposer.sequencer.SetRoom(room)
 	s.proposer.sequencer.SetMemoryLeft(left)
-	s.proposer.sequencer.CountOwners(s.proposer.principals)
+	s.proposer.sequencer.CountPrincipals(s.proposer.principals)
 	s.group.storage.commit = max(s.group.storage.commit, meta.GetIndex())
 	s.group.storage.applied, s.group.storage.appliedTerm = meta.GetIndex(), meta.GetTerm()
 	s.applier.starts, s.applier.short.state = nil, complete

@@ -79,7 +79,7 @@ const (
 	skipBytes    = 1 << 20
 )
 
-// Skip skips sealed segments without wanted records according to their key summaries. It does not
+// Skip skips complete segments without wanted records according to their key summaries. It does not
 // move beyond until, and skips no segment with an entry of the given time, in Unix milliseconds,
 // or later; 0: any. It returns the position and the number of segments skipped, which is 0 if
 // there is nothing to skip or ctx is done. Otherwise there may be more to skip.

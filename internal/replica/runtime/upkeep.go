@@ -14,7 +14,7 @@ import (
 )
 
 // upkeep is the work on a log for which no append waits: saving snapshots, removing trimmed
-// segments, and building key summaries of sealed ones. It runs concurrently with the writer, in
+// segments, and building key summaries of complete ones. It runs concurrently with the writer, in
 // small steps with pauses between them, so that the disk stays free for appends.
 type upkeep struct {
 	log  segment.Log
@@ -28,12 +28,12 @@ type upkeep struct {
 	mu        sync.Mutex
 	snapshots []core.Snapshot // to be saved, oldest first; at most maxSnapshots
 	trim      bool            // there may be segments below the start of the log
-	summarize bool            // there may be sealed segments without a key summary
+	summarize bool            // there may be complete segments without a key summary
 	byKey     time.Time       // time of the last read by key; zero: none yet
 	running   bool            // a goroutine works on it
 }
 
-// summaryInterest is how long after a read by key summaries are built for newly sealed segments.
+// summaryInterest is how long after a read by key summaries are built for newly complete segments.
 // Logs that are never read by key have no cost.
 const summaryInterest = 24 * time.Hour
 

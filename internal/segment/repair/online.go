@@ -41,7 +41,7 @@ func openRepair(s *store.Store, path string, committed, forged uint64) (*Repaire
 		if i+1 < len(group) {
 			behind = group[i+1].Header
 		}
-		if err := m.log.inventory.addSealed(s.FS, g, behind, forged); err != nil {
+		if err := m.log.inventory.addComplete(s.FS, g, behind, forged); err != nil {
 			return nil, err
 		}
 		m.log.parts = append(m.log.parts, part{
@@ -52,10 +52,10 @@ func openRepair(s *store.Store, path string, committed, forged uint64) (*Repaire
 	return m, nil
 }
 
-// addSealed adds the entries of a segment to the inventory. The index says which frames are
+// addComplete adds the entries of a segment to the inventory. The index says which frames are
 // valid: without one, all entries are missing. behind is the header of the next segment; nil if
 // it is lost.
-func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header, forged uint64) error {
+func (p *inventory) addComplete(disk vfs.FS, g store.CompleteSegment, behind *format.Header, forged uint64) error {
 	defer func() {
 		if p.next() < g.End {
 			p.lose(g.Ordinal)
@@ -73,7 +73,7 @@ func (p *inventory) addSealed(disk vfs.FS, g store.Sealed, behind *format.Header
 	return errors.Join(err, file.Close())
 }
 
-func (p *inventory) addRuns(file vfs.File, g store.Sealed, behind *format.Header, forged uint64) error {
+func (p *inventory) addRuns(file vfs.File, g store.CompleteSegment, behind *format.Header, forged uint64) error {
 	h, x := g.Header, g.Index
 	if h == nil && behind != nil && behind.SaltBefore != 0 {
 		h = &format.Header{Salt: behind.SaltBefore, First: g.First}

@@ -13,8 +13,8 @@ import (
 	"strandline.dev/internal/vfs"
 )
 
-// Sealed is a sealed segment under repair.
-type Sealed struct {
+// CompleteSegment is a complete segment under repair.
+type CompleteSegment struct {
 	*Segment
 	Header *format.Header // nil if it is lost
 	Index  *format.Index  // nil unless it is in memory
@@ -25,7 +25,7 @@ type Sealed struct {
 // RepairGroup returns the segment at path together with those that must be rewritten with it, and
 // the segment behind them, whose header is known. If the header of a segment is lost, the one
 // before it is rewritten too, since the lost header said where that one ends.
-func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next Sealed, err error) {
+func (s *Store) RepairGroup(path string, committed uint64) (group []CompleteSegment, next CompleteSegment, err error) {
 	if err := s.failed(); err != nil {
 		return nil, next, err
 	}
@@ -37,7 +37,7 @@ func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next
 		if filepath.Dir(path) == s.Path && strings.HasSuffix(path, ".seg") {
 			return nil, next, segment.ErrTrimmed
 		}
-		return nil, next, segment.ErrNotSealed
+		return nil, next, segment.ErrNotComplete
 	}
 	first, last := at, at
 	for ; ; first-- {
@@ -54,7 +54,7 @@ func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next
 		behind := segments[last+1] // the active segment is the last, and its header is known
 		h, err := s.headerOf(behind)
 		if err == nil {
-			return group, Sealed{Segment: behind, Header: h}, nil
+			return group, CompleteSegment{Segment: behind, Header: h}, nil
 		}
 		if !damagedFile(err) {
 			return nil, next, err
@@ -68,15 +68,15 @@ func (s *Store) RepairGroup(path string, committed uint64) (group []Sealed, next
 	}
 }
 
-// repairable returns what is known about a segment. The error is ErrNotSealed if it cannot be repaired
+// repairable returns what is known about a segment. The error is ErrNotComplete if it cannot be repaired
 // in an open log.
-func (s *Store) repairable(seg *Segment, committed uint64) (g Sealed, err error) {
+func (s *Store) repairable(seg *Segment, committed uint64) (g CompleteSegment, err error) {
 	s.list.mu.RLock()
 	live, active := slices.Contains(s.live, seg) && !seg.gone, seg == s.active
-	g = Sealed{Segment: seg, Index: seg.index, End: seg.end, Size: max(seg.Size, seg.filled.Load())}
+	g = CompleteSegment{Segment: seg, Index: seg.index, End: seg.end, Size: max(seg.Size, seg.filled.Load())}
 	s.list.mu.RUnlock()
 	if !live {
-		return g, fmt.Errorf("%s: %w", seg.Path, segment.ErrNotSealed)
+		return g, fmt.Errorf("%s: %w", seg.Path, segment.ErrNotComplete)
 	}
 	if active {
 		s.rollNext.Store(seg.Ordinal)

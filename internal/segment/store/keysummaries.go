@@ -17,7 +17,7 @@ import (
 // keysSuffix is the suffix of key summary files, which have the names of their segments.
 const keysSuffix = ".keys"
 
-// keySummaries reads and writes the key summaries of sealed segments, which lie in files beside
+// keySummaries reads and writes the key summaries of complete segments, which lie in files beside
 // the segments. The loss of one does no harm, so they are not synced, and a summary that does not
 // match its segment is ignored: Summarize writes it again.
 type keySummaries struct{ *reader }
@@ -117,7 +117,7 @@ func (k *keySummaries) Summarize(rest func() bool) (more bool, err error) {
 	return true, nil
 }
 
-// lacking returns the first sealed segment without a summary, or nil if there is none.
+// lacking returns the first complete segment without a summary, or nil if there is none.
 func (k *keySummaries) lacking() *Segment {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -96,10 +96,10 @@ func (c *scrubber) segment(seg *Segment) (err error) {
 	if err != nil {
 		return err
 	}
-	sealed := !c.isActive(seg)
+	complete := !c.isActive(seg)
 	size := end
 	switch {
-	case !sealed:
+	case !complete:
 	case h.Rebuilt():
 		end = h.Footer + format.FrameHeaderSize
 		if size, err = file.Size(); err != nil {
@@ -118,7 +118,7 @@ func (c *scrubber) segment(seg *Segment) (err error) {
 	reach := seg.end
 	c.list.mu.RUnlock()
 	switch {
-	case sealed && vfs.Unreadable(err):
+	case complete && vfs.Unreadable(err):
 		return &segment.CorruptError{
 			File: seg.Path, Position: sc.Position, FirstIndex: sc.index.Next, LastIndex: max(reach, sc.index.Next+1) - 1, Detail: err.Error(),
 		}

@@ -208,7 +208,7 @@ func (g *Guard) mayBy(rules *access.Rules, known bool, c *verbs.Caller, verb str
 	if !d.holds() || d.rights&need != need {
 		return g.refused(c, h, verb, need, o, rules)
 	}
-	c.Owner, c.Principal = h.number, h.Principal
+	c.PrincipalNumber, c.Principal = h.number, h.Principal
 	if need == access.Create || need == access.Configure {
 		c.Creator = h.Principal
 		if h.on(rules, access.OfCluster, now).rights&access.Administer != 0 {
@@ -221,11 +221,11 @@ func (g *Guard) mayBy(rules *access.Rules, known bool, c *verbs.Caller, verb str
 // mayUse is like may, for a verb about a session. A session belongs to the principal that opened
 // it.
 func (g *Guard) mayUse(c *verbs.Caller, v *Verb, log string, session record.SessionID) *record.Refusal {
-	if refusal := g.may(c, v, log); refusal != nil || c.Owner == 0 {
+	if refusal := g.may(c, v, log); refusal != nil || c.PrincipalNumber == 0 {
 		return refusal
 	}
 	// A session that was opened before rights were enforced belongs to no principal.
-	if number := session.Owner(); number != 0 && number != c.Owner {
+	if number := session.Principal(); number != 0 && number != c.PrincipalNumber {
 		refusal := record.Refuse(record.Denied, "session %d belongs to another principal, not to %s", session, c.By)
 		g.record(c, v.Name, v.Of(log), refusal)
 		return refusal
@@ -238,7 +238,7 @@ func (g *Guard) mayAnywhere(c *verbs.Caller, v *Verb) *record.Refusal {
 	rules, _ := g.node.Rules()
 	if h, _ := c.By.(*Holder); h != nil && rules.Enforced {
 		if scope, _, valid := h.shown(rules, now); valid && rules.HoldsAnywhere(h.Principal, scope, v.On, v.Right) {
-			c.Owner = h.number
+			c.PrincipalNumber = h.number
 			return nil
 		}
 	}

@@ -31,7 +31,7 @@ type Holder struct {
 	// connection is that on which the holder has authenticated, see Guard.Connected. It may be nil.
 	connection atomic.Pointer[connected]
 
-	number  uint32               // of the principal, see verbs.Caller.Owner
+	number  uint32               // of the principal, see verbs.Caller.PrincipalNumber
 	refused atomic.Bool          // something was refused, see SlowRefused
 	last    atomic.Pointer[held] // the newest decision
 
@@ -100,7 +100,7 @@ func newHolder(principal string, from net.Addr) *Holder {
 // numberOf returns the number of a principal in the ids of its sessions: a hash of its name.
 func numberOf(principal string) uint32 {
 	sum := sha256.Sum256([]byte(principal))
-	return max(1, binary.BigEndian.Uint32(sum[:])&record.MaxSessionOwner)
+	return max(1, binary.BigEndian.Uint32(sum[:])&record.MaxSessionPrincipal)
 }
 
 // String returns the principal in a form for people.

@@ -28,7 +28,7 @@ func (g *Guard) ListSessions(ctx context.Context, c verbs.Caller, log string, af
 	rules, _ := g.node.Rules()
 	principals := principalsByNumber(rules)
 	for _, one := range open {
-		all = append(all, Session{one, principals[one.ID.Owner()]})
+		all = append(all, Session{one, principals[one.ID.Principal()]})
 	}
 	return all, more, nil
 }
@@ -60,7 +60,7 @@ func principalsByNumber(rules *access.Rules) map[uint32]string {
 // audited.
 func (g *Guard) CloseSession(ctx context.Context, c verbs.Caller, log string, id record.SessionID) error {
 	h, _ := c.By.(*Holder)
-	if number := id.Owner(); number != 0 && (h == nil || h.number != number) && g.has(c, EndSession.Right, EndSession.Of(log)) {
+	if number := id.Principal(); number != 0 && (h == nil || h.number != number) && g.has(c, EndSession.Right, EndSession.Of(log)) {
 		return do(g, &c, EndSession, log, func() error { return g.node.CloseSession(ctx, c, log, id) })
 	}
 	if refusal := g.mayUse(&c, CloseSession, log, id); refusal != nil {

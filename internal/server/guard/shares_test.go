@@ -42,12 +42,12 @@ func TestWhatIsCreatedTakesTheShareOfWhoCreatesIt(t *testing.T) {
 		c := userOf(t, g, user)
 		require.Nil(t, g.may(&c, CreateLog, "orders"))
 		require.Equal(t, want, c.Creator, user)
-		require.NotZero(t, c.Owner)
+		require.NotZero(t, c.PrincipalNumber)
 	}
 	bob, root := userOf(t, g, "bob"), userOf(t, g, "root")
 	require.Nil(t, g.may(&bob, CreateLog, "orders"))
 	require.Nil(t, g.may(&root, CreateLog, "orders"))
-	require.NotEqual(t, bob.Owner, root.Owner)
+	require.NotEqual(t, bob.PrincipalNumber, root.PrincipalNumber)
 }
 
 // One user connects until it is refused, another still gets in; an administrator sees who is connected, and ends it.

@@ -74,7 +74,7 @@ class Backlog:
         self.ended: Error | None = None  # why nothing is accepted any more
         self.wake = asyncio.Event()  # there is something to look at for who sends
         self.session: Session | None = None
-        self.next = 0  # sequence of the next record to be sealed
+        self.next = 0  # sequence of the next record of a batch to be closed
         self.log_id = 0
         self.last_sign = time.monotonic()
         self._request_bytes = min(options.max_request_bytes, options.buffer_bytes, MAX_RECORD_BYTES)
@@ -198,7 +198,7 @@ class Backlog:
         timeout, oldest = self.options.record_timeout, self.oldest()
         return timeout is not None and oldest is not None and now - oldest.accepted > timeout
 
-    def seal(self) -> Request:
+    def close_batch(self) -> Request:
         """Moves the candidate into the window and numbers its records."""
         if self.queue:
             r = self.queue.popleft()

@@ -173,7 +173,7 @@ class Rounds:
                 self._woken = False
                 await asyncio.sleep(0)
             else:
-                b.seal()
+                b.close_batch()
 
     def _lingers(self, r: Request) -> float:
         if self._options.linger == 0 or r.urgent:

@@ -22,7 +22,7 @@ final class Backlog {
   Runnable onChange = () -> {};
 
   Session session;
-  long next; // sequence of the next record to be sealed
+  long next; // sequence of the next record of a batch to be closed
   long logId;
   long lastSign = System.nanoTime(); // when the log last answered
   StrandlineException ended; // why nothing is accepted any more
@@ -230,7 +230,7 @@ final class Backlog {
   }
 
   /** Moves the candidate into the window and numbers its records. */
-  synchronized void seal() {
+  synchronized void closeBatch() {
     Request r = queue.poll();
     if (r == null) {
       r = forming;
@@ -348,11 +348,11 @@ final class Backlog {
 
   /**
    * Where the next record stands that will be accepted, or the first one of a request that has not
-   * been sealed.
+   * been closed.
    */
   synchronized Position position(Request before) {
     long at = next;
-    for (Request r : unsealed()) {
+    for (Request r : openRequests()) {
       if (r == before) {
         break;
       }
@@ -363,7 +363,7 @@ final class Backlog {
         : new Position(logId, session.id(), session.epoch(), at);
   }
 
-  private List<Request> unsealed() {
+  private List<Request> openRequests() {
     List<Request> all = new ArrayList<>(queue);
     if (forming != null) {
       all.add(forming);
@@ -394,7 +394,7 @@ final class Backlog {
   synchronized void fail(Interruption i) {
     StrandlineException error = i.error();
     List<Request> failed = window.fail();
-    failed.addAll(unsealed());
+    failed.addAll(openRequests());
     queue.clear();
     forming = null;
     if (options.endOnFailure || error.is(Reason.LOG_REPLACED) || error.is(Reason.CLOSED)) {

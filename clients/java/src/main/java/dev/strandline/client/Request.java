@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 
-/** Records that travel together: accepted, sealed, sent, perhaps sent again, and settled once. */
+/** Records that travel together: accepted, closed, sent, perhaps sent again, and settled once. */
 final class Request {
   /** How far a request has come. */
   enum State {

@@ -303,7 +303,7 @@ final class Rounds {
         return null;
       }
     }
-    backlog.seal();
+    backlog.closeBatch();
     return backlog.window.send();
   }
 

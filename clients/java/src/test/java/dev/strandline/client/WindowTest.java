@@ -74,7 +74,7 @@ class WindowTest {
     CompletableFuture<Backlog.Place> waiting =
         CompletableFuture.supplyAsync(
             () -> backlog.add(new NewRecord("b").toWire(), new CompletableFuture<>(), bound));
-    backlog.seal();
+    backlog.closeBatch();
     backlog.leave();
     Backlog.Place place = waiting.get(50, TimeUnit.SECONDS);
     assertEquals(
@@ -90,7 +90,7 @@ class WindowTest {
     for (int n = 0; n < 3; n++) {
       appended.add(new CompletableFuture<>());
       backlog.add(new NewRecord("a").toWire(), appended.get(n), new Bound(null, null));
-      backlog.seal();
+      backlog.closeBatch();
       backlog.window.send();
     }
     StrandlineException refused = StrandlineException.invalid("no");
