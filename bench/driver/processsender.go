@@ -76,7 +76,7 @@ func (l *strandlineLog) processSender(ctx context.Context, s workload.Sending) (
 	return p, nil
 }
 
-// answer hands the outcomes to those who wait for them.
+// answer hands the outcomes to their waiting callers.
 func (p *processSender) answer(from io.Reader) {
 	defer close(p.done)
 	buffer := make([]byte, 64<<10)

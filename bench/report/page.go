@@ -47,7 +47,7 @@ func (r Results) tables() []table {
 }
 
 // failures are what went wrong, a line each. They are above everything else, so that
-// a reader who misses a row finds out why.
+// a reader can find the reason for a missing row.
 func (r Results) failures() []string {
 	var all []string
 	for _, row := range r.Rows {

@@ -68,7 +68,7 @@ func newRunner(name string, in io.WriteCloser, out io.Reader) *Runner {
 	return r
 }
 
-// listen gives answers to those who wait for them.
+// listen hands answers to the waiting callers.
 func (r *Runner) listen(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 256<<20)

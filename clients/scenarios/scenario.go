@@ -62,7 +62,7 @@ type Dial struct {
 	OwnAuthority bool `yaml:"own_authority"`
 }
 
-// Certificate says whether a client shows who it is where nodes demand that; empty: they do not.
+// Certificate selects the certificate that a client presents where nodes require one; empty: they do not.
 type Certificate string
 
 const (

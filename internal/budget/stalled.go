@@ -63,7 +63,7 @@ func (c *Stall) Leave() {
 	c.leave()
 }
 
-// leave is Leave for who holds mu.
+// leave is Leave for a caller that holds mu.
 func (c *Stall) leave() {
 	if c.place != nil {
 		c.of.clients.Remove(c.place)

@@ -23,7 +23,7 @@ const (
 	User Kind = "user"
 )
 
-// Principal is one that can prove who it is. The zero value has proved nothing. It is
+// Principal is an identity that can be authenticated. The zero value is not authenticated. It is
 // written node/a or user/alice; in a certificate it is a URI among the subject
 // alternative names, with the cluster as its host:
 //

@@ -274,7 +274,7 @@ func (s *Server) Close() error {
 
 // stopPorts answers what is in flight until ctx ends, and closes the ports for clients.
 func (s *Server) stopPorts(ctx context.Context) {
-	// Who creates or deletes a log, or opens a session, while the catalog has no
+	// A client that creates or deletes a log, or opens a session, while the catalog has no
 	// majority would wait for one longer than that.
 	defer time.AfterFunc(decidingTime, s.node.StopDeciding).Stop()
 	for _, stop := range s.stops {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadOnly is the file system of this machine for those who change nothing: files are opened for
+// ReadOnly is the file system of this machine without changes: files are opened for
 // reading, and whatever would change one, or a directory, fails with fs.ErrPermission.
 //
-// Lock takes a file that is there together with others who read, and keeps away who would write.
+// Lock locks an existing file for reading: other readers may lock it too, writers may not.
 func ReadOnly() FS { return readOnly{} }
 
 type readOnly struct{ osFS }

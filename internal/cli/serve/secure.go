@@ -34,7 +34,7 @@ func (s *serveSettings) checkFiles() error {
 	return nil
 }
 
-// secured reports whether others can reach this node, and only those who prove who they are.
+// secured reports whether other machines can reach this node, and clients must authenticate.
 func (s *serveSettings) secured() bool {
 	others := func(address string) bool {
 		host, _, err := net.SplitHostPort(address)

@@ -21,7 +21,7 @@ const (
 	DefaultHTTPAddress = "127.0.0.1:7271"
 
 	// retryTime bridges a server that is just starting or a change of leader,
-	// but a person who forgot the server should hear so at once.
+	// but a person who forgot --server should get the error at once.
 	retryTime = 2 * time.Second
 
 	// completionTime is how long a shell may hang on the tab key.

@@ -22,7 +22,7 @@ const (
 	MaxTokenTime = 366 * 24 * time.Hour
 )
 
-// Me is who a caller is.
+// Me is the identity of a caller.
 type Me struct {
 	Principal string
 	Token     string // its id
@@ -35,7 +35,7 @@ type Me struct {
 // maxHeld is the maximum number of objects whose rights WhoAmI returns: a principal may have access.MaxGrants.
 const maxHeld = 1000
 
-// WhoAmI returns who the caller is, and what it may do.
+// WhoAmI returns the identity of the caller and its rights.
 func (g *Guard) WhoAmI(c verbs.Caller) Me {
 	h, _ := c.By.(*Holder)
 	rules, _ := g.node.Rules()

@@ -135,7 +135,7 @@ func (a *api) context(q *http.Request) context.Context {
 	return metadata.NewIncomingContext(ctx, sent)
 }
 
-// clientAddr is the address of a client whose connection can be closed, and notes who calls.
+// clientAddr is the address of a client whose connection can be closed. It records the callers.
 type clientAddr struct {
 	net.Addr
 	conn net.Conn

@@ -109,7 +109,7 @@ func (v *visitors) leave(one *visitor) {
 	v.remove(one)
 }
 
-// evict closes the oldest connection of those who have most. A handshake takes a round trip
+// evict closes the oldest connection of the nodes that have most. A handshake takes a round trip
 // or two: of whoever is there too often, the oldest one does not go on. The caller holds mu.
 func (v *visitors) evict() {
 	one := v.most().Front().Value.(*visitor)

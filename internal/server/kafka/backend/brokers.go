@@ -95,7 +95,7 @@ func (b *Brokers) Leader(l *verbs.Info) int32 {
 	return b.elsewhere(l.Name)
 }
 
-// elsewhere asks the cluster who leads a log that this node does not hold.
+// elsewhere asks the cluster for the leader of a log that this node does not hold.
 func (b *Brokers) elsewhere(log string) int32 {
 	for _, l := range b.call.ClusterStatus().Logs {
 		if id, ok := b.ByName[l.Leader]; ok && l.Name == log {
