@@ -64,23 +64,23 @@ func TestOnePrincipalLeavesHalfOfTheSessionsOfALogToOthers(t *testing.T) {
 // What is counted is what is open, and what memory the log has for it until it is forgotten, whatever became of
 // proposals and of leadership.
 func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
-	node := fakeOwners{}
+	node := fakePrincipals{}
 	s := newAsked(NewTable(), node)
 	first, _ := s.open(bob)
 	_, _ = s.open(carol)
 	commitAll(t, s.Sequencer)
-	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node)
+	require.Equal(t, fakePrincipals{bob: bytesOfSession, carol: bytesOfSession}, node)
 	_, _ = s.open(bob)
 	s.Command(record.Command{Kind: record.CloseSession, Session: first})
-	require.Equal(t, fakeOwners{bob: 2 * bytesOfSession, carol: bytesOfSession}, node, "one more, and one that ends, in flight")
+	require.Equal(t, fakePrincipals{bob: 2 * bytesOfSession, carol: bytesOfSession}, node, "one more, and one that ends, in flight")
 	require.Equal(t, map[uint32]int{bob: 1, carol: 1}, s.principals.open)
 	s.Drop(s.newest())
 	require.Equal(t, map[uint32]int{bob: 2, carol: 1}, s.principals.open)
-	require.Equal(t, fakeOwners{bob: 2 * bytesOfSession, carol: bytesOfSession}, node)
+	require.Equal(t, fakePrincipals{bob: 2 * bytesOfSession, carol: bytesOfSession}, node)
 	s.StopLeading()
 	require.Empty(t, node)
 	s.StartLeading(2, 0)
-	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "as the table has it")
+	require.Equal(t, fakePrincipals{bob: bytesOfSession, carol: bytesOfSession}, node, "as the table has it")
 
 	for now := int64(0); now <= 2000; now += TickMs {
 		s.Tick(now)
@@ -90,7 +90,7 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 	}
 	commitAll(t, s.Sequencer)
 	require.Empty(t, s.principals.open)
-	require.Equal(t, fakeOwners{bob: bytesOfSession, carol: bytesOfSession}, node, "they can still be asked for")
+	require.Equal(t, fakePrincipals{bob: bytesOfSession, carol: bytesOfSession}, node, "they can still be asked for")
 
 	s.ids++
 	producer := s.ids.WithPrincipal(bob)
@@ -112,7 +112,7 @@ func TestOpenSessionsAreCountedByWhoseTheyAre(t *testing.T) {
 // What sessions remember is counted by whose they are: a user whose sessions remember more than its share appends on to
 // those that remember little, and to those whose mark it raises. All others continue.
 func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
-	node := fakeOwners{}
+	node := fakePrincipals{}
 	s := newAsked(NewTable(), node)
 	sessions := map[uint32]record.SessionID{}
 	next := map[record.SessionID]record.Sequence{}
@@ -136,7 +136,7 @@ func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
 	}
 	require.Nil(t, send(few, 0))
 	commitAll(t, s.Sequencer)
-	require.Equal(t, fakeOwners{bob: 2*bytesOfSession + (runs+1)*bytesOfSpan, carol: bytesOfSession + runs*bytesOfSpan}, node)
+	require.Equal(t, fakePrincipals{bob: 2*bytesOfSession + (runs+1)*bytesOfSpan, carol: bytesOfSession + runs*bytesOfSpan}, node)
 
 	node[bob] += crowds * bytesOfSession
 	refusal := send(sessions[bob], 0)
@@ -171,7 +171,7 @@ func TestOnePrincipalIsRefusedWhatItsSessionsRemember(t *testing.T) {
 // So are the epochs that its sessions have ended, of which each takes as much as eight runs.
 func TestOnePrincipalIsRefusedTheEpochsThatItsSessionsRemember(t *testing.T) {
 	const few = MinSpansPerSession * bytesOfSpan / bytesOfLife
-	node := fakeOwners{}
+	node := fakePrincipals{}
 	s := newAsked(NewTable(), node)
 	id, refusal := s.open(bob)
 	require.Nil(t, refusal)
@@ -206,7 +206,7 @@ func TestOnePrincipalIsRefusedTheEpochsThatItsSessionsRemember(t *testing.T) {
 
 // A user that takes what the node has for sessions, in whichever logs, takes no more than others have left.
 func TestOnePrincipalIsRefusedWhatTheNodeLeavesToOthers(t *testing.T) {
-	node := fakeOwners{bob: crowds * bytesOfSession}
+	node := fakePrincipals{bob: crowds * bytesOfSession}
 	s := newAsked(NewTable(), node)
 	_, refusal := s.open(bob)
 	require.Equal(t, record.Busy, refusal.Reason)
@@ -223,7 +223,7 @@ func TestOnePrincipalIsRefusedWhatTheNodeLeavesToOthers(t *testing.T) {
 // A user whose sessions have all ended gets new ones: where it takes more than others have left, what it can still be
 // asked for is forgotten after minutes, and not after a day, at nobody else's cost.
 func TestEndedSessionsMakeRoomForOthersOfTheirUser(t *testing.T) {
-	node := fakeOwners{}
+	node := fakePrincipals{}
 	s := newAsked(NewTable(), node)
 	var ended []record.SessionID
 	for range 3 {
@@ -265,7 +265,7 @@ func TestEndedSessionsMakeRoomForOthersOfTheirUser(t *testing.T) {
 
 // A user whose Kafka producers come once and never again gets room for new ones, at nobody else's cost.
 func TestSilentProducersMakeRoomForOthersOfTheirUser(t *testing.T) {
-	node := fakeOwners{}
+	node := fakePrincipals{}
 	s := newAsked(NewTable(), node)
 	produce := func(principal uint32) *record.Refusal {
 		s.ids++
@@ -319,17 +319,17 @@ func TestOpenSessionsAreListedInOrder(t *testing.T) {
 	require.Equal(t, []OpenSession{{ID: s.ids.WithPrincipal(carol), Implicit: true, Next: 2, Lease: MaxLeaseMs, Silent: TickMs, Bytes: bytesOfSession + bytesOfSpan}}, some)
 }
 
-// fakeOwners counts, and refuses who has more than crowds sessions would take.
-type fakeOwners map[uint32]int64
+// fakePrincipals counts, and refuses who has more than crowds sessions would take.
+type fakePrincipals map[uint32]int64
 
 const crowds = 1000
 
-func (f fakeOwners) Changed(principal uint32, by int64) {
+func (f fakePrincipals) Changed(principal uint32, by int64) {
 	if f[principal] += by; f[principal] == 0 {
 		delete(f, principal)
 	}
 }
 
-func (f fakeOwners) Crowds(principal uint32, _ int64) bool {
+func (f fakePrincipals) Crowds(principal uint32, _ int64) bool {
 	return f[principal] >= crowds*bytesOfSession
 }
