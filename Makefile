@@ -97,8 +97,8 @@ sim: ## run COUNT seeds of the simulator, from seed FROM
 fuzz: ## fuzz each target for TIME
 	scripts/fuzz $(TIME)
 
-attacks: ## attack a node in turn in 24 ways, each beside an honest client whose p99 may double: 20 minutes
-	go build -o "$${TMPDIR:-/tmp}/strandline-attacks" ./test/attacks && "$${TMPDIR:-/tmp}/strandline-attacks"; \
+attacks: ## attack a node in turn in 25 ways, each beside an honest client whose p99 may double, with TLS if TLS=1: 25 minutes
+	go build -o "$${TMPDIR:-/tmp}/strandline-attacks" ./test/attacks && "$${TMPDIR:-/tmp}/strandline-attacks" $(if $(TLS),-tls); \
 	code=$$?; rm -f "$${TMPDIR:-/tmp}/strandline-attacks"; exit $$code
 
 bench: ## run the short benchmark suite and write its page to OUT (15 minutes: strandline bench all)

@@ -28,7 +28,7 @@ func TestHandshakesThatStopKeepNobodyOutOfAnyPort(t *testing.T) {
 	)
 	a := newAuthority(t)
 	o := alone(t, t.TempDir())
-	o.Node.Name, o.Credentials, o.whence, o.handshake = "a", a.credentials("a"), elsewhere, time.Hour
+	o.Node.Name, o.Credentials, o.Whence, o.handshake = "a", a.credentials("a"), elsewhere, time.Hour
 	node, err := Start(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Close()) })

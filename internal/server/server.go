@@ -80,10 +80,12 @@ type Options struct {
 	// OpenFiles is how many files the process may hold open; 0: not known. The ports
 	// take as many connections as leave enough of them to the logs.
 	OpenFiles uint64
+	// Whence returns the address that a connection counts for; nil: its remote address. Tests give
+	// connections of this machine, which has no limit, other addresses.
+	Whence func(net.Conn) net.Addr
 
-	refusedRate int                     // guard.Options.RefusedRate
-	whence      func(net.Conn) net.Addr // secure.GateOptions.Whence
-	handshake   time.Duration           // secure.GateOptions.HandshakeTime
+	refusedRate int           // guard.Options.RefusedRate
+	handshake   time.Duration // secure.GateOptions.HandshakeTime
 }
 
 // CloseListeners closes the listeners of options that are not started.
@@ -352,7 +354,7 @@ func connectionShare(files uint64, withKafka bool, most int) int {
 // reports whether clients can authenticate without a certificate.
 func (o *Options) close(logger *slog.Logger, otherwise func() bool) *secure.Gate {
 	gate := secure.NewGate(secure.GateOptions{
-		Credentials: o.Credentials, Plain: o.Insecure, Otherwise: otherwise, PerAddress: o.PerAddress, Whence: o.whence, HandshakeTime: o.handshake, Logger: logger,
+		Credentials: o.Credentials, Plain: o.Insecure, Otherwise: otherwise, PerAddress: o.PerAddress, Whence: o.Whence, HandshakeTime: o.handshake, Logger: logger,
 	})
 	o.GRPC = gate.Listen(o.GRPC, secure.Port{Name: "grpc", Protocols: []string{"h2"}})
 	if o.Kafka != nil {

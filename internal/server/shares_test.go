@@ -163,7 +163,7 @@ func TestOneUserLeavesConnectionsOfTheHTTPPortToOthers(t *testing.T) {
 func TestSilentConnectionsLeaveUsersTheirShareOfTheHTTPPort(t *testing.T) {
 	t.Parallel()
 	o := alone(t, t.TempDir())
-	o.whence = elsewhere
+	o.Whence = elsewhere
 	n, err := Start(o)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close()) }()
@@ -272,7 +272,7 @@ func requireOneCloses(t *testing.T, by time.Time, why string, some ...net.Conn) 
 func TestOneAddressLeavesConnectionsOfTheHTTPPortToOthers(t *testing.T) {
 	t.Parallel()
 	o := alone(t, t.TempDir())
-	o.whence = elsewhere
+	o.Whence = elsewhere
 	node, err := Start(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Close()) })

@@ -1,7 +1,7 @@
 // Command attacks runs programs that attack a node, each beside an honest client. An attack may at
 // most double the p99 of that client's appends.
 //
-//	go run ./test/attacks [-time 10s] [NAME ...]
+//	go run ./test/attacks [-tls] [-time 10s] [NAME ...]
 package main
 
 import (
@@ -27,7 +27,6 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -41,6 +40,7 @@ import (
 // target is a node that enforces rights, and mallory, who may append to log/mallory and use the groups
 // mallory* and nothing else.
 type target struct {
+	Authority
 	GRPC, HTTP, Kafka string
 	Token, Password   string // of mallory
 }
@@ -70,11 +70,12 @@ var attacks = []attack{
 	{"unfinished", "requests to append to a log of one's own that begin and do not end, on streams without HTTP/2", 100, unfinished, honest.appendsMuch, false},
 	{"health-watched", "streams that watch the health, from nobody", 8, watchHealth, nil, false},
 	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP, honest.looks, false},
+	{"full-http", "1,000 connections of one address to the HTTP port that begin to ask and stay", 1, fillHTTP, honest.looks, false},
 	{"passwords", "guesses of a password", 8, guess, honest.joins, false},
 	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil, false},
 	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins, false},
 	{"half-open", "connections that begin and say nothing more", 200, halfOpen, honest.comes, false},
-	{"as-nodes", "connections that begin as those between nodes do and say nothing more", 300, func(ctx context.Context, t target, _ int) error { return hold(ctx, t.GRPC, asNode) }, honest.meets, false},
+	{"as-nodes", "connections that begin as those between nodes do and say nothing more", 300, func(ctx context.Context, t target, _ int) error { return t.hold(ctx, t.GRPC, asNode) }, honest.meets, false},
 	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true},
 	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false},
 	{"filters", "filters that take long, on a log of one's own", 16, filters, honest.selects, false},
@@ -127,7 +128,7 @@ func bombRequest() *strandlinev1.AppendRequest {
 
 // connected calls f with a connection of gRPC of its own.
 func connected(t target, f func(*grpc.ClientConn) error) error {
-	conn, err := grpc.NewClient(t.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(t.GRPC, grpc.WithTransportCredentials(t.credentials()))
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func leanBombs(_ context.Context, t target, _ int) error {
 		sent = append(sent, frame(2, message)...)
 	}
 	sent = append(sent, frame(3, nil)...)
-	answer := say(t.GRPC, sent)
+	answer := t.say(t.GRPC, sent)
 	if len(answer) > 0 && !bytes.Contains(answer, []byte("UNAUTHENTICATED")) {
 		return fmt.Errorf("%w: %.100q", errLetIn, answer)
 	}
@@ -189,14 +190,12 @@ func begun(more string) []byte {
 
 // unfinished begins a request of 32 MiB, sends as much of it as is taken but for the end, and stays.
 func unfinished(ctx context.Context, t target, _ int) error {
-	conn, err := net.Dial("tcp", t.GRPC)
+	conn, err := t.dial(ctx, nil, t.GRPC)
 	if err != nil {
 		return nil
 	}
 	defer conn.Close()
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // what the node has not read is gone with the attacker
-	}
+	forget(conn) // what the node has not read is gone with the attacker
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	head := frame(2, []byte("\x0a\x07mallory\x12\x80\x80\x80\x08")) // log, and batches of 16 MiB
 	binary.LittleEndian.PutUint32(head, 32<<20)
@@ -211,8 +210,8 @@ func unfinished(ctx context.Context, t target, _ int) error {
 var zeros [64 << 10]byte
 
 // say sends something and returns what comes until the connection ends.
-func say(address string, sent []byte) []byte {
-	conn, err := net.Dial("tcp", address)
+func (t target) say(address string, sent []byte) []byte {
+	conn, err := t.dial(context.Background(), nil, address)
 	if err != nil {
 		return nil
 	}
@@ -234,14 +233,14 @@ func bombsProduced() *kmsg.ProduceRequest {
 }
 
 func produceBombs(_ context.Context, t target, _ int) error {
-	if len(say(t.Kafka, kmsg.NewRequestFormatter().AppendRequest(nil, bombsProduced(), 1))) > 0 {
+	if len(t.say(t.Kafka, kmsg.NewRequestFormatter().AppendRequest(nil, bombsProduced(), 1))) > 0 {
 		return errLetIn
 	}
 	return nil
 }
 
 func produceBombsDenied(ctx context.Context, t target, _ int) error {
-	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
+	return t.kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
 		for range 10 {
 			answer, err := c.SeedBrokers()[0].Request(ctx, bombsProduced())
 			if err != nil {
@@ -280,7 +279,7 @@ func filters(ctx context.Context, t target, _ int) error {
 
 // lists asks for everything that there is, so often on each connection.
 func lists(ctx context.Context, t target, times int) error {
-	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
+	return t.kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
 		for range times {
 			all := kmsg.NewPtrMetadataRequest()
 			all.Topics = nil
@@ -289,8 +288,8 @@ func lists(ctx context.Context, t target, times int) error {
 				return nil
 			}
 			for _, topic := range r.Topics {
-				if topic.Topic != nil && *topic.Topic != "mallory" {
-					return errLetIn
+				if topic.Topic != nil && !topic.IsInternal && !strings.HasPrefix(*topic.Topic, "mallory") {
+					return fmt.Errorf("%w: topic %q", errLetIn, *topic.Topic)
 				}
 			}
 			groups, err := kmsg.NewPtrListGroupsRequest().RequestWith(ctx, c)
@@ -299,7 +298,7 @@ func lists(ctx context.Context, t target, times int) error {
 			}
 			for _, group := range groups.Groups {
 				if !strings.HasPrefix(group.Group, "mallory") {
-					return errLetIn
+					return fmt.Errorf("%w: group %q", errLetIn, group.Group)
 				}
 			}
 		}
@@ -311,13 +310,13 @@ func lists(ctx context.Context, t target, times int) error {
 func announce(key uint16, bytes uint32) func(context.Context, target, int) error {
 	head := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(nil, bytes), key)
 	return func(ctx context.Context, t target, _ int) error {
-		return hold(ctx, t.Kafka, string(append(head, 0, 0, 0, 0, 0, 1)))
+		return t.hold(ctx, t.Kafka, string(append(head, 0, 0, 0, 0, 0, 1)))
 	}
 }
 
 // announceProduce logs in, begins a large Produce, and stays.
 func announceProduce(ctx context.Context, t target, _ int) error {
-	a := &announcing{}
+	a := &announcing{of: t.Authority}
 	c, err := kgo.NewClient(kgo.SeedBrokers(t.Kafka), kgo.SASL(scram.Auth{User: "mallory", Pass: t.Password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0), kgo.Dialer(a.dial))
 	if err != nil {
 		return err
@@ -333,10 +332,13 @@ func announceProduce(ctx context.Context, t target, _ int) error {
 
 // announcing makes connections that turn the first request behind a login into the head of a Produce of 64 MiB,
 // and keeps the one that did.
-type announcing struct{ kept atomic.Pointer[net.Conn] }
+type announcing struct {
+	of   Authority
+	kept atomic.Pointer[net.Conn]
+}
 
-func (a *announcing) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+func (a *announcing) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	conn, err := a.of.dial(ctx, nil, address)
 	return &announcingConn{conn, a}, err
 }
 
@@ -384,8 +386,8 @@ func watchHealth(ctx context.Context, t target, _ int) error {
 }
 
 // hold keeps a connection, on which something was sent, until it is closed or ctx ends.
-func hold(ctx context.Context, address, sent string) error {
-	conn, err := net.Dial("tcp", address)
+func (a Authority) hold(ctx context.Context, address, sent string) error {
+	conn, err := a.dial(ctx, nil, address)
 	if err != nil {
 		return nil
 	}
@@ -399,7 +401,7 @@ func hold(ctx context.Context, address, sent string) error {
 // idleHTTP asks for what anybody may, begins to ask for more, and stays. It is let in where it may: the answer has
 // to be the last one of its connection.
 func idleHTTP(ctx context.Context, t target, _ int) error {
-	conn, err := net.Dial("tcp", t.HTTP)
+	conn, err := t.dial(ctx, nil, t.HTTP)
 	if err != nil {
 		return nil
 	}
@@ -418,6 +420,27 @@ func idleHTTP(ctx context.Context, t target, _ int) error {
 	return nil
 }
 
+// elsewhere is an address that is not the honest client's.
+var elsewhere = &net.TCPAddr{IP: net.IPv4(127, 1, 0, 1)}
+
+// fillHTTP opens as many connections of one address to the HTTP port as the port keeps of all, begins to ask on each, and
+// stays for as long as the node waits for the rest.
+func fillHTTP(ctx context.Context, t target, _ int) error {
+	const all, patience = 1000, 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for range all {
+		conn, err := t.dial(ctx, elsewhere, t.HTTP)
+		if err != nil {
+			continue
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\n")
+	}
+	<-ctx.Done()
+	return nil
+}
+
 // asNode is what a connection between nodes begins with.
 const asNode = "\xf5STRAND\n"
 
@@ -427,14 +450,14 @@ const half = "\xf5STR"
 // halfOpen begins what may become a stream on the gRPC port, or TLS on Kafka's.
 func halfOpen(ctx context.Context, t target, worker int) error {
 	if worker%2 == 0 {
-		return hold(ctx, t.Kafka, "\x16\x03\x01")
+		return unencrypted.hold(ctx, t.Kafka, "\x16\x03\x01")
 	}
-	return hold(ctx, t.GRPC, half)
+	return t.hold(ctx, t.GRPC, half)
 }
 
 // kafka calls f with a client of Kafka's protocol that logs in.
-func kafka(address, user, password string, f func(*kgo.Client) error) error {
-	c, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
+func (a Authority) kafka(address, user, password string, f func(*kgo.Client) error) error {
+	c, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DialTLSConfig(a.config()), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
 	if err != nil {
 		return err
 	}
@@ -443,7 +466,7 @@ func kafka(address, user, password string, f func(*kgo.Client) error) error {
 }
 
 func guess(ctx context.Context, t target, _ int) error {
-	return kafka(t.Kafka, "mallory", rand.Text(), func(c *kgo.Client) error {
+	return t.kafka(t.Kafka, "mallory", rand.Text(), func(c *kgo.Client) error {
 		if c.Ping(ctx) == nil {
 			return errLetIn
 		}
@@ -465,7 +488,7 @@ func names(ctx context.Context, t target, _ int) error {
 }
 
 func kafkaNames(ctx context.Context, t target, _ int) error {
-	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
+	return t.kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
 		for range 20 {
 			q := kmsg.NewPtrMetadataRequest()
 			for range 200 {
@@ -546,7 +569,7 @@ func texts(t target, token string, worker int) error {
 	if token != "" {
 		sent += "Authorization: Bearer " + token + "\r\n"
 	}
-	answer := string(say(t.HTTP, fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n%s", sent, len(text), text)))
+	answer := string(t.say(t.HTTP, fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n%s", sent, len(text), text)))
 	status, rest, _ := strings.Cut(strings.TrimPrefix(answer, "HTTP/1.1 "), " ")
 	// A stream of appends answers that each is refused.
 	if status == "200" && !strings.Contains(rest, "DENIED") || strings.HasPrefix(status, "5") {
@@ -556,7 +579,7 @@ func texts(t target, token string, worker int) error {
 }
 
 func groups(ctx context.Context, t target, worker int) error {
-	return kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
+	return t.kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
 		for i := range 100 {
 			if join(ctx, c, fmt.Sprintf("mallory-%d-%d", worker, i), 200<<10) != nil {
 				return nil // it has had its share

@@ -20,13 +20,13 @@ const testMemory = 64 << 20
 
 // Every attack for a moment: it is refused, the node and the attack hold little memory, and an honest client
 // is answered meanwhile, and gets what the attack is about, also when the attack has filled what it fills. What an
-// honest client notices of it is measured by `make attacks`. This machine may have any number of connections, and this
-// node has no TLS: what bounds these has tests of its own.
+// honest client notices of it is measured by `make attacks`. This machine may have any number of connections: what bounds
+// those of others has tests of its own.
 func TestAttacksAreRefusedAndHonestClientsServed(t *testing.T) {
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			directory := t.TempDir()
-			c, at, h, err := open(t.Context(), directory, testMemory)
+			c, at, h, err := open(t.Context(), directory, testMemory, false)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
 			before := cost.Held()
@@ -68,10 +68,28 @@ func TestAttacksAreRefusedAndHonestClientsServed(t *testing.T) {
 	}
 }
 
+// The same attacks, one after the other, on one node with TLS on all ports: they reach it, and are refused as well.
+func TestANodeWithTLSRefusesTheSameAttacks(t *testing.T) {
+	c, at, h, err := open(t.Context(), t.TempDir(), testMemory, true)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	for _, a := range attacks {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		times, letIn := a.run(ctx, at)
+		cancel()
+		require.NoError(t, letIn, a.name)
+		require.Positive(t, times, a.name)
+		require.NoError(t, h.appends(t.Context()), a.name)
+	}
+	require.NoError(t, h.looks(t.Context()))
+	at.Authority = unencrypted
+	require.NotContains(t, string(at.say(at.HTTP, []byte("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"))), "HTTP/1.1 200", "what is not encrypted is not answered")
+}
+
 // More connections than the gRPC port keeps that say too little to be sorted: the oldest make way long before
 // their time is over, and who comes then is served.
 func TestConnectionsThatSayNothingMakeWay(t *testing.T) {
-	c, at, h, err := open(t.Context(), t.TempDir(), testMemory)
+	c, at, h, err := open(t.Context(), t.TempDir(), testMemory, false)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	const kept, patience = 1024, 10 * time.Second

@@ -7,10 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"strandline.dev/client"
-	"strandline.dev/embed"
+	"strandline.dev/internal/server"
 )
 
 const (
@@ -43,13 +41,14 @@ func start() error {
 		return play(role, os.Getenv(jobVariable))
 	}
 	lasting := flag.Duration("time", 10*time.Second, "how long each round of an attack takes")
+	encrypted := flag.Bool("tls", false, "attack a node with TLS on all ports")
 	flag.Parse()
 	failed := false
 	for _, a := range attacks {
 		if flag.NArg() > 0 && !slices.Contains(flag.Args(), a.name) {
 			continue
 		}
-		line, ok, err := measure(context.Background(), a, *lasting)
+		line, ok, err := measure(context.Background(), a, *lasting, *encrypted)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
@@ -63,26 +62,26 @@ func start() error {
 }
 
 // open makes a node that enforces rights, with what an honest client and mallory need.
-func open(ctx context.Context, directory string, memory int64) (*embed.Cluster, target, honest, error) {
-	c, err := embed.Open(ctx, filepath.Join(directory, "nodes"), embed.WithMemory(memory), embed.WithAuditLog(auditLog(directory)), embed.WithGRPC("127.0.0.1:0"), embed.WithKafka("127.0.0.1:0"), embed.WithHTTP("127.0.0.1:0"))
+func open(ctx context.Context, directory string, memory int64, encrypted bool) (*server.Cluster, target, honest, error) {
+	o, authority, err := optionsOf(directory, memory, encrypted)
 	if err != nil {
 		return nil, target{}, honest{}, err
 	}
-	t, h, err := prepare(ctx, c)
+	c, err := server.StartCluster(ctx, []server.Options{o})
+	if err != nil {
+		return nil, target{}, honest{}, err
+	}
+	t, h, err := prepare(ctx, c.Nodes[0], authority)
 	if err != nil {
 		return nil, target{}, honest{}, errors.Join(err, c.Close())
 	}
 	return c, t, h, nil
 }
 
-// auditLog is the file of a node below a directory.
-func auditLog(directory string) string { return filepath.Join(directory, "audit.log") }
-
-func prepare(ctx context.Context, c *embed.Cluster) (t target, h honest, err error) {
-	n := c.Nodes()[0]
-	t = target{GRPC: n.GRPC, HTTP: n.HTTP, Kafka: n.Kafka}
-	h = honest{Address: n.GRPC, HTTP: n.HTTP, Kafka: n.Kafka}
-	admin, err := client.Dial([]string{n.GRPC})
+func prepare(ctx context.Context, n *server.Server, by Authority) (t target, h honest, err error) {
+	t = target{Authority: by, GRPC: n.GRPC(), HTTP: n.HTTP(), Kafka: n.Kafka()}
+	h = honest{Authority: by, Address: n.GRPC(), HTTP: n.HTTP(), Kafka: n.Kafka()}
+	admin, err := by.client(n.GRPC())
 	if err != nil {
 		return t, h, err
 	}
@@ -137,7 +136,10 @@ func fill(ctx context.Context, c *client.Client) error {
 }
 
 // honest is a client that appends to the log orders, one record after the other.
-type honest struct{ Address, HTTP, Kafka, Token, Password string }
+type honest struct {
+	Authority
+	Address, HTTP, Kafka, Token, Password string
+}
 
 // appends appends one record.
 func (h honest) appends(ctx context.Context) error {
@@ -149,7 +151,7 @@ func (h honest) appends(ctx context.Context) error {
 
 // appendsMuch appends a record that is larger than what a connection receives in one piece.
 func (h honest) appendsMuch(ctx context.Context) error {
-	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	c, err := h.client(h.Address, client.WithToken(h.Token))
 	if err != nil {
 		return err
 	}
@@ -164,7 +166,7 @@ func (h honest) appendsMuch(ctx context.Context) error {
 
 // opens opens a session.
 func (h honest) opens(ctx context.Context) error {
-	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	c, err := h.client(h.Address, client.WithToken(h.Token))
 	if err != nil {
 		return err
 	}
@@ -179,7 +181,7 @@ func (h honest) comes(ctx context.Context) error { return errors.Join(h.opens(ct
 // joins logs in by Kafka's protocol and joins a group, again where that is to be tried again: the log of offsets is
 // elected meanwhile.
 func (h honest) joins(ctx context.Context) error {
-	return kafka(h.Kafka, "alice", h.Password, func(c *kgo.Client) error {
+	return h.kafka(h.Kafka, "alice", h.Password, func(c *kgo.Client) error {
 		for {
 			err := join(ctx, c, "alice", 100)
 			if !kerr.IsRetriable(err) || ctx.Err() != nil {
@@ -191,7 +193,7 @@ func (h honest) joins(ctx context.Context) error {
 
 // selects reads what a filter selects of the log orders.
 func (h honest) selects(ctx context.Context) error {
-	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	c, err := h.client(h.Address, client.WithToken(h.Token))
 	if err != nil {
 		return err
 	}
@@ -222,7 +224,7 @@ func (h honest) holds(ctx context.Context) error {
 }
 
 func (h honest) administers(f func(*client.Admin) error) error {
-	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	c, err := h.client(h.Address, client.WithToken(h.Token))
 	if err != nil {
 		return err
 	}
@@ -238,12 +240,12 @@ func (h honest) asksText(ctx context.Context) error {
 	}
 	q.Header.Set("Authorization", "Bearer "+h.Token)
 	q.Header.Set("Content-Type", "application/json")
-	return answered(q)
+	return h.answered(q)
 }
 
 // meets begins as another node does, and is answered as one.
 func (h honest) meets(ctx context.Context) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", h.Address)
+	conn, err := h.dial(ctx, nil, h.Address)
 	if err != nil {
 		return err
 	}
@@ -263,12 +265,12 @@ func (h honest) looks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return answered(q)
+	return h.answered(q)
 }
 
 // answered fails unless a request is answered well.
-func answered(q *http.Request) error {
-	r, err := http.DefaultClient.Do(q)
+func (a Authority) answered(q *http.Request) error {
+	r, err := a.get(q)
 	if err != nil {
 		return err
 	}
@@ -281,7 +283,7 @@ func answered(q *http.Request) error {
 
 // append appends until done is closed, and returns how long each append took.
 func (h honest) append(ctx context.Context, done <-chan struct{}) (times []time.Duration, err error) {
-	c, err := client.Dial([]string{h.Address}, client.WithToken(h.Token))
+	c, err := h.client(h.Address, client.WithToken(h.Token))
 	if err != nil {
 		return nil, err
 	}

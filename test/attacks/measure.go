@@ -35,6 +35,7 @@ const (
 // job is what a process in a role has to do.
 type job struct {
 	Directory string // of the node
+	Encrypted bool   // all of its ports
 	Attack    string
 	Target    target
 	Honest    honest
@@ -91,7 +92,7 @@ func play(role, text string) error {
 
 // serve serves a node until its input ends, and says for each line of that how long processors have worked for it.
 func serve(ctx context.Context, j job) error {
-	c, t, h, err := open(ctx, j.Directory, nodeMemory)
+	c, t, h, err := open(ctx, j.Directory, nodeMemory, j.Encrypted)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func (m measured) phase(ctx context.Context, role string, share float64) (p phas
 }
 
 // measure does an attack on a node, and returns what an honest client noticed.
-func measure(ctx context.Context, a attack, lasting time.Duration) (line string, ok bool, err error) {
+func measure(ctx context.Context, a attack, lasting time.Duration, encrypted bool) (line string, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+4*rounds*lasting)
 	defer cancel()
 	directory, err := os.MkdirTemp("", "attacks")
@@ -226,7 +227,7 @@ func measure(ctx context.Context, a attack, lasting time.Duration) (line string,
 	}
 	defer os.RemoveAll(directory)
 	ofNode, _ := cores()
-	node := actor(ctx, nodeRole, ofNode, false, job{Directory: directory})
+	node := actor(ctx, nodeRole, ofNode, false, job{Directory: directory, Encrypted: encrypted})
 	// As `strandline serve` sets them.
 	node.Env = append(node.Env, fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.NumCPU()/2)+1), "GOGC=300")
 	in, err := node.StdinPipe()

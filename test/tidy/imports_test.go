@@ -85,7 +85,7 @@ var rooms = map[string][]string{
 	// At the end of a campaign the entries on all disks are compared.
 	"test/chaos": {"test", "test/disk/loopdisk", "test/history/judge", "test/history", "client", "api", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record"},
 	// Clients that misbehave, beside honest ones, and what a call takes of a process.
-	"test/attacks": {"client", "api", "embed", "internal/record"},
+	"test/attacks": {"client", "api", "internal/identity", "internal/node/settings", "internal/record", "internal/server", "internal/transport/secure"},
 	"test/cost":    {},
 	// Servers that are broken on purpose, made of patched copies of the sources.
 	"test/flaws": {},
