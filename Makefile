@@ -18,7 +18,7 @@ ALONE := $(PURE:%=internal/%) internal/record internal/segment internal/segment/
 PROCESSES := clients/scenarios examples examples/% test/cluster test/cluster/% test/flaws test/sim test/tidy
 
 # Tests that do less under the race detector run without it too.
-LESS := -run 'Costs|StayWithin|AboveTheLargestMessage' ./internal/node ./internal/server ./internal/server/kafka
+LESS := -run 'Costs|StayWithin|AboveTheLargestMessage|TheLargestCatalog' ./internal/node ./internal/server ./internal/server/kafka
 
 # They take longest: they begin first, so that none is left alone at the end.
 LONG  := internal/node internal/server internal/cli clients/scenarios test/cluster test/cluster/memory test/sim

@@ -60,6 +60,9 @@ const (
 	Least = 64 << 20
 	// most bounds a part beyond which more does not make anything faster.
 	most = 256 << 20
+	// mostTexts has room for the largest request as JSON (rpc.MaxRequestBytes): a request may take half of the part, and
+	// takes four times its text.
+	mostTexts = 512 << 20
 )
 
 // New divides so many bytes.
@@ -71,7 +74,7 @@ func New(size int64) *Memory {
 		Principals: NewPrincipals(sessions),
 		size:       size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), StalledReads: NewStalled(size / 8), Fetches: NewPool(part(16)),
-		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewArriving(part(16)), SentTexts: NewArriving(part(32)), Sessions: sessions, Groups: NewShares(size / 32), Checks: NewShares(size / 32),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewArriving(min(size/16, mostTexts)), SentTexts: NewArriving(part(32)), Sessions: sessions, Groups: NewShares(size / 32), Checks: NewShares(size / 32),
 	}
 }
 

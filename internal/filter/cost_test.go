@@ -94,6 +94,31 @@ func TestHeadersThatAreLookedUpOftenAreThoseThatAreThere(t *testing.T) {
 	require.ErrorContains(t, err, "zone")
 }
 
+func TestAnExpressionReadsTheLargestThatItMay(t *testing.T) {
+	many := []record.Header{{Key: "a", Value: make([]byte, maxRead-1)}}
+	for i := range maxHeaders - 1 {
+		many = append(many, record.Header{Key: fmt.Sprint(i)})
+	}
+	_, bytes := walkOver(t, record.Record{Headers: many}).HeaderSizes()
+	many[0].Value = many[0].Value[bytes-maxRead:]
+	count, bytes := walkOver(t, record.Record{Headers: many}).HeaderSizes()
+	require.Equal(t, []int{maxHeaders, maxRead}, []int{count, bytes})
+	for name, c := range map[string]struct {
+		where string
+		of    record.Record
+	}{
+		"a key":   {`key != "a"`, record.Record{Key: make([]byte, maxRead)}},
+		"headers": {`headers["1"] == ""`, record.Record{Headers: many}},
+		"a value": {`value != 1`, record.Record{Value: []byte(`"` + strings.Repeat("v", maxRead-2) + `"`)}},
+	} {
+		f, err := New(Spec{Where: c.where})
+		require.NoError(t, err)
+		keep, err := f.Keep(walkOver(t, c.of))
+		require.NoError(t, err, name)
+		require.True(t, keep, name)
+	}
+}
+
 func TestWhatIsSaidOfAFaultIsShortAndText(t *testing.T) {
 	key := bytes.Repeat([]byte("\xffa"), 5_000)
 	f, err := New(Spec{Where: `headers[key] == "a"`})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ func TestALogThatWasReplacedIsNotTakenForTheFirst(t *testing.T) {
 func TestACreateThatIsMadeAgainReturnsTheLogThatItCreated(t *testing.T) {
 	t.Parallel()
 	n := open(t, t.TempDir())
-	mine := verbs.Caller{Request: "this one"}
+	mine := verbs.Caller{Request: strings.Repeat("<", verbs.MaxRequestName)} // six times that in JSON
 	first, err := n.CreateLog(t.Context(), mine, "orders", settings.Config{})
 	require.NoError(t, err)
 	again, err := n.CreateLog(t.Context(), mine, "orders", settings.Config{})

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,6 +72,59 @@ func TestAStreamIsWrittenClosedAndDeleted(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, r.StatusCode)
 	require.Equal(t, "GET, HEAD, PUT, POST, DELETE", r.Header.Get("Allow"))
 	require.Zero(t, n.node.Memory().Texts.Used())
+}
+
+// What one write of a stream may have, of each kind, is read back by requests and as events.
+func TestTheLargestWritesOfAStreamAreReadBack(t *testing.T) {
+	t.Parallel()
+	n := startJSON(t, func(o *Options) { o.Node.Memory = 2 << 30 })
+	const most, messages = 8 << 20, 10_000
+	inner := func(array string) string { return strings.TrimSuffix(strings.TrimPrefix(array, "["), "]") }
+	same := func(answer string) string { return answer }
+	for i, c := range []struct {
+		kind, body, between string
+		read                func(answer string) string
+	}{
+		{"application/json", `"` + strings.Repeat("j", most-2) + `"`, ",", inner},
+		{"application/json", "[" + strings.Repeat("0,", messages-1) + "1]", ",", inner},
+		{"text/plain", strings.Repeat("t", most), "", same},
+		{"application/octet-stream", strings.Repeat("\xfe", most), "", same},
+	} {
+		name := fmt.Sprint("stream-", i)
+		r, text := ask(t, n, http.MethodPut, name, c.body, "Content-Type", c.kind)
+		require.Equal(t, http.StatusCreated, r.StatusCode, text)
+		r, text = ask(t, n, http.MethodPost, name, c.body, "Content-Type", c.kind, "Stream-Closed", "true")
+		require.Equal(t, http.StatusNoContent, r.StatusCode, text)
+		want := c.read(c.body) + c.between + c.read(c.body)
+
+		var got []string
+		for next, ended := "-1", false; !ended; next, ended = r.Header.Get("Stream-Next-Offset"), r.Header.Get("Stream-Closed") == "true" {
+			r, text = ask(t, n, http.MethodGet, name+"?offset="+next, "")
+			require.Equal(t, http.StatusOK, r.StatusCode, "%.200s", text)
+			got = append(got, c.read(text))
+		}
+		require.True(t, want == strings.Join(got, c.between), "%s by requests", c.kind)
+
+		_, text = ask(t, n, http.MethodGet, name+"?offset=-1&live=sse", "")
+		got = nil
+		event := ""
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			if of, begins := strings.CutPrefix(line, "event: "); begins {
+				event = of
+			}
+			if data, has := strings.CutPrefix(line, "data:"); has && event == "data" {
+				if c.kind == "application/octet-stream" {
+					decoded, err := base64.StdEncoding.DecodeString(data)
+					require.NoError(t, err)
+					data = string(decoded)
+				}
+				got = append(got, c.read(data))
+			}
+		}
+		require.True(t, want == strings.Join(got, c.between), "%s as events", c.kind)
+	}
+	require.Eventually(t, func() bool { return n.node.Memory().Texts.Used() == 0 && n.node.Memory().SentTexts.Used() == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestALogThatIsNoStreamIsNotWrittenAsOne(t *testing.T) {

@@ -52,7 +52,7 @@ type Catalog struct {
 	state cluster.State
 	Next  record.Offset // the first record not folded yet
 	// size is an upper bound for a checkpoint of the state: the bytes of the newest folded
-	// checkpoint and of all later changes.
+	// checkpoint, and what later changes may add to it.
 	size int
 	// Awaited holds the attempts of the current group of changes that have been appended or still
 	// may be. Landed is set when one of them was folded.
@@ -203,9 +203,10 @@ func (c *Catalog) fold(chunk reading.Chunk) error {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
 		if change.Checkpoint != nil {
-			c.size = 0
+			c.size = len(r.Value)
+		} else {
+			c.size += added(len(r.Value))
 		}
-		c.size += len(r.Value)
 		if refusal := c.Outdated(&c.state); refusal != nil {
 			return fmt.Errorf("change %d of the catalog: %s: %w", r.Offset, refusal.Detail, cluster.ErrNewer)
 		}
@@ -213,6 +214,10 @@ func (c *Catalog) fold(chunk reading.Chunk) error {
 	}
 	return nil
 }
+
+// added returns the most that a change of so many bytes adds to a checkpoint, where the name of an
+// object is once more, as its key.
+func added(bytes int) int { return 2 * bytes }
 
 // Checkpoint writes the whole state as one change and trims the earlier changes, if this node leads
 // the catalog and there are enough of them. It is the retention of the catalog. As for other logs,
