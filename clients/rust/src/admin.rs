@@ -5,10 +5,11 @@ use std::time::Duration;
 use crate::call::{Call, Deadline};
 use crate::calls::{self, Calls};
 use crate::errors::{Error, Outcome, Position};
-use crate::info_stream::InfoStream;
 use crate::logs::{Bounds, Hold, LogConfig, LogInfo, Resolution, Session, WriterTerm};
 use crate::reason::Reason;
+use crate::states::{InfoStream, WriterStream};
 use crate::wire;
+use crate::writers::{WriterClaim, WriterGrant, lease_request};
 
 /// Stands for the log of logs where a call names none.
 const CATALOG: &str = "";
@@ -186,6 +187,42 @@ impl Admin {
         self.call(log, &calls::ACQUIRE_WRITER, request, |a| WriterTerm { term: a.writer_term, end: a.end_offset })
     }
 
+    /// Acquires the writer lease of a log: raises the log's writer term, as [`Admin::acquire_writer`]
+    /// does, if no other program has the lease. Otherwise it waits in line for up to `wait`, at most a
+    /// minute, and returns a grant without a term if that did not suffice. The lease lasts as long as
+    /// [`Admin::keep_writer`] is called, or records are appended with the term.
+    /// [`Client::lease_writer`](crate::Client::lease_writer) does that.
+    pub fn lease_writer(&self, log: &str, claim: WriterClaim, wait: Duration) -> Call<'static, WriterGrant> {
+        let request = lease_request(log, 0, claim, wait);
+        let (calls, log) = (self.calls.clone(), log.to_string());
+        Call::new(move |deadline| async move {
+            Ok(calls.in_line(&log, &calls::LEASE_WRITER, request, deadline).await?.into())
+        })
+    }
+
+    /// Renews the writer lease that was granted with a term, as appends with the term do.
+    /// [`Reason::Fenced`]: it has ended.
+    pub fn keep_writer(&self, log: &str, term: u64) -> Call<'static, ()> {
+        let request = wire::KeepWriterRequest { log: log.to_string(), log_id: 0, writer_term: term };
+        self.call(log, &calls::KEEP_WRITER, request, |_| ())
+    }
+
+    /// Ends the writer lease that was granted with a term: the first program in line gets it at once,
+    /// or the one of a name. [`Reason::Precondition`]: none of that name waits, and the lease stays.
+    /// [`Reason::Fenced`]: the lease had ended.
+    pub fn release_writer(&self, log: &str, term: u64, to: Option<&str>) -> Call<'static, ()> {
+        let to = to.unwrap_or_default().to_string();
+        let request = wire::ReleaseWriterRequest { log: log.to_string(), log_id: 0, writer_term: term, to };
+        let calls = self.calls.clone();
+        Call::new(move |deadline| async move { release_writer(&calls, request, deadline).await })
+    }
+
+    /// Which program has the writer lease of a log: now, after each change, and every interval (none:
+    /// 1 s) of at least 100 ms. It asks nobody before it is polled.
+    pub fn watch_writer(&self, log: &str, interval: Option<Duration>) -> WriterStream {
+        WriterStream::new(self.calls.clone(), log, interval)
+    }
+
     /// Begins a session at epoch 0, sequence 0. No lease is one of 60 s.
     pub fn open_session(&self, log: &str, lease: Option<Duration>) -> Call<'static, Session> {
         self.open_session_of(log, 0, lease)
@@ -256,6 +293,19 @@ impl Admin {
 
 fn info(wire: Option<wire::LogInfo>) -> LogInfo {
     wire.unwrap_or_default().into()
+}
+
+/// Ends a writer lease. An earlier try may have done so: then the refusal is about its own effect.
+pub(crate) async fn release_writer(
+    calls: &Arc<Calls>,
+    request: wire::ReleaseWriterRequest,
+    deadline: Deadline,
+) -> Result<(), Error> {
+    let log = request.log.clone();
+    match calls.to_leader(&log, &calls::RELEASE_WRITER, request, deadline).await {
+        Err(e) if *e.reason() == Reason::Fenced && e.outcome() != Outcome::NotDone => Ok(()),
+        released => released.map(drop),
+    }
 }
 
 async fn remove(calls: &Arc<Calls>, name: &str, log_id: u64, deadline: Deadline) -> Result<(), Error> {

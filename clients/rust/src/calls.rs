@@ -62,6 +62,10 @@ methods! {
     DIGEST: "LogService/Digest" (DigestRequest) -> DigestResponse,
     PROVE: "LogService/Prove" (ProveRequest) -> ProveResponse,
     ACQUIRE_WRITER: "LogService/AcquireWriter" (AcquireWriterRequest) -> AcquireWriterResponse,
+    LEASE_WRITER: "LogService/LeaseWriter" (LeaseWriterRequest) -> LeaseWriterResponse,
+    KEEP_WRITER: "LogService/KeepWriter" (KeepWriterRequest) -> KeepWriterResponse,
+    RELEASE_WRITER: "LogService/ReleaseWriter" (ReleaseWriterRequest) -> ReleaseWriterResponse,
+    WATCH_WRITER: "LogService/WatchWriter" (WatchWriterRequest) -> WatchWriterResponse,
 }
 
 /// Makes the calls of a client.
@@ -251,6 +255,18 @@ impl Calls {
         self.by(&mut route, method, request, deadline).await
     }
 
+    /// The same for a call that waits in line for its turn: that time does not count.
+    pub async fn in_line<Q: Message, A: Message + Default>(
+        self: &Arc<Self>,
+        log: &str,
+        method: &Method<Q, A>,
+        request: Q,
+        deadline: Deadline,
+    ) -> Result<A, Error> {
+        let mut route = Route::Leader(ToLeader::new(log, false));
+        self.waiting(&mut route, method, request, deadline, Waiting::Turn).await
+    }
+
     /// The same to renew a lease, while that lasts, also where the leader stands still.
     pub async fn renew<Q: Message, A: Message + Default>(
         self: &Arc<Self>,
@@ -297,17 +313,23 @@ impl Calls {
         waiting: Waiting,
         act: impl Fn(Channel) -> BoxFuture<'a, Result<T, Error>>,
     ) -> Result<T, Error> {
-        let began = Instant::now();
+        let mut began = Instant::now();
         let mut pauses = Pauses::new();
         let mut tries = Tries { outcome: Outcome::NotDone, answered: None };
         for count in 1.. {
             let failure = match deadline.bound(Outcome::NotDone, route.connect(self)).await {
                 Err(failure) => failure,
                 Ok(channel) => {
+                    let called = Instant::now();
                     let acting = silence::attend(self, route.asked(self), waiting, act(channel));
                     match deadline.bound(Outcome::MaybeDone, acting).await {
                         Ok(answer) => return Ok(answer),
-                        Err(failure) => failure,
+                        Err(failure) => {
+                            if waiting == Waiting::Turn {
+                                began += called.elapsed();
+                            }
+                            failure
+                        }
                     }
                 }
             };

@@ -19,6 +19,8 @@ use crate::read_options::ReadOptions;
 use crate::reader::Reader;
 use crate::records::Record;
 use crate::token::Token;
+use crate::writer_lease::WriterLease;
+use crate::writers::WriterClaim;
 
 /// Is called with a log and an error whenever a producer or reader of it cannot continue and tries
 /// again, and with no error when it continues.
@@ -168,6 +170,14 @@ impl Client {
     pub fn hold(&self, log: &str, hold: Hold, place: Place) -> Call<'static, KeptHold> {
         let (calls, log) = (self.calls.clone(), log.to_string());
         Call::new(move |deadline| KeptHold::open(calls, log, hold, place, deadline))
+    }
+
+    /// Waits in line until this program has the writer lease of a log, and renews it until it is
+    /// released, handed over, closed or dropped, or the client is closed. Append with its term:
+    /// [`ProducerOptions::writer_term`]. It is renewed on the runtime in which this call is awaited.
+    pub fn lease_writer(&self, log: &str, claim: WriterClaim) -> Call<'static, WriterLease> {
+        let (calls, log) = (self.calls.clone(), log.to_string());
+        Call::new(move |deadline| WriterLease::open(calls, log, claim, deadline))
     }
 
     /// Begins to append to a log that exists, in a session of its own. Of an error nothing is in

@@ -2,9 +2,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::admin::{Place, set_hold_request};
 use crate::call::{Call, Deadline};
@@ -12,6 +10,7 @@ use crate::calls::{self, Calls};
 use crate::errors::{Error, Outcome};
 use crate::logs::Hold;
 use crate::reason::Reason;
+use crate::renewed::{self, Life};
 use crate::wire;
 
 /// A hold that this program has set and, if it has a lease, renews after each third of it until
@@ -29,15 +28,7 @@ struct Kept {
     log_id: u64,
     hold: Mutex<Hold>,
     turn: tokio::sync::Mutex<()>, // one move at a time
-    end: watch::Sender<End>,
-}
-
-/// Whether a hold has ended, and why.
-#[derive(Clone)]
-enum End {
-    NotYet,
-    Closed,
-    Failed(Error),
+    life: Life,
 }
 
 impl KeptHold {
@@ -53,8 +44,7 @@ impl KeptHold {
         let lease = hold.lease;
         let hold = Mutex::new(Hold { offset: answer.offset, ..hold });
         let turn = tokio::sync::Mutex::default();
-        let end = watch::Sender::new(End::NotYet);
-        let kept = Arc::new(Kept { calls, log, log_id: answer.log_id, hold, turn, end });
+        let kept = Arc::new(Kept { calls, log, log_id: answer.log_id, hold, turn, life: Life::new() });
         let renewing = lease.map(|lease| tokio::spawn(renew(kept.clone(), lease)));
         Ok(KeptHold { kept, renewing })
     }
@@ -68,16 +58,12 @@ impl KeptHold {
     /// by others; [`Reason::PermissionDenied`] or [`Reason::Unauthenticated`] if this program may not
     /// renew it any more, so that it ends with its lease. None before, and after it was closed.
     pub fn error(&self) -> Option<Error> {
-        match &*self.kept.end.borrow() {
-            End::Failed(error) => Some(error.clone()),
-            _ => None,
-        }
+        self.kept.life.error()
     }
 
     /// Waits until the hold is known to have ended, or was closed, and returns [`KeptHold::error`].
     pub async fn ended(&self) -> Option<Error> {
-        let _ = self.kept.end.subscribe().wait_for(|end| !matches!(end, End::NotYet)).await;
-        self.error()
+        self.kept.life.ended().await
     }
 
     /// Puts the hold at another offset with another pointer, in one step: what is below may go from
@@ -89,11 +75,11 @@ impl KeptHold {
         Call::new(move |deadline| async move {
             let kept = &self.kept;
             let _turn = deadline.bound(Outcome::NotDone, async { Ok(kept.turn.lock().await) }).await?;
-            kept.check()?;
+            kept.life.check("hold")?;
             let moved = Hold { offset, pointer, ..self.hold() };
             let request = set_hold_request(&kept.log, kept.log_id, moved.clone(), Place::Offset);
             let answer = kept.calls.to_leader(&kept.log, &calls::SET_HOLD, request, deadline).await?;
-            kept.check()?; // or else what was set just now would expire
+            kept.life.check("hold")?; // or else what was set just now would expire
             *kept.hold.lock().expect("not poisoned") = Hold { offset: answer.offset, ..moved };
             Ok(())
         })
@@ -115,7 +101,7 @@ impl KeptHold {
 
     /// Ends the renewals and leaves the hold as it is: it ends with its lease, if it has one.
     pub fn close(&self) {
-        self.kept.end(End::Closed);
+        self.kept.life.close();
         if let Some(renewing) = &self.renewing {
             renewing.abort();
         }
@@ -134,58 +120,12 @@ impl fmt::Debug for KeptHold {
     }
 }
 
-impl Kept {
-    fn check(&self) -> Result<(), Error> {
-        match &*self.end.borrow() {
-            End::NotYet => Ok(()),
-            End::Closed => Err(Error::closed("hold", Outcome::NotDone)),
-            End::Failed(error) => Err(error.clone()),
-        }
-    }
-
-    /// Of several reasons the first counts.
-    fn end(&self, why: End) {
-        self.end.send_if_modified(|end| {
-            let first = matches!(end, End::NotYet);
-            if first {
-                *end = why;
-            }
-            first
-        });
-    }
-}
-
 /// Renews a hold until there is nothing to renew.
 async fn renew(kept: Arc<Kept>, lease: Duration) {
     let name = kept.hold.lock().expect("not poisoned").name.clone();
-    let mut clock = interval((lease / 3).max(Duration::from_millis(1)));
-    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    clock.tick().await; // the first is at once
-    loop {
-        tokio::select! {
-            _ = clock.tick() => (),
-            () = kept.calls.peers.until_closed() => {
-                return kept.end(End::Failed(Error::closed("client", Outcome::NotDone)));
-            }
-        }
+    renewed::renew(&kept.calls, &kept.life, lease, lease / 3, Reason::HoldNotFound, || async {
         let request = wire::KeepHoldRequest { log: kept.log.clone(), name: name.clone(), log_id: kept.log_id };
-        if let Err(error) = kept.calls.renew(&kept.log, &calls::KEEP_HOLD, request, lease).await
-            && ends(error.reason())
-        {
-            return kept.end(End::Failed(error));
-        }
-    }
-}
-
-/// Reports whether there is nothing to renew after an error of a renewal.
-fn ends(reason: &Reason) -> bool {
-    matches!(
-        reason,
-        Reason::HoldNotFound
-            | Reason::LogNotFound
-            | Reason::LogReplaced
-            | Reason::PermissionDenied
-            | Reason::Unauthenticated
-            | Reason::Closed
-    )
+        kept.calls.renew(&kept.log, &calls::KEEP_HOLD, request, lease).await.map(drop)
+    })
+    .await;
 }

@@ -40,7 +40,6 @@ mod encryption;
 mod ends;
 mod environment;
 mod errors;
-mod info_stream;
 mod kept_hold;
 mod logs;
 mod near;
@@ -56,17 +55,21 @@ mod reader;
 mod reading;
 mod reason;
 mod records;
+mod renewed;
 mod repair;
 mod request;
 mod rounds;
 mod route;
 mod shared;
 mod silence;
+mod states;
 mod stats;
 mod token;
 mod watch;
 mod window;
 mod wire;
+mod writer_lease;
+mod writers;
 
 pub use admin::{Admin, Place};
 pub use call::Call;
@@ -75,7 +78,6 @@ pub use client::{Client, ClientOptions, TroubleHandler};
 pub use digests::{Digest, DigestHash, Source};
 pub use encryption::{Identity, Tls, TlsFiles};
 pub use errors::{Error, Outcome, Position};
-pub use info_stream::InfoStream;
 pub use kept_hold::KeptHold;
 pub use logs::{
     Bounds, Durability, Hold, LogConfig, LogInfo, ReplicaAddress, Resolution, ResolveState, Session, WriterTerm,
@@ -88,5 +90,8 @@ pub use read_options::{FailedRecord, Filter, Freshness, Prefer, Projection, Read
 pub use reader::{Next, Progress, Reader};
 pub use reason::Reason;
 pub use records::{Header, MAX_RECORD_BYTES, NewRecord, Record};
+pub use states::{InfoStream, WriterStream};
 pub use stats::{Histogram, Stats};
 pub use token::Token;
+pub use writer_lease::WriterLease;
+pub use writers::{WriterClaim, WriterGrant, WriterHolder, WriterState};

@@ -29,25 +29,29 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     Answer,
+    /// The answer to a call that waits in line for its turn, which may take longer than tries may.
+    Turn,
     /// The answer to the renewal of such a lease: another node is to be asked while it lasts, which
     /// the next leader gives anew.
     Renewal(Duration),
     /// A frame of a reader, or a description of a log, behind another one.
     Frame,
+    /// A state of a stream that shows what the leader of a log knows again and again.
+    State,
 }
 
 impl Waiting {
     /// How long is waited until the first look and until the next, and for an answer of a look.
     fn times(self) -> (Duration, Duration, Duration) {
         match self {
-            Waiting::Answer => (SUSPECT_AFTER, AGAIN, ANSWER_PATIENCE),
+            Waiting::Answer | Waiting::Turn => (SUSPECT_AFTER, AGAIN, ANSWER_PATIENCE),
             // Even the look that begins just before another node leads, and the next one, take half
             // of the lease together.
             Waiting::Renewal(lease) => {
                 let sixth = lease / 6;
                 (SUSPECT_AFTER.min(sixth), AGAIN.min(sixth), ANSWER_PATIENCE.min(sixth))
             }
-            Waiting::Frame => (QUIET_AFTER, QUIET_AFTER, ANSWER_PATIENCE),
+            Waiting::Frame | Waiting::State => (QUIET_AFTER, QUIET_AFTER, ANSWER_PATIENCE),
         }
     }
 }

@@ -2,6 +2,7 @@ use serde_json::{Map, Value, json};
 use strandline::{Admin, Bounds, Error, Hold, LogConfig, Place, PlacementRule, ReadReplicas, Resolution, ResolveState};
 
 use crate::command::{Command, described, position};
+use crate::writing::{claim, written};
 
 /// Carries out a command of the admin.
 pub async fn administer(admin: &Admin, c: &Command) -> Result<Value, Error> {
@@ -42,6 +43,19 @@ pub async fn administer(admin: &Admin, c: &Command) -> Result<Value, Error> {
         "acquire-writer" => {
             let acquired = c.bound(admin.acquire_writer(log)).await?;
             Ok(json!({"writer_term": acquired.term, "end": acquired.end}))
+        }
+        "lease-writer" => {
+            let wait = c.time("wait_ms").unwrap_or_default();
+            let grant = c.bound(admin.lease_writer(log, claim(c), wait)).await?;
+            let mut said = written(&grant.state);
+            said["writer_term"] = grant.term.into();
+            said["end"] = grant.end.into();
+            Ok(said)
+        }
+        "keep-writer" => c.bound(admin.keep_writer(log, c.number("writer_term").unwrap_or(0))).await.map(nothing),
+        "release-writer" => {
+            let to = c.get("to").as_str();
+            c.bound(admin.release_writer(log, c.number("writer_term").unwrap_or(0), to)).await.map(nothing)
         }
         "resolve" => c.bound(admin.resolve(log, at, c.is("final"))).await.map(resolved),
         "end-epoch" => c.bound(admin.end_epoch(log, at)).await.map(resolved),

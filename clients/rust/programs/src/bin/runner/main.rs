@@ -3,6 +3,7 @@
 mod administer;
 mod command;
 mod reading;
+mod writing;
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -18,7 +19,7 @@ use futures_util::poll;
 use serde_json::{Value, json};
 use strandline::{
     Batch, Check, Client, ClientOptions, Digest, Error, KeptHold, NewRecord, Producer, ProducerOptions, Sessions,
-    Source, Stats, TlsFiles, Token, TroubleHandler,
+    Source, Stats, TlsFiles, Token, TroubleHandler, WriterLease,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -27,6 +28,7 @@ use tokio::time::sleep;
 use administer::{administer, hold, place, pointer};
 use command::{Command, failed, position, shown};
 use reading::{Reading, read_options};
+use writing::{WriterWatch, claim, own};
 
 /// What commands have made, by its name.
 #[derive(Default)]
@@ -35,7 +37,9 @@ struct Runner {
     producers: Mutex<HashMap<String, Arc<Producer>>>,
     readers: Mutex<HashMap<String, Arc<Reading>>>,
     holds: Mutex<HashMap<String, Arc<KeptHold>>>,
-    tokens: Arc<Mutex<HashMap<String, String>>>, // that functions give, by client
+    leases: Mutex<HashMap<String, Arc<WriterLease>>>,  // by log and name
+    watches: Mutex<HashMap<String, Arc<WriterWatch>>>, // by log
+    tokens: Arc<Mutex<HashMap<String, String>>>,       // that functions give, by client
     troubles: Arc<Mutex<HashMap<String, Vec<Option<Value>>>>>, // by client; none: it continues
 }
 
@@ -150,6 +154,32 @@ impl Runner {
                 let error = named(&self.holds, c.text("log")).ended().await;
                 return Ok(json!({"reason": error.map_or_else(String::new, |e| e.reason().as_str().to_string())}));
             }
+            "elect" => {
+                let began = Instant::now();
+                let client = named(&self.clients, c.text("client"));
+                let lease = c.bound(client.lease_writer(c.text("log"), claim(c))).await?;
+                let (term, end) = (lease.term(), lease.end());
+                name(&self.leases, &own(c), Arc::new(lease));
+                return Ok(json!({"writer_term": term, "end": end, "waited_ms": began.elapsed().as_millis() as u64}));
+            }
+            "release-lease" => c.bound(named(&self.leases, &own(c)).release()).await?,
+            "hand-over" => c.bound(named(&self.leases, &own(c)).hand_over(c.text("to"))).await?,
+            "await-lease" => {
+                let error = named(&self.leases, &own(c)).ended().await;
+                return Ok(json!({"reason": error.map_or_else(String::new, |e| e.reason().as_str().to_string())}));
+            }
+            "watch-writer" => {
+                let admin = named(&self.clients, c.text("client")).admin();
+                let watch = {
+                    let mut watches = self.watches.lock().expect("not poisoned");
+                    watches
+                        .entry(c.text("log").to_string())
+                        .or_insert_with(|| Arc::new(WriterWatch::new(&admin, c)))
+                        .clone()
+                };
+                return watch.reach(c).await;
+            }
+            "close-watch" => drop(forget(&self.watches, c.text("log"))),
             "end" => {
                 let client = named(&self.clients, c.text("client"));
                 let asked = join_all((0..c.number("callers").unwrap_or(1)).map(|_| c.bound(client.end(c.text("log")))));
