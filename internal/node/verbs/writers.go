@@ -63,6 +63,10 @@ func (ws *Writers) LeaseWriter(ctx context.Context, caller Caller, log string, w
 		return WriterGrant{}, err
 	}
 	state, err := h.WatchWriter(ctx, nil)
+	for err == nil && state.Holder.Term < a.WriterTerm {
+		before := state // the grant is committed, and not applied here yet
+		state, err = h.WatchWriter(ctx, &before)
+	}
 	if err != nil && a.WriterTerm == 0 {
 		return WriterGrant{}, err
 	}
