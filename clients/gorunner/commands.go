@@ -73,6 +73,7 @@ type command struct {
 	Heartbeat   int64    `json:"heartbeat_ms"`
 	Count       int      `json:"count"`
 	selection
+	writing
 
 	// admin
 	Retention      int64     `json:"retention_ms"`
@@ -191,6 +192,10 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		return counted(p.Stats()), nil
 	case "hold", "move-hold", "release-kept", "close-hold", "await-hold":
 		return r.keepHold(ctx, of, c)
+	case "elect", "release-lease", "hand-over", "await-lease":
+		return r.keepLease(ctx, of, c)
+	case "watch-writer", "close-watch":
+		return r.watchWriter(ctx, of, c)
 	}
 	return administer(ctx, of.Admin(), c)
 }
@@ -489,6 +494,8 @@ func administer(ctx context.Context, a *client.Admin, c command) (any, error) {
 	case "acquire-writer":
 		term, end, err := a.AcquireWriter(ctx, c.Log)
 		return map[string]any{"writer_term": term, "end": end}, err
+	case "lease-writer", "keep-writer", "release-writer":
+		return leaseOnce(ctx, a, c)
 	case "resolve", "end-epoch":
 		resolve := func() (client.Resolution, error) { return a.Resolve(ctx, c.Log, c.At.in(), c.Final) }
 		if c.Do == "end-epoch" {

@@ -26,6 +26,8 @@ type runner struct {
 	producers map[string]*client.Producer
 	readers   map[string]*reading
 	holds     map[string]*client.Hold // by log
+	leases    map[ownLease]*client.WriterLease
+	watches   map[string]*writerWatch // by log
 	tokens    map[string]string       // that functions give, by client
 	given     int                     // tokens with a number
 	troubles  map[string][]error      // that clients have told of; nil: its end
@@ -86,7 +88,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	r := &runner{
 		out: json.NewEncoder(out), clients: map[string]*client.Client{},
 		producers: map[string]*client.Producer{}, readers: map[string]*reading{},
-		holds: map[string]*client.Hold{}, tokens: map[string]string{}, troubles: map[string][]error{},
+		holds: map[string]*client.Hold{}, leases: map[ownLease]*client.WriterLease{}, watches: map[string]*writerWatch{}, tokens: map[string]string{}, troubles: map[string][]error{},
 	}
 	defer r.running.Wait()
 	lines := bufio.NewScanner(in)
