@@ -5,12 +5,12 @@ package flaws
 var ByTests = []struct{ Flaw, Test, Room, Says string }{
 	{"cut-at-bad-checksum", "TestRecovery", "internal/segment", "--- FAIL: TestRecovery/a_flip_in_the_first_frame"},
 	{"gone-is-wiped", "TestAReaderThatReceivesLateGetsWhatItsOffsetsHeldWhateverReplacesTheirFiles", "internal/server", "the answer is another one"},
-	{"highest-hold-counts", "TestTranscripts", "internal/sequence", `expected: HELD: hold "backup" keeps everything from offset 2 rests on proposal 3 found: ok log [3,5)`},
+	{"highest-hold-counts", "TestTranscripts", "internal/sequence", `expected: HELD: hold "backup" keeps all records from offset 2 on rests on proposal 3 found: ok log [3,5)`},
 	{"kept-hold-expires", "TestTranscripts", "internal/sequence", "expired-holds expected: [] found: [desk]"},
 	{"offsets-not-written", "TestTheOffsetsOfADeletedTopicAreForgotten", "internal/server/kafka/coordinator", "actual : int64(-1)"},
 	{"scrub-trusts-checksums", "TestAWalkerNamesAForgedBatch", "internal/digest", "actual : []*digest.ForgedError(nil)"},
 	{"sent-is-recycled", "TestAReaderThatReceivesLateGetsWhatItsOffsetsHeld", "internal/server", "the answer is another one"},
 	{"sent-is-recycled", "TestBytesThatWereSentByReferenceAreNeverWrittenAgain", "internal/segment", "was sent by reference and is overwritten"},
 	{"stopped-log-shows-all", "TestALogIsReadAsFarAsItIsKnownToBeCommitted", "internal/node/stopped", "actual : []record.Offset{0, 3}"},
-	{"trims-need-room", "TestAFullDiskLetsAProgramThatWasRestartedResume", "internal/sequence", "too few replicas have room on their disks for anything but trims"},
+	{"trims-need-room", "TestAFullDiskLetsAProgramThatWasRestartedResume", "internal/sequence", "too few replicas have free disk space for anything but trims"},
 }
