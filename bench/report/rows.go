@@ -75,7 +75,7 @@ type IdleUse struct {
 }
 
 // Idle is the row of idle logs: the resources that a node uses without and with them.
-func Idle(s Subject, logs int, created time.Duration, without, with IdleUse) Row {
+func Idle(s Subject, logs int, sessions bool, created time.Duration, without, with IdleUse) Row {
 	known := func(v float64) any {
 		if v < 0 {
 			return ""
@@ -90,6 +90,7 @@ func Idle(s Subject, logs int, created time.Duration, without, with IdleUse) Row
 	}
 	return append(s.row("idle"), Row{
 		{"logs", logs},
+		{"sessions", sessions},
 		{"cpu_percent", known(with.Processor)},
 		{"cpu_percent_without", known(without.Processor)},
 		{"goroutines", known(with.Goroutines)},

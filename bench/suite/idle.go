@@ -19,6 +19,7 @@ import (
 // memory and disk is measured.
 type Idle struct {
 	Logs       int
+	Sessions   bool          // the session of each log stays open
 	Settle     time.Duration // between the last append and the measurement
 	limit.Span               // Duration alone counts
 }
@@ -30,6 +31,9 @@ const idleValue = 16
 // memory behind.
 func (s *Suite) Idle(ctx context.Context, subject Subject, i Idle) error {
 	setting := fmt.Sprintf("logs=%d", i.Logs)
+	if i.Sessions {
+		setting += ", with sessions"
+	}
 	subject.Log.Partitions = i.Logs
 	without, err := i.use(ctx, s, subject, "without logs")
 	if err != nil {
@@ -38,7 +42,13 @@ func (s *Suite) Idle(ctx context.Context, subject Subject, i Idle) error {
 	begin := time.Now()
 	err = s.withLog(ctx, subject, s.newLog("bench-idle"), func(target workload.Target, d report.Subject) error {
 		created := time.Since(begin)
-		if err := fillOnce(ctx, target, i.Logs); err != nil {
+		sender, err := fillOnce(ctx, target, i.Logs)
+		if err != nil {
+			return err
+		}
+		if i.Sessions {
+			defer sender.Close()
+		} else if err := sender.Close(); err != nil {
 			return err
 		}
 		if err := pause(ctx, i.Settle); err != nil {
@@ -48,16 +58,16 @@ func (s *Suite) Idle(ctx context.Context, subject Subject, i Idle) error {
 		if err != nil {
 			return err
 		}
-		return s.result([]report.Row{report.Idle(d, i.Logs, created, without, with)}, "cpu_percent")
+		return s.result([]report.Row{report.Idle(d, i.Logs, i.Sessions, created, without, with)}, "cpu_percent")
 	})
 	return s.settle(ctx, err, "idle", subject.describe(nil), setting)
 }
 
-// fillOnce appends a record to each log.
-func fillOnce(ctx context.Context, target workload.Target, logs int) error {
+// fillOnce appends a record to each log, and returns the sender that did.
+func fillOnce(ctx context.Context, target workload.Target, logs int) (workload.Sender, error) {
 	sender, err := target.Sender(ctx, workload.Sending{Partitions: logs})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	answered := make(chan error, logs)
 	sent := 0
@@ -72,10 +82,11 @@ func fillOnce(ctx context.Context, target workload.Target, logs int) error {
 			err = e
 		}
 	}
-	if e := sender.Close(); err == nil {
-		err = e
+	if err != nil {
+		_ = sender.Close()
+		return nil, err
 	}
-	return err
+	return sender, nil
 }
 
 // use measures what one node takes.

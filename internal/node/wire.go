@@ -16,6 +16,7 @@ import (
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/tracing"
 	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/replica/runtime"
 )
 
 // newNode creates the parts of a node in the order of start, from the common ones to the verbs. The
@@ -50,7 +51,8 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 	// The replicas on this node.
 	retention := replicas.NewRetention(logger, metrics, catalog, logs, self, tasks)
 	leaderNews := replicas.NewLeaderNews(logger, metrics, router)
-	starter := replicas.NewStarter(options, disk, logger, metrics, memory, me, files, router, sender, space, leaderNews, retention)
+	wheel := runtime.NewWheel()
+	starter := replicas.NewStarter(options, disk, logger, metrics, memory, me, files, router, sender, space, leaderNews, retention, wheel)
 	renewals := replicas.NewRenewals()
 	repairs := replicas.NewRepairs(disk, logger, me, catalog, files, peers, caller)
 	catalogRepairer := replicas.NewCatalogRepairer(options, disk, logger, me, catalog, logs, files, self, caller, repairs)
@@ -64,7 +66,8 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 	scrubber := replicas.NewScrubber(options, disk, logger, metrics, me, logs, files, incarnations)
 
 	// Membership, and the tasks that keep the cluster in its wanted state.
-	clock := membership.NewClock(logs, peers, space, leaderNews)
+	ages := new(hosted.Ages)
+	clock := membership.NewClock(wheel, ages, peers, space, leaderNews)
 	follower := membership.NewFollower(logger, catalog, peers, opener, cleaner)
 	controller := membership.NewController(logger, catalog, due, peers)
 	stretching := membership.NewStretching(logger, catalog, trips)
@@ -85,7 +88,7 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 
 	// The verbs.
 	finder := verbs.NewFinder(me, catalog, logs, self, router, peers)
-	reads := verbs.NewReads(metrics, memory, finder)
+	reads := verbs.NewReads(metrics, memory, ages, finder)
 	appends := verbs.NewAppends(metrics, tracing.New(o.Tracing, tasks), finder, reads, retention)
 	sessions := verbs.NewSessions(catalog, self, finder)
 	holds := verbs.NewHolds(finder)

@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"container/heap"
+	"math"
 
 	"strandline.dev/internal/record"
 )
@@ -9,12 +10,15 @@ import (
 // expiry ends sessions, holds and the writer lease when their time has run out.
 type expiry struct{ commands }
 
+// NothingDue is the result of Due if nothing is due.
+const NothingDue = math.MaxInt64
+
 // leases records which sessions have been silent for too long. It counts the time of one leader,
-// tick by tick, and is neither replicated nor undone: the ExpireSession command that follows ends
-// a session.
+// and is neither replicated nor undone: the ExpireSession command that follows ends a session.
 type leases struct {
-	elapsed int64 // milliseconds as leader, up to the last tick
-	last    int64 // monotonic ms of the last tick
+	elapsed int64 // as leader, up to the last call of Tick, or of Pass long after it
+	last    int64 // time of that call
+	ticked  int64 // elapsed at the last call of Tick
 	byID    map[record.SessionID]*lease
 	queue   leaseQueue // the leases in byID, and some that have ended
 	// holds has the value of elapsed at the newest sign of life of each hold.
@@ -56,7 +60,7 @@ func (l *leases) follow(t *Table, id record.SessionID) {
 	}
 }
 
-// renew records a sign of life at the last tick.
+// renew records a sign of life at the last tick, or now if that was long ago, see Pass.
 func (l *leases) renew(id record.SessionID) {
 	if found := l.byID[id]; found != nil {
 		found.renewed = max(found.renewed, l.elapsed)
@@ -64,19 +68,60 @@ func (l *leases) renew(id record.SessionID) {
 }
 
 // step returns how much time a call at now adds to the last tick.
-func (l *leases) step(now int64) int64 {
-	step := max(0, now-l.last)
-	if step > 2*TickMs {
-		return TickMs
-	}
-	return step
+func (l *leases) step(now int64) int64 { return max(0, now-l.last) }
+
+// pass advances the time to now.
+func (l *leases) pass(now int64) {
+	l.elapsed += l.step(now)
+	l.last = max(l.last, now)
 }
 
-// Tick advances the time of leases to now, a monotonic time in milliseconds. It should be called
-// every TickMs.
+// Pass advances the time to now if the last tick is long ago, as in a log that is not used. It is to
+// be called before requests, so that their signs of life count from now.
+func (s expiry) Pass(now int64) {
+	if s.leading && s.leases.step(now) > 2*TickMs {
+		s.leases.pass(now)
+	}
+}
+
+// Due returns when Expired, ExpiredHolds, ExpiredWriter or Forgettable may have a result after Tick,
+// unless something is proposed or committed before; or NothingDue. It may be a time that has passed.
+func (s expiry) Due() int64 {
+	l, due := &s.leases, int64(NothingDue)
+	if !s.leading {
+		return due
+	}
+	if len(l.queue) > 0 {
+		due = l.queue[0].deadline
+	}
+	for _, h := range s.table.Holds() {
+		switch renewed, known := l.holds[h.Name]; {
+		case h.Lease > 0 && known:
+			due = min(due, renewed+int64(h.Lease))
+		case h.Lease > 0:
+			due = min(due, l.elapsed) // ExpiredHolds has to begin its lease
+		}
+	}
+	if w := s.table.log.writer; w != nil {
+		due = min(due, l.writer+int64(w.Lease))
+	}
+	if s.recent.kept {
+		due = min(due, s.recent.used+keepKeysMs+1)
+	}
+	if s.table.sessions.byID.Len() > 0 {
+		due = min(due, l.ticked+evictEveryMs) // memory may have become short
+	}
+	if due == NothingDue {
+		return due
+	}
+	return l.last + due - l.elapsed
+}
+
+// Tick advances the time of leases to now, in milliseconds; the time in which the process is paused
+// must not count. It is to be called every TickMs, and calls before Due may be left out.
 func (s expiry) Tick(now int64) {
-	s.leases.elapsed += s.leases.step(now)
-	s.leases.last = max(s.leases.last, now)
+	s.leases.pass(now)
+	s.leases.ticked = s.leases.elapsed
 	if !s.memory.used {
 		s.forgetMemory()
 	}
@@ -87,7 +132,7 @@ func (s expiry) Tick(now int64) {
 }
 
 // KeepSession records a sign of life of a session. An append is one, too, whether it is accepted
-// or not. now is a monotonic time in milliseconds.
+// or not.
 func (s expiry) KeepSession(id record.SessionID, now int64) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}

@@ -65,8 +65,7 @@ const (
 	// never overflow: 2^62 more remain above it.
 	MaxFastForward record.Offset = 1 << 62
 
-	// TickMs is the intended interval between calls of Tick. An interval of more than twice that is
-	// taken for a pause of the process, not for silence of the clients, and counts as one tick.
+	// TickMs is the intended interval between calls of Tick.
 	TickMs = 50
 
 	// maxExpiredAtOnce bounds the expiry commands of one tick, so that a hundred thousand leases

@@ -25,8 +25,8 @@ func New(t *Table) *Sequencer {
 
 // StartLeading starts to decide, with nothing in flight and a new lease for every session. It
 // must be called when an entry of the leader's own term has committed and everything up to it was
-// passed to Committed. leaderEpoch is the Raft term, which is written into batches; now is a
-// monotonic time in milliseconds.
+// passed to Committed. leaderEpoch is the Raft term, which is written into batches; now is
+// the time of leases, see Tick.
 func (s *Sequencer) StartLeading(leaderEpoch int32, now int64) {
 	s.StopLeading()
 	s.leading, s.leaderEpoch = true, leaderEpoch

@@ -126,7 +126,7 @@ func (s commands) leaseEnded(term record.WriterTerm) *record.Refusal {
 func (l *leases) renewWriter() { l.writer = max(l.writer, l.elapsed) }
 
 // KeepWriter records a sign of life of the holder of the writer lease. An append with its term is
-// one, too, whether it is accepted or not. now is a monotonic time in milliseconds.
+// one, too, whether it is accepted or not.
 func (s expiry) KeepWriter(term record.WriterTerm, now int64) Answer {
 	if !s.leading {
 		return Answer{Refusal: notLeader()}

@@ -44,6 +44,7 @@ type Counts struct {
 	Paused    int `about:"rounds"` // writes, between what was written and its sync
 	Unsynced  int `about:"rounds"` // processes that ended then
 	Gathered  int `about:"rounds"` // rounds with several inputs
+	Unticked  int `about:"rounds"` // ticks that a replica did not need
 	Compared  int `about:"rounds"` // states that two replicas had at the same index
 	Digests   int `about:"rounds"` // of what was stored, equal to those of the table
 	Trailing  int `about:"rounds"` // of those, where the table had covered a part
@@ -120,7 +121,7 @@ func Again(seed uint64, o Options) string {
 	for _, of := range []struct {
 		set  bool
 		flag string
-	}{{o.Holds && !o.Hard, " -sim.holds"}, {o.Digests && !o.Hard, " -sim.digests"}, {o.Checks, " -sim.checks"}, {o.Torn && !o.Hard, " -sim.torn"}, {o.Hard, " -sim.hard"}} {
+	}{{o.Holds && !o.Hard, " -sim.holds"}, {o.Digests && !o.Hard, " -sim.digests"}, {o.Checks, " -sim.checks"}, {o.Torn && !o.Hard, " -sim.torn"}, {o.Hard, " -sim.hard"}, {o.Sleep, " -sim.sleep"}} {
 		if of.set {
 			again += of.flag
 		}

@@ -50,6 +50,18 @@ func (w *world) drawLimits() *limits {
 	return l
 }
 
+// drawIdleness draws how soon a log is idle, besides what a hard world has drawn.
+func (w *world) drawIdleness(l *limits) *limits {
+	of := core.DefaultLimits()
+	if l == nil {
+		m := budget.New(8 << 30)
+		l = &limits{core: of, tails: m.Tails.Size(), sending: m.Sending.Size(), received: m.Received.Size(), sessions: m.Sessions.Size()}
+	}
+	l.core.Idle = int(w.upTo(1, int64(of.Idle)))
+	l.core.Release = w.upTo(core.TickMillis, of.Release)
+	return l
+}
+
 // leastWindow is more than a client has in flight, which a log has to remember.
 const leastWindow = 10
 

@@ -5,6 +5,23 @@ import (
 	"strandline.dev/test/disk/faultdisk"
 )
 
+// rest lets the clients pause now and then, until the faults are over.
+func (w *world) rest() {
+	w.after(w.between(second/2, 3*second), func() {
+		switch {
+		case w.faults.over:
+		case w.resting:
+			w.rest()
+		default:
+			w.resting = true
+			w.after(w.between(second/5, 3*second), func() {
+				w.resting = false
+				w.rest()
+			})
+		}
+	})
+}
+
 // moveAtRest lets the clients pause, moves all replicas for which there is another
 // node, and cuts all power right after the log has released the old ones. What an
 // idle log does not write again it has to have made durable by then.

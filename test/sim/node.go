@@ -30,6 +30,7 @@ type node struct {
 	life   int  // of the process; whatever was to happen in an earlier one does not
 	up     bool
 	begun  int64 // us: when the process began
+	pulse  core.Pulse
 	wall   int64 // ms by which its wall clock is wrong
 	paused int64 // us: nothing happens here before
 	slow   int64 // us that the disk takes longer
@@ -61,7 +62,7 @@ func newNode(w *world, id uint64) *node {
 func (n *node) start() {
 	w := n.world
 	n.life++
-	n.up, n.current, n.begun = true, false, w.now
+	n.up, n.current, n.begun, n.pulse = true, false, w.now, core.Pulse{}
 	n.slow, n.hung = 0, 0
 	n.known = max(0, n.known-max(0, w.random.IntN(4)-1))
 	n.forget()
@@ -196,6 +197,7 @@ func (n *node) feed() {
 // tick comes every 50 ms, as the process sees it, with what it does at leisure.
 func (n *node) tick(life int) {
 	n.act(life, func() {
+		n.pulse.Beat(n.monotonic())
 		if n.world.chance(4) {
 			n.look()
 		}
@@ -207,7 +209,9 @@ func (n *node) tick(life int) {
 			return
 		}
 		n.watchSpace()
-		n.replica.Tick()
+		if !n.replica.Tick(n.time()) {
+			n.world.counts.Unticked++
+		}
 		switch {
 		case n.writing != nil, n.hangs():
 		case n.world.chance(8):
@@ -278,8 +282,12 @@ func (n *node) end(powerless bool, remains faultdisk.Remains) {
 	})
 }
 
+// monotonic is the time since the process began, in milliseconds.
+func (n *node) monotonic() int64 { return (n.world.now - n.begun) / millisecond }
+
 func (n *node) time() core.Now {
-	return core.Now{Monotonic: (n.world.now - n.begun) / millisecond, Unix: epochMillis + n.world.now/millisecond + n.wall}
+	now := n.monotonic()
+	return core.Now{Monotonic: now, Stalled: n.pulse.Stalled(now), Unix: epochMillis + n.world.now/millisecond + n.wall}
 }
 
 // fail ends the run: something happened that no fault explains.

@@ -62,6 +62,10 @@ type Options struct {
 	// histories of seeds are others with it than without.
 	Hard bool
 
+	// Sleep has clients pause again and again, and logs be idle soon after. The histories of seeds are
+	// others with it than without.
+	Sleep bool
+
 	// Raft gets each event of Raft on each replica, as JSON, and each write that is durable, of a
 	// log whose replicas stay where they are and whose files are not damaged; nil: nothing does.
 	// It takes the tag with_tla. The histories of seeds are others with it than without.
@@ -131,6 +135,9 @@ func run(seed uint64, o Options, story func(*world)) *Result {
 		if w.limits.core.Message < orderedBelow {
 			w.network.came = map[way]int64{}
 		}
+	}
+	if o.Sleep {
+		w.limits = w.drawIdleness(w.limits)
 	}
 	w.recorder = history.NewRecorderAt(&w.text, func() int64 { return w.now * 1000 })
 	w.time, w.memory, w.options = o.Time.Microseconds(), o.memory, o
@@ -240,6 +247,9 @@ func (w *world) startClients(o Options) {
 // suffer lets faults of all kinds come.
 func (w ending) suffer() {
 	w.faults.beginFaults()
+	if w.options.Sleep {
+		w.rest()
+	}
 	if w.torn {
 		w.silence()
 		w.faults.disturbMoves()

@@ -21,6 +21,7 @@ var (
 	digests  = flag.Bool("sim.digests", false, "have most requests hashed as well")
 	torn     = flag.Bool("sim.torn", false, "tear groups of frames, cut leaders off in moves, and end without appends as well")
 	hard     = flag.Bool("sim.hard", false, "all of these but checks, and limits that the seed draws, slow consumers, and more")
+	sleep    = flag.Bool("sim.sleep", false, "have clients pause again and again, and logs be idle soon after")
 	fromSeed = flag.Uint64("sim.from", 0, "the first of them")
 )
 
@@ -40,7 +41,7 @@ func TestNoSeedBreaksARule(t *testing.T) {
 	var virtual time.Duration
 	acked, readBack := 0, 0
 	for seed := from; seed < from+count; seed++ {
-		options := Options{Holds: *holds, Checks: *checks, Digests: *digests, Torn: *torn, Hard: *hard}
+		options := Options{Holds: *holds, Checks: *checks, Digests: *digests, Torn: *torn, Hard: *hard, Sleep: *sleep}
 		if *oneSeed >= 0 {
 			options.Trace = os.Stderr
 		}
@@ -124,6 +125,20 @@ func TestHardWorldsBreakNoRule(t *testing.T) {
 		require.NotZero(t, all.Checked, "and checked appends have landed")
 	}
 	require.NotZero(t, all.Silent, "logs have settled without an append")
+}
+
+// Clients pause, and their log is idle after a tick or a few: its replicas leave ticks out, and leases
+// run on. Half of these worlds are hard.
+func TestIdleLogsBreakNoRule(t *testing.T) {
+	var all Counts
+	for seed := uint64(0); seed < 24; seed += sparse {
+		o := Options{Sleep: true, Holds: true, Hard: seed%2 == 1}
+		r := Run(seed, o)
+		require.NoError(t, r.Err(), "again: %s", Again(seed, o))
+		all.Add(r.Counts)
+	}
+	require.NotZero(t, all.Unticked, "replicas have left ticks out")
+	require.NotZero(t, all.Kept, "and sessions were kept meanwhile")
 }
 
 // Seeds of hard worlds that have shown a mistake once, of the program or of the simulator.

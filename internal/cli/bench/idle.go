@@ -56,6 +56,7 @@ be read are left empty.`,
 	targets.register(command)
 	_ = flags.MarkHidden("repeats") // a second run would find what the first one left
 	flags.IntVar(&load.Logs, "logs", 1000, "number of logs")
+	flags.BoolVar(&load.Sessions, "sessions", false, "keep the client's session in each log open meanwhile")
 	flags.Var(&settle, "settle", "time between the last append and the measurement")
 	flags.Var(&duration, "duration", "time of each of the two measurements, without the logs and with them")
 	flags.StringSliceVar(&http, "http", nil, "`addresses` of the HTTP ports of the nodes at --server, such as 127.0.0.1:7271")

@@ -21,11 +21,6 @@ import (
 	"strandline.dev/internal/sequence"
 )
 
-// The age of a replica's knowledge bounds how stale a read may be. It is the time, on the replica's
-// own clock, since it sent the newest question to the leader whose answer it has applied:
-// everything committed before that moment is known here. While there are readers, it asks again
-// with every tick.
-
 // Log is one log as this node hosts it.
 type Log struct {
 	Calls
@@ -75,8 +70,7 @@ type Log struct {
 	Peers  atomic.Pointer[[]core.Peer]
 	Logged LeaderNow // LeaderNews.Log's own
 
-	Readers atomic.Int64 // reads under way that report how old their knowledge is
-	asking  atomic.Bool  // a question to the leader is under way for them
+	asking atomic.Bool // a question to the leader is under way for Ages
 
 	// Shaped is the state of the catalog and the term for which this log has its wanted replicas.
 	// Only the shaper uses it.
@@ -103,9 +97,6 @@ type rebuilding interface {
 	Entries(lo, hi uint64, maxBytes int) ([]segment.Entry, uint64, error)
 	Lacks(index uint64) bool
 }
-
-// MinMaxAge is the smallest age limit that one confirmation per tick can meet.
-const MinMaxAge = 2 * core.TickMillis * time.Millisecond
 
 // Raise adopts ceilings that are higher than the known ones.
 func (h *Log) Raise(r cluster.Reserved) {
@@ -290,30 +281,6 @@ func (h *Log) Fresh(q *reading.Request) error {
 func (h *Log) Stale(bound time.Duration) *record.Refusal {
 	return record.Refuse(record.Stale,
 		"this replica has not heard from the leader of log %q within %v; read from another one, or allow more", h.Name, bound)
-}
-
-// Age returns how old the knowledge of this replica may be. Time during which the machine was
-// suspended counts, since the other nodes continued.
-func (h *Log) Age() time.Duration {
-	s := h.Replica.Status()
-	switch {
-	case s.SoleVoter && s.Leading:
-		return 0
-	case s.Known == 0:
-		return reading.UnknownAge
-	}
-	return time.Duration(h.Replica.Elapsed()-s.Known) * time.Millisecond
-}
-
-// RefreshAge asks the leader for a confirmation if there are readers and no request is in progress.
-func (h *Log) RefreshAge() {
-	if h.Readers.Load() == 0 || h.Replica.Status().SoleVoter || h.asking.Swap(true) {
-		return
-	}
-	answered := func(*record.Refusal) { h.asking.Store(false) }
-	if r := h.Replica.Do(func(c *core.Core) { c.Reads.Confirm(answered) }); r != nil {
-		answered(nil)
-	}
 }
 
 // Appending reports whether the log has recently written an entry.

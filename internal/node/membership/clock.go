@@ -8,19 +8,22 @@ import (
 	"strandline.dev/internal/node/peers"
 	"strandline.dev/internal/node/replicas"
 	"strandline.dev/internal/replica/core"
+	"strandline.dev/internal/replica/runtime"
 )
 
-// Clock ticks the replicas of a node, and checks the free space of the disk once a second.
+// Clock turns the wheel that ticks the replicas of a node, and checks the free space of the disk once
+// a second.
 type Clock struct {
-	logs       *hosted.Logs
+	wheel      *runtime.Wheel
+	ages       *hosted.Ages
 	peers      *peers.Peers
 	space      *peers.Space
 	leaderNews *replicas.LeaderNews
 }
 
 // NewClock returns a clock that does not tick yet.
-func NewClock(logs *hosted.Logs, peers *peers.Peers, space *peers.Space, leaderNews *replicas.LeaderNews) *Clock {
-	return &Clock{logs: logs, peers: peers, space: space, leaderNews: leaderNews}
+func NewClock(wheel *runtime.Wheel, ages *hosted.Ages, peers *peers.Peers, space *peers.Space, leaderNews *replicas.LeaderNews) *Clock {
+	return &Clock{wheel: wheel, ages: ages, peers: peers, space: space, leaderNews: leaderNews}
 }
 
 // Run ticks until ctx ends.
@@ -33,12 +36,8 @@ func (c *Clock) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for _, h := range c.logs.All() {
-			if h.Replica != nil {
-				h.Replica.Tick()
-				h.RefreshAge()
-			}
-		}
+		c.wheel.Turn(time.Now())
+		c.ages.Refresh()
 		if ticks++; ticks%peers.GossipTicks == 0 {
 			c.space.Watch()
 			c.peers.Gossip()

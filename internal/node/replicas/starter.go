@@ -39,18 +39,19 @@ type Starter struct {
 	space      *peers.Space
 	leaderNews *LeaderNews
 	retention  *Retention
+	wheel      *runtime.Wheel
 	supply     *supply
 }
 
 // NewStarter returns a Starter whose replicas report written bytes to space and retention, and
-// changes of leaders to leaderNews.
+// changes of leaders to leaderNews, and are ticked by wheel.
 func NewStarter(
 	options *settings.Options, disk vfs.FS, logger *slog.Logger, metrics *metrics.Metrics, memory *budget.Memory, me *datadir.Me, files *datadir.Files,
-	router *peers.Router, sender *peers.Sender, space *peers.Space, leaderNews *LeaderNews, retention *Retention,
+	router *peers.Router, sender *peers.Sender, space *peers.Space, leaderNews *LeaderNews, retention *Retention, wheel *runtime.Wheel,
 ) *Starter {
 	return &Starter{
 		options: options, disk: disk, logger: logger, metrics: metrics, memory: memory, me: me, files: files,
-		router: router, sender: sender, space: space, leaderNews: leaderNews, retention: retention, supply: newSupply(metrics),
+		router: router, sender: sender, space: space, leaderNews: leaderNews, retention: retention, wheel: wheel, supply: newSupply(metrics),
 	}
 }
 
@@ -87,6 +88,7 @@ func (s *Starter) start(h *hosted.Log, l cluster.Log, found func(*hosted.Log, er
 	h.Replica, err = runtime.Start(runtime.Options{
 		ID: h.ReplicaID, Log: h.Store, Memory: s.memory, HardState: hard, Logger: logger, Wrote: wrote, ClockSkew: s.options.ClockSkew,
 		Stall:       s.options.DiskStall,
+		Wheel:       s.wheel,
 		FirstLeader: first == h.ReplicaID && h.Store.LastIndex()+1 == h.Store.FirstIndex(), AtOnce: true, Elect: elect,
 		Stretch: l.Stretch,
 		// Batches that are not covered keep segments from being removed.

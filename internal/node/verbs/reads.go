@@ -17,14 +17,16 @@ import (
 type Reads struct {
 	metrics *metrics.Metrics
 	memory  *budget.Memory
+	ages    *hosted.Ages
 	finder  *Finder
 	pace    reading.Pace
 	turns   *reading.Turns
 }
 
-// NewReads returns the verbs that read, within memory.
-func NewReads(metrics *metrics.Metrics, memory *budget.Memory, finder *Finder) *Reads {
-	return &Reads{metrics: metrics, memory: memory, finder: finder, turns: reading.NewTurns(memory.Reads.Size())}
+// NewReads returns the verbs that read, within memory. While a log is read, ages keeps what its
+// replica knows up to date.
+func NewReads(metrics *metrics.Metrics, memory *budget.Memory, ages *hosted.Ages, finder *Finder) *Reads {
+	return &Reads{metrics: metrics, memory: memory, ages: ages, finder: finder, turns: reading.NewTurns(memory.Reads.Size())}
 }
 
 // Read begins a read. ctx bounds finding the place to begin; the Reader's own
@@ -54,10 +56,10 @@ func (rd *Reads) beginRead(ctx context.Context, c Caller, log string, q reading.
 	if err != nil {
 		return nil, err
 	}
-	h.Readers.Add(1)
+	rd.ages.Begin(h)
 	source := rd.source(h, turns)
 	source.Filter = selects
-	return reading.New(source, q, first, func() { h.Readers.Add(-1) }), nil
+	return reading.New(source, q, first, func() { rd.ages.End(h) }), nil
 }
 
 func (rd *Reads) source(h *hosted.Log, turns *reading.Turns) reading.Source {

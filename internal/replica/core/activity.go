@@ -1,25 +1,24 @@
 package core
 
 import (
+	"math"
+
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/sequence"
 )
 
-// Pace is how often a core needs ticks. A log that is not used costs almost nothing.
-type Pace uint8
+// Never is the result of Due of a core for which ticks have no effect.
+const Never = math.MaxInt64
 
-const (
-	// EveryTick means that something waits, or happened recently.
-	EveryTick Pace = iota
-	// IdlePace means that nothing has happened for a while and only heartbeats are due: every
-	// IdleEvery-th tick suffices.
-	IdlePace
-	// NoTicks means that ticks would have no effect: the log has one voter, which leads, and nothing
-	// waits or will have to be forgotten.
-	NoTicks
-)
-
-// activity measures how much a log is used, and releases memory while it is not.
+// activity measures how much a log is used: it decides when a tick has an effect, and releases
+// memory of a log that is not used.
+//
+// A log with one voter, which leads, has nobody to hear from. While nothing waits there, it needs a
+// tick a second to release its memory, and then none until a lease runs out.
+//
+// Another log is idle when nothing has happened for a while. Its ticks are ten times as long, and
+// those that only count are left out: a follower counts them when its leader may have failed, a
+// leader when it sends a heartbeat.
 type activity struct {
 	proposer  *proposer
 	group     *group
@@ -27,30 +26,106 @@ type activity struct {
 	proposals *proposals
 	confirm   *confirmations
 	short     *shortage
+	election  *election
+	hashing   *hashing
 
 	// busy is when the newest entry arrived, in monotonic milliseconds. released is set once that is
 	// long ago and the memory for a busy log has been released.
 	busy     int64
 	released bool
+	// counted is when the newest tick was counted, or of a follower the newest message of its leader
+	// came, in monotonic milliseconds.
+	counted int64
 }
 
-// Pace returns how often this core needs ticks now.
-func (a *activity) Pace() Pace {
-	switch conf := a.group.storage.conf; {
-	case len(a.proposer.queue) > 0, len(a.proposals.list) > 0, !a.confirm.empty(), a.group.storage.table.OpenSessions() > 0, sequence.Expiring(a.group.storage.table.Holds()), a.leased(), a.short.state != complete:
-		return EveryTick
-	case a.group.role == leaderReady && a.group.soleVoter() && len(conf.GetLearners()) == 0 && a.released && a.group.storage.table.EndedSessions() == 0:
-		return NoTicks
-	case a.group.quietTicks >= idleAfter && a.group.leader != 0 && len(conf.GetVotersOutgoing()) == 0:
-		return IdlePace
+// Due returns when the next call of Tick has an effect, in monotonic milliseconds, if there is no
+// input before: 0 if that is TickMillis after the last one, and Never.
+func (a *activity) Due() int64 {
+	switch {
+	case a.group.failed != nil:
+		return Never
+	case a.waits():
+		return 0
+	case a.alone():
+		if a.released {
+			return a.leaseDue()
+		}
+		return min(a.counted+releaseMillis, a.leaseDue())
+	case a.idle():
+		return min(a.counted+int64(a.stride())*idleTickMillis, a.leaseDue())
 	}
-	return EveryTick
+	return 0
 }
 
-// leased reports whether a program has the writer lease, or waits for it.
-func (a *activity) leased() bool {
-	_, held := a.group.storage.table.Holder()
-	return held || len(a.proposer.line.waiting) > 0
+// waits reports whether something waits that ticks may decide. A follower with ticks of full length
+// must not have a leader that is idle: it would start an election. What waits at a follower makes it
+// ask the leader, which is not idle then.
+func (a *activity) waits() bool {
+	return len(a.proposer.queue) > 0 || len(a.proposals.list) > 0 || len(a.proposer.line.waiting) > 0 || a.proposer.covered || a.group.Leads() && a.hashing.pause > 0 ||
+		!a.confirm.empty() || a.short.state == short || a.short.state == asking || len(a.group.storage.conf.GetVotersOutgoing()) > 0
+}
+
+// alone reports whether this replica leads and waits for no other one.
+func (a *activity) alone() bool {
+	return a.group.role == leaderReady && a.group.soleVoter() && len(a.group.storage.conf.GetLearners()) == 0
+}
+
+// idle reports whether nothing has happened for a while.
+func (a *activity) idle() bool {
+	return a.group.quietTicks >= a.proposals.limits.Idle && a.group.leader != 0
+}
+
+// stride returns how many ticks of an idle log are counted at once.
+func (a *activity) stride() int {
+	if a.group.Leads() {
+		return heartbeatTicks
+	}
+	// Elections begin at random after the election timeout, and not all at the end of one stride.
+	return max(1, electionTicks-a.election.ticksSinceHeartbeat)
+}
+
+// leaseDue returns when a lease of the log runs out at the earliest, or something else of the
+// sequencer may be due.
+func (a *activity) leaseDue() int64 {
+	if a.group.role != leaderReady {
+		return Never
+	}
+	due := a.proposer.sequencer.Due()
+	if due == sequence.NothingDue {
+		return Never
+	}
+	return due + a.round.now.Stalled
+}
+
+// pass returns how many ticks have passed since the last one that was counted. It is 0 in an idle
+// log if only a lease is due.
+func (a *activity) pass() int {
+	ticks := 1
+	if a.skips() {
+		ticks = a.skipped()
+	}
+	if ticks > 0 {
+		a.counted = a.round.now.Monotonic
+	}
+	return ticks
+}
+
+// skips reports whether ticks that only count are left out.
+func (a *activity) skips() bool { return !a.waits() && !a.alone() && a.idle() }
+
+// skipped returns how many ticks were left out since the last one that was counted.
+func (a *activity) skipped() int {
+	return int(min((a.round.now.Monotonic-a.counted)/idleTickMillis, int64(a.stride())))
+}
+
+// heard records a message of the leader to a follower. It returns how many ticks to count before:
+// fewer than would begin an election.
+func (a *activity) heard() (ticks int) {
+	if a.skips() {
+		ticks = min(a.skipped(), electionTicks-1-a.election.ticksSinceHeartbeat)
+	}
+	a.counted = a.round.now.Monotonic
+	return ticks
 }
 
 // woken records that an entry has arrived.
@@ -63,7 +138,7 @@ func (a *activity) release() {
 		a.group.storage.tail.Evict(min(a.group.storage.applied, a.group.storage.durable)+1, a.group.storage.tail.Limit())
 		a.proposer.sequencer.Release()
 	}
-	if a.released || a.round.now.Monotonic-a.busy < idleMillis || len(a.proposer.queue) > 0 || len(a.proposals.list) > 0 ||
+	if a.released || a.round.now.Monotonic-a.busy < a.proposals.limits.Release || len(a.proposer.queue) > 0 || len(a.proposals.list) > 0 ||
 		min(a.group.storage.applied, a.group.storage.durable) < a.group.storage.last {
 		return
 	}

@@ -83,7 +83,7 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 	a.group.storage.applied, a.group.storage.appliedTerm = e.GetIndex(), e.GetTerm()
 	if a.group.role == elected && e.GetTerm() == a.group.term {
 		a.group.role = leaderReady
-		a.proposer.sequencer.StartLeading(int32(a.group.term), a.round.now.Monotonic)
+		a.proposer.sequencer.StartLeading(int32(a.group.term), a.round.now.lease())
 	}
 	return nil
 }

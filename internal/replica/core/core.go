@@ -56,10 +56,27 @@ type Core struct {
 }
 
 // SetNow sets the time. The caller calls it before each round of inputs.
-func (c *Core) SetNow(now Now) { c.round.now = now }
+func (c *Core) SetNow(now Now) {
+	c.round.now = now
+	if c.Group.role == leaderReady {
+		c.proposer.sequencer.Pass(now.lease())
+	}
+}
 
-// Tick records that TickMillis have passed.
+// Tick does what is due. It is to be called every TickMillis, and calls before Activity.Due may be
+// left out.
 func (c *Core) Tick() {
+	for range c.Activity.pass() {
+		c.tick()
+	}
+	if c.Group.failed == nil && c.Group.role == leaderReady {
+		c.proposer.sequencer.Tick(c.round.now.lease())
+		c.proposer.expire()
+	}
+}
+
+// tick counts one tick.
+func (c *Core) tick() {
 	if c.Group.failed != nil {
 		return
 	}
@@ -82,8 +99,16 @@ func (c *Core) Tick() {
 	}
 	c.Handover.leaveSlowDisk(c.round.now.Monotonic)
 	c.Membership.leaveJoint()
-	c.proposer.sequencer.Tick(c.round.now.Monotonic)
-	c.proposer.expire()
+}
+
+// hear records a message of the leader.
+func (c *Core) hear() {
+	if !c.Group.Leads() {
+		for range c.Activity.heard() {
+			c.tick()
+		}
+	}
+	c.Election.ticksSinceHeartbeat = 0
 }
 
 // tickRaft advances the time of everything that waits for other replicas.
@@ -148,7 +173,7 @@ func (c *Core) Step(m *raftpb.Message) (err error) {
 		return nil
 	}
 	if m.GetFrom() == c.Group.leader {
-		c.Election.ticksSinceHeartbeat = 0
+		c.hear()
 	}
 	if c.Group.Leads() {
 		c.Group.heard.from(m.GetFrom())

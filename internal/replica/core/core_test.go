@@ -336,13 +336,13 @@ func TestATickChangesNothingForAnIdleLog(t *testing.T) {
 	b.settle()
 	b.append(values(t, "a"))
 	b.settle()
-	require.NotEqual(t, NoTicks, b.core.Activity.Pace())
+	require.NotEqual(t, int64(Never), b.core.Activity.Due())
 	for range idleMillis/TickMillis + 1 {
 		b.now.Monotonic += TickMillis
 		b.settle()
 		b.core.Tick()
 	}
-	require.Equal(t, NoTicks, b.core.Activity.Pace())
+	require.Equal(t, int64(Never), b.core.Activity.Due())
 	_, kept := inMemory(b.core)
 	require.Zero(t, kept, "an idle log keeps nothing in memory")
 	require.Equal(t, []string{"0:a"}, b.stored())

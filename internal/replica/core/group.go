@@ -44,7 +44,7 @@ type group struct {
 	failed *record.Refusal
 	// address returns the address for clients of a replica's node.
 	address func(replica uint64) string
-	// quietTicks is the number of ticks since anything happened, see activity.Pace.
+	// quietTicks is the number of ticks since anything happened, see activity.
 	quietTicks int
 }
 

@@ -13,13 +13,15 @@ type Limits struct {
 	Window   int    // windowBytes
 	Queued   int    // maxQueuedBytes
 	Feed     lagging.Limits
+	Idle     int   // idleAfter
+	Release  int64 // idleMillis
 }
 
 // DefaultLimits returns the limits used in production.
 func DefaultLimits() Limits {
 	return Limits{
 		Table: sequence.DefaultLimits(), Message: messageBytes, InFlight: inFlightBytes, Window: windowBytes, Queued: maxQueuedBytes,
-		Feed: lagging.DefaultLimits(),
+		Feed: lagging.DefaultLimits(), Idle: idleAfter, Release: idleMillis,
 	}
 }
 
@@ -55,12 +57,13 @@ const (
 	electionTicks    = 10
 	heartbeatTicks   = 2
 	firstLeaderTicks = 6
-	// After idleAfter ticks without activity the log is idle, and only every IdleEvery-th tick is
-	// used: after ten seconds, two ticks per second. A thousand idle logs then cost as much as a
-	// hundred others. Any activity wakes all replicas, including the loss of a node, so an idle log
+	// After idleAfter ticks without activity, ten seconds, the log is idle: its ticks have the length
+	// idleTickMillis. Any activity wakes all replicas, including the loss of a node, so an idle log
 	// gets a new leader as fast as a busy one, unless the disk of its leader fails silently.
-	idleAfter = 200
-	IdleEvery = 10
-	// idleMillis is the time without a new entry after which a log releases memory.
-	idleMillis = 10_000
+	idleAfter      = 200
+	idleTickMillis = 10 * TickMillis
+	// idleMillis is the time without a new entry after which a log releases memory. Until then a log
+	// that is alone has a tick every releaseMillis, in case the node's memory is short.
+	idleMillis    = 10_000
+	releaseMillis = 1_000
 )

@@ -131,6 +131,7 @@ func New(o Config) (*Core, error) {
 		Checks:     checks{proposer: p, reads: q, all: o.Memory.Checks},
 		sessions:   sessionMemory{all: o.Memory.Sessions},
 	}
+	act.election, act.hashing = &c.Election, &c.Hashing
 	g.protect = c.Lifecycle.guard
 	if c.Group.address == nil {
 		c.Group.address = func(uint64) string { return "" }

@@ -108,11 +108,16 @@ type round struct {
 
 // Now is the current time.
 type Now struct {
-	Monotonic int64 // milliseconds, never decreasing; for leases
+	Monotonic int64 // milliseconds, never decreasing
+	Stalled   int64 // milliseconds of Monotonic in which the process did not run, see Pulse
 	Unix      int64 // milliseconds; stamps entries
 	Suspended int64 // milliseconds that Monotonic does not include because the machine was suspended; the age of knowledge does
 	Nano      int64 // nanoseconds of the same clock as Monotonic, for measurements; 0: none
 }
+
+// lease returns the time of leases in milliseconds. It passes only while clients can give signs of
+// life, since they may do so at any time.
+func (n Now) lease() int64 { return n.Monotonic - n.Stalled }
 
 func (r *round) answer(done func(sequence.Answer), a sequence.Answer) {
 	if done != nil {

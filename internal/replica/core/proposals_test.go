@@ -201,7 +201,7 @@ func TestNothingBehindAFastForwardIsShownBeforeItIsApplied(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, end <= 100 || start == 100, "readable [%d, %d)", start, end)
 		c.now.Monotonic += TickMillis
-		c.all[l].core.SetNow(c.now)
+		c.all[l].core.SetNow(c.nowOf(c.all[l]))
 		c.all[l].core.Tick()
 		c.step(l)
 	}

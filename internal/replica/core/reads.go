@@ -80,7 +80,7 @@ func (q *reads) askConfirmation() {
 
 // KeepSession renews a session's lease.
 func (q *reads) KeepSession(id record.SessionID, done func(sequence.Answer)) {
-	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepSession(id, q.round.now.Monotonic) }, done)
+	q.keep(func() sequence.Answer { return q.proposer.sequencer.KeepSession(id, q.round.now.lease()) }, done)
 }
 
 // OpenSessions returns open sessions with ids above after, see sequence.Sequencer.Open.

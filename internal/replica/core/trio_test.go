@@ -39,6 +39,7 @@ type member struct {
 	down    bool
 	hangs   bool       // its disk: what is pending stays so
 	reading func(bool) // called before and after entries are read aside
+	pulse   Pulse      // beats while it is not down
 }
 
 type wire struct {
@@ -77,7 +78,7 @@ func (c *trio) step(id uint64) {
 	if m.down {
 		return
 	}
-	m.core.SetNow(c.now)
+	m.core.SetNow(c.nowOf(m))
 	out := m.core.Advance()
 	m.core.Waiters.Wake()
 	require.NoError(c.t, m.core.CheckInvariants())
@@ -214,12 +215,20 @@ func (c *trio) settle() {
 	}
 }
 
+// nowOf returns the time as the process of a replica knows it.
+func (c *trio) nowOf(m *member) Now {
+	now := c.now
+	now.Stalled = m.pulse.Stalled(now.Monotonic)
+	return now
+}
+
 func (c *trio) tick() {
 	c.now.Monotonic += TickMillis
 	c.now.Unix += TickMillis
 	for id, m := range c.all {
 		if !m.down {
-			m.core.SetNow(c.now)
+			m.pulse.Beat(c.now.Monotonic)
+			m.core.SetNow(c.nowOf(m))
 			m.core.Tick()
 			c.step(id)
 		}
@@ -759,7 +768,8 @@ func chaos(t *testing.T, seed uint64) {
 			c.now.Monotonic += TickMillis
 			c.now.Unix += TickMillis
 			if !m.down {
-				m.core.SetNow(c.now)
+				m.pulse.Beat(c.now.Monotonic)
+				m.core.SetNow(c.nowOf(m))
 				m.core.Tick()
 				c.step(id)
 			}
@@ -852,14 +862,14 @@ func TestAQuietLogIdlesUntilSomethingHappens(t *testing.T) {
 			c.tick()
 		}
 		for id, m := range c.all {
-			require.True(t, m.down || m.core.Activity.Pace() == IdlePace, "replica %d", id)
+			require.True(t, m.down || m.core.Activity.Due() > 0, "replica %d", id)
 		}
 	}
 	idle()
 	c.append(l, values(t, "one"))
 	c.settle()
 	for id, m := range c.all {
-		require.Equal(t, EveryTick, m.core.Activity.Pace(), "replica %d", id)
+		require.Zero(t, m.core.Activity.Due(), "replica %d", id)
 	}
 	idle()
 	c.all[l].down = true
@@ -867,7 +877,7 @@ func TestAQuietLogIdlesUntilSomethingHappens(t *testing.T) {
 		if id != l {
 			m.core.Group.StirBy(l)
 			m.core.Election.PeerGone(l)
-			require.Equal(t, EveryTick, m.core.Activity.Pace(), "the loss of a node wakes replica %d", id)
+			require.Zero(t, m.core.Activity.Due(), "the loss of a node wakes replica %d", id)
 		}
 	}
 	c.tick()

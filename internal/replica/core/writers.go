@@ -87,7 +87,7 @@ func (w *writers) vain(q *WriterRequest) {
 
 // Keep renews the writer lease that was granted with a term.
 func (w *writers) Keep(term record.WriterTerm, done func(sequence.Answer)) {
-	w.reads.keep(func() sequence.Answer { return w.proposer.sequencer.KeepWriter(term, w.round.now.Monotonic) }, done)
+	w.reads.keep(func() sequence.Answer { return w.proposer.sequencer.KeepWriter(term, w.round.now.lease()) }, done)
 }
 
 // Release ends the writer lease that was granted with a term. If to is set, the program with that

@@ -22,7 +22,7 @@ type claimant struct {
 func (c *trio) lease(id uint64, name, whose string, wait bool) *claimant {
 	p := &claimant{}
 	p.request = &WriterRequest{Writer: record.Writer{Name: name, Lease: leaseMillis}, Whose: whose, Wait: wait, Done: func(a sequence.Answer) { p.answers = append(p.answers, a) }}
-	c.all[id].core.SetNow(c.now)
+	c.all[id].core.SetNow(c.nowOf(c.all[id]))
 	c.all[id].core.Writers.Lease(p.request)
 	c.settle()
 	return p
@@ -47,7 +47,7 @@ func (c *trio) releaseWriter(id uint64, term record.WriterTerm, to string) (answ
 }
 
 func (c *trio) keepWriter(id uint64, term record.WriterTerm) (answer sequence.Answer) {
-	c.all[id].core.SetNow(c.now)
+	c.all[id].core.SetNow(c.nowOf(c.all[id]))
 	c.all[id].core.Writers.Keep(term, func(a sequence.Answer) { answer = a })
 	c.settle()
 	return answer

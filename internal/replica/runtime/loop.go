@@ -95,12 +95,13 @@ type loop struct {
 	stepped bool        // the caller does the upkeep, see Stepped
 	again   *time.Timer // wakes the loop, see core.Output.Again
 	againAt int64
+	wish    wish // of options.Wheel
 	started time.Time
 	// suspended returns how long the machine has been suspended since the replica started.
 	suspended func() time.Duration
 
 	status  atomic.Pointer[core.Status]
-	pace    atomic.Uint32  // core.Pace
+	due     atomic.Int64   // Activity.Due
 	keys    atomic.Int64   // Checks.KeysFrom
 	running sync.WaitGroup // all goroutines
 }
@@ -130,12 +131,13 @@ func newLoop(o Options, c *core.Core) *loop {
 func (l *loop) run(c *core.Core) {
 	defer close(l.disk.quit)
 	defer l.again.Stop()
+	defer l.options.Wheel.want(l, core.Never)
 	var inputs []input
 	for range l.wake {
 		inputs = l.takeAll(inputs[:0])
 		now := time.Now()
 		since := now.Sub(l.started)
-		c.SetNow(core.Now{Monotonic: since.Milliseconds(), Suspended: l.suspended().Milliseconds(), Unix: now.Add(l.options.ClockSkew).UnixMilli(), Nano: int64(since)})
+		c.SetNow(core.Now{Monotonic: since.Milliseconds(), Stalled: l.options.Wheel.stalled(now), Suspended: l.suspended().Milliseconds(), Unix: now.Add(l.options.ClockSkew).UnixMilli(), Nano: int64(since)})
 		for i := range inputs {
 			l.take(c, &inputs[i])
 		}
@@ -143,6 +145,7 @@ func (l *loop) run(c *core.Core) {
 		// Before others can see that the replica has failed because of it.
 		l.damagedBy(c, out.Damaged)
 		l.publish(c)
+		l.options.Wheel.want(l, l.due.Load())
 		c.Waiters.Wake()
 		l.perform(out)
 		out.Clear() // the next round may be much later
@@ -271,9 +274,18 @@ func (l *loop) publish(c *core.Core) {
 	if changed := l.options.LeaderChanged; changed != nil && (now.Leader != before.Leader || now.Leading != before.Leading) {
 		changed(*before, now)
 	}
-	l.pace.Store(uint32(c.Activity.Pace()))
+	l.due.Store(c.Activity.Due())
 	l.keys.Store(int64(c.Checks.KeysFrom()))
 	l.applied.publish(c)
+}
+
+// tick makes the core do what is due.
+func (l *loop) tick() {
+	stalled := l.Stalled() > 0
+	l.post(input{do: func(c *core.Core) {
+		c.Handover.SetStalled(stalled)
+		c.Tick()
+	}})
 }
 
 // Status returns the status after the loop's last round.

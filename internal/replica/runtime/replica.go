@@ -27,8 +27,7 @@ import (
 // upkeep while there is some. All methods may be called from any goroutine.
 type Replica struct {
 	*loop
-	ticks int // calls of Tick
-	room  atomic.Pointer[room]
+	room atomic.Pointer[room]
 
 	ended   chan struct{} // closed when all goroutines have ended after Close
 	closing sync.Once
@@ -53,6 +52,9 @@ type Options struct {
 	AtOnce bool
 	// Elect is passed to core.Config.
 	Elect uint64
+	// Wheel ticks the replica. If nil, the caller does, see Tick, and pauses of the process count as
+	// silence of clients.
+	Wheel *Wheel
 	// Stretch multiplies the times of elections and heartbeats, see core.Core; 0 means 1.
 	Stretch int
 	// HashEvery and Limits are passed to core.Config.
@@ -159,17 +161,11 @@ func (r *Replica) KeepKeys(ctx context.Context) (from record.Offset, ok bool, er
 	return from, from >= 0 && err == nil, err
 }
 
-// Tick records that TickMillis have passed. It must be called by one goroutine.
+// Tick must be called every TickMillis for a replica without a wheel.
 func (r *Replica) Tick() {
-	r.ticks++
-	if pace := core.Pace(r.pace.Load()); pace == core.NoTicks || pace == core.IdlePace && r.ticks%core.IdleEvery != 0 {
-		return
+	if r.due.Load() <= time.Since(r.started).Milliseconds() {
+		r.tick()
 	}
-	stalled := r.Stalled() > 0
-	r.post(input{do: func(c *core.Core) {
-		c.Handover.SetStalled(stalled)
-		c.Tick()
-	}})
 }
 
 // PeerBack records that another replica's node is connected again.

@@ -70,6 +70,15 @@ func (s *Stepped) Round(now core.Now) {
 	}
 }
 
+// Tick must be called every TickMillis. It reports whether the core had something due.
+func (s *Stepped) Tick(now core.Now) bool {
+	if s.due.Load() > now.Monotonic {
+		return false
+	}
+	s.tick()
+	return true
+}
+
 // Candidacy returns the candidacy of the replica.
 func (s *Stepped) Candidacy() core.Candidacy { return s.core.Candidacy() }
 

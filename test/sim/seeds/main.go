@@ -47,6 +47,7 @@ func main() {
 	flag.BoolVar(&p.options.Checks, "checks", false, "have clients append on the condition that no newer record has some key as well; what a seed does otherwise changes with it")
 	flag.BoolVar(&p.options.Torn, "torn", false, "tear groups of frames, cut leaders off in moves, and end without appends as well; what a seed does otherwise changes with it")
 	flag.BoolVar(&p.options.Hard, "hard", false, "all of these but checks, and limits that the seed draws, slow consumers, and more")
+	flag.BoolVar(&p.options.Sleep, "sleep", false, "have clients pause again and again, and logs be idle soon after; what a seed does otherwise changes with it")
 	flag.Parse()
 	p.options.Time, p.options.Silent = p.time, p.silent
 	if *worker {

@@ -137,7 +137,8 @@ func (w *worker) begin() error {
 	}
 	c := exec.Command(program, "-worker", "-time", w.plan.time.String(), fmt.Sprintf("-silent=%v", w.plan.silent),
 		fmt.Sprintf("-holds=%v", w.plan.options.Holds), fmt.Sprintf("-digests=%v", w.plan.options.Digests), fmt.Sprintf("-torn=%v", w.plan.options.Torn),
-		fmt.Sprintf("-checks=%v", w.plan.options.Checks), fmt.Sprintf("-hard=%v", w.plan.options.Hard))
+		fmt.Sprintf("-checks=%v", w.plan.options.Checks), fmt.Sprintf("-hard=%v", w.plan.options.Hard),
+		fmt.Sprintf("-sleep=%v", w.plan.options.Sleep))
 	w.said.Reset()
 	c.Stderr = &w.said
 	if w.seeds, err = c.StdinPipe(); err != nil {
