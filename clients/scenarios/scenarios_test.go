@@ -19,6 +19,7 @@ import (
 	"strandline.dev/clients/gorunner"
 	"strandline.dev/clients/scenarios"
 	"strandline.dev/test/cluster"
+	"strandline.dev/test/cost"
 )
 
 var (
@@ -139,7 +140,7 @@ const tooLate = 300 * time.Millisecond
 // machine stood still for a while is played again, at most twice.
 func playUnhurried(t *testing.T, e *scenarios.Environment, s scenarios.Scenario, r *scenarios.Runner) error {
 	for again := 2; ; again-- {
-		latest := watchLateness()
+		latest := cost.WatchLateness()
 		err := e.Play(t.Context(), s, r)
 		late := latest()
 		if err == nil || !s.Hasty || late < tooLate || again == 0 {
@@ -148,26 +149,6 @@ func playUnhurried(t *testing.T, e *scenarios.Environment, s scenarios.Scenario,
 		t.Logf("played again, as a sleep was %v late: %v", late, err)
 		s.Name += "-again" // in a log of its own
 	}
-}
-
-// watchLateness measures how much longer short sleeps take than they should, until its result is
-// called, which returns the most.
-func watchLateness() (latest func() time.Duration) {
-	const short = 20 * time.Millisecond
-	stop, most := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		late := time.Duration(0)
-		for began := time.Now(); ; began = time.Now() {
-			select {
-			case <-stop:
-				most <- max(late, time.Since(began)-short)
-				return
-			case <-time.After(short):
-				late = max(late, time.Since(began)-short)
-			}
-		}
-	}()
-	return func() time.Duration { close(stop); return <-most }
 }
 
 // A scenario that nobody could fail would say nothing.

@@ -21,6 +21,7 @@ import (
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
+	"strandline.dev/test/cost"
 )
 
 // Everything that a user has open ends when its token is revoked or the user is removed: idle connections, and streams
@@ -87,7 +88,7 @@ func withinASecond(t *testing.T, test func(t *testing.T) (took time.Duration)) {
 	t.Helper()
 	const tooLate = 100 * time.Millisecond
 	for again := 2; ; again-- {
-		latest := watchLateness()
+		latest := cost.WatchLateness()
 		took := test(t)
 		late := latest()
 		if took < time.Second {
@@ -96,26 +97,6 @@ func withinASecond(t *testing.T, test func(t *testing.T) (took time.Duration)) {
 		require.True(t, late >= tooLate && again > 0, "it took %v, and no sleep was more than %v late", took, late)
 		t.Logf("repeated, as a sleep was %v late", late)
 	}
-}
-
-// watchLateness measures how much longer short sleeps take than they should, until its result is called, which returns
-// the most.
-func watchLateness() (latest func() time.Duration) {
-	const short = 20 * time.Millisecond
-	stop, most := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		late := time.Duration(0)
-		for began := time.Now(); ; began = time.Now() {
-			select {
-			case <-stop:
-				most <- max(late, time.Since(began)-short)
-				return
-			case <-time.After(short):
-				late = max(late, time.Since(began)-short)
-			}
-		}
-	}()
-	return func() time.Duration { close(stop); return <-most }
 }
 
 // The client of a stream of appends receives why the stream ends, before its connection does.

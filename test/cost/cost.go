@@ -1,4 +1,4 @@
-// Package cost measures the allocations, memory and processor time of work in this process.
+// Package cost measures the allocations, memory and processor time of work in this process, and how late its sleeps are.
 package cost
 
 import (
