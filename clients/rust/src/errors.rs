@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::Message;
 use tonic::{Code, Status};
 
-use crate::connection::{NoConnection, causes};
+use crate::connection::NoConnection;
 use crate::logs::Hold;
 use crate::reason::Reason;
 use crate::wire;
@@ -187,12 +187,9 @@ impl Error {
         Error::new(Reason::Unreachable, message).with_retry().with_outcome(outcome)
     }
 
-    /// The error of a connection that failed with an error of this side. Nothing was done where
-    /// another try cannot help: no node took what was sent.
-    pub(crate) fn unconnected(outcome: Outcome, message: impl Into<String>, why: &dyn std::error::Error) -> Error {
-        if !lasts(why) {
-            return Error::unreachable(outcome, message);
-        }
+    /// The error of a connection where another try cannot help. Nothing was done: no node took what was
+    /// to be sent.
+    pub(crate) fn lasting(message: impl Into<String>) -> Error {
         let mut error = Error::new(Reason::Unreachable, message);
         error.0.lasting = true;
         error
@@ -291,7 +288,7 @@ impl Error {
         if let Some(source) = std::error::Error::source(status) {
             // It is of this side: the connection broke, or there is none.
             let outcome = if NoConnection::caused(source) { Outcome::NotDone } else { Outcome::MaybeDone };
-            return Error::unconnected(outcome, message, source);
+            return Error::unreachable(outcome, message);
         }
         match status.code() {
             Code::Cancelled | Code::DeadlineExceeded => Error::new(Reason::Cancelled, message),
@@ -315,28 +312,6 @@ impl Error {
         error.0.hold = hold.map(Hold::from);
         Some(error)
     }
-}
-
-/// What rustls says where another try cannot help: a node's certificate is not believed or does not name
-/// it, the node does not encrypt, or it refuses the client's certificate or the lack of one.
-const LASTING: [&str; 2] = ["invalid peer certificate", "received corrupt message of type InvalidContentType"];
-
-/// The alerts of a node that refuses a certificate.
-const REFUSED: [&str; 7] = [
-    "BadCertificate",
-    "UnsupportedCertificate",
-    "CertificateRevoked",
-    "CertificateExpired",
-    "CertificateUnknown",
-    "UnknownCA",
-    "CertificateRequired",
-];
-
-fn lasts(why: &dyn std::error::Error) -> bool {
-    let words = causes(why);
-    let alert = words.split("received fatal alert: ").nth(1);
-    LASTING.iter().any(|sign| words.contains(sign))
-        || alert.is_some_and(|alert| REFUSED.iter().any(|name| alert.starts_with(name)))
 }
 
 const DOMAIN: &str = "strandline.dev";

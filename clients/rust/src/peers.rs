@@ -3,12 +3,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use http::Uri;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::connection::Connection;
-use crate::encryption::Security;
+use crate::encryption::{Encryption, Security};
 use crate::errors::{Error, Outcome};
 
 /// How long a node may take to take a connection while there are others to try, and to say what
@@ -44,8 +45,9 @@ struct Known {
 /// One node.
 struct Peer {
     address: String,
-    endpoint: Mutex<Endpoint>, // of the newest connection
+    endpoint: Endpoint,
     security: Option<Arc<Security>>,
+    encryption: Mutex<Option<Encryption>>, // of the newest connection
     connection: tokio::sync::Mutex<Option<Connection>>,
     failed: Mutex<Option<(Instant, Error)>>, // why the newest try to connect did
 }
@@ -64,8 +66,8 @@ impl Peer {
             return Err(why.clone());
         }
         *connection = None;
-        let endpoint = self.endpoint();
-        let made = timeout(patience, Connection::open(&self.address, &endpoint)).await.unwrap_or_else(|_| {
+        let opening = Connection::open(&self.address, &self.endpoint, self.encryption());
+        let made = timeout(patience, opening).await.unwrap_or_else(|_| {
             Err(Error::unreachable(Outcome::NotDone, format!("{} accepts no connections now", self.address)))
         });
         *self.failed.lock().expect("not poisoned") = made.as_ref().err().map(|why| (Instant::now(), why.clone()));
@@ -74,11 +76,12 @@ impl Peer {
         })
     }
 
-    /// How to connect now. Certificates that cannot be used are passed over for those read before.
-    fn endpoint(&self) -> Endpoint {
-        let mut known = self.endpoint.lock().expect("not poisoned");
-        if self.security.as_deref().is_some_and(|security| matches!(security, Security::Files(_)))
-            && let Ok(newest) = endpoint(&self.address, self.security.as_deref())
+    /// How a connection is encrypted now. Certificates that cannot be used are passed over for those read
+    /// before.
+    fn encryption(&self) -> Option<Encryption> {
+        let mut known = self.encryption.lock().expect("not poisoned");
+        if let Some(Security::Files(_)) = self.security.as_deref()
+            && let Ok(newest) = encryption(&self.address, self.security.as_deref())
         {
             *known = newest;
         }
@@ -155,8 +158,9 @@ impl Peers {
         }
         let peer = Arc::new(Peer {
             address: address.to_string(),
-            endpoint: Mutex::new(endpoint(address, self.security.as_deref())?),
+            endpoint: endpoint(address, self.security.is_some())?,
             security: self.security.clone(),
+            encryption: Mutex::new(encryption(address, self.security.as_deref())?),
             connection: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
         });
@@ -233,14 +237,21 @@ impl Peers {
     }
 }
 
-fn endpoint(address: &str, security: Option<&Security>) -> Result<Endpoint, Error> {
-    let tls = security.map(Security::config).transpose()?;
-    let wrong = |e: tonic::transport::Error| Error::invalid(format!("connect to {address}: {e:?}"));
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(wrong)?;
-    if let Some(tls) = tls {
-        let host = split(address).map_or("", |(host, _)| host);
-        endpoint = endpoint.tls_config(tls.domain_name(host)).map_err(wrong)?;
+fn encryption(address: &str, security: Option<&Security>) -> Result<Option<Encryption>, Error> {
+    let host = split(address).map_or("", |(host, _)| host);
+    security.map(|security| security.of(host)).transpose()
+}
+
+/// How HTTP/2 is spoken on a connection, which is encrypted before tonic gets it: tonic sees http, and the
+/// node https.
+fn endpoint(address: &str, encrypted: bool) -> Result<Endpoint, Error> {
+    let uri = |scheme: &str| {
+        let parsed = format!("{scheme}://{address}").parse::<Uri>();
+        parsed.map_err(|e| Error::invalid(format!("connect to {address}: {e}")))
+    };
+    let mut endpoint = Endpoint::from(uri("http")?);
+    if encrypted {
+        endpoint = endpoint.origin(uri("https")?);
     }
     Ok(endpoint
         .initial_stream_window_size(STREAM_WINDOW)
