@@ -230,14 +230,19 @@ func (e *Environment) create(ctx context.Context, log string, c Create) error {
 	return e.lead(ctx, log, max(c.Leader, 1))
 }
 
-// replicated waits until the read replica of a log, which is not empty, has all of it.
-func (e *Environment) replicated(ctx context.Context, log string) error {
+// replicated waits until all replicas of a log, also the read replica that it is to have, have stored its records. A log
+// is created before all nodes have opened it, and a node that has not refuses reads, so that clients go elsewhere.
+func (e *Environment) replicated(ctx context.Context, log string, c Create) error {
+	behind := func(r client.ReplicaAddress) bool { return r.Lag == nil || *r.Lag > 0 }
+	readReplica := func(r client.ReplicaAddress) bool { return r.ReadReplica }
 	for {
 		info, err := e.client.Admin().Info(ctx, log)
-		if err != nil || slices.ContainsFunc(info.Replicas, func(r client.ReplicaAddress) bool {
-			return r.ReadReplica && r.Lag != nil && *r.Lag == 0
-		}) {
+		if err != nil {
 			return err
+		}
+		placed := c.ReadReplica == "" || slices.ContainsFunc(info.Replicas, readReplica)
+		if placed && !slices.ContainsFunc(info.Replicas, behind) {
+			return nil
 		}
 		select {
 		case <-ctx.Done():

@@ -62,12 +62,12 @@ func (e *Environment) Play(ctx context.Context, s Scenario, r *Runner) (err erro
 			return fmt.Errorf("create the log: %w", err)
 		}
 	}
-	if err := e.put(ctx, p.log, s.Put); s.Put != nil && err != nil {
-		return fmt.Errorf("put records: %w", err)
-	}
-	if s.Create.ReadReplica != "" {
-		if err := e.replicated(ctx, p.log); err != nil {
-			return fmt.Errorf("have a read replica: %w", err)
+	if s.Put != nil {
+		if err := e.put(ctx, p.log, s.Put); err != nil {
+			return fmt.Errorf("put records: %w", err)
+		}
+		if err := e.replicated(ctx, p.log, s.Create); err != nil {
+			return fmt.Errorf("have the records on all replicas: %w", err)
 		}
 	}
 	if s.Token != nil {
