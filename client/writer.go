@@ -247,7 +247,7 @@ func (w *WriterLease) Release(ctx context.Context) error {
 // ended.
 func (w *WriterLease) HandOver(ctx context.Context, to string) error {
 	if to == "" {
-		return &Error{Reason: ErrInvalid.Reason, Message: "a handover to nobody: Release ends the lease"}
+		return &Error{Reason: ErrInvalid.Reason, Message: "a handover must name the next holder; Release ends the lease without one"}
 	}
 	w.setHanding(true)
 	err := w.writers.release(ctx, w.term, to)

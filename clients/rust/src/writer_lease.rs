@@ -125,7 +125,7 @@ impl WriterLease {
         let to = to.to_string();
         Call::new(move |deadline| async move {
             if to.is_empty() {
-                return Err(Error::invalid("a handover to nobody: release ends the lease"));
+                return Err(Error::invalid("a handover must name the next holder; release ends the lease without one"));
             }
             let handing = Handing::begin(&self.held.handing);
             let handed = self.held.release(&to, deadline).await;

@@ -118,7 +118,7 @@ export class WriterLease extends Renewed {
    * the lease. FENCED: the lease had ended.
    */
   async handOver(to: string, { signal }: Bound = {}): Promise<void> {
-    if (!to) throw invalid("a handover to nobody: release ends the lease");
+    if (!to) throw invalid("a handover must name the next holder; release ends the lease without one");
     this.#handing = true;
     try {
       await this.#release(to, signal);

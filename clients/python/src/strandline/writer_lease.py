@@ -111,7 +111,7 @@ class WriterLease(Renewed):
         """Ends the lease in favor of the program in line that has a name. Precondition: none has it, and
         this program keeps the lease. Fenced: the lease had ended."""
         if not to:
-            raise invalid("a handover to nobody: release ends the lease")
+            raise invalid("a handover must name the next holder; release ends the lease without one")
         self._handing = True
         try:
             await within(timeout, self._release(to))
