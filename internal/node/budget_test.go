@@ -111,7 +111,7 @@ func TestAMeteredReaderReadsAgainWhatItGaveUp(t *testing.T) {
 				if short {
 					require.Less(t, c.Bytes, 64<<10+20_000)
 				}
-				for got, err := range c.Records {
+				for got, err := range c.Records(t.Context()) {
 					require.NoError(t, err)
 					require.Equal(t, next, got.Offset)
 					require.Equal(t, fmt.Sprintf("%0*d", 10_000, int(next)), string(got.Value))

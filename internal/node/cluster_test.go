@@ -391,7 +391,7 @@ func (c *testCluster) valuesNow(name, log string, q reading.Request) ([]string, 
 		if err != nil {
 			return texts, err
 		}
-		for got, err := range chunk.Records {
+		for got, err := range chunk.Records(ctx) {
 			require.NoError(c.t, err)
 			texts = append(texts, string(got.Value))
 		}

@@ -92,7 +92,7 @@ func (s *scan) next() error {
 			want = append(want, o)
 		}
 	}
-	for r, err := range c.Records {
+	for r, err := range c.Records(s.t.Context()) {
 		require.NoError(s.t, err)
 		require.True(s.t, strings.HasPrefix(string(r.Value), fmt.Sprintf(`{"n": %d,`, r.Offset)), "%d is %.20s", r.Offset, r.Value)
 		got = append(got, r.Offset)
@@ -242,7 +242,7 @@ func TestAFilteredReadEndsWithItsLogAndNeverReadsTheNextOfItsName(t *testing.T) 
 	for _, r := range begun {
 		c, err := r.Next(t.Context())
 		for ; err == nil; c, err = r.Next(t.Context()) { // the old one may still be on its way out
-			for got, err := range c.Records {
+			for got, err := range c.Records(t.Context()) {
 				require.NoError(t, err)
 				require.True(t, strings.HasPrefix(string(got.Value), fmt.Sprintf(`{"n": %d,`, got.Offset)))
 			}

@@ -13,6 +13,7 @@ import (
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
+	"strandline.dev/test/cost"
 )
 
 // largeReads is a node with a log of one record of many zeros.
@@ -96,6 +97,25 @@ func TestWhatIsSelectedOfACompressedBatchTakesItsSizeOfTheMemory(t *testing.T) {
 	n.memory.Reads.Release(others)
 }
 
+// What inflates to much is counted before: where there is no memory for it, next to none is allocated.
+func TestABatchForWhichThereIsNoMemoryCostsNotWhatItInflatesTo(t *testing.T) {
+	n, used := largeReads(t, record.Gzip)
+	c, err := readLarge(t, n, reading.Request{}).Next(t.Context())
+	require.NoError(t, err)
+	defer c.Release()
+	others := n.memory.Reads.Size() - 2*large // it would fit, and might be larger
+	require.True(t, n.memory.Reads.TryAcquire(others))
+	defer n.memory.Reads.Release(others)
+	before := used()
+	tried, _ := cost.Of(10, func() {
+		for _, err := range c.Records(t.Context()) {
+			requireReason(t, record.Busy, err)
+		}
+	})
+	require.Less(t, tried, cost.Most(large+large/4), "up to 4 MiB are not counted, and grow to that")
+	require.Equal(t, before, used())
+}
+
 func TestABatchThatIsInflatedTakesItsSizeOfTheMemory(t *testing.T) {
 	t.Parallel()
 	n, used := largeReads(t, record.Zstd)
@@ -103,15 +123,17 @@ func TestABatchThatIsInflatedTakesItsSizeOfTheMemory(t *testing.T) {
 	require.NoError(t, err)
 	before := used()
 	require.Less(t, before, int64(large))
-	for got, err := range c.Records {
+	for got, err := range c.Records(t.Context()) {
 		require.NoError(t, err)
 		require.Len(t, got.Value, large)
 		require.GreaterOrEqual(t, used(), int64(large))
 	}
+	require.GreaterOrEqual(t, used(), int64(large), "until the client has taken it")
+	c.Taken()
 	require.Equal(t, before, used())
 	others := n.memory.Reads.Size() - large
 	require.True(t, n.memory.Reads.TryAcquire(others))
-	for _, err := range c.Records {
+	for _, err := range c.Records(t.Context()) {
 		requireReason(t, record.Busy, err)
 	}
 	n.memory.Reads.Release(others)

@@ -100,7 +100,7 @@ func read(t testing.TB, n *Node, log string, q reading.Request) []string {
 func textsOf(t testing.TB, c reading.Chunk) []string {
 	t.Helper()
 	var texts []string
-	for r, err := range c.Records {
+	for r, err := range c.Records(t.Context()) {
 		require.NoError(t, err)
 		texts = append(texts, fmt.Sprintf("%d:%s", r.Offset, r.Value))
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -55,6 +56,10 @@ func (w *Walk) Begin(b Batch, memory []byte, limit int) ([]byte, error) {
 	w.rest = inflated
 	return inflated, nil
 }
+
+// Keep copies the records behind the current one to memory of their own, so that the memory which
+// Begin returned may be used again.
+func (w *Walk) Keep() { w.rest = bytes.Clone(w.rest) }
 
 // Next moves to the next record. It returns false at the end and after an error.
 func (w *Walk) Next() bool {

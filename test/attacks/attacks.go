@@ -85,6 +85,9 @@ var attacks = []attack{
 	{"json-denied", "the same from a user without the right", 8, func(_ context.Context, t target, worker int) error { return texts(t, t.Token, worker) }, honest.asksText, false},
 	{"lists", "lists of all topics and all groups, by who may see next to none", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, 20) }, honest.joins, false},
 	{"lists-kept", "the same lists over connections that stay", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, math.MaxInt) }, honest.joins, false},
+	// These leave what no filter reads in mallory's log.
+	{"read-bombs", "reads of single records of batches that inflate to 3 MiB, on a log of one's own, of which nothing is taken", 8, readBombs, honest.readsRecords, false},
+	{"lookup-bombs", "lookups by time among batches that inflate to 15 MiB, on a log of one's own", 8, lookUpBombs, honest.looksUp, false},
 }
 
 // run does an attack until ctx ends. It returns how often it was done, and the first time that it was let in.
@@ -109,10 +112,16 @@ func (a attack) run(ctx context.Context, t target) (times int64, letIn error) {
 	return done.Load(), letIn
 }
 
-// bomb is a batch of few bytes that inflates to 15 MiB.
-var bomb = sync.OnceValue(func() record.Batch {
+// bomb is a batch of few bytes that inflates to 15 MiB, and smallBomb one that inflates to 3 MiB: one of them is less
+// than the part for reads of the smallest node.
+var (
+	bomb      = sync.OnceValue(func() record.Batch { return inflatesTo(15 << 20) })
+	smallBomb = sync.OnceValue(func() record.Batch { return inflatesTo(3 << 20) })
+)
+
+func inflatesTo(bytes int) record.Batch {
 	var b record.Builder
-	if err := b.Add(record.Record{Value: make([]byte, 15<<20)}); err != nil {
+	if err := b.Add(record.Record{Value: make([]byte, bytes)}); err != nil {
 		panic(err) // it always fits
 	}
 	batch, err := b.Finish(record.Zstd)
@@ -120,7 +129,7 @@ var bomb = sync.OnceValue(func() record.Batch {
 		panic(err)
 	}
 	return batch
-})
+}
 
 func bombRequest() *strandlinev1.AppendRequest {
 	return &strandlinev1.AppendRequest{Log: "orders", Batches: bytes.Repeat(bomb(), 100)}
@@ -177,6 +186,79 @@ func leanBombs(_ context.Context, t target, _ int) error {
 		return fmt.Errorf("%w: %.100q", errLetIn, answer)
 	}
 	return nil
+}
+
+// store appends a batch to the log mallory.
+func store(ctx context.Context, t target, conn *grpc.ClientConn, batch record.Batch) error {
+	stream, err := strandlinev1.NewLogServiceClient(conn).Append(as(ctx, t.Token))
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&strandlinev1.AppendRequest{Log: "mallory", Batches: batch}); err != nil {
+		return err
+	}
+	answer, err := stream.Recv()
+	if err == nil && answer.GetAppended() == nil {
+		err = errors.New(answer.String())
+	}
+	return err
+}
+
+// readBombs begins a hundred reads of single records, and waits until each has been inflated or refused. It takes none.
+func readBombs(ctx context.Context, t target, _ int) error {
+	return connected(t, func(conn *grpc.ClientConn) error {
+		if err := store(ctx, t, conn, smallBomb()); err != nil {
+			return nil // the time is over
+		}
+		reading, enough := context.WithCancel(ctx)
+		defer enough()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				stream, err := strandlinev1.NewLogServiceClient(conn).Read(as(reading, t.Token), &strandlinev1.ReadRequest{
+					Log: "mallory", From: &strandlinev1.ReadRequest_Offset{Offset: filled},
+				})
+				if err == nil {
+					_, _ = stream.Header()
+				}
+			})
+		}
+		all.Wait()
+		return nil
+	})
+}
+
+// lookUpBombs asks for the first record of a later time, of a log whose records claim to be of 1970, as often as fits
+// into a request.
+func lookUpBombs(ctx context.Context, t target, _ int) error {
+	began := time.Now().UnixMilli() // the search begins at the bomb
+	if err := connected(t, func(conn *grpc.ClientConn) error { return store(ctx, t, conn, bomb()) }); err != nil {
+		return nil // the time is over
+	}
+	return t.kafka(t.Kafka, "mallory", t.Password, func(c *kgo.Client) error {
+		q := lookups("mallory", began, 64)
+		for range 10 {
+			if _, err := c.SeedBrokers()[0].Request(ctx, q); err != nil {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// lookups asks so many times for the first record of a time or later, in a log of one partition.
+func lookups(topic string, unixMs int64, times int) *kmsg.ListOffsetsRequest {
+	q := kmsg.NewPtrListOffsetsRequest()
+	q.Version = 6
+	in := kmsg.NewListOffsetsRequestTopic()
+	in.Topic = topic
+	for range times {
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Timestamp, p.CurrentLeaderEpoch = unixMs, -1
+		in.Partitions = append(in.Partitions, p)
+	}
+	q.Topics = append(q.Topics, in)
+	return q
 }
 
 // frame is one of a stream without HTTP/2, and begun what begins one to append.

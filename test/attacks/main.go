@@ -15,7 +15,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"google.golang.org/grpc"
 
+	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
 	"strandline.dev/internal/server"
 )
@@ -121,13 +123,16 @@ func prepare(ctx context.Context, n *server.Server, by Authority) (t target, h h
 	return t, h, access.EnforceRights(ctx, true, "user/root")
 }
 
+// filled is how many records the log mallory has at the beginning.
+const filled = 1000
+
 // fill appends what mallory's filters look at.
 func fill(ctx context.Context, c *client.Client) error {
 	p, err := c.Producer(ctx, "mallory")
 	if err != nil {
 		return err
 	}
-	for range 1000 {
+	for range filled {
 		if _, err := p.Append(ctx, []byte(`{"n": 1}`)); err != nil {
 			return errors.Join(err, p.Close(ctx))
 		}
@@ -205,6 +210,28 @@ func (h honest) selects(ctx context.Context) error {
 	defer r.Close()
 	_, err = r.Next(ctx)
 	return err
+}
+
+// readsRecords reads a record of the log orders in the format of single records.
+func (h honest) readsRecords(ctx context.Context) error {
+	return connected(target{Authority: h.Authority, GRPC: h.Address}, func(conn *grpc.ClientConn) error {
+		stream, err := strandlinev1.NewLogServiceClient(conn).Read(as(ctx, h.Token), &strandlinev1.ReadRequest{Log: "orders", MaxRecords: 1})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	})
+}
+
+// looksUp looks up an offset of the log orders by time.
+func (h honest) looksUp(ctx context.Context) error {
+	return h.kafka(h.Kafka, "alice", h.Password, func(c *kgo.Client) error {
+		r, err := lookups("orders", 1, 1).RequestWith(ctx, c)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(r.Topics[0].Partitions[0].ErrorCode)
+	})
 }
 
 // creates creates a log.

@@ -183,15 +183,15 @@ func (c *Catalog) foldOnce(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the catalog: %w", err)
 		}
-		if err := c.fold(chunk); err != nil {
+		if err := c.fold(ctx, chunk); err != nil {
 			return err
 		}
 		c.Next = chunk.First + record.Offset(chunk.Count)
 	}
 }
 
-func (c *Catalog) fold(chunk reading.Chunk) error {
-	for r, err := range chunk.Records {
+func (c *Catalog) fold(ctx context.Context, chunk reading.Chunk) error {
+	for r, err := range chunk.Records(ctx) {
 		if err != nil {
 			return fmt.Errorf("read the catalog: %w", err)
 		}

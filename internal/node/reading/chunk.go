@@ -1,6 +1,8 @@
 package reading
 
 import (
+	"context"
+	"iter"
 	"math"
 	"time"
 
@@ -41,70 +43,62 @@ type Chunk struct {
 	Release func()
 	// shared: the parts lie in the tail, in no memory of the chunk's own.
 	shared bool
-	// slow is the memory that inflated batches count in while Records is at them; nil: nobody counts.
+	// slow is the memory that batches which Records inflates count in; nil: nobody counts them.
 	slow *metered
 }
 
 // Stored is a run of batches in a file.
 type Stored = segment.Stored
 
-// Records yields the requested records, and stops after an error. It is an iter.Seq2. The bytes of
-// a record alias the parts unless its batch is compressed.
-func (c *Chunk) Records(yield func(record.Record, error) bool) {
-	end := c.First + record.Offset(c.Count)
-	if c.Selected {
-		end = c.Next
-	}
-	for _, run := range c.Parts {
-		for len(run) > 0 {
-			batch, rest, err := record.Split(run)
-			if err != nil {
-				yield(record.Record{}, record.Refuse(record.Corrupt, "stored batch at offset %d: %v", c.First, err))
-				return
-			}
-			run = rest
-			records := batch.RecordsAs(c.Selected)
-			if c.slow != nil && batch.Compression() != record.None {
-				records = c.slow.inflated(batch)
-			}
-			for r, err := range records {
-				switch {
-				case err != nil:
-					yield(r, err)
+// Records yields the requested records, and stops after an error. The bytes of a record alias the
+// parts unless its batch is compressed. A metered chunk inflates such a batch in a turn of its
+// reader, for which ctx bounds the wait, and counts it in the node's memory for reads until Taken.
+func (c *Chunk) Records(ctx context.Context) iter.Seq2[record.Record, error] {
+	return c.RecordsOf(ctx, nil)
+}
+
+// RecordsOf is like Records, of the batches that are wanted only; nil: of all.
+func (c *Chunk) RecordsOf(ctx context.Context, wanted func(record.Batch) bool) iter.Seq2[record.Record, error] {
+	return func(yield func(record.Record, error) bool) {
+		end := c.First + record.Offset(c.Count)
+		if c.Selected {
+			end = c.Next
+		}
+		for _, run := range c.Parts {
+			for len(run) > 0 {
+				batch, rest, err := record.Split(run)
+				if err != nil {
+					yield(record.Record{}, record.Refuse(record.Corrupt, "stored batch at offset %d: %v", c.First, err))
 					return
-				case r.Offset < c.First:
+				}
+				if run = rest; wanted != nil && !wanted(batch) {
 					continue
-				case r.Offset >= end || !yield(r, nil):
-					return
+				}
+				records := batch.RecordsAs(c.Selected)
+				if c.slow != nil && batch.Compression() != record.None {
+					records = c.slow.inflated(ctx, batch)
+				}
+				for r, err := range records {
+					switch {
+					case err != nil:
+						yield(r, err)
+						return
+					case r.Offset < c.First:
+						continue
+					case r.Offset >= end || !yield(r, nil):
+						return
+					}
 				}
 			}
 		}
 	}
 }
 
-// inflated yields the records of a compressed batch, which is counted as long as they last: a client that
-// takes nothing holds it. It is an iter.Seq2.
-func (f *metered) inflated(batch record.Batch) func(func(record.Record, error) bool) {
-	return func(yield func(record.Record, error) bool) {
-		var w record.Walk
-		memory, err := w.Begin(batch, nil, record.MaxInflatedBytes)
-		if err != nil {
-			yield(record.Record{}, err)
-			return
-		}
-		release, ok := f.grow(int64(cap(memory)))
-		if !ok {
-			yield(record.Record{}, record.Refuse(record.Busy, "no memory to decompress the batch at offset %d; continue the read later", batch.BaseOffset()))
-			return
-		}
-		defer release()
-		for w.Next() {
-			if r := w.Record(); w.Err() == nil && !yield(r, nil) {
-				return
-			}
-		}
-		if w.Err() != nil {
-			yield(record.Record{}, w.Err())
-		}
+// Taken releases the memory of the batches that Records has inflated, but for that of the record at
+// hand. Its caller has no use any more for the records before that one: the client has taken them.
+// What is not released so is released when the reader is closed.
+func (c *Chunk) Taken() {
+	if c.slow != nil {
+		c.slow.inflations.release()
 	}
 }

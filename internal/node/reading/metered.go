@@ -20,7 +20,8 @@ import (
 type metered struct {
 	reads   *budget.Pool
 	stalled *budget.Stalled
-	sparing bool // the client is always given little, see Request.Little
+	turns   *Turns // in which batches are inflated
+	sparing bool   // the client is always given little, see Request.Little
 
 	mu sync.Mutex // Next against Drop
 	// passed counts the bytes that the client was given since it last failed to accept a chunk in
@@ -35,6 +36,8 @@ type metered struct {
 	// given is the memory that the client holds. The server may not release it if the client
 	// leaves.
 	given charges
+	// inflations are those of given that are inflated batches.
+	inflations inflations
 }
 
 const (

@@ -95,7 +95,7 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	if q.Metered {
-		r.slow = &metered{reads: s.Reads, stalled: s.Stalled, sparing: q.Little}
+		r.slow = &metered{reads: s.Reads, stalled: s.Stalled, turns: s.Turns, sparing: q.Little}
 	}
 	return r
 }

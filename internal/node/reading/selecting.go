@@ -25,10 +25,6 @@ const (
 	selectedBytes = 1 << 20
 	// maxFailed is how many failed records a chunk names.
 	maxFailed = 100
-	// inflatedBytes is the size up to which a batch may inflate in a reader's turn without being
-	// counted. A larger one counts as inflateRoom in the node's memory for reads.
-	inflatedBytes = 4 << 20
-	inflateRoom   = record.MaxInflatedBytes * 9 / 4
 )
 
 // Failed is a record that an expression failed on and that is left out.
@@ -423,13 +419,9 @@ func (p *pass) inflate(ctx context.Context, w *record.Walk, b record.Batch, memo
 	if !errors.Is(err, record.ErrInflatesBeyond) {
 		return err
 	}
-	if p.reader.slow != nil {
-		reads := p.reader.slow.reads
-		room := min(int64(inflateRoom), reads.Size()/2)
-		if !reads.TryAcquire(room) {
-			return record.Refuse(record.Busy, "no memory to decompress the large batch at offset %d; continue the read later", p.at)
-		}
-		p.counted = room
+	if f := p.reader.slow; f != nil {
+		p.counted, err = inflateLarge(w, b, f.reads)
+		return err
 	}
 	_, err = w.Begin(b, nil, record.MaxInflatedBytes)
 	return err

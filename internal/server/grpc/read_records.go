@@ -23,6 +23,7 @@ const localFrameBytes = 64 << 10
 type recordFrames struct {
 	stream *readStream
 	most   int // bytes of a frame
+	chunk  reading.Chunk
 	frame  strandlinev1.ReadResponse
 	size   int
 	// With a filter: the first offset of the next frame, and the failed records that it must list.
@@ -34,7 +35,11 @@ type recordFrames struct {
 }
 
 func (f *recordFrames) send(c reading.Chunk) error {
-	defer c.Release()
+	f.chunk = c
+	defer func() {
+		f.chunk = reading.Chunk{}
+		c.Release()
+	}()
 	f.frame.LogId = f.stream.id
 	f.frame.StartOffset, f.frame.EndOffset = int64(c.Start), int64(c.End)
 	f.frame.Age = nil
@@ -42,7 +47,7 @@ func (f *recordFrames) send(c reading.Chunk) error {
 		f.frame.Age = durationpb.New(c.Age)
 	}
 	f.selected, f.first, f.failed = c.Selected, c.First, c.Failed
-	for r, err := range c.Records {
+	for r, err := range f.chunk.Records(f.stream.stream.Context()) {
 		if err != nil {
 			return err
 		}
@@ -105,6 +110,7 @@ func (f *recordFrames) flush(next record.Offset) error {
 	}
 	f.spare = append(f.spare, records...)
 	f.frame.Records, f.size = records[:0], 0
+	f.chunk.Taken()
 	return err
 }
 

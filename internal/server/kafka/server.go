@@ -94,7 +94,7 @@ func New(n backend.Node, o Options) *Server {
 	s.groups = coordinator.New(n, o.Memory.Groups, s.logger, s.stopping, &s.running)
 	s.topics = topics.Topics{
 		AutoCreate: o.AutoCreate, Partitions: int32(o.AutoPartitions), MaxConnections: o.MaxConnections, MaxRequestBytes: MaxProduceBytes,
-		Logger: s.logger, Unlisted: rate.Sometimes{Interval: logUnprovedEvery}, Readers: s.readers, Newest: readers.NewNewest(n),
+		Logger: s.logger, Unlisted: rate.Sometimes{Interval: logUnprovedEvery}, Readers: s.readers, Newest: readers.NewNewest(),
 	}
 	return s
 }

@@ -109,14 +109,19 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 type replies struct {
 	server *rpc.Server
 	stream grpc.ServerStreamingServer[logspec.ReadReply]
+	chunk  reading.Chunk
 	ok     logspec.ReadReply_OK
 	size   int
 	spare  []*logspec.Entry
 }
 
 func (f *replies) send(c reading.Chunk) error {
-	defer c.Release()
-	for r, err := range c.Records {
+	f.chunk = c
+	defer func() {
+		f.chunk = reading.Chunk{}
+		c.Release()
+	}()
+	for r, err := range f.chunk.Records(f.stream.Context()) {
 		if err != nil {
 			return err
 		}
@@ -152,5 +157,6 @@ func (f *replies) flush() error {
 	}
 	f.spare = append(f.spare, f.ok.Entries...)
 	f.ok.Entries, f.size = f.ok.Entries[:0], 0
+	f.chunk.Taken()
 	return err
 }

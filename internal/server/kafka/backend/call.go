@@ -44,6 +44,9 @@ func PrincipalOf(n Node, c verbs.Caller) string {
 	return c.By.String()
 }
 
+// System is the server itself as a caller, for the client: what it does takes the client's turns.
+func (q *Call) System() verbs.Caller { return verbs.Caller{System: true, By: q.Caller.By} }
+
 // Topic finds a topic by name. The error is a *record.Refusal.
 func (q *Call) Topic(name string) (verbs.Topic, error) {
 	if _, ok := LogOf(name, 0); !ok {

@@ -89,9 +89,9 @@ func LogOf(topic string, partition int32) (log string, ok bool) {
 // TopicName matches valid names of topics.
 var TopicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
-// Fold passes the chunks of [from, until) of a log to fold, which releases each.
-func Fold(ctx context.Context, n Node, log string, from, until record.Offset, fold func(*reading.Chunk) error) error {
-	r, err := n.Read(ctx, System, log, reading.Request{From: reading.From{Kind: reading.FromOffset, Offset: from}, Until: until})
+// Fold passes the chunks of a read of a log to fold, which releases each.
+func Fold(ctx context.Context, n Node, c verbs.Caller, log string, q reading.Request, fold func(*reading.Chunk) error) error {
+	r, err := n.Read(ctx, c, log, q)
 	if err != nil {
 		return err
 	}

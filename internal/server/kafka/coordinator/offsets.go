@@ -338,12 +338,14 @@ func (o *offsets) catchUp(ctx context.Context) error {
 	if o.next >= info.End {
 		return nil
 	}
-	return backend.Fold(ctx, o.node, backend.OffsetsLog, o.next, info.End, o.foldChunk)
+	return backend.Fold(ctx, o.node, backend.System, backend.OffsetsLog, reading.Request{
+		From: reading.From{Kind: reading.FromOffset, Offset: o.next}, Until: info.End,
+	}, func(c *reading.Chunk) error { return o.foldChunk(ctx, c) })
 }
 
-func (o *offsets) foldChunk(c *reading.Chunk) error {
+func (o *offsets) foldChunk(ctx context.Context, c *reading.Chunk) error {
 	defer c.Release()
-	for r, err := range c.Records {
+	for r, err := range c.Records(ctx) {
 		if err != nil {
 			return err
 		}

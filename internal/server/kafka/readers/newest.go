@@ -2,7 +2,9 @@ package readers
 
 import (
 	"context"
+	"sync"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
@@ -11,75 +13,93 @@ import (
 
 // Newest finds records with the latest time. A log has no index of producers' times, so a search
 // reads the whole log. The result is kept, and the next search begins after it.
+//
+// A client searches one log at a time, and a log is searched by one client at a time: others that
+// ask about it wait for the same result. Nobody waits for a search of another log by somebody else.
 type Newest struct {
-	node backend.Node
-	// known serializes searches, and holds their results by log id.
-	known chan map[uint64]newestRecord
+	lanes *budget.Lanes // by client
+
+	mu    sync.Mutex
+	known map[uint64]*newestRecord // by log id
 }
 
-// newestRecord is the result of a search.
+// newestRecord is the result of searches of one log.
 type newestRecord struct {
-	found   record.Record // offset -1: none
-	through record.Offset // the search has seen all records below
+	searched chan struct{} // has room for the one that searches, who has the rest
+	found    record.Record // offset -1: none
+	through  record.Offset // the search has seen all records below
 }
 
 // maxNewest bounds the logs whose results are kept.
 const maxNewest = 1000
 
-// NewNewest returns a Newest for the logs of n, without results.
-func NewNewest(n backend.Node) *Newest {
-	s := &Newest{node: n, known: make(chan map[uint64]newestRecord, 1)}
-	s.known <- map[uint64]newestRecord{}
-	return s
+// NewNewest returns a Newest without results.
+func NewNewest() *Newest {
+	return &Newest{lanes: budget.NewLanes(), known: map[uint64]*newestRecord{}}
 }
 
 // Find returns the record with the latest time, as its producer gave it, the first of several;
-// offset -1 in an empty log. If ctx ends a search, the next one continues it.
-func (s *Newest) Find(ctx context.Context, log string, b verbs.Bounds) (record.Record, error) {
-	var known map[uint64]newestRecord
+// offset -1 in an empty log. If the call ends before its search, the next search continues it.
+func (s *Newest) Find(q *backend.Call, log string, b verbs.Bounds) (record.Record, error) {
+	client := ""
+	if q.Caller.By != nil {
+		client = q.Caller.By.Whose()
+	}
+	if err := s.lanes.Acquire(q.Ctx, client); err != nil {
+		return record.Record{}, err
+	}
+	defer s.lanes.Release(client)
+	at := s.of(b.ID)
 	select {
-	case known = <-s.known:
-		defer func() { s.known <- known }()
-	case <-ctx.Done():
-		return record.Record{}, ctx.Err()
+	case at.searched <- struct{}{}:
+		defer func() { <-at.searched }()
+	case <-q.Ctx.Done():
+		return record.Record{}, q.Ctx.Err()
 	}
-	at, ok := known[b.ID]
-	if !ok || at.found.Offset < b.Start {
-		at = newestRecord{found: record.Record{Offset: -1, Timestamp: -1}, through: b.Start}
+	if at.found.Offset < b.Start {
+		at.found, at.through = record.Record{Offset: -1, Timestamp: -1}, b.Start
 	}
-	var err error
-	if at.through < b.End {
-		err = backend.Fold(ctx, s.node, log, at.through, b.End, at.add)
+	if at.through >= b.End {
+		return at.found, nil
 	}
-	if len(known) >= maxNewest {
-		clear(known)
-	}
-	known[b.ID] = at
+	err := backend.Fold(q.Ctx, q.Node, q.System(), log, reading.Request{
+		From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: b.End, Metered: true,
+	}, func(c *reading.Chunk) error { return at.add(q.Ctx, c) })
 	return at.found, err
+}
+
+// of returns the result of a log.
+func (s *Newest) of(id uint64) *newestRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.known[id]
+	if at == nil {
+		if len(s.known) >= maxNewest {
+			clear(s.known)
+		}
+		at = &newestRecord{searched: make(chan struct{}, 1), found: record.Record{Offset: -1, Timestamp: -1}}
+		s.known[id] = at
+	}
+	return at
 }
 
 // add examines the records of a chunk. It decodes only batches whose header allows that one of
 // their records is the latest.
-func (at *newestRecord) add(c *reading.Chunk) error {
-	defer c.Release()
-	for _, run := range c.Parts {
-		for len(run) > 0 {
-			batch, rest, err := record.Split(run)
-			if err != nil {
-				return record.Refuse(record.Corrupt, "stored batch after offset %d: %v", at.through, err)
-			}
-			if run = rest; batch.MaxTimestamp() > at.found.Timestamp {
-				for r, err := range batch.Records {
-					if err != nil {
-						return err
-					}
-					if r.Timestamp > at.found.Timestamp && r.Offset >= at.through {
-						at.found = record.Record{Offset: r.Offset, Timestamp: r.Timestamp}
-					}
-				}
-			}
-			at.through = max(at.through, batch.End())
+func (at *newestRecord) add(ctx context.Context, c *reading.Chunk) error {
+	defer func() {
+		c.Taken()
+		c.Release()
+	}()
+	later := func(b record.Batch) bool { return b.MaxTimestamp() > at.found.Timestamp }
+	for r, err := range c.RecordsOf(ctx, later) {
+		c.Taken() // the records before r
+		if err != nil {
+			return err
+		}
+		if r.Timestamp > at.found.Timestamp && r.Offset >= at.through {
+			at.found = record.Record{Offset: r.Offset, Timestamp: r.Timestamp}
 		}
 	}
+	at.through = max(at.through, c.First+record.Offset(c.Count))
 	return nil
 }

@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -64,7 +65,7 @@ func (s *Topics) listOffset(q *backend.Call, topic string, p *kmsg.ListOffsetsRe
 	case p.Timestamp == TimeEarliest, p.Timestamp == TimeEarliestLocal:
 		out.Offset = int64(b.Start)
 	case p.Timestamp == TimeNewest:
-		found, err := s.Newest.Find(q.Ctx, log, b)
+		found, err := s.Newest.Find(q, log, b)
 		if err != nil {
 			return err
 		}
@@ -91,7 +92,9 @@ func (s *Topics) listOffset(q *backend.Call, topic string, p *kmsg.ListOffsetsRe
 // that begins there misses nothing that a longer search would have found.
 func firstSince(q *backend.Call, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
-	r, err := q.Node.Read(q.Ctx, backend.System, log, reading.Request{From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset})
+	r, err := q.Node.Read(q.Ctx, q.System(), log, reading.Request{
+		From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset, Metered: true,
+	})
 	if err != nil {
 		return none, err
 	}
@@ -104,7 +107,7 @@ func firstSince(q *backend.Call, log string, unixMs int64) (record.Record, error
 		if err != nil {
 			return none, err
 		}
-		found, ok, err := firstOf(&chunk, unixMs)
+		found, ok, err := firstOf(q.Ctx, &chunk, unixMs)
 		if err != nil || ok {
 			return found, err
 		}
@@ -115,9 +118,13 @@ func firstSince(q *backend.Call, log string, unixMs int64) (record.Record, error
 }
 
 // firstOf finds the record in a chunk, or returns the chunk's last.
-func firstOf(c *reading.Chunk, unixMs int64) (found record.Record, ok bool, err error) {
-	defer c.Release()
-	for r, err := range c.Records {
+func firstOf(ctx context.Context, c *reading.Chunk, unixMs int64) (found record.Record, ok bool, err error) {
+	defer func() {
+		c.Taken()
+		c.Release()
+	}()
+	for r, err := range c.Records(ctx) {
+		c.Taken() // the records before r
 		if err != nil {
 			return found, false, err
 		}
@@ -194,8 +201,8 @@ func endOfEpoch(q *backend.Call, topic string, p *kmsg.OffsetForLeaderEpochReque
 
 // batchAt reads the header of the batch that holds an offset.
 func batchAt(q *backend.Call, log string, at record.Offset) (record.Batch, error) {
-	r, err := q.Node.Read(q.Ctx, backend.System, log, reading.Request{
-		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1,
+	r, err := q.Node.Read(q.Ctx, q.System(), log, reading.Request{
+		From: reading.From{Kind: reading.FromOffset, Offset: at}, Until: at + 1, MaxRecords: 1, Metered: true,
 	})
 	if err != nil {
 		return nil, err

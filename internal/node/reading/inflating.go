@@ -1,0 +1,108 @@
+package reading
+
+import (
+	"context"
+	"errors"
+
+	"strandline.dev/internal/budget"
+	"strandline.dev/internal/record"
+)
+
+const (
+	// inflatedBytes is the size up to which a batch may inflate in a reader's turn without being
+	// counted. A larger one counts as inflateRoom in the node's memory for reads while it is inflated.
+	inflatedBytes = 4 << 20
+	inflateRoom   = record.MaxInflatedBytes * 9 / 4
+)
+
+// inflations are the batches that a reader has inflated and whose records its client has not taken.
+// They belong to the goroutine that walks over the records.
+type inflations struct {
+	held []*charge
+	at   bool // a record of the newest is at hand
+}
+
+// release ends the charges of those that are not at hand any more.
+func (i *inflations) release() {
+	done := len(i.held)
+	if i.at {
+		done--
+	}
+	if done <= 0 {
+		return
+	}
+	for _, c := range i.held[:done] {
+		c.release()
+	}
+	i.held = append(i.held[:0], i.held[done:]...)
+}
+
+// inflated yields the records of a compressed batch. It is an iter.Seq2.
+func (f *metered) inflated(ctx context.Context, b record.Batch) func(func(record.Record, error) bool) {
+	return func(yield func(record.Record, error) bool) {
+		var w record.Walk
+		if err := f.inflate(ctx, &w, b); err != nil {
+			yield(record.Record{}, err)
+			return
+		}
+		f.inflations.at = true
+		defer func() { f.inflations.at = false }()
+		for w.Next() {
+			if r := w.Record(); w.Err() == nil && !yield(r, nil) {
+				return
+			}
+		}
+		if w.Err() != nil {
+			yield(record.Record{}, w.Err())
+		}
+	}
+}
+
+// inflate begins a walk over a compressed batch, which is inflated in a turn. So as much is inflated
+// and not counted as there are turns.
+func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch) error {
+	var t turn
+	if err := t.begin(ctx, f.turns); err != nil {
+		return err
+	}
+	defer t.end()
+	memory := inflated.Get().(*[]byte)
+	defer inflated.Put(memory)
+	grown, err := w.Begin(b, *memory, inflatedBytes)
+	counted := min(int64(len(grown)), f.reads.Size()/2)
+	switch {
+	case errors.Is(err, record.ErrInflatesBeyond):
+		if counted, err = inflateLarge(w, b, f.reads); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		if *memory = grown[:0]; !f.reads.TryAcquire(counted) {
+			return noRoomFor(b)
+		}
+		w.Keep() // a client may take any time for it
+	}
+	f.inflations.held = append(f.inflations.held, f.given.add(f.reads, counted))
+	return nil
+}
+
+// inflateLarge begins a walk over a batch that inflates to more than inflatedBytes. Before, it counts as much as
+// that may take, and afterwards what it has taken, which the caller releases: at most half of the
+// memory for reads, so that any batch can be read.
+func inflateLarge(w *record.Walk, b record.Batch, reads *budget.Pool) (counted int64, err error) {
+	room := min(int64(inflateRoom), reads.Size()/2)
+	if !reads.TryAcquire(room) {
+		return 0, noRoomFor(b)
+	}
+	memory, err := w.Begin(b, nil, record.MaxInflatedBytes)
+	if err == nil {
+		counted = min(int64(cap(memory)), room)
+	}
+	reads.Release(room - counted)
+	return counted, err
+}
+
+func noRoomFor(b record.Batch) error {
+	return record.Refuse(record.Busy, "no memory to decompress the batch at offset %d; continue the read later", b.BaseOffset())
+}
