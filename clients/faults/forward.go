@@ -33,7 +33,11 @@ func (n *node) handle(_ any, client grpc.ServerStream) error {
 		return (&appending{node: n, client: client, target: target, turns: make(chan turn, 1024)}).run()
 	}
 	c := &call{node: n, name: name, client: client, target: target}
-	return c.run()
+	err = c.run()
+	if client.Context().Err() != nil {
+		n.server.noteLeft(name)
+	}
+	return err
 }
 
 // call is one that is no append: one request, and one answer or many.

@@ -148,7 +148,8 @@ func (s *Server) Clear() {
 
 // Seen is how often each thing has happened: requests by method, and by method and node
 // as "Read@1"; "Frame"; "batches" that were appended, however often they were sent; "duplicates" that a node has recognised; the most appends of one
-// stream that were "in flight"; and the most calls of a method that were "Trim at once".
+// stream that were "in flight"; the most calls of a method that were "Trim at once"; and calls that their client has
+// left before their end, as "Read left".
 func (s *Server) Seen() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,6 +218,13 @@ func (s *Server) enter(method string) (left func()) {
 		defer s.mu.Unlock()
 		s.atOnce[method]--
 	})
+}
+
+// noteLeft counts a call that its client has left before its end.
+func (s *Server) noteLeft(method string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[method+" left"]++
 }
 
 // most raises a count to n.

@@ -182,6 +182,8 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		return reader.await(ctx, *c.Offset)
 	case "close-reader":
 		return nil, reader.Close()
+	case "leave-loop":
+		return leaveLoop(ctx, of, c)
 	case "end":
 		return end(ctx, of, c)
 	case "digest":

@@ -95,6 +95,17 @@ func (r *reading) read(ctx context.Context, count int) (any, error) {
 	}
 }
 
+// leaveLoop reads a log as a program does that has found what it looks for in the first record.
+func leaveLoop(ctx context.Context, of *client.Client, c command) (any, error) {
+	reader, err := of.Reader(ctx, c.Log, c.readerOptions()...)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	first, err := reader.Next(ctx)
+	return map[string]any{"value": text(first.Value)}, err
+}
+
 // listed is a list that is never null.
 func listed(all []*string) []*string { return append([]*string{}, all...) }
 

@@ -329,6 +329,8 @@ class Runner:
             return await self.handled[c["reader"]].reached(c["offset"])
         elif do == "close-reader":
             await self.call(self.readers[c["reader"]].close)
+        elif do == "leave-loop":
+            return {"value": text(await self.first(client.read(c["log"], **reader_options(c))))}
         elif do in ("hold", "move-hold", "release-kept", "close-hold", "await-hold"):
             return await self.keep_hold(client, c, timeout)
         elif do in ("elect", "release-lease", "hand-over", "await-lease"):
@@ -516,6 +518,20 @@ class Runner:
         answer["log_id"], answer["next"], answer["end"] = reader.log_id, reader.offset, reader.end
         answer["age_ms"] = None if reader.age is None else reader.age * 1000
         return answer
+
+    async def first(self, reader: Any) -> bytes | None:
+        """The first value of a loop that is left there."""
+        if self.face is strandline:
+            async for record in reader:
+                return cast("strandline.Record", record).value
+            return None
+
+        def loop() -> bytes | None:
+            for record in reader:
+                return cast("strandline.Record", record).value
+            return None
+
+        return cast("bytes | None", await self.call(loop))
 
     async def watch(self, admin: Any, c: Command) -> dict[str, Any]:
         """Watches a log until it ends where it is to."""

@@ -390,6 +390,12 @@ async function carryOut(c: Command, signal: AbortSignal | undefined): Promise<ob
       return handled.get(c.reader)?.reached(number(c, "offset") ?? 0);
     case "close-reader":
       return void reader.close();
+    case "leave-loop": {
+      for await (const { value } of client.read(c.log, { follow: c.follow === true })) {
+        return { value: value?.toString() ?? null };
+      }
+      return undefined;
+    }
     case "hold":
     case "move-hold":
     case "release-kept":

@@ -135,6 +135,10 @@ impl Runner {
                 return named(&self.readers, reader).reach(c.number("offset").unwrap_or(0)).await;
             }
             "close-reader" => drop(forget(&self.readers, reader)),
+            "leave-loop" => {
+                let reader = named(&self.clients, c.text("client")).read(c.text("log"), read_options(c))?;
+                return reading::first(reader).await;
+            }
             "hold" => {
                 let client = named(&self.clients, c.text("client"));
                 let kept = c.bound(client.hold(c.text("log"), hold(c), place(c))).await?;

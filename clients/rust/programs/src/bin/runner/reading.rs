@@ -65,6 +65,12 @@ impl Reading {
     }
 }
 
+/// The first value of a loop that is left there.
+pub async fn first(mut reader: Reader) -> Result<Value, Error> {
+    let record = reader.try_next().await?;
+    Ok(json!({"value": record.map(|r| text(&r.value))}))
+}
+
 /// A record that has been proved.
 pub fn proved(r: &Record) -> Value {
     let time = since_1970(r.timestamp);

@@ -254,6 +254,13 @@ public final class Runner {
         return reading.await(c.json.get("offset").getAsLong());
       }
       case "close-reader" -> reading.reader.close();
+      case "leave-loop" -> {
+        try (Reader loop = client.read(c.text("log"), o -> configure(c, o))) {
+          for (LogRecord record : loop) {
+            return Map.of("value", text(record.value()));
+          }
+        }
+      }
       case "hold" -> {
         KeptHold made = client.hold(c.text("log"), hold(c), c.timeout());
         holds.put(c.text("log"), made);
