@@ -31,6 +31,8 @@ var logSeries = []struct {
 	logGauge("used_bytes", "Bytes that the log occupies on this node.", func(v *logView) float64 { return float64(v.info.BytesUsed) }),
 	logGauge("digest_trails_bytes", "Bytes of the newest batches that the digest does not cover yet.", func(v *logView) float64 { return float64(v.uncovered) }),
 	logGauge("open_sessions", "Open append sessions.", func(v *logView) float64 { return float64(v.info.OpenSessions) }),
+	logGauge("writer_term", "The newest writer term; it rises with each grant to a writer.", func(v *logView) float64 { return float64(v.info.WriterTerm) }),
+	logGauge("writers_waiting", "On the leader: programs in line for the writer lease.", func(v *logView) float64 { return float64(v.writers) }),
 	logGauge("term", "Raft's term; it rises with each election.", func(v *logView) float64 { return float64(v.info.LeaderTerm) }),
 	logGauge("leading", "1 if this node leads the log.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeading) }),
 	logGauge("leaderless", "1 if no leader is known.", func(v *logView) float64 { return oneIf(v.state == hosted.StateLeaderless) }),
@@ -64,12 +66,16 @@ var (
 		"On the leader: bytes of the records at and after the offset of a hold.", []string{"log", "hold"}, nil)
 )
 
+var descWriter = prometheus.NewDesc("strandline_log_writer",
+	"On the leader: 1 for the program that has the writer lease.", []string{"log", "name"}, nil)
+
 // logView is the state of one log at the time of a scrape.
 type logView struct {
 	info      verbs.Info
 	state     string
 	repairing bool // while it is served
 	uncovered uint64
+	writers   int // in line
 	counts    *metrics.LogCounts
 	followers verbs.Followers
 }
@@ -96,6 +102,7 @@ func (c logCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- descReader
 	out <- descHold
 	out <- descKept
+	out <- descWriter
 }
 
 func (c logCollector) Collect(out chan<- prometheus.Metric) {
@@ -111,6 +118,11 @@ func (c logCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		if v.state == hosted.StateLeading {
 			v.followers = c.statuses.Followers(h)
+			status := h.Replica.Status()
+			v.writers = status.Waiting
+			if status.Writer != "" {
+				out <- prometheus.MustNewConstMetric(descWriter, prometheus.GaugeValue, 1, h.Name, status.Writer)
+			}
 			for _, hold := range c.holds.HoldsOf(h) {
 				out <- prometheus.MustNewConstMetric(descHold, prometheus.GaugeValue, float64(hold.Offset), h.Name, hold.Name)
 				out <- prometheus.MustNewConstMetric(descKept, prometheus.GaugeValue, float64(hold.Kept), h.Name, hold.Name)

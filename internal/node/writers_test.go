@@ -49,6 +49,15 @@ func TestAWriterLeasePassesOnAndSurvivesARestart(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, grant.State.Holder, state.Holder)
 
+	measured := func() map[string]float64 {
+		collector, err := n.LogMetrics([]string{"orders"})
+		require.NoError(t, err)
+		return gathered(t, collector)
+	}
+	require.EqualValues(t, 1, measured()["log_writer{log=orders,name=first}"])
+	require.EqualValues(t, 1, measured()["log_writer_term{log=orders}"])
+	require.Zero(t, measured()["log_writers_waiting{log=orders}"])
+
 	second := make(chan verbs.WriterGrant, 1)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -62,6 +71,7 @@ func TestAWriterLeasePassesOnAndSurvivesARestart(t *testing.T) {
 		state, err := n.WatchWriter(t.Context(), anyone, "orders", nil, 0)
 		return err == nil && state.Waiting == 1
 	}, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return measured()["log_writers_waiting{log=orders}"] == 1 }, time.Minute, time.Millisecond)
 	old := request(t, "of the first")
 	old.WriterTerm = 1
 	require.Nil(t, appendTo(t, n, "orders", old).Refusal)
@@ -73,6 +83,8 @@ func TestAWriterLeasePassesOnAndSurvivesARestart(t *testing.T) {
 	changed, err := n.WatchWriter(t.Context(), anyone, "orders", &state, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, "second", changed.Holder.Name)
+	require.Eventually(t, func() bool { return measured()["log_writer{log=orders,name=second}"] == 1 }, time.Minute, time.Millisecond)
+	require.NotContains(t, measured(), "log_writer{log=orders,name=first}")
 	same, err := n.WatchWriter(t.Context(), anyone, "orders", &changed, time.Millisecond)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, same.Holder.Term)

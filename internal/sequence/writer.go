@@ -22,6 +22,14 @@ func (t *Table) Holder() (Holder, bool) {
 	return Holder{Writer: *t.log.writer, Term: t.log.writerTerm, Leased: t.leased}, true
 }
 
+// HolderName returns the name of the program that has the writer lease; "" if none has.
+func (t *Table) HolderName() string {
+	if t.log.writer == nil {
+		return ""
+	}
+	return t.log.writer.Name
+}
+
 func sameWriter(a, b *record.Writer) bool {
 	return a == b || a != nil && b != nil && a.Name == b.Name && a.Lease == b.Lease && string(a.Payload) == string(b.Payload)
 }

@@ -112,6 +112,8 @@ func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
 		_, err = n.SetHold(t.Context(), verbs.Caller{}, "orders", record.Hold{Name: "backup"}, reading.FromOffset)
 		return err == nil
 	}, time.Minute, time.Millisecond, "its leader takes a hold")
+	_, err = n.LeaseWriter(t.Context(), verbs.Caller{}, "orders", record.Writer{Name: "indexer", Lease: 3_600_000}, 0)
+	require.NoError(t, err)
 	ofLogs, err := n.LogMetrics([]string{"*"})
 	require.NoError(t, err)
 	var names, given []string

@@ -13,4 +13,6 @@ var ByTests = []struct{ Flaw, Test, Room, Says string }{
 	{"sent-is-recycled", "TestBytesThatWereSentByReferenceAreNeverWrittenAgain", "internal/segment", "was sent by reference and is overwritten"},
 	{"stopped-log-shows-all", "TestALogIsReadAsFarAsItIsKnownToBeCommitted", "internal/node/stopped", "actual : []record.Offset{0, 3}"},
 	{"trims-need-room", "TestAFullDiskLetsAProgramThatWasRestartedResume", "internal/sequence", "too few replicas have free disk space for anything but trims"},
+	{"writer-keep-renews-nothing", "TestTranscripts", "internal/sequence", "expired-writer expected: term 0, 50 ms are left found: term 1, 0 ms are left"},
+	{"writer-lease-for-two", "TestTranscripts", "internal/sequence", `expected: BUSY: "a" has the writer lease rests on proposal 2 found: ok writer 2`},
 }

@@ -12,6 +12,8 @@ type Status struct {
 	Term         uint64
 	Leading      bool // accepts appends
 	WriterTerm   record.WriterTerm
+	Writer       string // name of the program that has the writer lease; "": none has
+	Waiting      int    // programs in line for the writer lease, while Leading
 	OpenSessions int
 	Sealed       bool
 	Fenced       bool          // appends without a writer term are refused once one has been granted
@@ -31,7 +33,7 @@ type Status struct {
 
 // Same reports whether two statuses are equal.
 func (s *Status) Same(o *Status) bool {
-	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.WriterTerm == o.WriterTerm &&
+	return s.Leader == o.Leader && s.Term == o.Term && s.Leading == o.Leading && s.WriterTerm == o.WriterTerm && s.Writer == o.Writer && s.Waiting == o.Waiting &&
 		s.SoleVoter == o.SoleVoter && s.Short == o.Short && s.OpenSessions == o.OpenSessions && s.Sealed == o.Sealed && s.Fenced == o.Fenced && sameHolds(s.Holds, o.Holds) && s.Failed == o.Failed && s.Known == o.Known &&
 		slices.Equal(s.Voters, o.Voters) && slices.Equal(s.Learners, o.Learners) && slices.Equal(s.Outgoing, o.Outgoing)
 }
@@ -45,6 +47,7 @@ func sameHolds(a, b []record.Hold) bool {
 func (c *Core) Status() Status {
 	return Status{
 		Leader: c.Group.leader, Term: c.Group.term, Leading: c.Group.role == leaderReady, WriterTerm: c.Group.storage.table.WriterTerm(),
+		Writer: c.Group.storage.table.HolderName(), Waiting: len(c.proposer.line.waiting),
 		OpenSessions: c.Group.storage.table.OpenSessions(), Sealed: c.Group.storage.table.Sealed(), Fenced: c.Group.storage.table.Fenced(), Holds: c.Group.storage.table.Holds(), Failed: c.Group.failed,
 		Known: c.confirm.known, SoleVoter: c.Group.soleVoter() && c.Group.storage.applied >= c.Waiters.opened, Short: c.short.state != complete, Members: c.Group.members(),
 	}

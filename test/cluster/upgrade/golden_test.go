@@ -76,9 +76,10 @@ type goldenLog struct {
 	Config     client.LogConfig
 	Start, End int64
 	WriterTerm uint64
-	Holds      []client.HoldInfo `json:",omitempty"`
-	Digest     string            // of all records
-	Root       string            `json:",omitempty"` // the log's own digest as of its end, and where that begins; empty: it has none
+	Writer     *client.WriterClaim `json:",omitempty"` // who has the writer lease
+	Holds      []client.HoldInfo   `json:",omitempty"`
+	Digest     string              // of all records
+	Root       string              `json:",omitempty"` // the log's own digest as of its end, and where that begins; empty: it has none
 }
 
 const goldenData = "testdata/golden"
@@ -191,8 +192,9 @@ func writeGoldenData(t *testing.T, directory string) {
 	require.NoError(t, err)
 	want := golden{}
 	for i := range 60 {
-		if i == 40 { // segments with holds in their snapshots follow
+		if i == 40 { // segments with holds and a writer lease in their snapshots follow
 			setHolds(t, c, "orders")
+			leaseWriters(t, c, "orders")
 		}
 		want.Last, err = p.AppendRecord(t.Context(), client.Record{
 			Timestamp: time.UnixMilli(1_700_000_000_000 + int64(i)), Key: fmt.Append(nil, "key ", i%7), Value: bytes.Repeat(fmt.Append(nil, "value ", i, " "), 800),
@@ -249,6 +251,7 @@ func writeGoldenData(t *testing.T, directory string) {
 		"batches", "batches: the digest begins", "batches with contents", "contents",
 		fmt.Sprint("command ", record.SetHold), fmt.Sprint("command ", record.ReleaseHold),
 		fmt.Sprint("command ", record.ReleaseHold, " with flags ", record.FlagExpired), fmt.Sprint("command ", record.ReleaseHold, " with flags ", record.FlagBroken),
+		fmt.Sprint("command ", record.LeaseWriter), fmt.Sprint("command ", record.ReleaseWriter), fmt.Sprint("command ", record.ReleaseWriter, " with flags ", record.FlagExpired),
 	} {
 		require.NotZero(t, want.Entries[kind], "%s: there are %v", kind, want.Entries)
 	}
@@ -285,6 +288,22 @@ func setHolds(t *testing.T, c *cluster.Cluster, log string) {
 	})
 }
 
+// leaseWriters grants the writer lease to a program that has it for as long as a lease may last, after others whose
+// leases end in every way.
+func leaseWriters(t *testing.T, c *cluster.Cluster, log string) {
+	t.Helper()
+	admin := c.Client().Admin()
+	lease := func(name string, d time.Duration) uint64 {
+		grant, err := admin.LeaseWriter(t.Context(), log, client.WriterClaim{Name: name, Payload: []byte("at " + name), Lease: d}, time.Minute)
+		require.NoError(t, err)
+		require.NotZero(t, grant.Term)
+		return grant.Term
+	}
+	require.NoError(t, admin.ReleaseWriter(t.Context(), log, lease("releases", time.Hour), ""))
+	lease("expires", time.Second)
+	lease("holds", time.Hour)
+}
+
 // lookAt reads a whole log.
 func lookAt(t *testing.T, c *cluster.Cluster, name string) goldenLog {
 	t.Helper()
@@ -294,6 +313,13 @@ func lookAt(t *testing.T, c *cluster.Cluster, name string) goldenLog {
 	log := goldenLog{Name: name, ID: info.ID, Config: info.Config, Start: info.Start, End: info.End, WriterTerm: info.WriterTerm, Holds: info.Holds}
 	for i := range log.Holds {
 		log.Holds[i].Kept = 0 // is the node's
+	}
+	for state, err := range all.Admin().WatchWriter(t.Context(), name, 0) {
+		require.NoError(t, err)
+		if state.Held {
+			log.Writer = &state.WriterClaim
+		}
+		break
 	}
 	root, err := all.Digest(t.Context(), name, client.DigestAtEnd)
 	if !errors.Is(err, client.ErrPrecondition) {
