@@ -6,9 +6,9 @@ package budget
 
 import "runtime"
 
-// Memory is what a node may hold, in parts. They leave room for what is not
-// counted: stacks, buffers of connections, what is on its way between two counts, and
-// garbage.
+// Memory is what a node may hold, in parts. They add up to more than all of it: they are bounds of what
+// rarely grows at the same time. What is not counted comes on top: stacks, buffers of connections,
+// what is on its way between two counts, and garbage.
 type Memory struct {
 	size int64
 
