@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -86,11 +87,12 @@ type Log struct {
 	callers map[caller]int // entries in same of each
 
 	// The following fields belong to run.
-	file    *os.File
+	file    io.WriteCloser
 	failing bool
 	// pending are lines that are not in the file yet, and waiting is their number.
 	pending bytes.Buffer
 	waiting int
+	cut     bool // the last write ended within a line
 }
 
 // caller is the principal that caused an entry, and its network.
@@ -219,6 +221,9 @@ func (l *Log) open() error {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
+	if info, err := file.Stat(); err == nil && info.Size() == 0 {
+		l.cut = false
+	}
 	l.file = file
 	return nil
 }
@@ -278,8 +283,16 @@ func (l *Log) flush() {
 	if l.waiting == 0 {
 		return
 	}
+	if l.cut {
+		n, _ := l.file.Write([]byte("\n")) // so that the next line is not joined to the part of one
+		l.cut = n == 0
+	}
 	n, err := l.file.Write(l.pending.Bytes())
-	written := bytes.Count(l.pending.Bytes()[:n], []byte("\n"))
+	inFile := l.pending.Bytes()[:n]
+	if n > 0 {
+		l.cut = inFile[n-1] != '\n'
+	}
+	written := bytes.Count(inFile, []byte("\n"))
 	l.lines.Add(float64(written))
 	l.dropped.Add(float64(l.waiting - written))
 	if err != nil && !l.failing {

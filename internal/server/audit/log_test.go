@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -152,4 +153,47 @@ func TestEachEntryThatIsLostWithOthersIsCounted(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, many, bytes.Count(text, []byte("\n")))
+}
+
+// fullDisk is a file on a disk with room for so many bytes.
+type fullDisk struct {
+	bytes.Buffer
+	room int
+}
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	n, _ := d.Buffer.Write(p[:min(len(p), d.room)])
+	if d.room -= n; n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
+
+func (d *fullDisk) Close() error { return nil }
+
+func TestALineIsNotJoinedToThePartOfOneThatWasWritten(t *testing.T) {
+	l := &Log{
+		logger: slog.New(slog.DiscardHandler), lines: prometheus.NewCounter(prometheus.CounterOpts{}), dropped: prometheus.NewCounter(prometheus.CounterOpts{}),
+	}
+	disk := &fullDisk{room: 10}
+	l.file = disk
+	one := func() {
+		l.write(Entry{Verb: "trim", Outcome: Done})
+		l.flush()
+	}
+	one() // a part of it
+	one() // nothing of it
+	disk.room = 1
+	one() // the end of the part
+	disk.room = 1 << 10
+	one()
+	one()
+	lines := bytes.Split(bytes.TrimSpace(disk.Bytes()), []byte("\n"))
+	require.Len(t, lines, 3, "%s", disk.Bytes())
+	require.Len(t, lines[0], 10)
+	for _, line := range lines[1:] {
+		require.NoError(t, json.Unmarshal(line, new(Entry)), "%s", line)
+	}
+	require.EqualValues(t, 2, testutil.ToFloat64(l.lines))
+	require.EqualValues(t, 3, testutil.ToFloat64(l.dropped))
 }
