@@ -37,6 +37,7 @@ type recordFrames struct {
 func (f *recordFrames) send(c reading.Chunk) error {
 	f.chunk = c
 	defer func() {
+		f.chunk.Taken() // also what was inflated for no record
 		f.chunk = reading.Chunk{}
 		c.Release()
 	}()
