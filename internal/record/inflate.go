@@ -20,6 +20,7 @@ const (
 	lz4Magic             = 0x184d2204
 	lz4HeaderSizeMin     = 7
 	lz4IndependentBlocks = 1 << 5 // in the flags, the byte behind the magic
+	lz4SmallestBlocks    = 4      // of 64 KiB, in the byte behind the flags
 )
 
 var (
@@ -28,6 +29,22 @@ var (
 	errMagic          = errors.New("not an lz4 frame")
 	errLinkedBlocks   = errors.New("lz4 frame with linked blocks")
 )
+
+// claimsAtMost reports whether compressed bytes may inflate to at most limit, and need no larger buffer for it, by what
+// their headers say. An inflate with the same limit finds out whether that is true.
+func claimsAtMost(c Codec, src []byte, limit int) bool {
+	switch c {
+	case Gzip: // ends with its size
+		return len(src) >= 4 && uint64(binary.LittleEndian.Uint32(src[len(src)-4:])) <= uint64(limit)
+	case LZ4: // the reader has a buffer for a block
+		return len(src) >= lz4HeaderSizeMin && src[5]>>4&7 <= lz4SmallestBlocks
+	case Zstd:
+		var h zstd.Header
+		return h.Decode(src) == nil && (!h.HasFCS || h.FrameContentSize <= uint64(limit))
+	default: // each block of snappy has its size, and is not inflated beyond the limit
+		return true
+	}
+}
 
 // inflate decompresses src, with any codec but None, into dst[:0], which may grow. The error is
 // errInflatesBeyond if the result exceeds limit.

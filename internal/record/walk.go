@@ -57,6 +57,12 @@ func (w *Walk) Begin(b Batch, memory []byte, limit int) ([]byte, error) {
 	return inflated, nil
 }
 
+// ClaimsAtMost reports whether a compressed batch inflates to at most limit bytes, by what its
+// headers say of it. What they say may be wrong: pass the same limit to Walk.Begin.
+func (b Batch) ClaimsAtMost(limit int) bool {
+	return len(b) >= BatchHeaderSize && claimsAtMost(b.Compression(), b[BatchHeaderSize:], limit)
+}
+
 // Keep copies the records behind the current one to memory of their own, so that the memory which
 // Begin returned may be used again.
 func (w *Walk) Keep() { w.rest = bytes.Clone(w.rest) }

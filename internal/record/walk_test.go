@@ -1,8 +1,10 @@
 package record
 
 import (
+	"bytes"
 	"testing"
 
+	"github.com/pierrec/lz4/v4"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,6 +76,28 @@ func TestAWalkInflatesNoMoreThanItMay(t *testing.T) {
 	memory, err := w.Begin(b, nil, MaxInflatedBytes)
 	require.NoError(t, err)
 	require.LessOrEqual(t, cap(memory), 2<<20+growthMin)
+}
+
+func TestTheHeadersOfABatchClaimWhatItInflatesTo(t *testing.T) {
+	const limit = 64 << 10
+	for _, c := range compressing {
+		require.True(t, build(t, c, Record{Value: make([]byte, 1000)}).ClaimsAtMost(limit), c)
+		large := build(t, c, Record{Value: make([]byte, 1<<20)})
+		claims := large.ClaimsAtMost(limit)
+		require.Equal(t, c == Snappy || c == LZ4, claims, c)
+		if claims { // by blocks
+			_, err := new(Walk).Begin(large, nil, limit)
+			require.ErrorIs(t, err, ErrInflatesBeyond, c)
+		}
+		require.True(t, c == Snappy || !claimsAtMost(c, nil, limit), c)
+	}
+	var frame bytes.Buffer
+	w := lz4.NewWriter(&frame)
+	require.NoError(t, w.Apply(lz4.BlockSizeOption(lz4.Block256Kb)))
+	_, err := w.Write([]byte("little"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.False(t, claimsAtMost(LZ4, frame.Bytes(), limit), "it may have a block of 256 KiB")
 }
 
 func TestAWalkAllocatesNothing(t *testing.T) {

@@ -3,6 +3,7 @@ package reading
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
@@ -13,7 +14,15 @@ const (
 	// counted. A larger one counts as inflateRoom in the node's memory for reads while it is inflated.
 	inflatedBytes = 4 << 20
 	inflateRoom   = record.MaxInflatedBytes * 9 / 4
+
+	// smallInflated and smallGrowth bound what a batch inflates to without a turn, in bytes and as a multiple of its
+	// stored bytes: it costs about what plain records cost that are read.
+	smallInflated = 64 << 10
+	smallGrowth   = 16
 )
+
+// smallMemory is memory for batches that take no turn.
+var smallMemory = sync.Pool{New: func() any { return new(make([]byte, 0, smallInflated)) }}
 
 // inflations are the batches that a reader has inflated and whose records its client has not taken.
 // They belong to the goroutine that walks over the records.
@@ -58,9 +67,16 @@ func (f *metered) inflated(ctx context.Context, b record.Batch) func(func(record
 	}
 }
 
-// inflate begins a walk over a compressed batch, which is inflated in a turn. So as much is inflated
-// and not counted as there are turns.
+// inflate begins a walk over a compressed batch. Only what inflates to little is inflated without a turn. So no more than
+// that of each reader, and as much as there are turns, is inflated and not counted.
 func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch) error {
+	if limit := min(smallInflated, smallGrowth*len(b)); b.ClaimsAtMost(limit) {
+		memory := smallMemory.Get().(*[]byte)
+		defer smallMemory.Put(memory)
+		if grown, err := w.Begin(b, *memory, limit); !errors.Is(err, record.ErrInflatesBeyond) {
+			return f.keep(w, b, grown, err)
+		}
+	}
 	var t turn
 	if err := t.begin(ctx, f.turns); err != nil {
 		return err
@@ -69,22 +85,34 @@ func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch) e
 	memory := inflated.Get().(*[]byte)
 	defer inflated.Put(memory)
 	grown, err := w.Begin(b, *memory, inflatedBytes)
-	counted := min(int64(len(grown)), f.reads.Size()/2)
-	switch {
-	case errors.Is(err, record.ErrInflatesBeyond):
-		if counted, err = inflateLarge(w, b, f.reads); err != nil {
-			return err
-		}
-	case err != nil:
-		return err
-	default:
-		if *memory = grown[:0]; !f.reads.TryAcquire(counted) {
-			return noRoomFor(b)
-		}
-		w.Keep() // a client may take any time for it
+	if !errors.Is(err, record.ErrInflatesBeyond) {
+		*memory = grown[:0]
+		return f.keep(w, b, grown, err)
 	}
-	f.inflations.held = append(f.inflations.held, f.given.add(f.reads, counted))
+	counted, err := inflateLarge(w, b, f.reads)
+	if err == nil {
+		f.hold(counted)
+	}
+	return err
+}
+
+// keep counts what a batch was inflated to, if that did not fail, and copies it: a client may take any time for it.
+func (f *metered) keep(w *record.Walk, b record.Batch, grown []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	counted := min(int64(len(grown)), f.reads.Size()/2)
+	if !f.reads.TryAcquire(counted) {
+		return noRoomFor(b)
+	}
+	w.Keep()
+	f.hold(counted)
 	return nil
+}
+
+// hold makes what was acquired for a batch a charge of the client.
+func (f *metered) hold(counted int64) {
+	f.inflations.held = append(f.inflations.held, f.given.add(f.reads, counted))
 }
 
 // inflateLarge begins a walk over a batch that inflates to more than inflatedBytes. Before, it counts as much as

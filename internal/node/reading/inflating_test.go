@@ -12,16 +12,16 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// compressedChunk is a chunk of so many compressed batches of two records each.
-func compressedChunk(t *testing.T, turns *Turns, reads *budget.Pool, batches int) *Chunk {
+// compressedChunk is a chunk of so many compressed batches of two records each, with values of so many zeros.
+func compressedChunk(t *testing.T, turns *Turns, reads *budget.Pool, batches, zeros int, codec record.Codec) *Chunk {
 	t.Helper()
 	c := &Chunk{slow: &metered{reads: reads, turns: turns}, Count: 2 * batches}
 	for i := range batches {
 		var b record.Builder
 		for range 2 {
-			require.NoError(t, b.Add(record.Record{Value: make([]byte, 1000)}))
+			require.NoError(t, b.Add(record.Record{Value: make([]byte, zeros)}))
 		}
-		batch, err := b.Finish(record.Snappy)
+		batch, err := b.Finish(codec)
 		require.NoError(t, err)
 		batch.SetBaseOffset(record.Offset(2 * i))
 		c.Parts = append(c.Parts, batch)
@@ -34,7 +34,7 @@ func TestRecordsOfACompressedBatchAreInflatedInATurn(t *testing.T) {
 		turns := newTurns(1, 1<<30)
 		var other turn
 		require.NoError(t, other.begin(t.Context(), turns))
-		c := compressedChunk(t, turns, budget.NewPool(1<<20), 1)
+		c := compressedChunk(t, turns, budget.NewPool(1<<20), 1, 100_000, record.Snappy)
 		waits, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for _, err := range c.Records(waits) {
@@ -55,10 +55,32 @@ func TestRecordsOfACompressedBatchAreInflatedInATurn(t *testing.T) {
 	})
 }
 
+func TestABatchThatInflatesToLittleTakesNoTurn(t *testing.T) {
+	turns := newTurns(1, 1<<30)
+	var other turn
+	require.NoError(t, other.begin(t.Context(), turns))
+	defer other.end()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, codec := range []record.Codec{record.Gzip, record.Snappy, record.LZ4, record.Zstd} {
+		reads := budget.NewPool(1 << 20)
+		got := 0
+		for _, err := range compressedChunk(t, turns, reads, 3, 500, codec).Records(ended) {
+			require.NoError(t, err, codec)
+			got++
+		}
+		require.Equal(t, 6, got)
+		require.GreaterOrEqual(t, reads.Used(), int64(6*500), "it is counted all the same")
+	}
+	for _, err := range compressedChunk(t, turns, budget.NewPool(1<<20), 1, 30_000, record.Zstd).Records(ended) {
+		require.ErrorIs(t, err, context.Canceled, "a small batch may inflate to much more than plain records of its size have")
+	}
+}
+
 func TestInflatedBatchesAreCountedUntilTheirRecordsAreTaken(t *testing.T) {
 	t.Parallel()
 	reads := budget.NewPool(1 << 20)
-	c := compressedChunk(t, newTurns(1, 1<<30), reads, 3)
+	c := compressedChunk(t, newTurns(1, 1<<30), reads, 3, 1000, record.Snappy)
 	var used []int64
 	for r, err := range c.Records(t.Context()) {
 		require.NoError(t, err)
@@ -87,7 +109,7 @@ func TestInflatedBatchesAreCountedUntilTheirRecordsAreTaken(t *testing.T) {
 func TestBatchesThatAreNotWantedAreNotInflated(t *testing.T) {
 	t.Parallel()
 	reads := budget.NewPool(1 << 20)
-	c := compressedChunk(t, newTurns(1, 1<<30), reads, 3)
+	c := compressedChunk(t, newTurns(1, 1<<30), reads, 3, 1000, record.Snappy)
 	var got []record.Offset
 	for r, err := range c.RecordsOf(t.Context(), func(b record.Batch) bool { return b.BaseOffset() == 2 }) {
 		require.NoError(t, err)
