@@ -2,7 +2,10 @@ package readers
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node/reading"
@@ -15,7 +18,8 @@ import (
 // reads the whole log. The result is kept, and the next search begins after it.
 //
 // A client searches one log at a time, and a log is searched by one client at a time: others that
-// ask about it wait for the same result. Nobody waits for a search of another log by somebody else.
+// ask about it wait for the same result, and continue the search in turn, so that it does not depend
+// on the client that began it. Nobody waits for a search of another log by somebody else.
 type Newest struct {
 	lanes *budget.Lanes // by client
 
@@ -25,10 +29,17 @@ type Newest struct {
 
 // newestRecord is the result of searches of one log.
 type newestRecord struct {
+	waiting  atomic.Int32  // clients that want to search
 	searched chan struct{} // has room for the one that searches, who has the rest
 	found    record.Record // offset -1: none
 	through  record.Offset // the search has seen all records below
 }
+
+// searchTime is how long a client searches while others wait to continue its search; a chunk may exceed it.
+const searchTime = 100 * time.Millisecond
+
+// errOthersContinue ends a part of a search.
+var errOthersContinue = errors.New("others continue the search")
 
 // maxNewest bounds the logs whose results are kept.
 const maxNewest = 1000
@@ -50,21 +61,44 @@ func (s *Newest) Find(q *backend.Call, log string, b verbs.Bounds) (record.Recor
 	}
 	defer s.lanes.Release(client)
 	at := s.of(b.ID)
+	for {
+		found, err := at.search(q, log, b)
+		if !errors.Is(err, errOthersContinue) {
+			return found, err
+		}
+	}
+}
+
+// search searches to the end of the bounds, or for searchTime if others wait: then the error is errOthersContinue. Those who
+// wait search in the order in which they came.
+func (at *newestRecord) search(q *backend.Call, log string, b verbs.Bounds) (record.Record, error) {
+	at.waiting.Add(1)
 	select {
 	case at.searched <- struct{}{}:
+		at.waiting.Add(-1)
 		defer func() { <-at.searched }()
 	case <-q.Ctx.Done():
+		at.waiting.Add(-1)
 		return record.Record{}, q.Ctx.Err()
 	}
-	if at.found.Offset < b.Start {
+	if forgotten := at.found.Offset >= 0 && at.found.Offset < b.Start; forgotten || at.through < b.Start {
 		at.found, at.through = record.Record{Offset: -1, Timestamp: -1}, b.Start
 	}
 	if at.through >= b.End {
 		return at.found, nil
 	}
+	began := time.Now()
 	err := backend.Fold(q.Ctx, q.Node, q.System(), log, reading.Request{
 		From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: b.End, Metered: true,
-	}, func(c *reading.Chunk) error { return at.add(q.Ctx, c) })
+	}, func(c *reading.Chunk) error {
+		if err := at.add(q.Ctx, c); err != nil {
+			return err
+		}
+		if at.waiting.Load() > 0 && at.through < b.End && time.Since(began) >= searchTime {
+			return errOthersContinue
+		}
+		return nil
+	})
 	return at.found, err
 }
 

@@ -105,3 +105,66 @@ func TestASearchThatIsGivenUpLetsTheNextOneContinue(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// chunkNode has a log of chunks of one record each, all of one time. A chunk takes some time to read.
+type chunkNode struct {
+	backend.Node
+	takes time.Duration
+	time  int64
+	read  *[]record.Offset
+}
+
+func (n chunkNode) Read(_ context.Context, _ verbs.Caller, _ string, q reading.Request) (guard.Reader, error) {
+	return &chunkReader{chunkNode: n, next: q.From.Offset, until: q.Until}, nil
+}
+
+type chunkReader struct {
+	slowReader
+	chunkNode
+	next, until record.Offset
+}
+
+func (r *chunkReader) Next(context.Context) (reading.Chunk, error) {
+	if r.next >= r.until {
+		return reading.Chunk{}, io.EOF
+	}
+	time.Sleep(r.takes)
+	*r.read = append(*r.read, r.next)
+	var b record.Builder
+	if err := b.Add(record.Record{Timestamp: r.time}); err != nil {
+		return reading.Chunk{}, err
+	}
+	batch, err := b.Finish(record.None)
+	if err != nil {
+		return reading.Chunk{}, err
+	}
+	batch.SetBaseOffset(r.next)
+	r.next++
+	return reading.Chunk{First: r.next - 1, Count: 1, Parts: [][]byte{batch}, Release: func() {}}, nil
+}
+
+func TestASearchForTheLatestTimeIsContinuedByThoseWhoWaitForIt(t *testing.T) {
+	for _, at := range []int64{7, -1} { // with -1 nothing is found
+		synctest.Test(t, func(t *testing.T) {
+			const chunks = 10
+			var read []record.Offset
+			newest := NewNewest()
+			find := func(who client, takes time.Duration) (done chan time.Duration) {
+				done = make(chan time.Duration, 1)
+				began := time.Now()
+				go func() {
+					q := &backend.Call{Node: chunkNode{takes: takes, time: at, read: &read}, Ctx: t.Context(), Caller: verbs.Caller{By: who}}
+					_, err := newest.Find(q, "large", verbs.Bounds{ID: 1, End: chunks})
+					require.NoError(t, err)
+					done <- time.Since(began)
+				}()
+				synctest.Wait()
+				return done
+			}
+			slow := find("mallory", time.Hour)
+			require.Equal(t, time.Hour, <-find("alice", 0), "it waits for one chunk of the other's")
+			require.Equal(t, time.Hour, <-slow)
+			require.Equal(t, []record.Offset{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, read, "each is read once")
+		})
+	}
+}
