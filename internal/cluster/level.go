@@ -35,7 +35,7 @@ const firstLevel = 1
 //	2  users, tokens and rights in the catalog, holds, labels of nodes and rules of logs
 //	3  digests of logs, and their stretch
 //	4  the secret of access.List, the creators of logs, and the principals of holds
-//	5  writer leases
+//	5  writer leases, and idle logs with open sessions
 //
 // Fields of Change, Node, Log and Config that only a higher level permits have the tag since; for
 // commands of logs see AllowCommand.
@@ -50,6 +50,10 @@ const PrincipalLevel = 4
 
 // WriterLevel permits the commands of writer leases, and snapshots with their holders.
 const WriterLevel = 5
+
+// RestLevel permits that the leader of an idle log with open sessions or leases of holds sends
+// heartbeats rarely. Nodes of the release before would start an election.
+const RestLevel = 5
 
 // FeatureLevel returns the feature level of the cluster.
 func (s *State) FeatureLevel() int { return max(s.Level, firstLevel) }

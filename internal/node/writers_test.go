@@ -147,6 +147,40 @@ func TestAWriterIsRefusedThatNoLogTakes(t *testing.T) {
 	requireReason(t, record.Invalid, n.ReleaseWriter(t.Context(), anyone, "orders", 0, ""))
 }
 
+// leaving is the context of a caller that leaves once the first wait with it is over.
+type leaving struct {
+	context.Context
+	left  chan struct{} // closed
+	waits atomic.Int32
+}
+
+func (l *leaving) Done() <-chan struct{} {
+	if l.waits.Add(1) == 1 {
+		return l.Context.Done()
+	}
+	return l.left
+}
+
+func (l *leaving) Err() error {
+	if l.waits.Load() > 1 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestAGrantOfTheWriterLeaseToACallerThatLeavesBeforeItIsAppliedIsReleased(t *testing.T) {
+	t.Parallel()
+	n := open(t, t.TempDir())
+	create(t, n, "orders", settings.Config{})
+	ctx := &leaving{Context: t.Context(), left: make(chan struct{})}
+	close(ctx.left)
+	_, err := n.LeaseWriter(ctx, anyone, "orders", record.Writer{Name: "first", Lease: 3_600_000}, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	grant, err := n.LeaseWriter(t.Context(), anyone, "orders", record.Writer{Name: "second", Lease: 1000}, time.Minute)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, grant.Term)
+}
+
 // Nodes of the release before do not know the commands: below the level there are none.
 func TestAWriterLeaseNeedsItsFeatureLevel(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,10 @@ func (c *Calls) Digests() bool { return c.Level != nil && c.Level() >= cluster.D
 // Principals reports whether the log's holds may name the principals that set them.
 func (c *Calls) Principals() bool { return c.Level != nil && c.Level() >= cluster.PrincipalLevel }
 
+// Rests reports whether a log with open sessions, or with leases of holds, may be idle. The catalog
+// has neither.
+func (c *Calls) Rests() bool { return c.Level == nil || c.Level() >= cluster.RestLevel }
+
 // Await waits for an answer and returns it.
 func (c *Calls) Await(ctx context.Context, ask func(done func(sequence.Answer))) (sequence.Answer, error) {
 	answers := make(chan sequence.Answer, 1)
@@ -104,7 +108,7 @@ func (c *Calls) LeaseWriter(ctx context.Context, q *core.WriterRequest, wait tim
 	var left atomic.Bool // the caller no longer waits for the answer
 	release := func(a sequence.Answer) {
 		if a.WriterTerm != 0 {
-			c.Replica.Do(func(state *core.Core) { state.Writers.Release(a.WriterTerm, "", nil) })
+			c.AbandonWriter(a.WriterTerm)
 		}
 	}
 	answers := make(chan sequence.Answer, 1)
@@ -147,6 +151,12 @@ func (c *Calls) ReleaseWriter(ctx context.Context, term record.WriterTerm, to st
 		}
 	})
 	return err
+}
+
+// AbandonWriter ends the writer lease that was granted with a term to a caller that has left. It does
+// not wait.
+func (c *Calls) AbandonWriter(term record.WriterTerm) {
+	c.Replica.Do(func(state *core.Core) { state.Writers.Release(term, "", nil) })
 }
 
 // WatchWriter returns the holder of the writer lease: when it differs from seen, or at once if seen is

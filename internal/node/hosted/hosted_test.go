@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/reading"
 )
 
@@ -19,4 +20,13 @@ func TestOnlyALogThatTakesAppendsHoldsItsReadersBack(t *testing.T) {
 		h.Appended.Store(int64(time.Hour - 2*reading.PacedTime))
 		require.False(t, h.Appending())
 	})
+}
+
+// The catalog has no level of its own, and neither sessions nor holds.
+func TestALogWithSessionsMayBeIdleOnceAllNodesLeaveOutTicks(t *testing.T) {
+	require.True(t, (&Calls{}).Rests())
+	for level, may := range map[int]bool{1: false, cluster.RestLevel - 1: false, cluster.RestLevel: true} {
+		c := Calls{Level: func() int { return level }}
+		require.Equal(t, may, c.Rests(), "level %d", level)
+	}
 }

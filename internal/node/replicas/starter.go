@@ -91,6 +91,7 @@ func (s *Starter) start(h *hosted.Log, l cluster.Log, found func(*hosted.Log, er
 		Wheel:       s.wheel,
 		FirstLeader: first == h.ReplicaID && h.Store.LastIndex()+1 == h.Store.FirstIndex(), AtOnce: true, Elect: elect,
 		Stretch: l.Stretch,
+		Rests:   h.Rests,
 		// Batches that are not covered keep segments from being removed.
 		HashEvery: int(min(core.DefaultHashEvery, s.options.SegmentBytes/16)),
 		Send: func(to uint64, urgent bool, message net.Buffers) bool {

@@ -22,6 +22,8 @@ const (
 	minWriterLease = time.Second
 	// MaxWriterWait bounds how long one call waits for the writer lease.
 	MaxWriterWait = time.Minute
+	// appliedWait is how long a grant waits until this node has applied it. Its lease passes meanwhile.
+	appliedWait = 100 * time.Millisecond
 )
 
 // WriterState is the holder of the writer lease of a log.
@@ -34,7 +36,8 @@ type WriterGrant struct {
 	// End, and no more will be added.
 	Term record.WriterTerm
 	End  record.Offset
-	// State is the holder of the lease, as this node knew it a moment later.
+	// State is the holder of the lease, as this node knew it a moment later. If it had not applied the
+	// grant then, State is what the grant makes it.
 	State WriterState
 }
 
@@ -62,15 +65,35 @@ func (ws *Writers) LeaseWriter(ctx context.Context, caller Caller, log string, w
 	if err != nil {
 		return WriterGrant{}, err
 	}
+	grant := WriterGrant{Log: h.ID, Term: a.WriterTerm, End: a.End}
+	if grant.Term == 0 {
+		if grant.State, err = h.WatchWriter(ctx, nil); err != nil {
+			return WriterGrant{}, err
+		}
+		return grant, nil
+	}
+	grant.State, err = applied(ctx, h, grant.Term)
+	switch {
+	case ctx.Err() != nil:
+		h.AbandonWriter(grant.Term)
+		return WriterGrant{}, ctx.Err()
+	case err != nil:
+		grant.State = WriterState{Holder: sequence.Holder{Writer: w, Term: grant.Term, Leased: time.Now().UnixMilli()}, Left: int64(w.Lease)}
+	}
+	return grant, nil
+}
+
+// applied returns the state once this node has applied the grant of a term. It fails if that takes
+// longer than appliedWait.
+func applied(ctx context.Context, h *hosted.Log, term record.WriterTerm) (WriterState, error) {
+	ctx, cancel := context.WithTimeout(ctx, appliedWait)
+	defer cancel()
 	state, err := h.WatchWriter(ctx, nil)
-	for err == nil && state.Holder.Term < a.WriterTerm {
-		before := state // the grant is committed, and not applied here yet
+	for err == nil && state.Holder.Term < term {
+		before := state
 		state, err = h.WatchWriter(ctx, &before)
 	}
-	if err != nil && a.WriterTerm == 0 {
-		return WriterGrant{}, err
-	}
-	return WriterGrant{Log: h.ID, Term: a.WriterTerm, End: a.End, State: state}, nil
+	return state, err
 }
 
 // KeepWriter renews the writer lease that was granted with a term, as appends with the term do.

@@ -28,6 +28,7 @@ type activity struct {
 	short     *shortage
 	election  *election
 	hashing   *hashing
+	rests     func() bool // see Config.Rests; nil: always true
 
 	// busy is when the newest entry arrived, in monotonic milliseconds. released is set once that is
 	// long ago and the memory for a busy log has been released.
@@ -72,7 +73,15 @@ func (a *activity) alone() bool {
 
 // idle reports whether nothing has happened for a while.
 func (a *activity) idle() bool {
-	return a.group.quietTicks >= a.proposals.limits.Idle && a.group.leader != 0
+	return a.group.quietTicks >= a.proposals.limits.Idle && a.group.leader != 0 && !a.drives()
+}
+
+// drives reports whether followers may need heartbeats at full pace from this leader. Nodes of before
+// Config.Rests do not leave out ticks of a log with open sessions or leases of holds. They never have
+// a writer lease.
+func (a *activity) drives() bool {
+	table := a.group.storage.table
+	return a.rests != nil && a.group.Leads() && !a.rests() && (table.OpenSessions() > 0 || sequence.Expiring(table.Holds()))
 }
 
 // stride returns how many ticks of an idle log are counted at once.
@@ -100,29 +109,25 @@ func (a *activity) leaseDue() int64 {
 // pass returns how many ticks have passed since the last one that was counted. It is 0 in an idle
 // log if only a lease is due.
 func (a *activity) pass() int {
-	ticks := 1
-	if a.skips() {
-		ticks = a.skipped()
-	}
-	if ticks > 0 {
+	if !a.skips() {
 		a.counted = a.round.now.Monotonic
+		return 1
 	}
-	return ticks
+	// The rest of a tick counts for the next one: ticks for leases may come at any gap.
+	passed := (a.round.now.Monotonic - a.counted) / idleTickMillis
+	a.counted += passed * idleTickMillis
+	return int(min(passed, int64(a.stride())))
 }
 
 // skips reports whether ticks that only count are left out.
 func (a *activity) skips() bool { return !a.waits() && !a.alone() && a.idle() }
 
-// skipped returns how many ticks were left out since the last one that was counted.
-func (a *activity) skipped() int {
-	return int(min((a.round.now.Monotonic-a.counted)/idleTickMillis, int64(a.stride())))
-}
-
 // heard records a message of the leader to a follower. It returns how many ticks to count before:
 // fewer than would begin an election.
 func (a *activity) heard() (ticks int) {
 	if a.skips() {
-		ticks = min(a.skipped(), electionTicks-1-a.election.ticksSinceHeartbeat)
+		skipped := int(min((a.round.now.Monotonic-a.counted)/idleTickMillis, electionTicks))
+		ticks = min(skipped, electionTicks-1-a.election.ticksSinceHeartbeat)
 	}
 	a.counted = a.round.now.Monotonic
 	return ticks

@@ -1,9 +1,12 @@
 package core
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/sequence"
@@ -133,11 +136,17 @@ func TestALeaseOfTheWriterAndOfAHoldEndInALogWithoutTicks(t *testing.T) {
 // pass lets time pass as nodes do: a core is ticked only when something is due. It returns the
 // numbers of ticks by replica.
 func (c *trio) pass(millis int64) map[uint64]int {
+	return c.passOn(millis, slices.Collect(maps.Keys(c.all))...)
+}
+
+// passOn lets time pass on some nodes.
+func (c *trio) passOn(millis int64, nodes ...uint64) map[uint64]int {
 	ticks := map[uint64]int{}
 	for end := c.now.Monotonic + millis; c.now.Monotonic < end; {
 		c.now.Monotonic += TickMillis
 		c.now.Unix += TickMillis
-		for id, m := range c.all {
+		for _, id := range nodes {
+			m := c.all[id]
 			if !m.down {
 				m.pulse.Beat(c.now.Monotonic)
 			}
@@ -169,6 +178,63 @@ func TestReplicasOfAnIdleLogLeaveOutTheTicksThatOnlyCount(t *testing.T) {
 	require.GreaterOrEqual(t, ticks[l], seconds-1)
 	delete(ticks, l)
 	require.Empty(t, ticks, "the followers hear from it")
+}
+
+// Nodes of before Config.Rests leave out no ticks of a log with a session, or a lease of a hold.
+func TestFollowersThatLeaveOutNoTicksDoNotReplaceALeaderWithASession(t *testing.T) {
+	for name, command := range map[string]record.Command{
+		"session": {Kind: record.OpenSession, Session: 7, Lease: 3_600_000},
+		"hold":    {Kind: record.SetHold, Lease: 3_600_000, Text: record.AppendHoldCommand(nil, record.Hold{Name: "h"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTrio(t, 1, 2, 3)
+			l := c.leader()
+			rests := false
+			c.all[l].core.Activity.rests = func() bool { return rests }
+			require.Nil(t, c.command(l, command).Refusal)
+			c.settle()
+			term := c.all[l].core.Group.term
+			for range (idleAfter*TickMillis + 15_000) / TickMillis {
+				for id, m := range c.all {
+					if id != l {
+						m.core.tick()
+						c.step(id)
+					}
+				}
+				c.passOn(TickMillis, l)
+			}
+			require.Equal(t, l, c.leader())
+			require.Equal(t, term, c.all[l].core.Group.term, "nobody has started an election")
+
+			rests = true
+			c.passOn(1000, l)
+			require.LessOrEqual(t, c.passOn(10_000, l)[l], 13, "all nodes can do with that")
+		})
+	}
+}
+
+// Something wakes the leader at gaps that are no whole ticks.
+func TestTheLeaderOfAnIdleLogSendsAHeartbeatEachSecondWhateverWakesIt(t *testing.T) {
+	c := newTrio(t, 1, 2, 3)
+	l := c.leader()
+	c.pass((idleAfter + 2*electionTicks) * TickMillis)
+	heartbeats := 0
+	c.loses = func(m *raftpb.Message) bool {
+		if m.GetType() == raftpb.MsgHeartbeat && m.GetTo() == l%3+1 {
+			heartbeats++
+		}
+		return false
+	}
+	for range 60_000 / 900 {
+		c.pass(900)
+		m := c.all[l]
+		m.core.SetNow(c.nowOf(m))
+		m.core.Tick()
+		c.step(l)
+		c.settle()
+	}
+	require.Equal(t, l, c.leader())
+	require.InDelta(t, 60, heartbeats, 2)
 }
 
 // It fails without a sign: the connection to its node stays, so nobody wakes the others.

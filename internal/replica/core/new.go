@@ -34,6 +34,9 @@ type Config struct {
 	Elect uint64
 	// Stretch is the argument of Distance.SetStretch; 0 means 1.
 	Stretch int
+	// Rests reports whether all nodes leave out ticks of an idle log that has open sessions, or leases of
+	// holds. It must not block. If nil, they do.
+	Rests func() bool
 	// Limits are the limits of the log; nil means DefaultLimits.
 	Limits *Limits
 	// HashEvery is how many bytes of batches are hashed together for the digest; 0 means
@@ -107,7 +110,7 @@ func New(o Config) (*Core, error) {
 	m := &membership{group: g, proposals: ps, handover: h}
 	room := &space{group: g}
 	a := &applier{group: g, round: r, lifecycle: e, proposer: p, space: room, membership: m, short: sh}
-	act := &activity{group: g, round: r, proposer: p, proposals: ps, confirm: confirm, short: sh}
+	act := &activity{group: g, round: r, proposer: p, proposals: ps, confirm: confirm, short: sh, rests: o.Rests}
 	c := &Core{
 		Group: g, round: r,
 		Handover:   h,

@@ -91,10 +91,11 @@ func (w *writers) Keep(term record.WriterTerm, done func(sequence.Answer)) {
 }
 
 // Release ends the writer lease that was granted with a term. If to is set, the program with that
-// name in line is the next to get it; it is refused if there is none.
+// name in line is the next to get it; it is refused if there is none. If done is nil, nobody would
+// repeat a release that is refused because the queue is full: it is added all the same.
 func (w *writers) Release(term record.WriterTerm, to string, done func(sequence.Answer)) {
 	r := w.notServing()
-	if r == nil {
+	if r == nil && done != nil {
 		r = w.proposer.full()
 	}
 	if r != nil {

@@ -132,6 +132,20 @@ func TestAReleaseOfAWriterLeaseIsRefusedWhileTheQueueIsFull(t *testing.T) {
 	require.Nil(t, c.releaseWriter(l, 1, "").Refusal, "it is empty again")
 }
 
+func TestALeaseWhoseCallerHasLeftIsReleasedAlthoughTheQueueIsFull(t *testing.T) {
+	c := newTrio(t, 1)
+	l := c.leader()
+	require.EqualValues(t, 1, c.lease(l, "first", "", true).term(t))
+	next := c.lease(l, "second", "", true)
+	of := c.all[l].core
+	of.proposals.limits.Queued = 10
+	of.Append(&Request{Append: values(t, "larger than that"), Done: func(sequence.Answer) {}})
+	require.NotNil(t, of.proposer.full())
+	of.Writers.Release(1, "", nil)
+	c.settle()
+	require.EqualValues(t, 2, next.term(t))
+}
+
 func TestAReleaseOfAWriterLeaseIsForTheNextInLineAndNotForTheNameOfTheHolder(t *testing.T) {
 	for _, to := range []string{"", "third"} {
 		c := newTrio(t, 1)

@@ -57,7 +57,8 @@ type Options struct {
 	Wheel *Wheel
 	// Stretch multiplies the times of elections and heartbeats, see core.Core; 0 means 1.
 	Stretch int
-	// HashEvery and Limits are passed to core.Config.
+	// Rests, HashEvery and Limits are passed to core.Config.
+	Rests     func() bool
 	HashEvery int
 	Limits    *core.Limits
 	// Send sends a message to another replica, as parts in order, which must not be changed. It must
@@ -121,7 +122,7 @@ func recovered(o Options) (*Replica, *core.Core, error) {
 	}
 	c, err := core.New(core.Config{
 		ID: o.ID, Log: o.Log, HardState: o.HardState, Memory: o.Memory, Logger: o.Logger,
-		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, HashEvery: o.HashEvery, Limits: o.Limits, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged, TraceRaft: o.TraceRaft,
+		FirstLeader: o.FirstLeader, AtOnce: o.AtOnce, Elect: o.Elect, Stretch: o.Stretch, Rests: o.Rests, HashEvery: o.HashEvery, Limits: o.Limits, Address: o.Address, Committed: o.Committed, Acknowledged: o.Acknowledged, TraceRaft: o.TraceRaft,
 	})
 	if err != nil {
 		return nil, nil, err
