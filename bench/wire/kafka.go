@@ -51,7 +51,7 @@ func (m *kafkaMessages) feed(data []byte) error {
 		}
 		length := int64(int32(binary.BigEndian.Uint32(m.gathered)))
 		if length < int64(m.head) || length > kafkaLargest {
-			return fmt.Errorf("Kafka message with a length of %d bytes", length)
+			return fmt.Errorf("message of Kafka with a length of %d bytes", length)
 		}
 		m.found(m.gathered[4:])
 		m.skip, m.gathered = length-int64(m.head), m.gathered[:0]

@@ -29,25 +29,30 @@ func NewRates(perSecond, burst int, longest time.Duration) *Rates {
 	return &Rates{rate: rate.Limit(perSecond), burst: burst, longest: longest, of: map[string]*rate.Limiter{}}
 }
 
-// Wait waits until a holder may take n, of which those above the burst cost nothing. It returns
-// false if the holder has waited for as long as it may and still may not: whoever asks again at once
-// cannot ask often. The error is that of ctx.
+// Wait waits until a holder may take n. Of more than the burst it waits for the burst, and owes the
+// rest. It returns false if the holder has waited for as long as it may and still may not: whoever
+// asks again at once cannot ask often. The error is that of ctx.
 //
-// A wait that ends early has used what it waited for, so clients that leave and come again would
-// keep all others of their holder out if a wait could be long.
+// A wait that ends early has used what it waited for, so clients that leave and come again delay
+// the others of their holder.
 func (r *Rates) Wait(ctx context.Context, holder string, n int) (bool, error) {
-	n = min(n, r.burst)
+	first := min(n, r.burst)
 	l := r.limiter(holder, time.Now())
 	most, cancel := context.WithTimeout(ctx, r.longest)
 	defer cancel()
-	if l.WaitN(most, n) == nil {
-		return true, nil
+	if l.WaitN(most, first) != nil {
+		<-most.Done() // WaitN returns at once if it would wait for longer
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if !l.AllowN(time.Now(), first) {
+			return false, nil
+		}
 	}
-	<-most.Done() // WaitN returns at once if it would wait for longer
-	if err := ctx.Err(); err != nil {
-		return false, err
+	for owed := n - first; owed > 0; owed -= r.burst {
+		l.ReserveN(time.Now(), min(owed, r.burst))
 	}
-	return l.AllowN(time.Now(), n), nil
+	return true, nil
 }
 
 func (r *Rates) limiter(holder string, now time.Time) *rate.Limiter {

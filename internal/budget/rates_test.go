@@ -20,8 +20,8 @@ func TestWhatOneHolderTakesDelaysNoOther(t *testing.T) {
 			require.NoError(t, err)
 			return ok, time.Since(begun)
 		}
-		ok, waited := took("mallory", 1000)
-		require.True(t, ok, "what is more than the burst is taken as the burst")
+		ok, waited := took("mallory", 100)
+		require.True(t, ok)
 		require.Zero(t, waited)
 		ok, waited = took("mallory", 20)
 		require.True(t, ok)
@@ -32,6 +32,14 @@ func TestWhatOneHolderTakesDelaysNoOther(t *testing.T) {
 		ok, waited = took("mallory", 100)
 		require.False(t, ok)
 		require.Equal(t, 2*time.Second, waited, "whoever is refused has waited")
+		ok, waited = took("bob", 130)
+		require.True(t, ok)
+		require.Zero(t, waited)
+		ok, _ = took("bob", 1)
+		require.False(t, ok, "what is more than the burst is owed")
+		ok, waited = took("bob", 1)
+		require.True(t, ok)
+		require.InDelta(t, 1100*time.Millisecond, waited, 1e6)
 	})
 }
 

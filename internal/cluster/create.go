@@ -104,8 +104,10 @@ func refuseCrowding(s *State, creator string) *record.Refusal {
 	if own < left {
 		return nil
 	}
-	return record.Refuse(record.TooLarge,
+	r := record.Refuse(record.TooLarge,
 		"%s has created %d of the cluster's logs, and the remaining %d are reserved for others: delete logs, or have an administrator create this one", creator, own, left)
+	r.OwnShare = true
+	return r
 }
 
 // checkNodes refuses nodes that cannot hold the replicas of one log.

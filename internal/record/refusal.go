@@ -139,7 +139,7 @@ type Refusal struct {
 	Key        []byte `json:",omitempty"` // Conflict: of the record at At; nil: it has none
 	Line       int    // FilterInvalid: the place in the expression, both from 1, in characters
 	Column     int
-	OwnShare   bool  `json:",omitempty"` // Busy: the caller's own share is used up
+	OwnShare   bool  `json:",omitempty"` // Busy, TooLarge: the caller's own share is used up
 	Hold       *Hold // Held: the lowest hold; OffsetTrimmed: the highest hold with a pointer, if any
 }
 

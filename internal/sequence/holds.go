@@ -168,7 +168,7 @@ func (s commands) setHold(c record.Command) Answer {
 		own := s.log.holds.of(h.Principal)
 		r := record.Refuse(record.TooLarge, "the caller has %d holds of this log, and the remaining %d are reserved for others: release an unused one",
 			own, MaxHolds-len(s.log.holds.all()))
-		r.Limit = int64(own)
+		r.Limit, r.OwnShare = int64(own), true
 		return s.refuse(r)
 	case before == nil && s.left == MemoryUsedUp:
 		return s.refuse(noMemoryForSessions())

@@ -34,7 +34,5 @@ func (e *expressions) wait(ctx context.Context, holder, text string) error {
 	if err != nil || ok {
 		return err
 	}
-	r := record.Refuse(record.Busy, "the node compiles %d bytes of expressions of one caller each second, and %d at once; this caller has used them up: open the read again later", expressionRate, expressionBurst)
-	r.OwnShare = true
-	return r
+	return record.Refuse(record.Busy, "the node compiles %d bytes of expressions of one caller each second, and %d at once; this caller has used them up: open the read again later", expressionRate, expressionBurst)
 }

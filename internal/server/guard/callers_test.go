@@ -51,7 +51,7 @@ func TestARequestIsRefusedOnceAndToItsCaller(t *testing.T) {
 	g.countCrowding(&bob, busy)
 	require.True(t, counted())
 	g.countCrowding(&bob, record.Refuse(record.TooLarge, "the log has 64 holds"))
-	require.True(t, counted(), "a limit that it goes beyond")
+	require.False(t, counted(), "a limit for all")
 
 	known := g.refusals.known.Load()
 	g.Audit(verbs.Caller{System: true}, Trim, "orders", record.Refuse(record.Denied, "no"))

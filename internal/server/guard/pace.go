@@ -11,22 +11,23 @@ import (
 
 const (
 	// listRate is how many lists of logs, topics or groups one principal gets in a second, and as
-	// many at once; more wait for paceWait at most. A list looks at all that there is, whatever of
+	// many at once; more wait for listWait at most. A list looks at all that there is, whatever of
 	// it the caller may see.
 	listRate = 100
+	listWait = 30 * time.Second
 	// createRate is how many logs one principal that does not administer the cluster creates in a
-	// second, and as many at once; more wait for paceWait at most. A new log takes some 7 ms of a
-	// processor for its election and its first writes.
+	// second, and as many at once; more wait for createWait at most. A topic is as many logs as it has
+	// partitions. A new log takes some 7 ms of a processor for its election and its first writes.
 	createRate = 10
-
-	paceWait = 2 * time.Second
+	createWait = 2 * time.Second
 )
 
-// paces are what keeps calls that cost much from coming often, where rights are enforced.
+// paces keep calls that cost much from coming often, where rights are enforced. Who has waited as long
+// as it may is refused, which does not count as a refused call: it has waited.
 type paces struct{ lists, creations *budget.Rates }
 
 func newPaces() paces {
-	return paces{budget.NewRates(listRate, listRate, paceWait), budget.NewRates(createRate, createRate, paceWait)}
+	return paces{budget.NewRates(listRate, listRate, listWait), budget.NewRates(createRate, createRate, createWait)}
 }
 
 // PaceList waits until the caller may have another list. The refusal is Busy.
@@ -51,7 +52,5 @@ func pace(ctx context.Context, r *budget.Rates, c verbs.Caller, n int, text stri
 	if err != nil || ok {
 		return err
 	}
-	busy := record.Refuse(record.Busy, text, rate)
-	busy.OwnShare = true
-	return busy
+	return record.Refuse(record.Busy, text, rate)
 }

@@ -1,7 +1,7 @@
 package guard
 
 import (
-	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
@@ -16,11 +18,12 @@ import (
 func TestListsAndNewLogsOfOnePrincipalComeAtAFiniteRate(t *testing.T) {
 	bob, alice := verbs.Caller{By: &Holder{Principal: "user/bob"}}, verbs.Caller{By: &Holder{Principal: "user/alice"}}
 	for what, one := range map[string]struct {
-		rate  int
-		rates *budget.Rates
+		rate    int
+		longest time.Duration
+		rates   *budget.Rates
 	}{
-		"lists":    {listRate, newPaces().lists},
-		"new logs": {createRate, newPaces().creations},
+		"lists":    {listRate, listWait, newPaces().lists},
+		"new logs": {createRate, createWait, newPaces().creations},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -37,32 +40,52 @@ func TestListsAndNewLogsOfOnePrincipalComeAtAFiniteRate(t *testing.T) {
 				waited, err := took(bob, 1)
 				require.NoError(t, err)
 				require.Equal(t, time.Second/time.Duration(one.rate), waited)
-				for range 3 {
-					_, _ = took(bob, one.rate)
-				}
-				go func() { _, _ = took(bob, one.rate) }()
-				go func() { _, _ = took(bob, one.rate) }()
-				synctest.Wait()
-				waited, err = took(bob, one.rate)
-				require.Equal(t, paceWait, waited)
-				refused := record.RefusalOf(err)
-				require.Equal(t, record.Busy, refused.Reason)
-				require.True(t, refused.OwnShare)
+				_, err = took(bob, 1000*one.rate)
+				require.NoError(t, err)
+				waited, err = took(bob, 1)
+				require.Equal(t, one.longest, waited, "the rest is owed")
+				require.Equal(t, record.Busy, record.RefusalOf(err).Reason)
 			})
 		})
 	}
 }
 
-// Administrators, and the server itself, are not slowed down.
-func TestOnlyPrincipalsWithSharesHaveAPace(t *testing.T) {
+// Whoever has used up its pace gets no list and no new log by any verb. The server itself lists, those who
+// administer the cluster create, and a log that exists is found, without one.
+func TestVerbsThatListAndCreateKeepThePace(t *testing.T) {
 	t.Parallel()
-	g := enforcing(t)
-	ended, end := context.WithCancel(t.Context())
-	end()
-	bob := userOf(t, g, "bob")
-	require.ErrorIs(t, g.PaceList(ended, bob), context.Canceled)
-	require.NoError(t, g.PaceList(ended, verbs.Caller{System: true}))
-	require.NoError(t, g.paceCreation(ended, bob, 1), "whoever administers the cluster has no creator")
-	bob.Creator = "user/bob"
-	require.ErrorIs(t, g.paceCreation(ended, bob, 1), context.Canceled)
+	g := enforcing(t,
+		access.Grant{Principal: "user/bob", On: access.OfCluster, Rights: access.Create | access.Observe},
+		access.Grant{Principal: "user/bob", On: access.OfLog("topic"), Rights: access.Configure | access.Observe})
+	bob, root := userOf(t, g, "bob"), userOf(t, g, "root")
+	_, err := g.CreateLog(t.Context(), root, "orders", settings.Config{})
+	require.NoError(t, err)
+	_, err = g.CreateTopic(t.Context(), root, "topic", 1, settings.Config{}, nil)
+	require.NoError(t, err)
+	used := budget.NewRates(1, 1, time.Millisecond)
+	_, err = used.Wait(t.Context(), "user/bob", 10_000) // seconds
+	require.NoError(t, err)
+	g.paces = paces{used, used}
+	for verb, call := range map[string]func(verbs.Caller) error{
+		"ListLogs": func(c verbs.Caller) error { _, err := g.ListLogs(t.Context(), c, false); return err },
+		"PaceList": func(c verbs.Caller) error { return g.PaceList(t.Context(), c) },
+		"CreateLog": func(c verbs.Caller) error {
+			_, err := g.CreateLog(t.Context(), c, "new", settings.Config{})
+			return err
+		},
+		"CreateTopic": func(c verbs.Caller) error {
+			_, err := g.CreateTopic(t.Context(), c, "news", 2, settings.Config{}, nil)
+			return err
+		},
+		"AddPartitions": func(c verbs.Caller) error { return g.AddPartitions(t.Context(), c, "topic", 2, nil) },
+	} {
+		require.Equal(t, record.Busy, record.RefusalOf(call(bob)).Reason, verb)
+		c := root
+		if strings.Contains(verb, "List") {
+			c = verbs.Caller{System: true}
+		}
+		require.NoError(t, call(c), verb)
+	}
+	_, err = g.CreateLog(t.Context(), bob, "orders", settings.Config{})
+	require.Equal(t, record.LogExists, record.RefusalOf(err).Reason)
 }

@@ -194,15 +194,12 @@ func (g *Guard) wasRefused(h *Holder) {
 	}
 }
 
-// countCrowding counts a refusal by the node for what the caller has used up itself: its own share, or a
-// limit that it goes beyond. Such a call may be tried again without end. The caller is not to blame where
-// others have used up the memory, or the log cannot be reached.
+// countCrowding counts a refusal by the node for the caller's own share, which may be tried again
+// without end. The caller is not to blame where others have used up what there is, or the log cannot
+// be reached.
 func (g *Guard) countCrowding(c *verbs.Caller, err error) {
 	var r *record.Refusal
-	if err == nil || !errors.As(err, &r) || !r.OwnShare && r.Reason != record.TooLarge {
-		return
-	}
-	if h, _ := c.By.(*Holder); h != nil {
+	if h, _ := c.By.(*Holder); h != nil && errors.As(err, &r) && r.OwnShare {
 		g.wasRefused(h)
 	}
 }

@@ -253,8 +253,10 @@ func (g *Guard) ReserveSession(ctx context.Context, c verbs.Caller) (record.Sess
 
 func (g *Guard) CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error) {
 	return call(g, &c, CreateLog, name, func() (verbs.Info, error) {
-		if err := g.paceCreation(ctx, c, 1); err != nil {
-			return verbs.Info{}, err
+		if _, err := g.node.KnownInfo(c, name); err != nil { // one that exists costs nothing
+			if err := g.paceCreation(ctx, c, 1); err != nil {
+				return verbs.Info{}, err
+			}
 		}
 		return g.node.CreateLog(ctx, c, name, config)
 	})
@@ -302,7 +304,11 @@ func (g *Guard) CreateTopic(ctx context.Context, c verbs.Caller, name string, pa
 
 func (g *Guard) AddPartitions(ctx context.Context, c verbs.Caller, name string, partitions int32, on [][]uint64) error {
 	return do(g, &c, AddPartitions, name, func() error {
-		if err := g.paceCreation(ctx, c, int(partitions)); err != nil {
+		t, err := g.node.Topic(ctx, c, name)
+		if err != nil {
+			return err
+		}
+		if err := g.paceCreation(ctx, c, int(partitions)-len(t.Partitions)); err != nil {
 			return err
 		}
 		return g.node.AddPartitions(ctx, c, name, partitions, on)

@@ -94,7 +94,7 @@ func (h header) append(to []byte) []byte {
 
 func parseHeader(b []byte) (header, error) {
 	if got, want := crc32.Checksum(b[:28], castagnoli), binary.LittleEndian.Uint32(b[28:]); got != want {
-		return header{}, fmt.Errorf("%w: the header has CRC %[3]08x, its bytes %[2]08x", errBadFrame, got, want)
+		return header{}, fmt.Errorf("%w: the header has CRC %08x, its bytes %08x", errBadFrame, want, got)
 	}
 	h := header{
 		length:     binary.LittleEndian.Uint32(b),
@@ -270,7 +270,7 @@ func checkSum(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a large message of %d bytes has no CRC", errBadFrame, len(b))
 	}
 	if got, want := crc32.Checksum(b[:at], castagnoli), binary.LittleEndian.Uint32(b[at:]); got != want {
-		return nil, fmt.Errorf("%w: a large message of %d bytes has CRC %[4]08x, its bytes %[3]08x", errBadFrame, at, got, want)
+		return nil, fmt.Errorf("%w: a large message of %d bytes has CRC %08x, its bytes %08x", errBadFrame, at, want, got)
 	}
 	return b[:at:at], nil
 }

@@ -29,7 +29,7 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 	// In version 0, an empty list requests every topic. Later, null does, and an empty list
 	// requests none.
 	if m.Topics == nil || m.Version == 0 && len(m.Topics) == 0 {
-		_ = q.Node.PaceList(q.Ctx, q.Caller) // no code says that a list is not one: who has waited gets it
+		_ = q.Node.PaceList(q.Ctx, q.Caller) // no code says that a list is none: whoever has waited gets it
 		all, err := q.Node.Topics(q.Ctx, q.Caller)
 		if err != nil {
 			s.Unlisted.Do(func() { s.Logger.Warn("could not list topics, perhaps not only once", "error", err) })
@@ -43,6 +43,7 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 		return r
 	}
 	byID := withID(q)
+	var slowed error // of the first topic that was to be created and has to wait: the others have waited with it
 	for i := range m.Topics {
 		asked := &m.Topics[i]
 		if committed && (protocol.Text(asked.Topic) == backend.OffsetsTopic || asked.Topic == nil && asked.TopicID == offsets.TopicID) {
@@ -52,7 +53,9 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 		t, err := askedFor(q, asked.Topic, asked.TopicID, byID)
 		if s.AutoCreate && (m.Version < 4 || m.AllowAutoTopicCreation) && asked.Topic != nil &&
 			errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
-			t, err = s.autoCreate(q, *asked.Topic)
+			if t, err = s.autoCreate(q, *asked.Topic, slowed); errors.Is(err, &record.Refusal{Reason: record.Busy}) {
+				slowed, err = err, kerr.LeaderNotAvailable // clients ask again
+			}
 		}
 		if err != nil {
 			r.Topics = append(r.Topics, noTopic(asked, err))
@@ -64,9 +67,12 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 }
 
 // autoCreate creates a topic that somebody has asked for, as Kafka does by default.
-func (s *Topics) autoCreate(q *backend.Call, name string) (verbs.Topic, error) {
+func (s *Topics) autoCreate(q *backend.Call, name string, slowed error) (verbs.Topic, error) {
 	if _, ok := backend.LogOf(name, 0); !ok || !backend.TopicName.MatchString(name) {
 		return verbs.Topic{}, kerr.InvalidTopicException
+	}
+	if slowed != nil {
+		return verbs.Topic{}, slowed
 	}
 	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, name, s.Partitions, settings.Config{}, nil)
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
@@ -181,9 +187,7 @@ func shownTopic(q *backend.Call, name string) (verbs.Topic, error) {
 
 // shownTopics are all topics that Metadata shows.
 func shownTopics(q *backend.Call) ([]verbs.Topic, error) {
-	if err := q.Node.PaceList(q.Ctx, q.Caller); err != nil {
-		return nil, err
-	}
+	_ = q.Node.PaceList(q.Ctx, q.Caller) // whoever has waited gets it
 	all, err := q.Node.Topics(q.Ctx, q.Caller)
 	if t, ok := internalTopic(q); ok && err == nil {
 		all = append(all, t)

@@ -30,6 +30,7 @@ func topicIDOf(cluster string, log uint64) topicID {
 // see once, at the first call, because a request may have many ids.
 func withID(q *backend.Call) func(topicID) (verbs.Topic, error) {
 	list := sync.OnceValues(func() (map[topicID]verbs.Topic, error) {
+		_ = q.Node.PaceList(q.Ctx, q.Caller) // whoever has waited gets it
 		all, err := q.Node.Topics(q.Ctx, q.Caller)
 		byID := make(map[topicID]verbs.Topic, len(all))
 		for _, t := range all {
