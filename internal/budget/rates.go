@@ -29,30 +29,37 @@ func NewRates(perSecond, burst int, longest time.Duration) *Rates {
 	return &Rates{rate: rate.Limit(perSecond), burst: burst, longest: longest, of: map[string]*rate.Limiter{}}
 }
 
-// Wait waits until a holder may take n. Of more than the burst it waits for the burst, and owes the
-// rest. It returns false if the holder has waited for as long as it may and still may not: whoever
-// asks again at once cannot ask often. The error is that of ctx.
+// Wait waits until a holder may take n, of which it owes those above the burst, see Owe. It returns
+// false if the holder has waited for as long as it may and still may not. The error is that of ctx.
 //
 // A wait that ends early has used what it waited for, so clients that leave and come again delay
 // the others of their holder.
 func (r *Rates) Wait(ctx context.Context, holder string, n int) (bool, error) {
-	first := min(n, r.burst)
+	if n = min(n, r.burst); n <= 0 {
+		return true, nil
+	}
 	l := r.limiter(holder, time.Now())
+	if l.AllowN(time.Now(), n) {
+		return true, nil
+	}
 	most, cancel := context.WithTimeout(ctx, r.longest)
 	defer cancel()
-	if l.WaitN(most, first) != nil {
-		<-most.Done() // WaitN returns at once if it would wait for longer
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		if !l.AllowN(time.Now(), first) {
-			return false, nil
-		}
+	if l.WaitN(most, n) == nil {
+		return true, nil
 	}
-	for owed := n - first; owed > 0; owed -= r.burst {
-		l.ReserveN(time.Now(), min(owed, r.burst))
+	<-most.Done() // WaitN returns at once if it would wait for longer
+	if err := ctx.Err(); err != nil {
+		return false, err
 	}
-	return true, nil
+	return l.AllowN(time.Now(), n), nil
+}
+
+// Owe takes what a holder has used of n above the burst. It waits for that when it takes more.
+func (r *Rates) Owe(holder string, n int) {
+	l := r.limiter(holder, time.Now())
+	for n -= r.burst; n > 0; n -= r.burst {
+		l.ReserveN(time.Now(), min(n, r.burst))
+	}
 }
 
 func (r *Rates) limiter(holder string, now time.Time) *rate.Limiter {

@@ -35,6 +35,7 @@ func TestWhatOneHolderTakesDelaysNoOther(t *testing.T) {
 		ok, waited = took("bob", 130)
 		require.True(t, ok)
 		require.Zero(t, waited)
+		r.Owe("bob", 130)
 		ok, _ = took("bob", 1)
 		require.False(t, ok, "what is more than the burst is owed")
 		ok, waited = took("bob", 1)

@@ -20,7 +20,11 @@ const (
 	lz4Magic             = 0x184d2204
 	lz4HeaderSizeMin     = 7
 	lz4IndependentBlocks = 1 << 5 // in the flags, the byte behind the magic
-	lz4SmallestBlocks    = 4      // of 64 KiB, in the byte behind the flags
+	lz4BlockSums         = 1 << 4
+	lz4Size              = 1 << 3
+	lz4Sum               = 1 << 2
+	lz4Dictionary        = 1 << 0
+	lz4SmallestBlocks    = 4 // of 64 KiB, in the byte behind the flags
 )
 
 var (
@@ -36,14 +40,42 @@ func claimsAtMost(c Codec, src []byte, limit int) bool {
 	switch c {
 	case Gzip: // ends with its size
 		return len(src) >= 4 && uint64(binary.LittleEndian.Uint32(src[len(src)-4:])) <= uint64(limit)
-	case LZ4: // the reader has a buffer for a block
-		return len(src) >= lz4HeaderSizeMin && src[5]>>4&7 <= lz4SmallestBlocks
+	case LZ4: // the reader has a buffer for a block of each frame
+		return isOneFrameOfSmallBlocks(src)
 	case Zstd:
 		var h zstd.Header
 		return h.Decode(src) == nil && (!h.HasFCS || h.FrameContentSize <= uint64(limit))
 	default: // each block of snappy has its size, and is not inflated beyond the limit
 		return true
 	}
+}
+
+// isOneFrameOfSmallBlocks reports whether src is one LZ4 frame, whose blocks inflate to 64 KiB at most, and nothing behind it.
+// What follows the header, which is longer by a size and the id of a dictionary if the flags say so, is
+//
+//	u32  size of a block, little-endian, the highest bit: not compressed; 0: the end
+//	     the block, and a checksum of 4 bytes if the flags say so
+//	...
+//	u32  checksum, if the flags say so
+func isOneFrameOfSmallBlocks(src []byte) bool {
+	if len(src) < lz4HeaderSizeMin || src[5]>>4&7 > lz4SmallestBlocks {
+		return false
+	}
+	flags, at := src[4], lz4HeaderSizeMin
+	has := func(flag byte, size int) int {
+		if flags&flag != 0 {
+			return size
+		}
+		return 0
+	}
+	for at += has(lz4Size, 8) + has(lz4Dictionary, 4); at+4 <= len(src); {
+		size := int(binary.LittleEndian.Uint32(src[at:]) &^ (1 << 31))
+		if at += 4; size == 0 {
+			return at+has(lz4Sum, 4) == len(src)
+		}
+		at += size + has(lz4BlockSums, 4)
+	}
+	return false
 }
 
 // inflate decompresses src, with any codec but None, into dst[:0], which may grow. The error is

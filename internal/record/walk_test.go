@@ -97,7 +97,19 @@ func TestTheHeadersOfABatchClaimWhatItInflatesTo(t *testing.T) {
 	_, err := w.Write([]byte("little"))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	require.False(t, claimsAtMost(LZ4, frame.Bytes(), limit), "it may have a block of 256 KiB")
+	large := frame.Bytes()
+	require.False(t, claimsAtMost(LZ4, large, limit), "it may have a block of 256 KiB")
+	for _, options := range [][]lz4.Option{{}, {lz4.SizeOption(6)}, {lz4.BlockChecksumOption(true)}, {lz4.ChecksumOption(false)}} {
+		var frame bytes.Buffer
+		w := lz4.NewWriter(&frame)
+		require.NoError(t, w.Apply(append(options, lz4.BlockSizeOption(lz4.Block64Kb))...))
+		_, err := w.Write([]byte("little"))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.True(t, claimsAtMost(LZ4, frame.Bytes(), limit))
+		require.False(t, claimsAtMost(LZ4, frame.Bytes()[:frame.Len()-5], limit))
+		require.False(t, claimsAtMost(LZ4, append(frame.Bytes(), large...), limit), "a second frame may have other blocks")
+	}
 }
 
 func TestAWalkAllocatesNothing(t *testing.T) {

@@ -70,12 +70,8 @@ func (f *metered) inflated(ctx context.Context, b record.Batch) func(func(record
 // inflate begins a walk over a compressed batch. Only what inflates to little is inflated without a turn. So no more than
 // that of each reader, and as much as there are turns, is inflated and not counted.
 func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch) error {
-	if limit := min(smallInflated, smallGrowth*len(b)); b.ClaimsAtMost(limit) {
-		memory := smallMemory.Get().(*[]byte)
-		defer smallMemory.Put(memory)
-		if grown, err := w.Begin(b, *memory, limit); !errors.Is(err, record.ErrInflatesBeyond) {
-			return f.keep(w, b, grown, err)
-		}
+	if err := f.inflateSmall(w, b); !errors.Is(err, record.ErrInflatesBeyond) {
+		return err
 	}
 	var t turn
 	if err := t.begin(ctx, f.turns); err != nil {
@@ -94,6 +90,18 @@ func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch) e
 		f.hold(counted)
 	}
 	return err
+}
+
+// inflateSmall is inflate for a batch that inflates to little. The error is record.ErrInflatesBeyond for others.
+func (f *metered) inflateSmall(w *record.Walk, b record.Batch) error {
+	limit := min(smallInflated, smallGrowth*len(b))
+	if !b.ClaimsAtMost(limit) {
+		return record.ErrInflatesBeyond
+	}
+	memory := smallMemory.Get().(*[]byte)
+	defer smallMemory.Put(memory)
+	grown, err := w.Begin(b, *memory, limit)
+	return f.keep(w, b, grown, err)
 }
 
 // keep counts what a batch was inflated to, if that did not fail, and copies it: a client may take any time for it.

@@ -221,11 +221,25 @@ func (l *Log) open() error {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
-	if info, err := file.Stat(); err == nil && info.Size() == 0 {
-		l.cut = false
-	}
+	l.cut = endsInALine(l.path)
 	l.file = file
 	return nil
+}
+
+// endsInALine reports whether a file does not end with the end of a line. What cannot be read is taken for whole.
+func endsInALine(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	var last [1]byte
+	_, err = file.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 func (l *Log) run() {

@@ -171,6 +171,26 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 
 func (d *fullDisk) Close() error { return nil }
 
+// A node may have ended, or crashed, with a part of a line in its file.
+func TestALineIsNotJoinedToThePartOfOneFromBefore(t *testing.T) {
+	l := &Log{
+		path: filepath.Join(t.TempDir(), "audit.log"), logger: slog.New(slog.DiscardHandler),
+		lines: prometheus.NewCounter(prometheus.CounterOpts{}), dropped: prometheus.NewCounter(prometheus.CounterOpts{}),
+	}
+	for before, want := range map[string]int{"": 1, "{}\n": 2, "{\"verb\":": 2} {
+		require.NoError(t, os.WriteFile(l.path, []byte(before), 0o600))
+		require.NoError(t, l.open())
+		l.write(Entry{Verb: "trim", Outcome: Done})
+		l.flush()
+		text, err := os.ReadFile(l.path)
+		require.NoError(t, err)
+		lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+		require.Len(t, lines, want, "%s", text)
+		require.NoError(t, json.Unmarshal(lines[want-1], new(Entry)), "%s", text)
+	}
+	require.NoError(t, l.file.Close())
+}
+
 func TestALineIsNotJoinedToThePartOfOneThatWasWritten(t *testing.T) {
 	l := &Log{
 		logger: slog.New(slog.DiscardHandler), lines: prometheus.NewCounter(prometheus.CounterOpts{}), dropped: prometheus.NewCounter(prometheus.CounterOpts{}),

@@ -252,13 +252,16 @@ func (g *Guard) ReserveSession(ctx context.Context, c verbs.Caller) (record.Sess
 }
 
 func (g *Guard) CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error) {
-	return call(g, &c, CreateLog, name, func() (verbs.Info, error) {
-		if _, err := g.node.KnownInfo(c, name); err != nil { // one that exists costs nothing
-			if err := g.paceCreation(ctx, c, 1); err != nil {
-				return verbs.Info{}, err
-			}
+	return call(g, &c, CreateLog, name, func() (info verbs.Info, err error) {
+		logs := 1
+		if g.node.ConfigOf(name) != nil {
+			logs = 0 // it exists
 		}
-		return g.node.CreateLog(ctx, c, name, config)
+		err = g.paceCreation(ctx, c, logs, func() (err error) {
+			info, err = g.node.CreateLog(ctx, c, name, config)
+			return err
+		})
+		return info, err
 	})
 }
 
@@ -294,11 +297,12 @@ func (g *Guard) Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, erro
 }
 
 func (g *Guard) CreateTopic(ctx context.Context, c verbs.Caller, name string, partitions int32, config settings.Config, on [][]uint64) (verbs.Topic, error) {
-	return call(g, &c, CreateLog, name, func() (verbs.Topic, error) {
-		if err := g.paceCreation(ctx, c, int(partitions)); err != nil {
-			return verbs.Topic{}, err
-		}
-		return g.node.CreateTopic(ctx, c, name, partitions, config, on)
+	return call(g, &c, CreateLog, name, func() (t verbs.Topic, err error) {
+		err = g.paceCreation(ctx, c, int(partitions), func() (err error) {
+			t, err = g.node.CreateTopic(ctx, c, name, partitions, config, on)
+			return err
+		})
+		return t, err
 	})
 }
 
@@ -308,10 +312,8 @@ func (g *Guard) AddPartitions(ctx context.Context, c verbs.Caller, name string, 
 		if err != nil {
 			return err
 		}
-		if err := g.paceCreation(ctx, c, int(partitions)-len(t.Partitions)); err != nil {
-			return err
-		}
-		return g.node.AddPartitions(ctx, c, name, partitions, on)
+		more := max(0, int(partitions)-len(t.Partitions))
+		return g.paceCreation(ctx, c, more, func() error { return g.node.AddPartitions(ctx, c, name, partitions, on) })
 	})
 }
 

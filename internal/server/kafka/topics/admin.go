@@ -21,17 +21,13 @@ import (
 // CreateTopics creates topics, or only checks whether it could.
 func (s *Topics) CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
 	r := kmsg.NewPtrCreateTopicsResponse()
-	var slowed error // of the first topic that has to wait: the others have waited with it
 	for i := range m.Topics {
 		asked := &m.Topics[i]
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = asked.Topic
-		config, count, id, err := s.createTopic(q, asked, m.ValidateOnly, slowed)
-		if errors.Is(err, &record.Refusal{Reason: record.Busy}) {
-			slowed = err
-			if m.Version >= 6 {
-				err, r.ThrottleMillis = protocol.Refuse(kerr.ThrottlingQuotaExceeded, err.Error()), throttleMillis
-			}
+		config, count, id, err := s.createTopic(q, asked, m.ValidateOnly)
+		if m.Version >= 6 && isBusy(err) {
+			err, r.ThrottleMillis = protocol.Refuse(kerr.ThrottlingQuotaExceeded, err.Error()), throttleMillis
 		}
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		if err == nil {
@@ -51,9 +47,11 @@ func (s *Topics) CreateTopics(q *backend.Call, m *kmsg.CreateTopicsRequest) *kms
 // for quotas, in the versions that know it.
 const throttleMillis = 1000
 
+func isBusy(err error) bool { return errors.Is(err, &record.Refusal{Reason: record.Busy}) }
+
 // createTopic returns the configuration of the topic that it created, or would have created; the
 // latter has no id.
-func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool, slowed error) (config nodesettings.Config, count int32, id topicID, err error) {
+func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config nodesettings.Config, count int32, id topicID, err error) {
 	members, _ := q.Node.Members()
 	on, err := assigned(asked)
 	if err != nil {
@@ -77,9 +75,6 @@ func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTop
 	}
 	if validateOnly {
 		return config, count, id, nil
-	}
-	if slowed != nil {
-		return config, 0, id, slowed
 	}
 	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, asked.Topic, count, config, on)
 	if err != nil {
@@ -202,16 +197,12 @@ func toDelete(q *backend.Call, name *string, id topicID, byID func(topicID) (ver
 // CreatePartitions adds partitions to topics.
 func CreatePartitions(q *backend.Call, m *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
 	r := kmsg.NewPtrCreatePartitionsResponse()
-	var slowed error // as for CreateTopics
 	for i := range m.Topics {
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = m.Topics[i].Topic
-		err := addPartitions(q, &m.Topics[i], m.ValidateOnly, slowed)
-		if errors.Is(err, &record.Refusal{Reason: record.Busy}) {
-			slowed = err
-			if m.Version >= 3 {
-				err, r.ThrottleMillis = protocol.Refuse(kerr.ThrottlingQuotaExceeded, err.Error()), throttleMillis
-			}
+		err := addPartitions(q, &m.Topics[i], m.ValidateOnly)
+		if m.Version >= 3 && isBusy(err) {
+			err, r.ThrottleMillis = protocol.Refuse(kerr.ThrottlingQuotaExceeded, err.Error()), throttleMillis
 		}
 		out.ErrorCode, out.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		r.Topics = append(r.Topics, out)
@@ -219,7 +210,7 @@ func CreatePartitions(q *backend.Call, m *kmsg.CreatePartitionsRequest) *kmsg.Cr
 	return r
 }
 
-func addPartitions(q *backend.Call, asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool, slowed error) error {
+func addPartitions(q *backend.Call, asked *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
 	t, err := q.TopicFor(guard.AddPartitions, asked.Topic)
 	have := int32(len(t.Partitions))
 	switch {
@@ -231,8 +222,6 @@ func addPartitions(q *backend.Call, asked *kmsg.CreatePartitionsRequestTopic, va
 		return protocol.Refuse(kerr.InvalidPartitions, fmt.Sprintf("a topic has 1 to %d partitions, not %d", MaxPartitions, asked.Count))
 	case validateOnly:
 		return nil
-	case slowed != nil:
-		return slowed
 	}
 	var on [][]uint64
 	for _, a := range asked.Assignment {

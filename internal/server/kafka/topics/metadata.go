@@ -43,7 +43,6 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 		return r
 	}
 	byID := withID(q)
-	var slowed error // of the first topic that was to be created and has to wait: the others have waited with it
 	for i := range m.Topics {
 		asked := &m.Topics[i]
 		if committed && (protocol.Text(asked.Topic) == backend.OffsetsTopic || asked.Topic == nil && asked.TopicID == offsets.TopicID) {
@@ -53,8 +52,8 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 		t, err := askedFor(q, asked.Topic, asked.TopicID, byID)
 		if s.AutoCreate && (m.Version < 4 || m.AllowAutoTopicCreation) && asked.Topic != nil &&
 			errors.Is(err, &record.Refusal{Reason: record.LogNotFound}) {
-			if t, err = s.autoCreate(q, *asked.Topic, slowed); errors.Is(err, &record.Refusal{Reason: record.Busy}) {
-				slowed, err = err, kerr.LeaderNotAvailable // clients ask again
+			if t, err = s.autoCreate(q, *asked.Topic); isBusy(err) {
+				err = kerr.LeaderNotAvailable // clients ask again
 			}
 		}
 		if err != nil {
@@ -67,12 +66,9 @@ func (s *Topics) Metadata(q *backend.Call, m *kmsg.MetadataRequest) *kmsg.Metada
 }
 
 // autoCreate creates a topic that somebody has asked for, as Kafka does by default.
-func (s *Topics) autoCreate(q *backend.Call, name string, slowed error) (verbs.Topic, error) {
+func (s *Topics) autoCreate(q *backend.Call, name string) (verbs.Topic, error) {
 	if _, ok := backend.LogOf(name, 0); !ok || !backend.TopicName.MatchString(name) {
 		return verbs.Topic{}, kerr.InvalidTopicException
-	}
-	if slowed != nil {
-		return verbs.Topic{}, slowed
 	}
 	t, err := q.Node.CreateTopic(q.Ctx, q.Caller, name, s.Partitions, settings.Config{}, nil)
 	if errors.Is(err, &record.Refusal{Reason: record.LogExists}) {
