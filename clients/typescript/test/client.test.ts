@@ -802,9 +802,11 @@ test("why there is no connection is said, and what will not change is not tried 
 
 test("a node that stands still is left", async () => {
   const still = () => {};
-  const unary = "GetInfo Trim SetHold KeepHold AcquireWriter".split(" ").map((name) => [`LogService/${name}`, still]);
+  const unary = "GetInfo Trim SetHold KeepHold AcquireWriter LeaseWriter KeepWriter"
+    .split(" ")
+    .map((name) => [`LogService/${name}`, still]);
   const others = ["SessionService/OpenSession", "SessionService/KeepSession", "CatalogService/ListLogs"];
-  const streams = { "LogService/Read": still, "LogService/WatchInfo": still };
+  const streams = { "LogService/Read": still, "LogService/WatchInfo": still, "LogService/WatchWriter": still };
   using stopped = await serving(
     Object.fromEntries([...unary, ...[...others, "CatalogService/CreateLog"].map((name) => [name, still])]),
     streams,
