@@ -13,7 +13,11 @@ export abstract class Renewed {
   readonly done: Promise<StrandlineError | undefined>;
 
   /** @internal */
-  constructor(protected readonly calls: Calls) {
+  protected readonly calls: Calls;
+
+  /** @internal */
+  constructor(calls: Calls) {
+    this.calls = calls;
     this.done = new Promise((resolve) => {
       this.#over.signal.addEventListener("abort", () => resolve(this.#error), { once: true });
     });

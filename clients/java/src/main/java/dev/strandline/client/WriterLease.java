@@ -130,7 +130,8 @@ public final class WriterLease extends Renewed implements AutoCloseable {
   /** The same for so long at most; null: as long as it takes. */
   public void handOver(String to, Duration timeout) {
     if (to.isEmpty()) {
-      throw StrandlineException.invalid("a handover must name the next holder; release ends the lease without one");
+      throw StrandlineException.invalid(
+          "a handover must name the next holder; release ends the lease without one");
     }
     handing = true;
     try {
