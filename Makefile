@@ -1,6 +1,6 @@
 # The verbs of a developer. `.ci/run` calls the same ones; CONTRIBUTING.md says when.
 .DEFAULT_GOAL := help
-.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients streams sim fuzz bench vulncheck fix attacks deployment site release reproducible packages installed browser
+.PHONY: help quick check format vet modules generated lint flaws model model-short model-traces test race unraced clients streams sim fuzz bench vulncheck fix attacks deployment monitoring site release reproducible packages installed browser
 
 HELM    := go run helm.sh/helm/v3/cmd/helm@v3.18.4
 BUF     := npx --yes @bufbuild/buf@1.71.0
@@ -107,11 +107,13 @@ bench: ## run the short benchmark suite and write its page to OUT (15 minutes: s
 vulncheck: ## look for known vulnerabilities in what is used; asks the network, or VULNDB (a URL, also file://)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 $(if $(VULNDB),-db $(VULNDB)) ./...
 
-deployment: ## check the chart and the alerts as Helm and Prometheus read them; builds Helm once: minutes
+deployment: ## check the chart as Helm reads it; builds Helm once: minutes
 	$(HELM) lint --strict deploy/helm/strandline
 	for set in '' insecure=true,nodes=1,kafka.enabled=false joining.nodes=2,joining.tokenSecret=t,zoneLabel=true,serviceMonitor.enabled=true; do \
 		$(HELM) template log deploy/helm/strandline --set "$$set" >/dev/null || exit 1; \
 	done
+
+monitoring: ## check the alerts and run their tests as Prometheus does; fetches promtool if it is not installed
 	deploy/prometheus/check
 
 site: ## build the documents of VERSION as a site in OUT and check its links; SOURCE is where its sources are, if anywhere

@@ -141,26 +141,20 @@ func TestANodeGivesEveryMetricThatItDescribes(t *testing.T) {
 // An alert on a metric that is not there never fires.
 func TestAlertsAreOnMetricsThatThereAre(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../deploy/prometheus/*.yml")
+	rules, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
 	require.NoError(t, err)
-	require.NotEmpty(t, files)
 	known := exported(t)
-	name := regexp.MustCompile(`\bstrandline_[a-z0-9_]+`)
-	for _, file := range files {
-		rules, err := os.ReadFile(file)
-		require.NoError(t, err)
-		used := name.FindAllString(string(rules), -1)
-		require.NotEmpty(t, used, file)
-		for _, metric := range used {
-			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
-				if base := strings.TrimSuffix(metric, suffix); base != metric && strings.HasSuffix(base, "_seconds") {
-					metric = base
-				}
+	used := regexp.MustCompile(`\bstrandline_[a-z0-9_]+`).FindAllString(string(rules), -1)
+	require.NotEmpty(t, used)
+	for _, metric := range used {
+		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+			if base := strings.TrimSuffix(metric, suffix); base != metric && strings.HasSuffix(base, "_seconds") {
+				metric = base
 			}
-			require.Contains(t, known, metric, file)
 		}
-		require.NotContains(t, string(rules), "job=", "a job has the name that its operator gives it")
+		require.Contains(t, known, metric)
 	}
+	require.NotContains(t, string(rules), "job=", "a job has the name that its operator gives it")
 }
 
 // What to do about an alert is where its operator looks, and what is to be watched has one.
@@ -170,11 +164,20 @@ func TestEveryAlertIsInTheRunbook(t *testing.T) {
 	require.NoError(t, err)
 	runbook, err := os.ReadFile("../../docs/monitoring.md")
 	require.NoError(t, err)
-	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	alerts := regexp.MustCompile(`(?s)- alert: (\w+)(.*?)(?:\n\n|$)`).FindAllStringSubmatch(string(rules), -1)
 	require.NotEmpty(t, alerts)
+	tests, err := os.ReadFile("../../deploy/prometheus/alerts_test.yml")
+	require.NoError(t, err)
 	for _, alert := range alerts {
-		require.Contains(t, string(runbook), "| `"+alert[1]+"` |")
+		name, rule := alert[1], alert[2]
+		require.Contains(t, string(runbook), "| `"+name+"` |")
+		require.Contains(t, string(tests), `alertname="`+name+`"`, "a test in which it fires")
+		for _, annotation := range []string{"summary", "description"} {
+			require.Regexp(t, `(?m)^          `+annotation+`: ".+"$`, rule, name)
+		}
+		require.Contains(t, rule, "runbook_url: https://strandline.dev/monitoring.html#what-to-do-about-an-alert", name)
 	}
+	require.Contains(t, string(runbook), "\n## What to do about an alert\n", "runbook_url leads there")
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
 	watched := 0
