@@ -58,11 +58,12 @@ func (a *activity) Due() int64 {
 	return 0
 }
 
-// waits reports whether something waits that ticks may decide. A follower with ticks of full length
+// waits reports whether something waits that ticks may decide. Programs in line for the writer lease
+// wait for its end: for an input, or for leaseDue. A follower with ticks of full length
 // must not have a leader that is idle: it would start an election. What waits at a follower makes it
 // ask the leader, which is not idle then.
 func (a *activity) waits() bool {
-	return len(a.proposer.queue) > 0 || len(a.proposals.list) > 0 || len(a.proposer.line.waiting) > 0 || a.proposer.covered || a.group.Leads() && a.hashing.pause > 0 ||
+	return len(a.proposer.queue) > 0 || len(a.proposals.list) > 0 || a.proposer.covered || a.group.Leads() && a.hashing.pause > 0 ||
 		!a.confirm.empty() || a.short.state == short || a.short.state == asking || len(a.group.storage.conf.GetVotersOutgoing()) > 0
 }
 

@@ -180,6 +180,34 @@ func TestReplicasOfAnIdleLogLeaveOutTheTicksThatOnlyCount(t *testing.T) {
 	require.Empty(t, ticks, "the followers hear from it")
 }
 
+// A program waits for as long as another one has the lease, and asks again every ten seconds.
+func TestAProgramInLineForTheWriterLeaseCostsNoTicks(t *testing.T) {
+	for name, voters := range map[string][]uint64{"three": {1, 2, 3}, "alone": {1}} {
+		t.Run(name, func(t *testing.T) {
+			c := newTrio(t, voters...)
+			l := c.leader()
+			const lease = 100_000
+			require.EqualValues(t, 1, c.leaseFor(lease, l, "holder", "", true).term(t))
+			granted := c.now.Monotonic
+			next := c.lease(l, "next", "", true)
+			c.pass((idleAfter + 2*electionTicks) * TickMillis)
+			ticks := 0
+			for range 6 {
+				ticks += c.pass(10_000)[l]
+				again := c.lease(l, "next", "", true)
+				require.Len(t, next.answers, 1, "its place is taken by itself")
+				next = again
+			}
+			require.LessOrEqual(t, ticks, 75, "a heartbeat each second, and what confirms the answers")
+			require.Equal(t, l, c.leader())
+			for next.term(t) == 0 {
+				c.pass(TickMillis)
+			}
+			require.InDelta(t, lease, c.now.Monotonic-granted, 2*TickMillis, "the holder is silent")
+		})
+	}
+}
+
 // Nodes of before Config.Rests leave out no ticks of a log with a session, or a lease of a hold.
 func TestFollowersThatLeaveOutNoTicksDoNotReplaceALeaderWithASession(t *testing.T) {
 	for name, command := range map[string]record.Command{

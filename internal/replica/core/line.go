@@ -49,6 +49,7 @@ func (p *proposer) grant() {
 	}
 	w := p.line.waiting[next]
 	p.line.waiting = slices.Delete(p.line.waiting, next, next+1)
+	p.group.stir()
 	command := &record.Command{Kind: record.LeaseWriter, Lease: w.Lease, Text: record.AppendWriter(nil, w.Writer)}
 	p.queue = append(p.queue, &Request{Command: command, Done: w.Done, dequeued: p.round.now.Nano})
 }

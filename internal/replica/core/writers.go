@@ -30,7 +30,6 @@ func (w *writers) Lease(q *WriterRequest) {
 		refuse(r)
 		return
 	}
-	w.group.stir()
 	own, place := 0, -1
 	for i, other := range line.waiting {
 		if other.Whose == q.Whose {

@@ -20,8 +20,13 @@ type claimant struct {
 
 // lease lets a program ask for the writer lease at a replica.
 func (c *trio) lease(id uint64, name, whose string, wait bool) *claimant {
+	return c.leaseFor(leaseMillis, id, name, whose, wait)
+}
+
+// leaseFor is lease for a number of milliseconds.
+func (c *trio) leaseFor(millis uint32, id uint64, name, whose string, wait bool) *claimant {
 	p := &claimant{}
-	p.request = &WriterRequest{Writer: record.Writer{Name: name, Lease: leaseMillis}, Whose: whose, Wait: wait, Done: func(a sequence.Answer) { p.answers = append(p.answers, a) }}
+	p.request = &WriterRequest{Writer: record.Writer{Name: name, Lease: millis}, Whose: whose, Wait: wait, Done: func(a sequence.Answer) { p.answers = append(p.answers, a) }}
 	c.all[id].core.SetNow(c.nowOf(c.all[id]))
 	c.all[id].core.Writers.Lease(p.request)
 	c.settle()
