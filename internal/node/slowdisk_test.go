@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,12 +16,13 @@ import (
 
 	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/core"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
 )
 
-// hangingDisk does not open, rename or remove some files while it hangs.
+// hangingDisk does not open, rename or remove some files, or read its free space, while it hangs.
 type hangingDisk struct {
 	vfs.FS
 	hang    sync.RWMutex           // held while it does
@@ -49,6 +52,13 @@ func (d *hangingDisk) Rename(from, to string) error {
 func (d *hangingDisk) RemoveAll(name string) error {
 	d.wait(name)
 	return d.FS.RemoveAll(name)
+}
+
+const freeSpace = "free space of " // in front of the directory
+
+func (d *hangingDisk) Free(dir string) (free, total int64, err error) {
+	d.wait(freeSpace + dir)
+	return d.FS.Free(dir)
 }
 
 // hangingCluster has a disk on c that may hang for the files of the first log, of
@@ -205,4 +215,23 @@ func TestACatalogThatTakesForEverToOpenHoldsNothingElseUp(t *testing.T) {
 	works()
 	require.NoError(t, <-restarted)
 	c.healthy()
+}
+
+func TestLeasesEndWhileTheDiskDoesNotSayWhatIsFree(t *testing.T) {
+	t.Parallel()
+	disk := &hangingDisk{FS: vfs.OS()}
+	disk.hangs.Store(new("/nothing/"))
+	n, err := Open(settings.Options{FormAlone: true, DataDir: t.TempDir(), Disk: disk, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
+	create(t, n, "orders", settings.Config{})
+	disk.hang.Lock()
+	defer disk.hang.Unlock()
+	disk.hangs.Store(new(freeSpace))
+	require.Eventually(t, func() bool { return disk.waiting.Load() > 0 }, time.Minute, time.Millisecond)
+	for term := range 2 {
+		grant, err := n.LeaseWriter(t.Context(), anyone, "orders", record.Writer{Name: fmt.Sprint(term), Lease: 1000}, 20*time.Second)
+		require.NoError(t, err)
+		require.EqualValues(t, term+1, grant.Term, "the first one is silent")
+	}
 }

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"strandline.dev/internal/node/hosted"
@@ -11,8 +12,8 @@ import (
 	"strandline.dev/internal/replica/runtime"
 )
 
-// Clock turns the wheel that ticks the replicas of a node, and checks the free space of the disk once
-// a second.
+// Clock turns the wheel that ticks the replicas of a node. Once a second it reads the free space of the
+// disk and reports the node's state to the others. None of them waits for another: a disk may hang.
 type Clock struct {
 	wheel      *runtime.Wheel
 	ages       *hosted.Ages
@@ -28,21 +29,34 @@ func NewClock(wheel *runtime.Wheel, ages *hosted.Ages, peers *peers.Peers, space
 
 // Run ticks until ctx ends.
 func (c *Clock) Run(ctx context.Context) {
-	tick := time.NewTicker(core.TickMillis * time.Millisecond)
+	var running sync.WaitGroup
+	running.Go(func() {
+		every(ctx, core.TickMillis*time.Millisecond, func() {
+			c.wheel.Turn(time.Now())
+			c.ages.Refresh()
+		})
+	})
+	running.Go(func() { every(ctx, peers.GossipEvery, c.space.Watch) })
+	running.Go(func() {
+		every(ctx, peers.GossipEvery, func() {
+			c.peers.Gossip()
+			c.space.SetRooms()
+			c.leaderNews.Log()
+		})
+	})
+	running.Wait()
+}
+
+// every calls do again and again until ctx ends.
+func every(ctx context.Context, pause time.Duration, do func()) {
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	for ticks := 0; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-		c.wheel.Turn(time.Now())
-		c.ages.Refresh()
-		if ticks++; ticks%peers.GossipTicks == 0 {
-			c.space.Watch()
-			c.peers.Gossip()
-			c.space.SetRooms()
-			c.leaderNews.Log()
+			do()
 		}
 	}
 }

@@ -52,8 +52,8 @@ func NewPeers(
 	}
 }
 
-// GossipTicks is the number of ticks between two status messages: one second.
-const GossipTicks = 20
+// GossipEvery is the time between two status messages.
+const GossipEvery = time.Second
 
 // Gossip sends the status of this node to all others.
 func (p *Peers) Gossip() {
