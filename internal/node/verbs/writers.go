@@ -115,6 +115,14 @@ func (ws *Writers) ReleaseWriter(ctx context.Context, caller Caller, log string,
 	return h.ReleaseWriter(ctx, term, to)
 }
 
+// AbandonWriter ends the writer lease that was granted with a term, and that nobody has been given. It
+// does not wait.
+func (ws *Writers) AbandonWriter(caller Caller, log string, term record.WriterTerm) {
+	if h, refusal := ws.finder.userLog(caller, log); refusal == nil {
+		h.AbandonWriter(term)
+	}
+}
+
 // WatchWriter returns the holder of the writer lease of a log that this node leads: at once if seen is
 // nil, otherwise when that has changed, or after a time.
 func (ws *Writers) WatchWriter(ctx context.Context, caller Caller, log string, seen *WriterState, after time.Duration) (WriterState, error) {

@@ -149,8 +149,19 @@ func (g *Guard) AcquireWriter(ctx context.Context, c verbs.Caller, log string) (
 	return call2(g, &c, AcquireWriter, log, func() (record.WriterTerm, record.Offset, error) { return g.node.AcquireWriter(ctx, c, log) })
 }
 
+// LeaseWriter looks at the rights of the caller again after it has waited in line: it may have lost them meanwhile.
 func (g *Guard) LeaseWriter(ctx context.Context, c verbs.Caller, log string, w record.Writer, wait time.Duration) (verbs.WriterGrant, error) {
-	return call(g, &c, LeaseWriter, log, func() (verbs.WriterGrant, error) { return g.node.LeaseWriter(ctx, c, log, w, wait) })
+	grant, err := call(g, &c, LeaseWriter, log, func() (verbs.WriterGrant, error) { return g.node.LeaseWriter(ctx, c, log, w, wait) })
+	if err != nil {
+		return verbs.WriterGrant{}, err
+	}
+	if refusal := g.may(&c, LeaseWriter, log); refusal != nil {
+		if grant.Term != 0 {
+			g.node.AbandonWriter(c, log, grant.Term)
+		}
+		return verbs.WriterGrant{}, refusal
+	}
+	return grant, nil
 }
 
 func (g *Guard) KeepWriter(ctx context.Context, c verbs.Caller, log string, term record.WriterTerm) error {
