@@ -113,7 +113,7 @@ deployment: ## check the chart as Helm reads it; builds Helm once: minutes
 		$(HELM) template log deploy/helm/strandline --set "$$set" >/dev/null || exit 1; \
 	done
 
-monitoring: ## check the alerts and run their tests as Prometheus does; fetches promtool if it is not installed
+monitoring: ## check the alerts, their tests and the dashboards as Prometheus does; fetches promtool if it is not installed
 	deploy/prometheus/check
 
 site: ## build the documents of VERSION as a site in OUT and check its links; SOURCE is where its sources are, if anywhere

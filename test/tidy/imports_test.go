@@ -74,6 +74,8 @@ var rooms = map[string][]string{
 	"statemachine/internal/rules": {},
 	// Data structures of the core, for followers who lag.
 	"internal/replica/core/lagging": {"internal/budget"},
+	// Dashboards, out of the list of metrics in docs.
+	"deploy/grafana": {},
 	// A link between processes, which the harness and the benchmarks share.
 	"test/proxy": {},
 	// A server process for tests of users.
