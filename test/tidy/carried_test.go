@@ -39,6 +39,7 @@ var carried = map[string]string{
 	"durablestreams.maxNote":        "TestTheLargestNoteIsRead",
 	"statemachine.maxNameBytes":     "TestTheLargestDigestFitsIntoAReportAndASnapshot",
 	"statemachine.maxDigestBytes":   "TestTheLargestDigestFitsIntoAReportAndASnapshot",
+	"archive.MaxObjectBytes":        "TestTheLargestObjectIsWrittenAndRead",
 	"audit.maxText":                 "TestAnEntryIsSmallWhateverItsCallerCallsThings",
 }
 
@@ -67,6 +68,8 @@ var notCarried = map[string]string{
 	"durablestreams.maxAnswer":    "records, of which the next ones come in another answer",
 	"durablestreams.maxFolded":    "is kept in memory; beyond it the least recently used are forgotten",
 	"durablestreams.maxBody":      "a part of what an append request takes: TestTheLargestWritesOfAStreamAreReadBack",
+	"archive.MaxManifestBytes":    "has room for archive.MaxObjects; beyond it the archive is not extended",
+	"archive.maxHeadBytes":        "carries a name and a tree of at most digest.MaxStateBytes",
 	"cluster.maxPage":             "a page, of which more is cut",
 	"inspect.maxReadyAnswer":      "a page, of which more is cut",
 	"segment.MaxKeyFilterBytes":   "a summary that would be larger is not made",

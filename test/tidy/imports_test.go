@@ -35,6 +35,7 @@ var rooms = map[string][]string{
 	"internal/segment/store":    {"internal/segment/format", "internal/segment", "internal/vfs", "internal/record"},
 	"internal/segment/repair":   {"internal/digest", "internal/segment/store", "internal/segment/format", "internal/segment", "internal/vfs", "internal/record"},
 	"internal/sequence":         {"internal/digest", "internal/record"},
+	"internal/archive":          {"internal/digest", "internal/segment", "internal/record"},
 	"internal/unknown":          {},
 	"internal/cluster":          {"internal/unknown", "internal/sequence", "internal/record"},
 	"internal/replica/tail":     {"internal/budget", "internal/segment", "internal/record"},
@@ -72,6 +73,9 @@ var rooms = map[string][]string{
 
 	// What decides for one replica of a state.
 	"statemachine/internal/rules": {},
+	// Where an archive is kept.
+	"internal/archive/filebucket": {"internal/archive", "internal/vfs"},
+	"internal/archive/s3bucket":   {"internal/archive"},
 	// Data structures of the core, for followers who lag.
 	"internal/replica/core/lagging": {"internal/budget"},
 	// Dashboards, out of the list of metrics in docs.
