@@ -460,8 +460,9 @@ func (f following) piece(index uint64) (entries []segment.Entry, err error) {
 		entries = append(entries, e.Frame())
 		bytes += len(e.Data)
 	}
-	if last := f.log.LastIndex(); len(entries) == 0 && index <= last {
-		return f.log.Entries(index, last+1, pieceBytes)
+	inMemory, _ := f.tail.InMemory()
+	if end := min(f.log.LastIndex()+1, inMemory); len(entries) == 0 && index < end {
+		return f.log.Entries(index, end, pieceBytes)
 	}
 	return entries, nil
 }

@@ -41,7 +41,7 @@ type digested struct {
 }
 
 func openDigested(t *testing.T, segmentBytes int64, hashEvery int, wrap func(segment.Log) segment.Log) *digested {
-	o := store.Options{Manual: true, SegmentBytes: segmentBytes, Logger: slog.New(slog.DiscardHandler)}
+	o := store.Options{Manual: true, SegmentBytes: segmentBytes, LeastStored: 1, Logger: slog.New(slog.DiscardHandler)}
 	stored, err := store.Create(faultdisk.New(1), "log", o, bootstrapOf(t, 1))
 	require.NoError(t, err)
 	d := &digested{t: t, stored: stored, random: rand.NewChaCha8([32]byte{})}

@@ -85,7 +85,7 @@ const (
 // there is nothing to skip or ctx is done. Otherwise there may be more to skip.
 func (r *Reader) Skip(ctx context.Context, q *segment.KeyQuery, until record.Offset, time int64) (to record.Offset, segments int) {
 	start, end, err := r.readable.tail.Bounds()
-	until = min(until, end)
+	until = min(until, end, r.stored())
 	before := q.Read
 	for err == nil && segments < skipSegments && q.Read-before < skipBytes && ctx.Err() == nil && r.next >= start && r.next >= r.looked && r.next < until {
 		s := r.readable.log.LookUpKeys(r.next, q)
@@ -107,7 +107,7 @@ func (r *Reader) NextStored(until record.Offset, maxBytes int) (run segment.Stor
 	start, end, err := r.readable.tail.Bounds()
 	c.Start, c.End = start, end
 	stored, ok := r.cursor.(segment.StoredCursor)
-	if until = min(until, end); !ok || err != nil || r.next < start || r.next >= until || r.ahead != nil || !stored.Verified() {
+	if until = min(until, end, r.stored()); !ok || err != nil || r.next < start || r.next >= until || r.ahead != nil || !stored.Verified() {
 		return run, c, false
 	}
 	run, ok = stored.NextStored(until, maxBytes)
@@ -166,7 +166,14 @@ func (r *Reader) fetch(until record.Offset, maxBytes int) fetched {
 		}
 		r.cursor = cursor
 	}
-	return r.readCursor(until, maxBytes)
+	return r.readCursor(min(until, r.stored()), maxBytes)
+}
+
+// stored returns the offset up to which committed records are read from segments: what follows is
+// in memory, and may replace what the segments have.
+func (r *Reader) stored() record.Offset {
+	_, first := r.readable.tail.InMemory()
+	return first
 }
 
 // readCursor reads the next frames with records from the cursor.
@@ -206,6 +213,7 @@ func (r *Reader) readAhead(until record.Offset, maxBytes int) {
 	if reads := r.readable.reads; reads.Used() > reads.Size()/2 || !reads.TryAcquire(ChunkRoom) {
 		return // leave the memory to others
 	}
+	until = min(until, r.stored())
 	ahead := make(chan fetched, 1)
 	r.ahead = ahead
 	go func() { ahead <- r.readCursor(until, maxBytes) }()

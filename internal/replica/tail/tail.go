@@ -5,6 +5,7 @@ package tail
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"sync"
 
@@ -237,6 +238,19 @@ func (t *Tail) Read(dst []segment.Entry, from, until record.Offset, maxBytes int
 		dst = append(dst, e.Frame())
 	}
 	return dst, true
+}
+
+// InMemory returns the index and the first offset of the oldest entry in memory, or the largest
+// ones if none is. A read of segments must end there: the entry in memory may wait for the disk,
+// and the segments may have an older one with its index, which was never committed and is
+// replaced by that write. Neither decreases below what is readable.
+func (t *Tail) InMemory() (index uint64, first record.Offset) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(t.entries) == 0 {
+		return math.MaxUint64, math.MaxInt64
+	}
+	return t.entries[0].GetIndex(), t.entries[0].First
 }
 
 // Slice returns about maxBytes of the entries [lo, hi) for Raft, at least one, or false if the
