@@ -131,7 +131,7 @@ func (re *Retention) wroteTo(h *hosted.Log, bytes int) {
 
 // youngerThan returns the first offset of a log whose record is not older than age, in ms.
 func (re *Retention) youngerThan(h *hosted.Log, age int64) (record.Offset, error) {
-	return h.Store.OffsetAtTime(re.self.Now().UnixMilli() - age)
+	return h.Replica.OffsetAtTime(re.self.Now().UnixMilli() - age)
 }
 
 // breakHolds ends the holds of a log that keep more than they may.
@@ -140,7 +140,7 @@ func (re *Retention) breakHolds(ctx context.Context, h *hosted.Log) (err error) 
 		bytes := []int64{0}
 		var byAge record.Offset
 		if hold.MaxBytes > 0 {
-			if bytes, err = h.Store.BytesFrom(hold.Offset); err != nil {
+			if bytes, err = h.Replica.BytesFrom(hold.Offset); err != nil {
 				return err
 			}
 		}
@@ -198,7 +198,7 @@ func (re *Retention) retain(ctx context.Context, h *hosted.Log) error {
 		}
 	}
 	if config.RetentionBytes > 0 {
-		if bySize, err = h.Store.OffsetAtSize(config.RetentionBytes, end); err != nil {
+		if bySize, err = h.Replica.OffsetAtSize(config.RetentionBytes, end); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func (hs *Holds) HoldsOf(h *hosted.Log) (holds []Hold) {
 	}
 	// If the size cannot be determined, it counts as 0: a read of the damaged data reports the
 	// reason.
-	kept, err := h.Store.BytesFrom(from...)
+	kept, err := h.Replica.BytesFrom(from...)
 	for i, one := range list {
 		holds = append(holds, Hold{Hold: one})
 		if err == nil {

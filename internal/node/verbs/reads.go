@@ -124,7 +124,7 @@ func (rd *Reads) locate(ctx context.Context, h *hosted.Log, from reading.From) (
 		_, end, err = h.Replica.Tail().Bounds()
 		return end, err
 	case reading.FromTime:
-		o, err := h.Store.OffsetAtTime(from.Time)
+		o, err := h.Replica.OffsetAtTime(from.Time)
 		if err != nil {
 			return 0, h.RefuseStorage(err)
 		}

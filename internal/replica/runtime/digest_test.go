@@ -30,10 +30,11 @@ func (l *overtaken) StartOffset() record.Offset {
 	return start
 }
 
-// digested is a log on one replica, of records of 10 KiB, each in a batch of its own.
+// digested is a log on one replica, each of whose records is in a batch of its own.
 type digested struct {
 	*Stepped
 	t      *testing.T
+	size   int // of the records
 	stored *store.Store
 	random *rand.ChaCha8
 	now    int64
@@ -44,7 +45,7 @@ func openDigested(t *testing.T, segmentBytes int64, hashEvery int, wrap func(seg
 	o := store.Options{Manual: true, SegmentBytes: segmentBytes, LeastStored: 1, Logger: slog.New(slog.DiscardHandler)}
 	stored, err := store.Create(faultdisk.New(1), "log", o, bootstrapOf(t, 1))
 	require.NoError(t, err)
-	d := &digested{t: t, stored: stored, random: rand.NewChaCha8([32]byte{})}
+	d := &digested{t: t, size: 10 << 10, stored: stored, random: rand.NewChaCha8([32]byte{})}
 	log := wrap(stored)
 	d.Stepped, err = OpenStepped(Options{ID: 1, Log: log, HardState: log.HardState(), Logger: o.Logger, HashEvery: hashEvery})
 	require.NoError(t, err)
@@ -81,7 +82,7 @@ func (d *digested) do(q core.Request) {
 }
 
 func (d *digested) append(count int) {
-	value := make([]byte, 10<<10)
+	value := make([]byte, d.size)
 	for range count {
 		_, _ = d.random.Read(value)
 		a := values(d.t, string(value))

@@ -33,7 +33,11 @@ type notApplied struct {
 
 func (k notApplied) appliedTo() uint64 { return k.index }
 
-const replacedRecords = 8
+// The log had storedRecords, and has committedRecords.
+const (
+	storedRecords    = 8
+	committedRecords = 7
+)
 
 func newReplaced(t *testing.T, segmentBytes int64) *replaced {
 	stored := func(l segment.Log) segment.Log { return l }
@@ -43,11 +47,12 @@ func newReplaced(t *testing.T, segmentBytes int64) *replaced {
 		require.NoError(t, after.stored.Close())
 	})
 	r := &replaced{segments: before, from: 4}
-	before.append(replacedRecords)
+	before.append(storedRecords)
 	after.append(int(r.from))
-	_, _ = after.random.Read(make([]byte, 1)) // other values follow
-	after.append(replacedRecords - int(r.from))
-	newer := framesOf(t, after, replacedRecords)
+	_, _ = after.random.Read(make([]byte, 1)) // other values follow, smaller and later
+	after.size, after.now = 5<<10, after.now+1000
+	after.append(committedRecords - int(r.from))
+	newer := framesOf(t, after, committedRecords)
 	r.want = append(framesOf(t, before, r.from), newer[r.from:]...)
 
 	memory := budget.New(ample)
@@ -57,7 +62,7 @@ func newReplaced(t *testing.T, segmentBytes int64) *replaced {
 		require.NoError(t, err)
 		inMemory.Append([]tail.Entry{e})
 	}
-	inMemory.Publish(0, replacedRecords, nil)
+	inMemory.Publish(0, committedRecords, nil)
 	applied := notApplied{index: r.want[r.from-1].Index}
 	r.Readable = newReadable(before.stored, inMemory, memory.Reads, slog.New(slog.DiscardHandler), applied)
 	return r
@@ -101,7 +106,7 @@ func TestAReadFromSegmentsEndsWhereMemoryMayReplaceThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reader := r.NewReader(0)
 			defer reader.Close()
-			r.requireNext(t, reader, replacedRecords, maxBytes)
+			r.requireNext(t, reader, committedRecords, maxBytes)
 		})
 	}
 	t.Run("read ahead", func(t *testing.T) {
@@ -109,19 +114,19 @@ func TestAReadFromSegmentsEndsWhereMemoryMayReplaceThem(t *testing.T) {
 		defer reader.Close()
 		r.requireNext(t, reader, 1, leastAhead)
 		require.NotNil(t, reader.ahead)
-		r.requireNext(t, reader, replacedRecords, 1<<20)
+		r.requireNext(t, reader, committedRecords, 1<<20)
 	})
 	t.Run("sent from files", func(t *testing.T) {
 		before := &Reader{readable: r.segments.Readable} // has verified what is stored, before it was replaced
 		defer before.Close()
-		for before.next < replacedRecords {
-			got := before.readCursorFrom(t, replacedRecords)
+		for before.next < storedRecords {
+			got := before.readCursorFrom(t, storedRecords)
 			before.next = got[len(got)-1].End()
 		}
 		reader := r.NewReader(0)
 		defer reader.Close()
 		r.requireNext(t, reader, 1, 1)
-		run, _, ok := reader.NextStored(replacedRecords, 1<<20)
+		run, _, ok := reader.NextStored(committedRecords, 1<<20)
 		require.True(t, ok)
 		defer run.Release()
 		require.Equal(t, r.from, run.Batches[len(run.Batches)-1].End)
@@ -149,14 +154,14 @@ func TestASegmentIsNotSkippedForKeysThatMemoryMayReplace(t *testing.T) {
 	}
 	reader := r.NewReader(0)
 	defer reader.Close()
-	to, segments := reader.Skip(t.Context(), segment.NewKeyQuery([][]byte{[]byte("key")}, nil), replacedRecords, 0)
+	to, segments := reader.Skip(t.Context(), segment.NewKeyQuery([][]byte{[]byte("key")}, nil), committedRecords, 0)
 	require.Equal(t, 1, segments)
 	require.Equal(t, r.from, to)
 }
 
 func TestADigestIsNotComputedFromWhatMemoryMayReplace(t *testing.T) {
 	r := newReplaced(t, 1<<20)
-	w := digest.NewWalker(&digest.Tree{}, false, replacedRecords, nil)
+	w := digest.NewWalker(&digest.Tree{}, false, committedRecords, nil)
 	for i := range r.want {
 		e, err := record.ParseEntry(r.want[i].Payload)
 		require.NoError(t, err)
@@ -164,7 +169,32 @@ func TestADigestIsNotComputedFromWhatMemoryMayReplace(t *testing.T) {
 	}
 	want, err := w.Finish()
 	require.NoError(t, err)
-	got, err := r.Digest(t.Context(), replacedRecords)
+	got, err := r.Digest(t.Context(), committedRecords)
 	require.NoError(t, err)
 	require.Equal(t, want.Root(), got.Root())
+}
+
+func TestLookupsByTimeAndSizeLookAtMemoryWhereItMayReplaceWhatIsStored(t *testing.T) {
+	r := newReplaced(t, 1<<20)
+	for i, f := range r.want {
+		o, err := r.OffsetAtTime(f.Time)
+		require.NoError(t, err)
+		require.Equal(t, record.Offset(i), o, "first record of its time")
+		o, err = r.OffsetAtTime(f.Time + 1)
+		require.NoError(t, err)
+		require.Equal(t, record.Offset(i+1), o)
+
+		rest := 0
+		for _, f := range r.want[i:] {
+			rest += len(f.Payload)
+		}
+		bytes, err := r.BytesFrom(record.Offset(i), 0)
+		require.NoError(t, err)
+		require.Equal(t, int64(rest), bytes[0])
+		for less, want := range []int{i, i + 1} {
+			o, err = r.OffsetAtSize(int64(rest-less), committedRecords)
+			require.NoError(t, err)
+			require.Equal(t, record.Offset(want), o)
+		}
+	}
 }

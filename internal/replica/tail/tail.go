@@ -253,6 +253,60 @@ func (t *Tail) InMemory() (index uint64, first record.Offset) {
 	return t.entries[0].GetIndex(), t.entries[0].First
 }
 
+// OffsetAtTime returns the first offset of the first entry in memory whose time is unixMs or later,
+// or their end if there is none. It returns false if not all entries from the offset from on are
+// in memory.
+func (t *Tail) OffsetAtTime(from record.Offset, unixMs int64) (record.Offset, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(t.entries) == 0 || from < t.entries[0].First {
+		return 0, false
+	}
+	i := sort.Search(len(t.entries), func(i int) bool { return t.entries[i].Time >= unixMs })
+	if i == len(t.entries) {
+		return t.entries[i-1].End, true
+	}
+	return t.entries[i].First, true
+}
+
+// OffsetAtSize returns the smallest first offset of a readable entry in memory such that the entries
+// from it to end hold at most bytes of payload, and how much less than bytes that is. It returns
+// end if even the last entry is larger, or if none is in memory.
+func (t *Tail) OffsetAtSize(bytes int64, end record.Offset) (at record.Offset, left int64) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	at, left = end, bytes
+	for i := len(t.entries) - 1; i >= 0; i-- {
+		e := &t.entries[i]
+		if e.First >= end {
+			continue
+		}
+		if int64(len(e.Data)) > left {
+			break
+		}
+		at, left = e.First, left-int64(len(e.Data))
+	}
+	return at, left
+}
+
+// BytesBetween returns the total payload size in bytes of the entries in memory that begin in
+// [from, until). It returns false if some of them are not in memory.
+func (t *Tail) BytesBetween(from, until record.Offset) (bytes int64, ok bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if from >= until {
+		return 0, true
+	}
+	if len(t.entries) == 0 || from < t.entries[0].First {
+		return 0, false
+	}
+	i := sort.Search(len(t.entries), func(i int) bool { return t.entries[i].First >= from })
+	for ; i < len(t.entries) && t.entries[i].First < until; i++ {
+		bytes += int64(len(t.entries[i].Data))
+	}
+	return bytes, true
+}
+
 // Slice returns about maxBytes of the entries [lo, hi) for Raft, at least one, or false if the
 // first is not in memory.
 func (t *Tail) Slice(lo, hi, maxBytes uint64) ([]*raftpb.Entry, bool) {
