@@ -53,6 +53,9 @@ type NodeStatus struct {
 	// Waits are the reasons why a drained node must not be stopped yet: logs that it leads, and logs
 	// that would be left without a majority. If empty, it may be stopped.
 	Waits []string
+	// HTTPAddress is the HOST:PORT that its HTTP port listens at; empty: it has none, or is not known. A
+	// host such as 0.0.0.0 stands for the one of Address.
+	HTTPAddress string
 }
 
 // LogStatus describes one log with all its replicas.
@@ -284,7 +287,7 @@ func fromClusterStatus(w *strandlinev1.GetClusterStatusResponse) ClusterStatus {
 			ID: n.Id, Name: n.Name, Address: n.Address, Alive: n.Alive, Version: n.Version,
 			BytesFree: n.BytesFree, BytesTotal: n.BytesTotal, MemoryUsed: n.MemoryUsed, MemoryTotal: n.MemoryTotal,
 			OldestLevel: int(n.OldestLevel), NewestLevel: int(n.NewestLevel), Labels: n.Labels,
-			Drained: n.Drained, Waits: n.Waits,
+			Drained: n.Drained, Waits: n.Waits, HTTPAddress: n.HttpAddress,
 		})
 	}
 	for _, l := range w.GetLogs() {

@@ -22,7 +22,7 @@ func (f *fakeServer) InitCluster(context.Context, *strandlinev1.InitClusterReque
 func (f *fakeServer) GetClusterStatus(context.Context, *strandlinev1.GetClusterStatusRequest) (*strandlinev1.GetClusterStatusResponse, error) {
 	return &strandlinev1.GetClusterStatusResponse{
 		ClusterId: "c1",
-		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}, Drained: true, Waits: []string{"it leads"}}},
+		Nodes:     []*strandlinev1.NodeStatus{{Id: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}, Drained: true, Waits: []string{"it leads"}, HttpAddress: "0.0.0.0:7271"}},
 		DefaultRules: []*strandlinev1.DefaultRule{{Prefix: "eu.", Rule: &strandlinev1.PlacementRule{
 			Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},
 		}}},
@@ -181,7 +181,7 @@ func TestAClusterIsShownAsTheServerKnowsIt(t *testing.T) {
 	require.True(t, got.Healthy())
 	require.Equal(t, client.ClusterStatus{
 		ClusterID: "c1",
-		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}, Drained: true, Waits: []string{"it leads"}}},
+		Nodes:     []client.NodeStatus{{ID: 1, Name: "a", Address: f.address, Alive: true, Version: "v1", BytesFree: 2, BytesTotal: 3, MemoryUsed: 4, MemoryTotal: 5, Labels: []string{"dc=a"}, Drained: true, Waits: []string{"it leads"}, HTTPAddress: "0.0.0.0:7271"}},
 		DefaultRules: []client.DefaultRule{{Prefix: "eu.", Rule: client.PlacementRule{
 			Spread: "dc", VotersIn: []string{"dc=a"}, VotersNotIn: []string{"dc=b"}, LeaderHomes: []string{"dc=c", "dc=d"},
 		}}},

@@ -24,6 +24,7 @@ import (
 	"strandline.dev/internal/cli/records"
 	"strandline.dev/internal/cli/serve"
 	"strandline.dev/internal/cli/terminal"
+	"strandline.dev/internal/cli/top"
 )
 
 // Main executes the command line of this process and returns its exit code. Bench makes the command
@@ -110,6 +111,7 @@ func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command
 		groups.New(c),
 		cluster.New(c),
 		cluster.NewConnection(c),
+		top.New(c),
 		access.NewUser(c),
 		access.NewToken(c),
 		access.NewGrant(c),

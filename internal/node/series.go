@@ -1,7 +1,10 @@
 package node
 
 import (
+	"maps"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -41,19 +44,25 @@ func (se *series) Metrics() prometheus.Collector { return collector{se} }
 // LogMetrics are the series of single logs on this node: those whose names match
 // one of the patterns, as path.Match has them.
 func (se *series) LogMetrics(patterns []string) (prometheus.Collector, error) {
-	var hosts []*hosted.Log
-	for name, h := range se.logs.All() {
-		for _, p := range patterns {
+	all, found := se.logs.All(), map[string]*hosted.Log{}
+	for _, p := range patterns {
+		if !strings.ContainsAny(p, `*?[\`) { // a name: many may be asked for, of many logs
+			if h := all[p]; h != nil {
+				found[p] = h
+			}
+			continue
+		}
+		for name, h := range all {
 			match, err := path.Match(p, name)
 			if err != nil {
 				return nil, record.Refuse(record.Invalid, "invalid name pattern %q: %v", p, err)
 			}
 			if match {
-				hosts = append(hosts, h)
-				break
+				found[name] = h
 			}
 		}
 	}
+	hosts := slices.Collect(maps.Values(found))
 	switch {
 	case len(hosts) == 0:
 		return nil, record.Refuse(record.LogNotFound, "this node has no log named %q", patterns)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,14 +17,6 @@ import (
 
 	"strandline.dev/client"
 	"strandline.dev/internal/cli/terminal"
-	"strandline.dev/internal/transport/secure"
-)
-
-const (
-	// pageTime bounds how long a node takes to answer for one page.
-	pageTime = 10 * time.Second
-	// maxPage bounds a page; 10,000 logs have some MiB of metrics.
-	maxPage = 64 << 20
 )
 
 func newClusterBundle(c *terminal.Terminal) *cobra.Command {
@@ -100,14 +91,14 @@ func writeBundle(c *terminal.Terminal, ctx context.Context, path string, ports [
 	if asked != nil {
 		return nil, asked
 	}
-	pages, err := newPages(c)
+	pages, err := c.Pages()
 	if err != nil {
 		return nil, err
 	}
 	for _, port := range ports {
 		at := strings.NewReplacer("://", "-", ":", "-", "/", "").Replace(port)
 		for _, page := range [][2]string{{"metrics", "metrics.txt"}, {"readyz", "ready.txt"}, {"debug/pprof/goroutine?debug=1", "goroutines.txt"}} {
-			b.file("nodes/"+at+"/"+page[1], func() ([]byte, error) { return pages.get(ctx, strings.TrimSuffix(port, "/")+"/"+page[0]) })
+			b.file("nodes/"+at+"/"+page[1], func() ([]byte, error) { return pages.Get(ctx, strings.TrimSuffix(port, "/")+"/"+page[0]) })
 		}
 	}
 	b.file("errors.txt", func() ([]byte, error) { return []byte(strings.Join(b.failures, "\n")), nil })
@@ -143,46 +134,4 @@ func (b *bundle) object(name string, content func() (any, error)) {
 		}
 		return json.MarshalIndent(object, "", "  ")
 	})
-}
-
-// pages are those of HTTP ports, as the user of the command line sees them.
-type pages struct {
-	client http.Client
-	token  string
-}
-
-func newPages(c *terminal.Terminal) (*pages, error) {
-	token, err := c.Token()
-	if err != nil {
-		return nil, err
-	}
-	p := &pages{client: http.Client{Timeout: pageTime}, token: token}
-	if c.Encrypted() {
-		credentials, err := secure.OpenClient(c.Files)
-		if err != nil {
-			return nil, err
-		}
-		p.client.Transport = &http.Transport{TLSClientConfig: credentials.Client("")}
-	}
-	return p, nil
-}
-
-func (p *pages) get(ctx context.Context, address string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	if p.token != "" && request.URL.Scheme == "https" { // a token is not shown to everybody on the way
-		request.Header.Set("Authorization", "Bearer "+p.token)
-	}
-	answer, err := p.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
-	if err == nil && answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusServiceUnavailable { // which says what is not ready
-		return nil, fmt.Errorf("%s answers %s", address, answer.Status)
-	}
-	return text, err
 }
