@@ -16,7 +16,9 @@ func newLogSeal(c *terminal.Terminal) *cobra.Command {
 		Short: "Seal a log permanently: it accepts no more appends",
 		Long: `Seal a log permanently: from then on, appends and new sessions are refused with SEALED.
 Records stay, and can be read and trimmed. All records are below the end that is shown: a
-reader that has reached it has all of them. A log with durability memory cannot be sealed.`,
+reader that has reached it has all of them. A log with durability memory cannot be sealed.
+
+Only "cluster recover" undoes a seal, if it continues the log from a replica that lacks it.`,
 		Example: `  strandline log seal orders`,
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.WithChange(func(admin *client.Admin) error {

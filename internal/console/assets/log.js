@@ -221,7 +221,7 @@ function Settings({ name, info, ...rest }) {
 function Seal({ name, info, ...rest }) {
   const [logId] = useState(info.id)
   return html`<${Sheet} ...${rest} title=${`Seal ${name}`} confirm=${name} command=${`strandline log seal ${quote(name)}`}
-    effect=${html`<p>Ends the log for good, at ${count(int(info.endOffset))} or after the appends that are under way: it takes no more appends and opens no session, and nothing undoes that. Reading, trimming and deleting go on.</p>`}
+    effect=${html`<p>Ends the log for good, at ${count(int(info.endOffset))} or after the appends that are under way: it takes no more appends and opens no session. Only cluster recover undoes that, if it continues the log from a replica that lacks the seal. Reading, trimming and deleting go on.</p>`}
     run=${async () => { const r = await call('LogService/Seal', { log: name, logId }); return `Sealed: it ends at ${count(int(r.endOffset))}.` }} />`
 }
 
