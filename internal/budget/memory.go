@@ -53,6 +53,8 @@ type Memory struct {
 	Texts, SentTexts *Arriving
 	// Groups are Kafka's consumer groups: their members and what they have committed.
 	Groups *Shares
+	// FetchSessions are what Kafka's consumers have asked for, in sessions.
+	FetchSessions *Shares
 }
 
 const (
@@ -74,7 +76,7 @@ func New(size int64) *Memory {
 		Principals: NewPrincipals(sessions),
 		size:       size, Appends: NewPool(part(16)), Inflating: NewPool(part(16)), Inflate: NewTurns(max(1, runtime.GOMAXPROCS(0)/2)), Inflow: NewInflow(2 * part(16)), Answers: NewShares(size / 16), Tails: NewShares(size / 8), Sending: NewShares(size / 16), Received: NewShares(size / 16),
 		Reads: NewPool(size / 8), StalledReads: NewStalled(size / 8), Fetches: NewPool(part(16)),
-		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewArriving(min(size/16, mostTexts)), SentTexts: NewArriving(part(32)), Sessions: sessions, Groups: NewShares(size / 32), Checks: NewShares(size / 32),
+		Calls: NewPool(part(16)), Polls: NewPool(part(16)), Arriving: NewArriving(part(16)), Texts: NewArriving(min(size/16, mostTexts)), SentTexts: NewArriving(part(32)), Sessions: sessions, Groups: NewShares(size / 32), FetchSessions: NewShares(size / 64), Checks: NewShares(size / 32),
 	}
 }
 
@@ -116,5 +118,6 @@ func (m *Memory) Use() []Use {
 		{"texts", m.Texts.Used(), m.Texts.Size()},
 		{"sent texts", m.SentTexts.Used(), m.SentTexts.Size()},
 		{"kafka groups", m.Groups.Used(), m.Groups.Size()},
+		{"kafka sessions", m.FetchSessions.Used(), m.FetchSessions.Size()},
 	}
 }

@@ -47,6 +47,7 @@ type Catalog struct {
 	Current atomic.Bool
 
 	Unknown unknownLogs
+	topics  topicIDs
 
 	mu    sync.Mutex // guards what follows; held while records are folded
 	state cluster.State
@@ -199,6 +200,7 @@ func (c *Catalog) fold(ctx context.Context, chunk reading.Chunk) error {
 		if err != nil {
 			return fmt.Errorf("read change %d of the catalog: %w", r.Offset, err)
 		}
+		c.topics.fold(c.TopicID, &c.state, &change)
 		if err := c.state.Fold(change); err != nil {
 			return fmt.Errorf("change %d of the catalog: %w", r.Offset, err)
 		}
@@ -275,7 +277,7 @@ const (
 // New returns the catalog stored in a replica of log 0. seeds are the nodes known before the
 // catalog is read.
 func New(o Options, created *datadir.ReplicaList, tasks *background.Tasks, due *background.Bell, host *hosted.Log, seeds []cluster.Node) *Catalog {
-	c := &Catalog{logger: o.Logger, created: created, tasks: tasks, due: due, state: cluster.NewState()}
+	c := &Catalog{logger: o.Logger, created: created, tasks: tasks, due: due, state: cluster.NewState(), topics: topicIDs{known: map[cluster.TopicID]firstLog{}}}
 	c.Changes = &Changes{Options: o, catalog: c, Turn: make(chan struct{}, 1)}
 	c.Hosting.Store(host)
 	for _, seed := range seeds {

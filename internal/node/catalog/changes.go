@@ -21,6 +21,8 @@ import (
 type Options struct {
 	Logger *slog.Logger
 	Now    func() time.Time
+	// TopicID returns the id of the topic whose partition 0 is a log.
+	TopicID func(log uint64) cluster.TopicID
 	// Outdated refuses a state of a feature level that this node does not understand yet.
 	Outdated func(*cluster.State) *record.Refusal
 	// NodeOf returns the node of a replica of the catalog, or 0. Ask asks a node to append to the

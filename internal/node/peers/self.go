@@ -64,6 +64,9 @@ func (s *Self) Outdated(state *cluster.State) *record.Refusal {
 // member.
 func (s *Self) ClusterID() string { return s.me.Load().ClusterID }
 
+// TopicID returns the id of the topic whose partition 0 is a log of this cluster.
+func (s *Self) TopicID(log uint64) cluster.TopicID { return cluster.TopicIDOf(s.ClusterID(), log) }
+
 func (s *Self) former() []string { return s.me.Load().Former }
 
 // Now returns the time of day of this node, which may jump. Timeouts use a monotonic clock instead.

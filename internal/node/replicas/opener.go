@@ -389,7 +389,7 @@ func NewCatalogMaker(
 // Make returns the catalog of host. It calls shown after each change that this node makes.
 func (cm *CatalogMaker) Make(host *hosted.Log, shown func()) *catalog.Catalog {
 	return catalog.New(catalog.Options{
-		Logger: cm.logger, Now: cm.self.Now, Outdated: cm.self.Outdated, NodeOf: cm.router.NodeOf, Majority: cm.peers.ReachesMajority,
+		Logger: cm.logger, Now: cm.self.Now, TopicID: cm.self.TopicID, Outdated: cm.self.Outdated, NodeOf: cm.router.NodeOf, Majority: cm.peers.ReachesMajority,
 		Ask: cm.caller.AppendCatalog, Shown: shown, Stopping: cm.deciding, Most: cluster.MaxCheckpointBytes,
 	}, cm.files.Created, cm.tasks, cm.due, host, cm.me.Load().Seeds)
 }

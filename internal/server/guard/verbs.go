@@ -307,6 +307,22 @@ func (g *Guard) Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, erro
 	return g.node.Topics(ctx, c, g.shownTo(c))
 }
 
+// KnownTopic finds a topic by its id among those that the caller may observe, as far as this node
+// knows.
+func (g *Guard) KnownTopic(c verbs.Caller, id cluster.TopicID) (verbs.KnownTopic, bool) {
+	t, ok := g.node.KnownTopic(id)
+	return t, ok && g.Sees(c, access.OfLog(t.Name))
+}
+
+// LearnTopics makes this node know every topic that was created before the call, for a caller that
+// may observe some.
+func (g *Guard) LearnTopics(ctx context.Context, c verbs.Caller) error {
+	if !g.HoldsSome(c, access.Observe, access.Log) {
+		return nil
+	}
+	return g.node.LearnTopics(ctx)
+}
+
 func (g *Guard) CreateTopic(ctx context.Context, c verbs.Caller, name string, partitions int32, config settings.Config, on [][]uint64) (verbs.Topic, error) {
 	return call(g, &c, CreateLog, name, func() (t verbs.Topic, err error) {
 		err = g.paceCreation(ctx, c, int(partitions), func() (err error) {

@@ -33,9 +33,7 @@ var (
 	apiVersionsKey = kmsg.ApiVersions.Int16()
 )
 
-// apis lists all supported kinds of requests by key. Topics are returned with ids; requests that
-// contain only an id are not supported, because logs have names here. Layouts are those of versions
-// from min to max.
+// apis lists all supported kinds of requests by key. Layouts are those of versions from min to max.
 //
 // ConsumerGroupHeartbeat is not announced: a client of the newer group protocol that can use the
 // classic one does so if the request is missing, and treats a refusal as final.
@@ -43,28 +41,28 @@ var (
 // Produce is announced from version 0, although versions 0 to 2 carry records in an older format
 // and are refused: librdkafka does not compress without it.
 var apis = index(
-	serve(kmsg.Produce, guard.Append, 0, 11, "s@3 h i [s [i r]]", nil),
-	serve(kmsg.Fetch, guard.Read, 4, 12, "i i i i b i@7 i@7 [s [i i@9 l i@12 l@5 i]] [s (i)]@7 s@11", nil),
-	serve(kmsg.ListOffsets, guard.Observe, 1, 8, "i b@2 [s [i i@4 l]]", ofTopics((*topics.Topics).ListOffsets)),
-	serve(kmsg.Metadata, guard.Observe, 0, 12, "[u@10 s] b@4 b@8-10 b@8", ofTopics((*topics.Topics).Metadata)),
-	serve(kmsg.OffsetCommit, guard.CommitOffset, 2, 8, "s i s s@7 l@2-4 [s [i l i@6 s]]", ofGroups(coordinator.OffsetCommit)),
-	serve(kmsg.OffsetFetch, guard.ObserveGroup, 1, 8, "s@0-7 [s (i)]@0-7 [s [s (i)]]@8 b@7", ofGroups(coordinator.OffsetFetch)),
-	serve(kmsg.FindCoordinator, guard.ObserveGroup, 0, 4, "s@0-3 b@1 (s)@4", ofGroups(coordinator.FindCoordinator)),
+	serve(kmsg.Produce, guard.Append, 0, 13, "s@3 h i [s@0-12 u@13 [i r]]", nil),
+	serve(kmsg.Fetch, guard.Read, 4, 18, "i@4-14 i i i b i@7 i@7 [s@4-12 u@13 [i i@9 l i@12 l@5 i]] [s@7-12 u@13 (i)]@7 s@11", nil),
+	serve(kmsg.ListOffsets, guard.Observe, 1, 11, "i b@2 [s [i i@4 l]] i@10", ofTopics((*topics.Topics).ListOffsets)),
+	serve(kmsg.Metadata, guard.Observe, 0, 13, "[u@10 s] b@4 b@8-10 b@8", ofTopics((*topics.Topics).Metadata)),
+	serve(kmsg.OffsetCommit, guard.CommitOffset, 2, 10, "s i s s@7 l@2-4 [s@2-9 u@10 [i l i@6 s]]", ofGroups(coordinator.OffsetCommit)),
+	serve(kmsg.OffsetFetch, guard.ObserveGroup, 1, 10, "s@0-7 [s (i)]@0-7 [s s@9 i@9 [s@8-9 u@10 (i)]]@8 b@7", ofGroups(coordinator.OffsetFetch)),
+	serve(kmsg.FindCoordinator, guard.ObserveGroup, 0, 6, "s@0-3 b@1 (s)@4", ofGroups(coordinator.FindCoordinator)),
 	large(serve(kmsg.JoinGroup, guard.JoinGroup, 0, 9, "s i i@1 s s@5 s [s r] s@8", ofGroups(coordinator.JoinGroup))),
 	serve(kmsg.Heartbeat, guard.JoinGroup, 0, 4, "s i s s@3", ofGroups(coordinator.Heartbeat)),
 	serve(kmsg.LeaveGroup, guard.JoinGroup, 0, 5, "s s@0-2 [s s s@5]@3", ofGroups(coordinator.LeaveGroup)),
 	large(serve(kmsg.SyncGroup, guard.JoinGroup, 0, 5, "s i s s@3 s@5 s@5 [s r]", ofGroups(coordinator.SyncGroup))),
-	serve(kmsg.DescribeGroups, guard.ObserveGroup, 0, 5, "(s) b@3", ofGroups(coordinator.DescribeGroups)),
+	serve(kmsg.DescribeGroups, guard.ObserveGroup, 0, 6, "(s) b@3", ofGroups(coordinator.DescribeGroups)),
 	serve(kmsg.ListGroups, guard.List, 0, 5, "(s)@4 (s)@5", ofGroups(coordinator.ListGroups)),
 	serve(kmsg.DeleteGroups, guard.DeleteGroup, 0, 2, "(s)", ofGroups(coordinator.DeleteGroups)),
 	serve(kmsg.SASLHandshake, guard.Connect, 0, 1, "s", ofConnection((*call).saslHandshake)),
-	serve(kmsg.ApiVersions, guard.Connect, 0, 3, "s@3 s@3", nil),
+	serve(kmsg.ApiVersions, guard.Connect, 0, 4, "s@3 s@3", nil),
 	serve(kmsg.CreateTopics, guard.CreateLog, 0, 7, "[s i h [i (i)] [s s]] i b@1", ofTopics((*topics.Topics).CreateTopics)),
 	serve(kmsg.DeleteTopics, guard.DeleteLog, 0, 6, "[s u]@6 (s)@0-5 i", ofTopics((*topics.Topics).DeleteTopics)),
 	serve(kmsg.DeleteRecords, guard.Trim, 0, 2, "[s [i l]] i", on(topics.DeleteRecords)),
 	serve(kmsg.SASLAuthenticate, guard.Connect, 0, 2, "r", ofConnection((*call).saslAuthenticate)),
 	serve(kmsg.CreatePartitions, guard.AddPartitions, 0, 3, "[s i [(i)]] i b", on(topics.CreatePartitions)),
-	serve(kmsg.InitProducerID, guard.OpenSession, 0, 4, "s i l@3 h@3", on(topics.InitProducerID)),
+	serve(kmsg.InitProducerID, guard.OpenSession, 0, 5, "s i l@3 h@3", on(topics.InitProducerID)),
 	serve(kmsg.OffsetForLeaderEpoch, guard.Observe, 0, 4, "i@3 [s [i i@2 i]]", on(topics.OffsetForLeaderEpoch)),
 	serve(kmsg.DescribeACLs, guard.ListAccess, 0, 3, "b s b@1 s s b b", on(acls.Describe)),
 	serve(kmsg.CreateACLs, guard.AddGrants, 0, 3, "[b s b@1 s s b b]", on(acls.Create)),
@@ -76,8 +74,9 @@ var apis = index(
 	serve(kmsg.OffsetDelete, guard.DeleteOffsets, 0, 0, "s [s [i]]", ofGroups(coordinator.OffsetDelete)),
 	serve(kmsg.DescribeQuorum, guard.ObserveCluster, 0, 2, "[s [i]]", on(topics.DescribeQuorum)),
 	serve(kmsg.DescribeProducers, guard.Observe, 0, 0, "[s (i)]", on(topics.DescribeProducers)),
-	serve(kmsg.DescribeCluster, guard.List, 0, 1, "b b@1", on(topics.DescribeCluster)),
-	serve(kmsg.DescribeLogDirs, guard.ObserveCluster, 0, 4, "[s (i)]", on(topics.DescribeLogDirs)),
+	serve(kmsg.DescribeCluster, guard.List, 0, 2, "b b@1 b@2", on(topics.DescribeCluster)),
+	serve(kmsg.DescribeTopicPartitions, guard.Observe, 0, 0, "[s] i {s i}", ofTopics((*topics.Topics).DescribeTopicPartitions)),
+	serve(kmsg.DescribeLogDirs, guard.ObserveCluster, 0, 5, "[s (i)]", on(topics.DescribeLogDirs)),
 )
 
 func serve(key kmsg.Key, verb *guard.Verb, first, last int16, layout string, handle func(*call) kmsg.Response) *api {

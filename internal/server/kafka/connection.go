@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/kafka/fetchsession"
 	"strandline.dev/internal/server/rpc"
 	"strandline.dev/internal/transport/lean"
 	"strandline.dev/internal/transport/secure"
@@ -41,6 +42,8 @@ type connection struct {
 	try lean.TryWrite
 	// produced is the memory of the answer to a Produce.
 	produced kmsg.ProduceResponse
+	// fetchSession is the session of the client's fetches; nil: it has none.
+	fetchSession *fetchsession.Session
 	// ctx ends when the connection does, or when the server stops.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -105,6 +108,7 @@ func (c *connection) serve() {
 	if err := c.answer(); err != nil {
 		c.logEnd(err)
 	}
+	c.endFetchSession()
 	c.cancel()
 	c.line.Break()
 	_ = c.conn.Close()

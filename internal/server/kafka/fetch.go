@@ -3,7 +3,6 @@ package kafkaserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/fetchsession"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/kafka/readers"
 )
@@ -25,7 +25,11 @@ import (
 type fetch struct {
 	call    *call
 	request *kmsg.FetchRequest
-	parts   []fetchPart // in the order of the request
+	// session is what the client has asked for before, or nil. all: the answer has all partitions, not only those
+	// that changed.
+	session *fetchsession.Session
+	all     bool
+	parts   []fetchPart // in the order of the request, or of the session
 	bytes   int         // of records in parts
 	failed  bool        // a part has an error, which the client should get
 	// redirected: a part is better read elsewhere; there is nothing to wait for.
@@ -39,8 +43,11 @@ type fetch struct {
 
 // fetchPart is the answer for one partition.
 type fetchPart struct {
+	asked    fetchsession.Partition
+	entry    *fetchsession.Entry // of asked in the session; nil without a session
 	log      string
-	internal bool // of a topic that is always empty; there is no log
+	caller   verbs.Caller // the server, for the log that the client means
+	internal bool         // of a topic that is always empty; there is no log
 	bounds   verbs.Bounds
 	code     int16
 	nearer   int32 // the broker to read from instead, or backend.NoBroker
@@ -50,27 +57,24 @@ type fetchPart struct {
 
 func (q *call) answerFetch() error {
 	f := &fetch{call: q, request: q.request.(*kmsg.FetchRequest)}
-	n := 0
-	for i := range f.request.Topics {
-		n += len(f.request.Topics[i].Partitions)
+	if code, err := f.begin(); code != 0 || err != nil {
+		if err == nil {
+			r := kmsg.NewPtrFetchResponse()
+			r.Version, r.ErrorCode = q.version, code
+			q.connection.respond(q, r)
+		}
+		return err
 	}
-	if n > maxFetchPartitions {
-		return fmt.Errorf("a Fetch request has %d partitions, the limit is %d", n, maxFetchPartitions)
-	}
-	if f.request.SessionID != 0 {
-		// No sessions are handed out: every request lists all that it wants.
-		r := kmsg.NewPtrFetchResponse()
-		r.Version, r.ErrorCode = q.version, kerr.FetchSessionIDNotFound.Code
-		q.connection.respond(q, r)
-		return nil
-	}
-	f.parts = make([]fetchPart, n)
 	f.collect()
 	for _, r := range f.readers {
 		r.ReadAhead(f.call.connection.server.stopping, f.call.connection.server.fetches)
 	}
 	err := f.send()
 	f.finish(err == nil)
+	if f.session != nil {
+		f.session.Turn()
+		q.connection.server.fetchSessions.Leave(f.session, time.Now())
+	}
 	return err
 }
 
@@ -103,6 +107,7 @@ func (f *fetch) inTouch() bool {
 			continue
 		}
 		caller := f.call.caller()
+		caller.Log = part.caller.Log
 		if known, err := f.call.connection.server.node.KnownInfo(caller, part.log); err == nil && known.Age < touchTime {
 			continue // it would cost a round trip for nothing, which may be a long one
 		}
@@ -129,45 +134,61 @@ func (f *fetch) limit() int {
 // gather fills all parts anew.
 func (f *fetch) gather(ctx context.Context) {
 	f.bytes, f.failed, f.redirected = 0, false, false
-	at := 0
-	for i := range f.request.Topics {
-		t := &f.request.Topics[i]
-		for j := range t.Partitions {
-			part := &f.parts[at]
-			at++
-			*part = fetchPart{nearer: backend.NoBroker}
-			if err := f.fill(ctx, part, t.Topic, &t.Partitions[j]); err != nil {
-				part.code, part.runs, part.bytes, f.failed = protocol.CodeOf(err), nil, 0, true
+	for i := range f.parts {
+		part := &f.parts[i]
+		*part = fetchPart{asked: part.asked, entry: part.entry, nearer: backend.NoBroker, caller: backend.System}
+		if err := f.fill(ctx, part); err != nil {
+			if f.byID() {
+				err = backend.Replaced(err)
 			}
-			f.bytes += part.bytes
+			part.code, part.runs, part.bytes, f.failed = protocol.CodeOf(err), nil, 0, true
 		}
+		f.bytes += part.bytes
 	}
 }
 
-func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg.FetchRequestTopicPartition) (err error) {
-	s := f.call.connection.server
-	if backend.IsOffsetsTopic(s.node, topic, p.Partition) {
-		return part.fillInternal(p.FetchOffset)
+// byID reports whether the request names topics by their ids.
+func (f *fetch) byID() bool { return f.call.version >= 13 }
+
+func (f *fetch) fill(ctx context.Context, part *fetchPart) (err error) {
+	s, p := f.call.connection.server, &part.asked
+	topic := p.Topic
+	var found backend.ByID
+	if f.byID() {
+		if found, err = backend.FindByID(s.node, f.call.caller(), p.ID); err != nil {
+			return err
+		}
+		topic = found.Topic
 	}
-	log, ok := backend.LogOf(topic, p.Partition)
+	if backend.IsOffsetsTopic(s.node, topic, p.Number) {
+		return part.fillInternal(p.Offset)
+	}
+	log, ok := backend.LogOf(topic, p.Number)
 	if !ok {
 		return kerr.UnknownTopicOrPartition
 	}
 	if err := s.node.May(f.call.caller(), guard.Read, log); err != nil {
 		return err
 	}
+	if f.byID() {
+		if part.caller.Log, err = found.LogID(log); err != nil {
+			return err
+		}
+	}
 	part.log = log
-	if part.bounds, err = s.node.Bounds(backend.System, log); err != nil {
+	if part.bounds, err = s.node.Bounds(part.caller, log); err != nil {
 		return err
 	}
-	if err := backend.CheckEpoch(part.bounds, p.CurrentLeaderEpoch); err != nil {
+	if err := backend.CheckEpoch(part.bounds, p.Epoch); err != nil {
 		return err
 	}
-	at := record.Offset(p.FetchOffset)
+	at := record.Offset(p.Offset)
 	if at > part.bounds.End && part.bounds.Leading {
 		// A replaced leader that does not know of its successor knows less than others have served.
 		// The error makes consumers look for the new one.
-		if _, part.bounds, err = f.call.asked().Complete(topic, p.Partition, p.CurrentLeaderEpoch); err != nil {
+		asked := f.call.asked()
+		asked.Caller.Log = part.caller.Log
+		if _, part.bounds, err = asked.Complete(topic, p.Number, p.Epoch); err != nil {
 			return err
 		}
 	}
@@ -177,11 +198,11 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 	case at > part.bounds.End:
 		return nil // the leader may know more: it comes, or the client asks there
 	}
-	if part.nearer = f.nearer(ctx, log, part.bounds, at); part.nearer != backend.NoBroker {
+	if part.nearer = f.nearer(ctx, part, at); part.nearer != backend.NoBroker {
 		f.redirected = true
 		return nil
 	}
-	limit := min(f.limit(), int(p.PartitionMaxBytes))
+	limit := min(f.limit(), int(p.MaxBytes))
 	if at == part.bounds.End || limit <= 0 && f.bytes > 0 {
 		return nil
 	}
@@ -203,7 +224,8 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart, topic string, p *kmsg
 // another rack: a leader names such a broker to clients that prefer to read elsewhere. Different
 // logs name different ones of several brokers. A client whose position is at the end of the data of
 // that broker, but not of the log, is better served here: the broker may lag for a long time.
-func (f *fetch) nearer(ctx context.Context, log string, b verbs.Bounds, at record.Offset) int32 {
+func (f *fetch) nearer(ctx context.Context, part *fetchPart, at record.Offset) int32 {
+	b := &part.bounds
 	if f.request.Rack == "" || !b.Leading {
 		return backend.NoBroker
 	}
@@ -211,7 +233,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b verbs.Bounds, at recor
 	if self, ok := brokers.Find(brokers.Self); ok && self.NearTo(f.request.Rack) {
 		return backend.NoBroker
 	}
-	l, err := f.call.connection.server.node.KnownInfo(backend.System, log)
+	l, err := f.call.connection.server.node.KnownInfo(part.caller, part.log)
 	if err != nil {
 		return backend.NoBroker
 	}
@@ -223,7 +245,7 @@ func (f *fetch) nearer(ctx context.Context, log string, b verbs.Bounds, at recor
 	if len(near) == 0 {
 		return backend.NoBroker
 	}
-	ends, err := f.call.connection.server.node.StoredBy(ctx, backend.System, log)
+	ends, err := f.call.connection.server.node.StoredBy(ctx, part.caller, part.log)
 	if err != nil {
 		return backend.NoBroker
 	}
@@ -285,7 +307,7 @@ func (f *fetch) await(ctx context.Context, bytes int) {
 		if part.internal {
 			continue
 		}
-		leave, err := f.call.connection.server.node.Await(backend.System, part.log, part.bounds, w)
+		leave, err := f.call.connection.server.node.Await(part.caller, part.log, part.bounds, w)
 		if err != nil {
 			return
 		}

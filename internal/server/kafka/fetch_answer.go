@@ -3,6 +3,8 @@ package kafkaserver
 import (
 	"encoding/binary"
 
+	"strandline.dev/internal/server/kafka/backend"
+	"strandline.dev/internal/server/kafka/fetchsession"
 	"strandline.dev/internal/server/kafka/readers"
 )
 
@@ -25,12 +27,13 @@ type gap struct {
 // send writes the answer.
 //
 //	throttle i32, from v7 error i16 and session i32, topics, each
-//	  name, partitions, each
+//	  name, from v13 id, partitions, each
 //	    partition i32, error i16, high watermark i64, last stable offset i64,
 //	    from v5 log start i64, aborted transactions (null),
 //	    from v11 preferred read replica i32, records
 //
-// In flexible versions (12) every struct ends with a count of tagged fields.
+// In flexible versions (from 12) every struct ends with a count of tagged fields. A topic may come
+// more than once, because the partitions of a session have an order of their own.
 func (f *fetch) send() error {
 	c := f.call.connection
 	a := fetchAnswer{version: f.call.version, flexible: f.call.version >= 12}
@@ -38,17 +41,19 @@ func (f *fetch) send() error {
 	a.int32(0)
 	if a.version >= 7 {
 		a.int16(0)
-		a.int32(0)
+		a.int32(f.sessionID())
 	}
-	a.count(len(f.request.Topics))
-	at := 0
-	for i := range f.request.Topics {
-		t := &f.request.Topics[i]
-		a.string(t.Topic)
-		a.count(len(t.Partitions))
-		for j := range t.Partitions {
-			a.partition(t.Partitions[j].Partition, &f.parts[at])
-			at++
+	topics := f.topics()
+	a.count(len(topics))
+	for _, parts := range topics {
+		if asked := &parts[0].asked; f.byID() {
+			a.out = append(a.out, asked.ID[:]...)
+		} else {
+			a.string(asked.Topic)
+		}
+		a.count(len(parts))
+		for _, part := range parts {
+			a.partition(part.asked.Number, part)
 		}
 		a.tags()
 	}
@@ -60,13 +65,49 @@ func (f *fetch) send() error {
 	return err
 }
 
+func (f *fetch) sessionID() int32 {
+	if f.session == nil {
+		return 0
+	}
+	return f.session.ID
+}
+
+// topics returns the parts that the client gets, in order, those of one topic together that follow
+// each other.
+func (f *fetch) topics() (all [][]*fetchPart) {
+	var last *fetchPart
+	for i := range f.parts {
+		part := &f.parts[i]
+		if part.entry != nil && !part.entry.Changed(part.found()) && !f.all {
+			continue
+		}
+		if last == nil || last.asked.Topic != part.asked.Topic || last.asked.ID != part.asked.ID {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], part)
+		last = part
+	}
+	return all
+}
+
+// found returns what the client gets of a part, besides records.
+func (p *fetchPart) found() fetchsession.Answer {
+	start, end := p.shown()
+	return fetchsession.Answer{Start: start, End: end, Bytes: p.bytes, Failed: p.code != 0, Redirected: p.nearer != backend.NoBroker}
+}
+
+// shown returns the bounds that the client gets.
+func (p *fetchPart) shown() (start, end int64) {
+	if p.log == "" && !p.internal {
+		return -1, -1
+	}
+	return int64(p.bounds.Start), int64(p.bounds.End)
+}
+
 func (a *fetchAnswer) partition(number int32, p *fetchPart) {
 	a.int32(number)
 	a.int16(p.code)
-	start, end := int64(p.bounds.Start), int64(p.bounds.End)
-	if p.log == "" && !p.internal {
-		start, end = -1, -1
-	}
+	start, end := p.shown()
 	a.int64(end)
 	a.int64(end) // there are no transactions: everything committed is stable
 	if a.version >= 5 {

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/budget"
+	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/readers"
@@ -39,6 +40,26 @@ func fetchRequest(version int16, wait, minBytes, maxBytes int32, from int64, top
 	return q
 }
 
+// withIDs adds the ids of the topics, which later versions have instead of the names.
+func (d *testServer) withIDs(q *kmsg.FetchRequest) *kmsg.FetchRequest {
+	d.Helper()
+	for i := range q.Topics {
+		q.Topics[i].TopicID = d.idOf(q.Topics[i].Topic)
+	}
+	return q
+}
+
+// idOf returns the id of a topic.
+func (d *testServer) idOf(topic string) [16]byte {
+	d.Helper()
+	if verbs.CatalogLog == topic {
+		return cluster.TopicIDOf(d.node.ClusterID(), cluster.CatalogID)
+	}
+	l, err := d.node.KnownInfo(verbs.Caller{System: true}, topic)
+	require.NoError(d, err)
+	return cluster.TopicIDOf(d.node.ClusterID(), l.ID)
+}
+
 func (c *raw) fetch(q *kmsg.FetchRequest) *kmsg.FetchResponse {
 	c.Helper()
 	c.send(q)
@@ -56,7 +77,7 @@ func TestStoredBytesAreFetchedAsTheyAreInEveryVersion(t *testing.T) {
 	stored := d.stored("orders")
 	c := d.raw()
 	for version := apis[fetchKey].min; version <= apis[fetchKey].max; version++ {
-		r := c.fetch(fetchRequest(version, 0, 1, 1<<20, 0, "orders"))
+		r := c.fetch(d.withIDs(fetchRequest(version, 0, 1, 1<<20, 0, "orders")))
 		p := r.Topics[0].Partitions[0]
 		require.Zero(t, p.ErrorCode)
 		require.Equal(t, stored, p.RecordBatches, "version %d", version)
@@ -161,7 +182,7 @@ func TestAFetchReportsWhatIsWrongAtOnce(t *testing.T) {
 		require.Equal(t, want, code(q))
 	}
 	q := fetchRequest(11, long, 1, 1<<20, 2, "orders")
-	q.SessionID = 12
+	q.SessionID, q.SessionEpoch = 12, 1
 	require.Equal(t, kerr.FetchSessionIDNotFound.Code, c.fetch(q).ErrorCode)
 }
 

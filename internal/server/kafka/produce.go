@@ -76,7 +76,7 @@ func (q *call) produce() {
 	for i := range p.request.Topics {
 		t := &p.request.Topics[i]
 		for j := range t.Partitions {
-			p.parts[at].hand(p, t.Topic, t.Partitions[j].Partition, t.Partitions[j].Records)
+			p.parts[at].hand(p, t.Topic, t.TopicID, t.Partitions[j].Partition, t.Partitions[j].Records)
 			t.Partitions[j].Records = nil
 			at++
 		}
@@ -86,11 +86,24 @@ func (q *call) produce() {
 }
 
 // hand checks the batch for one partition and gives it to its log.
-func (part *producedPart) hand(p *produced, topic string, partition int32, records []byte) {
+func (part *producedPart) hand(p *produced, topic string, id backend.TopicID, partition int32, records []byte) {
 	part.of = p
 	s := p.call.connection.server
+	caller := p.call.connection.caller()
+	var found backend.ByID
+	var unknown error
+	if p.byID() {
+		if found, unknown = backend.FindByID(s.node, p.call.caller(), id); unknown == nil {
+			topic = found.Topic
+		}
+	}
 	log, ok := backend.LogOf(topic, partition)
-	if topic == backend.OffsetsTopic {
+	if ok && p.byID() {
+		caller.Log, unknown = found.LogID(log)
+	}
+	if unknown != nil {
+		part.code = protocol.CodeOf(unknown)
+	} else if topic == backend.OffsetsTopic {
 		part.code = kerr.InvalidTopicException.Code
 	} else if !ok {
 		part.code = kerr.UnknownTopicOrPartition.Code
@@ -119,8 +132,11 @@ func (part *producedPart) hand(p *produced, topic string, partition int32, recor
 	if p.request.Acks == acksLeader {
 		written = part.take
 	}
-	s.node.Append(p.call.connection.caller(), log, &part.append, written, part.settle)
+	s.node.Append(caller, log, &part.append, written, part.settle)
 }
+
+// byID reports whether the request names topics by their ids.
+func (p *produced) byID() bool { return p.request.Version >= 13 }
 
 // apply changes a batch as the settings of its topic want it.
 func (part *producedPart) apply(from *connection, c *nodesettings.Config) *record.Refusal {
@@ -246,6 +262,9 @@ func (part *producedPart) take(a sequence.Answer) {
 	part.answer = a
 	if a.Refusal != nil {
 		part.code = protocol.ProduceCode(a.Refusal)
+		if part.of.byID() && backend.Replaced(a.Refusal) == backend.ErrNoTopicID {
+			part.code = kerr.UnknownTopicID.Code
+		}
 	}
 	part.of.settled()
 }
@@ -294,7 +313,7 @@ func (q *call) answerProduce() {
 	for i := range p.request.Topics {
 		t := &p.request.Topics[i]
 		out := &r.Topics[i]
-		out.Topic = t.Topic
+		out.Topic, out.TopicID = t.Topic, t.TopicID
 		out.Partitions = again(out.Partitions, len(t.Partitions))
 		for j := range t.Partitions {
 			out.Partitions[j] = kmsg.NewProduceResponseTopicPartition()

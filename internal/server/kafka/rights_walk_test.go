@@ -27,7 +27,7 @@ import (
 // it is, since the answer has only what the client may see, and "anybody" comes before that.
 var needs = map[kmsg.Key]string{
 	kmsg.Produce: "append log", kmsg.Fetch: "read log", kmsg.ListOffsets: "observe log", kmsg.Metadata: "observe log",
-	kmsg.OffsetForLeaderEpoch: "observe log", kmsg.DescribeProducers: "observe log", kmsg.DescribeConfigs: "observe log",
+	kmsg.OffsetForLeaderEpoch: "observe log", kmsg.DescribeTopicPartitions: "observe log", kmsg.DescribeProducers: "observe log", kmsg.DescribeConfigs: "observe log",
 	kmsg.InitProducerID: "append log", kmsg.DeleteRecords: "trim log", kmsg.CreateTopics: "create log", kmsg.DeleteTopics: "delete log",
 	kmsg.CreatePartitions: "configure log", kmsg.AlterConfigs: "configure log", kmsg.IncrementalAlterConfigs: "configure log",
 
@@ -63,12 +63,13 @@ func allows(client, need string) bool {
 	return right == needed && (on == object || on == "cluster")
 }
 
-// about is a request of a kind that names a topic and a group that there are not.
-func about(t *testing.T, key kmsg.Key, newest int16) kmsg.Request {
+// about is a request of a kind that names a topic and a group that there are not. Where a topic is named by its id,
+// it is one that there is.
+func about(t *testing.T, key kmsg.Key, newest int16, present [16]byte) kmsg.Request {
 	const absent = "absent"
 	q := kmsg.RequestForKey(key.Int16())
 	q.SetVersion(newest)
-	fillNames(reflect.ValueOf(q).Elem(), absent, 0)
+	fillNames(reflect.ValueOf(q).Elem(), absent, present, 0)
 	switch q := q.(type) {
 	case *kmsg.ProduceRequest:
 		var b record.Builder
@@ -77,9 +78,12 @@ func about(t *testing.T, key kmsg.Key, newest int16) kmsg.Request {
 		batch, err := b.Finish(record.None)
 		require.NoError(t, err)
 		q = produceRequest(absent, acksAll, batch)
+		q.Version, q.Topics[0].TopicID = newest, present
 		return q
 	case *kmsg.FetchRequest:
-		return fetchRequest(newest, 0, 1, 1, 0, absent)
+		q = fetchRequest(newest, 0, 1, 1, 0, absent)
+		q.Topics[0].TopicID = present
+		return q
 	case *kmsg.InitProducerIDRequest:
 		q.TransactionalID = nil
 	case *kmsg.OffsetCommitRequest:
@@ -110,8 +114,8 @@ func about(t *testing.T, key kmsg.Key, newest int16) kmsg.Request {
 	return q
 }
 
-// fillNames gives every field that is a name one, and every list an element.
-func fillNames(v reflect.Value, name string, depth int) {
+// fillNames gives every field that is a name or an id of a topic one, and every list an element.
+func fillNames(v reflect.Value, name string, id [16]byte, depth int) {
 	for i := range v.NumField() {
 		f, field := v.Field(i), v.Type().Field(i).Name
 		switch {
@@ -121,11 +125,13 @@ func fillNames(v reflect.Value, name string, depth int) {
 			if d, ok := f.Index(0).Addr().Interface().(interface{ Default() }); ok {
 				d.Default()
 			}
-			fillNames(f.Index(0), name, depth+1)
+			fillNames(f.Index(0), name, id, depth+1)
 		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.String:
 			f.Set(reflect.ValueOf([]string{name}).Convert(f.Type()))
 		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Int32:
 			f.Set(reflect.ValueOf([]int32{0}))
+		case field == "TopicID":
+			f.Set(reflect.ValueOf(id))
 		case field == "Topic" && f.Kind() == reflect.Pointer:
 			f.Set(reflect.ValueOf(&name))
 		case f.Kind() == reflect.String:
@@ -134,7 +140,8 @@ func fillNames(v reflect.Value, name string, depth int) {
 	}
 }
 
-// denied reports whether an answer has a code that says that the client has no right.
+// denied reports whether an answer has a code that says that the client has no right, or may not know a topic that
+// there is.
 func denied(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -149,7 +156,7 @@ func denied(v reflect.Value) bool {
 		for i := range v.NumField() {
 			if f := v.Field(i); v.Type().Field(i).Name == "ErrorCode" {
 				switch int16(f.Int()) {
-				case kerr.TopicAuthorizationFailed.Code, kerr.GroupAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code:
+				case kerr.TopicAuthorizationFailed.Code, kerr.GroupAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code, kerr.UnknownTopicID.Code:
 					return true
 				}
 			} else if denied(f) {
@@ -204,13 +211,15 @@ func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
 		passwords[client], _, err = g.PutUser(t.Context(), verbs.Caller{}, user, "")
 		require.NoError(t, err)
 	}
+	d.create("present", 1)
+	present := d.idOf("present")
 	d.raw().coordinated() // who may not do so does not create the log of the offsets
 	require.NoError(t, g.EnforceRights(t.Context(), verbs.Caller{}, true, ""))
 
 	for key, need := range needs {
 		api := apis[key.Int16()]
 		require.NotNil(t, api, "%s is not served", key.Name())
-		q := about(t, key, api.max)
+		q := about(t, key, api.max, present)
 		nobody := d.raw()
 		nobody.send(q)
 		if need == "anybody" {
@@ -226,7 +235,7 @@ func TestEveryKafkaRequestNeedsTheRightThatIsWrittenHere(t *testing.T) {
 			if need == "anybody" {
 				continue
 			}
-			q := about(t, key, apis[key.Int16()].max)
+			q := about(t, key, apis[key.Int16()].max, present)
 			c.send(q)
 			r, _ := c.receive(q)
 			require.Equal(t, !allows(client, need), denied(reflect.ValueOf(r)), "%s by who may %s: %+v", key.Name(), client, r)

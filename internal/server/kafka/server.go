@@ -14,6 +14,7 @@ import (
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/coordinator"
+	"strandline.dev/internal/server/kafka/fetchsession"
 	"strandline.dev/internal/server/kafka/readers"
 	"strandline.dev/internal/server/kafka/topics"
 	"strandline.dev/internal/server/rpc"
@@ -30,6 +31,7 @@ type Server struct {
 	requests, polls, calls, fetches *budget.Pool
 	inflating                       *rpc.Inflating
 	readers                         *readers.Pool
+	fetchSessions                   *fetchsession.Sessions
 	groups                          *coordinator.Coordinator
 	nodes                           *backend.Nodes
 	topics                          topics.Topics
@@ -83,7 +85,7 @@ func New(n backend.Node, o Options) *Server {
 	s := &Server{
 		node: n, options: o, logger: o.Logger,
 		requests: o.Memory.Appends, polls: o.Memory.Polls, calls: o.Memory.Calls, fetches: o.Memory.Fetches,
-		inflating:   rpc.NewInflating(o.Memory),
+		inflating: rpc.NewInflating(o.Memory), fetchSessions: fetchsession.NewSessions(o.Memory.FetchSessions),
 		readers:     readers.NewPool(n),
 		unprovedLog: rate.Sometimes{Interval: logUnprovedEvery}, provedLog: rate.Sometimes{Interval: logUnprovedEvery},
 		listeners: map[net.Listener]struct{}{}, connections: map[*connection]struct{}{},

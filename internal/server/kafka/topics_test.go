@@ -212,8 +212,8 @@ func TestAnUnknownVersionOfApiVersionsIsAnsweredInTheOldest(t *testing.T) {
 	for _, k := range answer.ApiKeys {
 		served[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
 	}
-	require.Equal(t, [2]int16{0, 11}, served[produceKey])
-	require.Equal(t, [2]int16{4, 12}, served[fetchKey])
+	require.Equal(t, [2]int16{0, 13}, served[produceKey])
+	require.Equal(t, [2]int16{4, 18}, served[fetchKey])
 	require.Len(t, served, len(apis))
 
 	q.Version = 3

@@ -15,6 +15,7 @@ import (
 type Brokers struct {
 	call *Call
 	All  []Broker
+	Down []Broker // with an address, not reachable at the moment
 	Self int32
 	// ids of nodes by the address of their gRPC port, and by name.
 	byAddress map[string]int32
@@ -55,7 +56,7 @@ func (q *Call) Brokers() *Brokers {
 		}
 		host, text, err := net.SplitHostPort(address)
 		port, badPort := strconv.Atoi(text)
-		if !m.Up || err != nil || badPort != nil {
+		if err != nil || badPort != nil {
 			continue
 		}
 		racks := []string{m.Name}
@@ -66,7 +67,11 @@ func (q *Call) Brokers() *Brokers {
 				}
 			}
 		}
-		b.All = append(b.All, Broker{ID: int32(m.ID), Host: host, Port: int32(port), Rack: racks[len(racks)-1], racks: racks})
+		where := &b.All
+		if !m.Up {
+			where = &b.Down
+		}
+		*where = append(*where, Broker{ID: int32(m.ID), Host: host, Port: int32(port), Rack: racks[len(racks)-1], racks: racks})
 	}
 	return b
 }

@@ -46,6 +46,8 @@ type Node interface {
 	TransferLeader(ctx context.Context, c verbs.Caller, log, to string) error
 
 	Topic(ctx context.Context, c verbs.Caller, name string) (verbs.Topic, error)
+	KnownTopic(c verbs.Caller, id cluster.TopicID) (verbs.KnownTopic, bool)
+	LearnTopics(ctx context.Context, c verbs.Caller) error
 	PaceList(ctx context.Context, c verbs.Caller) error
 	Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, error)
 	CreateTopic(ctx context.Context, c verbs.Caller, name string, partitions int32, config settings.Config, on [][]uint64) (verbs.Topic, error)

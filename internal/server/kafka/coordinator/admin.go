@@ -19,8 +19,11 @@ func DescribeGroups(c *Coordinator, q *backend.Call, m *kmsg.DescribeGroupsReque
 	for _, id := range m.Groups {
 		out := kmsg.NewDescribeGroupsResponseGroup()
 		d, _, err := c.describeFor(q.Ctx, q.Caller, guard.ObserveGroup, id)
+		if m.Version >= 6 && err == nil && d.State == group.Dead {
+			err = protocol.Refuse(kerr.GroupIDNotFound, "there is no group with this name")
+		}
 		out.Group, out.ErrorCode, out.State, out.ProtocolType, out.Protocol = id, codeOf(id, err), string(d.State), d.ProtocolType, d.Protocol
-		out.AuthorizedOperations = protocol.NoOperations
+		out.AuthorizedOperations, out.ErrorMessage = protocol.NoOperations, protocol.DetailOf(err)
 		for _, member := range d.Members {
 			one := kmsg.NewDescribeGroupsResponseGroupMember()
 			one.MemberID, one.ClientID, one.ClientHost = member.ID, member.ClientID, member.Host

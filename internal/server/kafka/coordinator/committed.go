@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/group"
@@ -19,18 +20,20 @@ import (
 func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
 	r := kmsg.NewPtrOffsetCommitResponse()
 	change := offsetChange{Group: m.Group, Time: time.Now().UnixMilli(), By: q.Principal()}
-	codes := map[partition]int16{}
+	codes := make([][]int16, len(m.Topics))
+	byID := backend.WithID(q)
 	for i := range m.Topics {
-		t, unknown := q.TopicFor(guard.CommitTopicOffsets, m.Topics[i].Topic)
-		for _, p := range m.Topics[i].Partitions {
-			at := partition{m.Topics[i].Topic, p.Partition}
+		asked := &m.Topics[i]
+		t, unknown := committable(q, asked, m.Version >= 10, byID)
+		codes[i] = make([]int16, len(asked.Partitions))
+		for j, p := range asked.Partitions {
 			err := unknown
 			if err == nil {
 				err = checkCommit(&t, p.Partition, protocol.Text(p.Metadata))
 			}
-			if codes[at] = protocol.CodeOf(err); err == nil {
+			if codes[i][j] = protocol.CodeOf(err); err == nil {
 				change.Commits = append(change.Commits, offsetCommit{
-					Topic: at.topic, Partition: at.number, committed: committed{
+					Topic: t.Name, Partition: p.Partition, committed: committed{
 						Offset: p.Offset, Log: t.Partitions[p.Partition].ID, Epoch: p.LeaderEpoch, Metadata: protocol.Text(p.Metadata),
 					},
 				})
@@ -41,10 +44,10 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 	failed := codeOf(m.Group, coordinatorError(c.commit(q.Ctx, q.Caller, guard.CommitOffset, s, change)))
 	for i := range m.Topics {
 		t := kmsg.NewOffsetCommitResponseTopic()
-		t.Topic = m.Topics[i].Topic
-		for _, p := range m.Topics[i].Partitions {
+		t.Topic, t.TopicID = m.Topics[i].Topic, m.Topics[i].TopicID
+		for j, p := range m.Topics[i].Partitions {
 			out := kmsg.NewOffsetCommitResponseTopicPartition()
-			out.Partition, out.ErrorCode = p.Partition, codes[partition{t.Topic, p.Partition}]
+			out.Partition, out.ErrorCode = p.Partition, codes[i][j]
 			if failed != 0 {
 				out.ErrorCode = failed
 			}
@@ -55,12 +58,32 @@ func OffsetCommit(c *Coordinator, q *backend.Call, m *kmsg.OffsetCommitRequest) 
 	return r
 }
 
+// committable finds a topic whose offsets the client may commit.
+func committable(q *backend.Call, asked *kmsg.OffsetCommitRequestTopic, named bool, byID func(backend.TopicID) (backend.ByID, error)) (verbs.Topic, error) {
+	if !named {
+		return q.TopicFor(guard.CommitTopicOffsets, asked.Topic)
+	}
+	found, err := byID(asked.TopicID)
+	if err != nil {
+		return verbs.Topic{}, err
+	}
+	t, err := q.TopicFor(guard.CommitTopicOffsets, found.Topic)
+	if err == nil && backend.IDOf(q.Node, &t.Partitions[0]) != asked.TopicID {
+		err = backend.ErrNoTopicID
+	}
+	return t, backend.Replaced(err)
+}
+
 // OffsetFetch returns the committed offsets of groups.
 func OffsetFetch(c *Coordinator, q *backend.Call, m *kmsg.OffsetFetchRequest) *kmsg.OffsetFetchResponse {
 	r := kmsg.NewPtrOffsetFetchResponse()
 	if m.Version >= 8 {
+		f := fetchOffsets
+		if m.Version >= 10 {
+			f = fetchOffsetsByID
+		}
 		for i := range m.Groups {
-			r.Groups = append(r.Groups, fetchOffsets(c, q, m.Groups[i].Group, m.Groups[i].Topics))
+			r.Groups = append(r.Groups, f(c, q, m.Groups[i].Group, m.Groups[i].Topics))
 		}
 		return r
 	}
@@ -131,6 +154,47 @@ func fetchOffsets(c *Coordinator, q *backend.Call, id string, asked []kmsg.Offse
 			t.Partitions = append(t.Partitions, out)
 		}
 		r.Topics = append(r.Topics, t)
+	}
+	return r
+}
+
+// fetchOffsetsByID is fetchOffsets for topics that are named by their ids. Offsets of a topic that
+// was deleted have none.
+func fetchOffsetsByID(c *Coordinator, q *backend.Call, group string, asked []kmsg.OffsetFetchRequestGroupTopic) kmsg.OffsetFetchResponseGroup {
+	if asked == nil {
+		r := fetchOffsets(c, q, group, nil)
+		r.Topics = slices.DeleteFunc(r.Topics, func(t kmsg.OffsetFetchResponseGroupTopic) bool {
+			_, err := q.Node.KnownInfo(backend.System, t.Topic)
+			return err != nil
+		})
+		for i := range r.Topics {
+			if l, err := q.Node.KnownInfo(backend.System, r.Topics[i].Topic); err == nil {
+				r.Topics[i].TopicID = backend.IDOf(q.Node, &l)
+			}
+		}
+		return r
+	}
+	byID := backend.WithID(q)
+	found := make([]backend.ByID, len(asked))
+	errs := make([]error, len(asked))
+	named := make([]kmsg.OffsetFetchRequestGroupTopic, len(asked))
+	for i := range asked {
+		found[i], errs[i] = byID(asked[i].TopicID)
+		named[i].Topic, named[i].Partitions = found[i].Topic, asked[i].Partitions
+	}
+	r := fetchOffsets(c, q, group, named)
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		if errs[i] == nil { // it may have been deleted, and another created that has its name
+			_, errs[i] = backend.FindByID(q.Node, q.Caller, asked[i].TopicID)
+		}
+		t.TopicID = asked[i].TopicID
+		for j := range t.Partitions {
+			if errs[i] != nil && r.ErrorCode == 0 {
+				p := &t.Partitions[j]
+				p.ErrorCode, p.Offset, p.LeaderEpoch, p.Metadata = protocol.CodeOf(errs[i]), -1, -1, new("")
+			}
+		}
 	}
 	return r
 }

@@ -17,6 +17,7 @@ import (
 //	s r         string, bytes; either may be null
 //	[ ... ]     array of structs
 //	( x )       array of a plain type
+//	{ ... }     struct that may be null
 //	x@3 x@3-5   only from version 3 on, only in versions 3 to 5
 //
 // In a flexible version every struct ends with tagged fields, and lengths are varints. The layout
@@ -24,7 +25,7 @@ import (
 type Layout []field
 
 type field struct {
-	kind     byte // a letter of the above; '[' and '(' for arrays
+	kind     byte // a letter of the above; '[' and '(' for arrays, '{' for a struct
 	inner    Layout
 	min, max int16
 }
@@ -57,6 +58,8 @@ func parseFields(text string, closing byte) (Layout, string) {
 			f.inner, text = parseFields(text, ']')
 		case '(':
 			f.inner, text = parseFields(text, ')')
+		case '{':
+			f.inner, text = parseFields(text, '}')
 		case 'b', 'h', 'i', 'l', 'u', 's', 'r':
 		default:
 			panic("layout: unknown field " + string(f.kind))
@@ -145,6 +148,13 @@ func (w *Walk) field(f *field) bool {
 			}
 		}
 		return true
+	}
+	if f.kind == '{' {
+		if len(w.Rest) == 0 {
+			return false
+		}
+		null := int8(w.Rest[0]) < 0
+		return w.Skip(1) && (null || w.fields(f.inner, true))
 	}
 	return w.Skip(fixedSizes[f.kind])
 }

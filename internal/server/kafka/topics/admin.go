@@ -51,7 +51,7 @@ func isBusy(err error) bool { return errors.Is(err, &record.Refusal{Reason: reco
 
 // createTopic returns the configuration of the topic that it created, or would have created; the
 // latter has no id.
-func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config nodesettings.Config, count int32, id topicID, err error) {
+func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool) (config nodesettings.Config, count int32, id backend.TopicID, err error) {
 	members, _ := q.Node.Members()
 	on, err := assigned(asked)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Topics) createTopic(q *backend.Call, asked *kmsg.CreateTopicsRequestTop
 	if err != nil {
 		return config, 0, id, assignmentError(err, on)
 	}
-	return t.Partitions[0].Config, count, topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID), nil
+	return t.Partitions[0].Config, count, backend.IDOf(q.Node, &t.Partitions[0]), nil
 }
 
 // assigned are the nodes that a request names for each partition; nil: none.
@@ -174,7 +174,7 @@ func (s *Topics) DeleteTopics(q *backend.Call, m *kmsg.DeleteTopicsRequest) *kms
 		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
 		t, err := toDelete(q, asked[i].Topic, asked[i].TopicID, byID)
 		if err == nil {
-			out.Topic, out.TopicID = &t.Name, topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID)
+			out.Topic, out.TopicID = &t.Name, backend.IDOf(q.Node, &t.Partitions[0])
 			err = q.Node.DeleteTopic(q.Ctx, q.Caller, t.Name)
 		}
 		for _, l := range t.Partitions {
@@ -187,7 +187,7 @@ func (s *Topics) DeleteTopics(q *backend.Call, m *kmsg.DeleteTopicsRequest) *kms
 }
 
 // toDelete finds a topic that the client may delete.
-func toDelete(q *backend.Call, name *string, id topicID, byID func(topicID) (verbs.Topic, error)) (verbs.Topic, error) {
+func toDelete(q *backend.Call, name *string, id backend.TopicID, byID func(backend.TopicID) (verbs.Topic, error)) (verbs.Topic, error) {
 	if name == nil {
 		return byID(id)
 	}

@@ -20,6 +20,8 @@ const (
 	TimeEarliest      = -2
 	TimeNewest        = -3 // of the record with the latest time
 	TimeEarliestLocal = -4 // of what is not in a remote store: there is none
+	TimeLatestRemote  = -5 // of what is in one
+	TimeNotYetRemote  = -6 // the first that will be copied there
 )
 
 // ListOffsets finds the offsets that belong to times.
@@ -70,6 +72,8 @@ func (s *Topics) listOffset(q *backend.Call, topic string, p *kmsg.ListOffsetsRe
 			return err
 		}
 		out.Offset, out.Timestamp = int64(found.Offset), found.Timestamp
+	case p.Timestamp == TimeLatestRemote, p.Timestamp == TimeNotYetRemote:
+		out.LeaderEpoch = -1 // no offset
 	case p.Timestamp < 0:
 		return kerr.InvalidRequest
 	default:

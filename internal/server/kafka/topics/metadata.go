@@ -81,7 +81,7 @@ func (s *Topics) autoCreate(q *backend.Call, name string) (verbs.Topic, error) {
 }
 
 // askedFor finds a topic by its name, or by its id where there is no name.
-func askedFor(q *backend.Call, name *string, id topicID, byID func(topicID) (verbs.Topic, error)) (verbs.Topic, error) {
+func askedFor(q *backend.Call, name *string, id backend.TopicID, byID func(backend.TopicID) (verbs.Topic, error)) (verbs.Topic, error) {
 	if name == nil {
 		return byID(id)
 	}
@@ -100,7 +100,7 @@ func noTopic(asked *kmsg.MetadataRequestTopic, err error) kmsg.MetadataResponseT
 
 func describe(q *backend.Call, b *backend.Brokers, t *verbs.Topic) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
-	out.Topic, out.TopicID, out.AuthorizedOperations = &t.Name, topicIDOf(q.Node.ClusterID(), t.Partitions[0].ID), protocol.NoOperations
+	out.Topic, out.TopicID, out.AuthorizedOperations = &t.Name, backend.IDOf(q.Node, &t.Partitions[0]), protocol.NoOperations
 	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {
 		l, p := &t.Partitions[i], &out.Partitions[i]
@@ -142,10 +142,16 @@ func DescribeCluster(q *backend.Call, m *kmsg.DescribeClusterRequest) *kmsg.Desc
 		r.ErrorCode = kerr.UnsupportedEndpointType.Code
 		return r
 	}
-	for _, b := range brokers.All {
-		out := kmsg.NewDescribeClusterResponseBroker()
-		out.NodeID, out.Host, out.Port, out.Rack = b.ID, b.Host, b.Port, &b.Rack
-		r.Brokers = append(r.Brokers, out)
+	list := func(all []backend.Broker, fenced bool) {
+		for _, b := range all {
+			out := kmsg.NewDescribeClusterResponseBroker()
+			out.NodeID, out.Host, out.Port, out.Rack, out.IsFenced = b.ID, b.Host, b.Port, &b.Rack, fenced
+			r.Brokers = append(r.Brokers, out)
+		}
+	}
+	list(brokers.All, false)
+	if m.IncludeFencedBrokers {
+		list(brokers.Down, true)
 	}
 	return r
 }
