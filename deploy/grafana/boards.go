@@ -134,6 +134,13 @@ func clusterBoard() dashboard {
 				}},
 				{title: "Holds broken in an hour", unit: "short", queries: []query{{fmt.Sprintf("increase(strandline_broken_holds_total{%s}[1h])", ofNode), byNode}}},
 			}},
+			{title: "Does the archive follow?", panels: []panel{
+				{title: "Oldest record that is not archived", hint: "About 5 min, --archive-after, is usual. 0 without an archive.", unit: "s", queries: []query{{each("strandline_archive_lag_seconds"), "led by " + byNode}}},
+				{title: "Bytes that are not archived", unit: "bytes", queries: []query{{each("strandline_archive_lag_bytes"), "led by " + byNode}}},
+				{title: "Archived per second, and failures", unit: "Bps", queries: []query{
+					{perSecond("strandline_archived_bytes_total"), byNode}, {perSecond("strandline_archive_failures_total"), byNode + " failures"},
+				}},
+			}},
 			{title: "Is there memory, and which limit is near?", panels: []panel{
 				{title: "Memory by part, of its limit", hint: "Newcomers are refused with BUSY at 1. docs/limits.md lists the parts.", unit: "percentunit", queries: []query{{
 					fmt.Sprintf("%s / (%s > 0)", each("strandline_memory_used_bytes"), each("strandline_memory_size_bytes")), byNode + " {{part}}",

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -58,10 +59,8 @@ func environment(values map[string]string) func(string) string {
 }
 
 func buckets(t *testing.T) map[string]archive.Bucket {
-	inMemory, err := filebucket.New(faultdisk.New(1), "archive")
-	require.NoError(t, err)
-	onDisk, err := filebucket.New(vfs.OS(), t.TempDir())
-	require.NoError(t, err)
+	inMemory := filebucket.New(faultdisk.New(1), "archive")
+	onDisk := filebucket.New(vfs.OS(), filepath.Join(t.TempDir(), "archive"))
 	_, s3 := newS3(t)
 	return map[string]archive.Bucket{"double": newMemory(), "file": onDisk, "file on a double": inMemory, "s3": s3}
 }
@@ -131,21 +130,19 @@ func TestAPowerCutLeavesAnArchiveOfFilesAsItWasOrAsItBecomes(t *testing.T) {
 	for _, remains := range []faultdisk.Remains{faultdisk.Nothing, faultdisk.Everything, faultdisk.Some} {
 		for n := 1; ; n++ {
 			disk := faultdisk.New(uint64(n))
-			b, err := filebucket.New(disk, "archive")
-			require.NoError(t, err)
+			b := filebucket.New(disk, "archive")
 			l := newLog(t, 2)
 			upload(t, l.uploader(b))
 			l.append(4)
 			u := l.uploader(b)
 			disk.StopAt(n)
-			err = u.Begin(t.Context())
+			err := u.Begin(t.Context())
 			if err == nil {
 				_, err = u.Upload(t.Context())
 			}
 			done := err == nil
 			disk.PowerCut(remains)
-			b, err = filebucket.New(disk, "archive")
-			require.NoError(t, err)
+			b = filebucket.New(disk, "archive")
 			m := manifest(t, b)
 			require.Empty(t, verify(t, b).Problems, "%v, operation %d", remains, n)
 			if done {
@@ -282,8 +279,7 @@ func TestTheAddressOfABucketOfS3HasNoCredentials(t *testing.T) {
 // Puts of two processes follow each other.
 func TestAPutWaitsForTheLockOfAnotherProcess(t *testing.T) {
 	disk := faultdisk.New(1)
-	b, err := filebucket.New(disk, "archive")
-	require.NoError(t, err)
+	b := filebucket.New(disk, "archive")
 	lock, err := disk.Lock("archive/lock")
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

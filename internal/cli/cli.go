@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"strandline.dev/internal/cli/access"
+	"strandline.dev/internal/cli/archives"
 	"strandline.dev/internal/cli/certs"
 	"strandline.dev/internal/cli/cluster"
 	"strandline.dev/internal/cli/contexts"
@@ -122,6 +123,7 @@ func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command
 		inspect.NewDoctor(c),
 		inspect.NewReady(c),
 		inspect.NewVerify(c),
+		archives.New(c),
 		inspect.NewCheck(c),
 		bench(c),
 		newVersion(c),

@@ -78,6 +78,9 @@ func newNode(o settings.Options, lock io.Closer, me *datadir.Me, created *datadi
 	runs := []func(context.Context){
 		follower.Run, renewer.Run, reshaper.Run, controller.Run, stretching.Run, peers.Query, trips.Run, opener.Run, scrubber.Run, rejoin.Run,
 	}
+	if o.Archive != nil {
+		runs = append(runs, replicas.NewArchiver(options, logger, metrics, logs, self).Run)
+	}
 	if !o.KeepLeaders {
 		runs = append(runs, spread.Run)
 	}

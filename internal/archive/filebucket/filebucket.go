@@ -25,13 +25,8 @@ type Bucket struct {
 	dir  string
 }
 
-// New returns the bucket of a directory, which it creates.
-func New(disk vfs.FS, dir string) (*Bucket, error) {
-	if err := disk.MkdirAll(dir); err != nil {
-		return nil, fmt.Errorf("create the directory of the archive: %w", err)
-	}
-	return &Bucket{disk, dir}, nil
-}
+// New returns the bucket of a directory, which the first Put creates.
+func New(disk vfs.FS, dir string) *Bucket { return &Bucket{disk, dir} }
 
 // String implements archive.Bucket.
 func (b *Bucket) String() string { return "file://" + b.dir }

@@ -36,6 +36,7 @@ type serveSettings struct {
 	administrator     string
 	joinTokenFile     string
 	spreadLeaders     bool
+	archive           string
 	tracing           tracing
 	files             secure.Files
 }
@@ -169,6 +170,12 @@ SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, 
 			if n := s.KafkaAutoPartitions; n < 1 || n > topics.MaxPartitions {
 				return terminal.Misused(command, "--kafka-auto-partitions must be 1 to %d, not %d", topics.MaxPartitions, n)
 			}
+			if s.archive != "" {
+				var err error
+				if s.Node.Archive, err = terminal.OpenBucket(s.archive); err != nil {
+					return terminal.Misused(command, "--archive: %w", err)
+				}
+			}
 			// A log collector reads both streams: then all of both is JSON.
 			c.JSON = c.JSON || style == styleJSON
 			s.Node.Logger = style.logger(c.Err, level)
@@ -181,6 +188,7 @@ SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, 
 	s.Node = settings.Options{
 		Version: terminal.ReadVersion().Version, MinFree: settings.DefaultMinFree, LostAfter: settings.DefaultLostAfter,
 		DiskStall: settings.DefaultDiskStall, ScrubRate: settings.DefaultScrubRate, ScrubEvery: settings.DefaultScrubEvery,
+		ArchiveAfter: settings.DefaultArchiveAfter,
 	}
 	s.OpenFiles = terminal.OpenFileLimit()
 	flags := command.Flags()
@@ -210,6 +218,8 @@ SIGTERM or Ctrl-C completes the requests in progress and ends with exit code 0, 
 	memoryFlag(flags, &s.Node.Memory, "how much memory the node uses")
 	flags.Var((*terminal.Size)(&s.Node.ScrubRate), "scrub-rate", "how much of the stored data is read per second to find damage; 0: none")
 	flags.Var((*terminal.Duration)(&s.Node.ScrubEvery), "scrub-every", "how often all stored data is read to find damage")
+	flags.StringVar(&s.archive, "archive", "", "archive all logs on disk at this `URL`, file:///DIRECTORY or s3://BUCKET/PREFIX; all nodes have the same. Endpoint, region and credentials of S3 come from the environment (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, ...) or ~/.aws/credentials")
+	flags.Var((*terminal.Duration)(&s.Node.ArchiveAfter), "archive-after", "how long records wait at most for 32 MiB of their log to archive together")
 	flags.BoolVar(&s.spreadLeaders, "spread-leaders", true, "keep leaders evenly spread over the nodes, by handing some over")
 	flags.StringVar(&s.tracing.to, "trace-to", "", "send spans of appends to the OpenTelemetry collector at this `URL`, as OTLP over HTTP, such as http://127.0.0.1:4318")
 	flags.Float64Var(&s.tracing.share, "trace-share", 0.01, "the `share`, 0 to 1, of the appends that are traced unless they come with a trace of their own")

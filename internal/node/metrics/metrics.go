@@ -46,6 +46,10 @@ type Metrics struct {
 	BrokenHolds     prometheus.Counter
 	skipped         prometheus.Counter
 	CaughtUp        prometheus.Counter
+	ArchivedBytes   prometheus.Counter
+	ArchiveFailures prometheus.Counter
+	archiveLag      prometheus.Gauge
+	archiveWaits    atomic.Int64 // since when, Unix nanoseconds; 0: nothing waits
 	CatchUpRate     prometheus.Gauge
 
 	All   []prometheus.Collector
@@ -121,6 +125,21 @@ func New(version string) *Metrics {
 	})
 	m.All = append(m.All, m.CatchUpRate)
 
+	m.ArchivedBytes = counter("archived_bytes_total", "Bytes of objects that this node added to archives of logs.")
+	m.ArchiveFailures = counter("archive_failures_total", "Failed attempts of this node to extend the archive of a log. The node's log output names the first of each kind.")
+	m.archiveLag = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "strandline_archive_lag_bytes", Help: "Payload bytes of logs led by this node that are not in their archives; 0 without --archive.",
+	})
+	waits := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "strandline_archive_lag_seconds", Help: "Time since the oldest record that is not in the archive of its log was seen, over all logs led by this node; 0 if there is none, or without --archive.",
+	}, func() float64 {
+		if since := m.archiveWaits.Load(); since != 0 {
+			return time.Since(time.Unix(0, since)).Seconds()
+		}
+		return 0
+	})
+	m.All = append(m.All, m.archiveLag, waits)
+
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "strandline_build_info", Help: "Always 1; the labels name the version and the Go release of the build.",
 		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
@@ -132,6 +151,17 @@ func New(version string) *Metrics {
 
 // Skipped counts segments that a read by key did not read.
 func (m *Metrics) Skipped(segments int) { m.skipped.Add(float64(segments)) }
+
+// ArchiveTrails sets by how many payload bytes the archives of logs trail, and since when the oldest of
+// them has waited; the zero time means that none waits.
+func (m *Metrics) ArchiveTrails(bytes int64, since time.Time) {
+	m.archiveLag.Set(float64(bytes))
+	if since.IsZero() {
+		m.archiveWaits.Store(0)
+		return
+	}
+	m.archiveWaits.Store(since.UnixNano())
+}
 
 // Log returns the counters of a log.
 func (m *Metrics) Log(name string) *LogCounts {

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"strandline.dev/internal/archive"
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
@@ -73,6 +74,11 @@ type Options struct {
 	ScrubRate int64
 	// ScrubEvery is the interval between the starts of scrubs. The default is DefaultScrubEvery.
 	ScrubEvery time.Duration
+	// Archive is where the logs on disk that this node leads are archived. If it is nil, they are not.
+	Archive archive.Bucket
+	// ArchiveAfter is how long records wait for an object of their log's archive to become complete;
+	// then a smaller one is archived. The default is DefaultArchiveAfter.
+	ArchiveAfter time.Duration
 	// KeepLeaders disables the even spreading of leaders while this node leads the catalog.
 	KeepLeaders bool
 	// SyncDelay is a pause after each fdatasync that simulates a slower disk, for benchmarks.
@@ -123,6 +129,9 @@ const DefaultRelabelAfter = time.Minute
 // catalog, and no voters of logs move.
 const DefaultLostAfter = 30 * time.Second
 
+// DefaultArchiveAfter is how far the archive of a log with few appends trails it.
+const DefaultArchiveAfter = 5 * time.Minute
+
 const (
 	// DefaultScrubRate is a negligible load for a disk and a processor.
 	DefaultScrubRate = 8 << 20 // bytes per second
@@ -143,5 +152,6 @@ func (o Options) WithDefaults() Options {
 	o.RelabelAfter = cmp.Or(o.RelabelAfter, DefaultRelabelAfter)
 	o.LostAfter, o.DiskStall = cmp.Or(o.LostAfter, DefaultLostAfter), cmp.Or(o.DiskStall, DefaultDiskStall)
 	o.ScrubRate, o.ScrubEvery = cmp.Or(o.ScrubRate, DefaultScrubRate), cmp.Or(o.ScrubEvery, DefaultScrubEvery)
+	o.ArchiveAfter = cmp.Or(o.ArchiveAfter, DefaultArchiveAfter)
 	return o
 }

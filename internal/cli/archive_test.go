@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// archivedTo starts a node with an archive of a log of 100 records, and returns the archive's URL and
+// its objects.
+func archivedTo(t *testing.T) (p *process, url string, objects []string) {
+	dir := filepath.Join(t.TempDir(), "archive")
+	url = "file://" + dir
+	p = startNode(t, t.TempDir(), "--archive", url, "--archive-after", "1ms")
+	p.appendBatches("orders", 100, 10, -1)
+	require.Eventually(t, func() bool {
+		o := p.run(nil, "archive", "list", "--from", url, "--json")
+		var l struct {
+			End int64 `json:"end_offset"`
+		}
+		return o.code == 0 && json.Unmarshal([]byte(o.out), &l) == nil && l.End == 100
+	}, time.Minute, 50*time.Millisecond)
+	objects, err := filepath.Glob(filepath.Join(dir, "clusters", "*", "logs", "*", "*.obj"))
+	require.NoError(t, err)
+	return p, url, objects
+}
+
+func TestAnArchiveIsVerifiedAgainstTheDigestOfTheLogWithoutACluster(t *testing.T) {
+	p, url, objects := archivedTo(t)
+	var digest struct {
+		Digest string `json:"digest"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(p.must("", "log", "digest", "orders", "--json")), &digest))
+	require.Equal(t, 0, p.terminate())
+
+	var verdict verifiedArchive
+	require.NoError(t, json.Unmarshal([]byte(p.must("", "archive", "verify", "--from", url, "--json")), &verdict))
+	require.True(t, verdict.Intact)
+	require.Equal(t, digest.Digest, verdict.Digest)
+	require.Equal(t, "orders", verdict.Log)
+	require.Contains(t, p.must("", "archive", "verify", "orders", "--from", url), "orders: intact, offsets [0, 100)")
+	require.Contains(t, p.must("", "archive", "list", "--from", url), "orders")
+	require.Contains(t, p.must("", "archive", "describe", "orders", "--from", url), digest.Digest)
+
+	// A bit is flipped.
+	flipByte(t, objects[0], 500)
+	o := p.run(nil, "archive", "verify", "orders", "--from", url)
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.out, filepath.Base(objects[0])+", offsets [0, ")
+	o = p.run(nil, "archive", "verify", "--from", url, "--json")
+	require.Equal(t, 1, o.code)
+	require.NoError(t, json.Unmarshal([]byte(strings.SplitN(o.out, "\n", 2)[0]), &verdict))
+	require.False(t, verdict.Intact)
+	require.Equal(t, filepath.Base(objects[0]), verdict.Problems[0].Object)
+
+	// A manifest is not one.
+	manifest := filepath.Join(filepath.Dir(objects[0]), "manifest.json")
+	require.NoError(t, os.WriteFile(manifest, []byte("{}"), 0o600))
+	o = p.run(nil, "archive", "list", "--from", url)
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.err, "damaged manifest")
+}
+
+type verifiedArchive struct {
+	Log      string `json:"log"`
+	Intact   bool   `json:"intact"`
+	Digest   string `json:"digest"`
+	Problems []struct {
+		Object string `json:"object"`
+	} `json:"problems"`
+}
+
+func TestAnArchiveThatIsNotThereIsAnErrorAndNotMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	p := startNode(t, t.TempDir())
+	o := p.run(nil, "archive", "list", "--from", "file://"+dir)
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.err, "has no archives of logs")
+	require.NoDirExists(t, dir)
+	for _, url := range []string{"/backup", "http://host/x", "file:relative", "s3://user:secret@bucket/x"} {
+		o := p.run(nil, "archive", "verify", "--from", url)
+		require.Equal(t, 2, o.code, url)
+		require.NotContains(t, o.err, "secret")
+		o = p.run(nil, "serve", "--archive", url)
+		require.Equal(t, 2, o.code, url)
+		require.NotContains(t, o.err, "secret")
+	}
+}
