@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,6 +80,25 @@ func TestTopShowsTheLogThatIsAppendedToFirst(t *testing.T) {
 	table := p.must("", "top", "--once", "--rows", "2", "--sort", "records")
 	require.Contains(t, table, ", 2 of 4 logs, 0 not healthy, by records, ")
 	require.Regexp(t, `\n\nLOG +LEADER .*\norders +[abc] +yes `, table)
+}
+
+// With certificates the metrics come over TLS, and from a node that shows them to who may observe the cluster.
+func TestTopNeedsTheRightOfTheStatus(t *testing.T) {
+	t.Parallel()
+	dir := certificates(t, []string{"node", "node1"}, []string{"user", "admin"}, []string{"user", "alice"})
+	p := startNode(t, t.TempDir(), append(shown(dir, "node-node1"), "--client-ca", filepath.Join(dir, "ca.crt"), "--kafka", "0.0.0.0:0")...)
+	ask := append([]string{"top", "--once", "--json", "--interval", "200ms"}, shown(dir, "user-alice")...)
+	o := p.run(nil, ask...)
+	require.Equal(t, terminal.ExitRefused, o.code, o.err)
+	require.Contains(t, o.err, "user/alice may not observe cluster")
+	p.must("", append([]string{"grant", "add", "user/alice", "observe", "cluster"}, shown(dir, "user-admin")...)...)
+	var shown struct {
+		Nodes    []struct{ Leads *float64 }
+		Problems []string
+	}
+	require.NoError(t, json.Unmarshal([]byte(p.must("", ask...)), &shown))
+	require.Empty(t, shown.Problems)
+	require.NotNil(t, shown.Nodes[0].Leads)
 }
 
 // openTerminal opens a terminal of a size and both of its ends.

@@ -36,6 +36,7 @@ const (
 // sample is what the cluster shows at one time.
 type sample struct {
 	at       time.Time
+	took     time.Duration // to take it
 	status   client.ClusterStatus
 	pages    map[string]*page // by node; those that answered
 	asked    []string         // logs of which there are metrics
@@ -59,6 +60,7 @@ type sampler struct {
 
 // take returns what the cluster shows now; before is what it showed last, or nil.
 func (s sampler) take(ctx context.Context, before *sample) (*sample, error) {
+	begin := time.Now()
 	status, err := s.admin.ClusterStatus(ctx)
 	if err != nil {
 		return nil, err
@@ -90,6 +92,7 @@ func (s sampler) take(ctx context.Context, before *sample) (*sample, error) {
 	if now.groups.problem != "" {
 		now.problems = append(now.problems, now.groups.problem)
 	}
+	now.took = time.Since(begin)
 	return now, ctx.Err()
 }
 

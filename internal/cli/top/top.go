@@ -107,12 +107,16 @@ func (w *watch) run(ctx context.Context) error {
 	return err
 }
 
-// next takes a sample an interval after a time.
+// next takes a sample an interval after a time. A cluster that needs long to answer has as long without a question.
 func (w *watch) next(ctx context.Context, before *sample, since time.Time) (*sample, error) {
+	wait := w.interval - time.Since(since)
+	if before != nil {
+		wait = max(wait, before.took)
+	}
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(w.interval - time.Since(since)):
+	case <-time.After(wait):
 	}
 	return w.sampler.take(ctx, before)
 }
