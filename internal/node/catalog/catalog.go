@@ -207,7 +207,7 @@ func (c *Catalog) fold(ctx context.Context, chunk reading.Chunk) error {
 		if change.Checkpoint != nil {
 			c.size = len(r.Value)
 		} else {
-			c.size += added(len(r.Value))
+			c.size += cluster.MostAdded(len(r.Value))
 		}
 		if refusal := c.Outdated(&c.state); refusal != nil {
 			return fmt.Errorf("change %d of the catalog: %s: %w", r.Offset, refusal.Detail, cluster.ErrNewer)
@@ -216,10 +216,6 @@ func (c *Catalog) fold(ctx context.Context, chunk reading.Chunk) error {
 	}
 	return nil
 }
-
-// added returns the most that a change of so many bytes adds to a checkpoint, where the name of an
-// object is once more, as its key.
-func added(bytes int) int { return 2 * bytes }
 
 // Checkpoint writes the whole state as one change and trims the earlier changes, if this node leads
 // the catalog and there are enough of them. It is the retention of the catalog. As for other logs,

@@ -247,7 +247,7 @@ func (ch *Changes) Decide(group []*Proposal) (at record.Offset, values [][]byte,
 		if err != nil {
 			return 0, nil, fmt.Errorf("encode change: %w", err)
 		}
-		if size += added(len(value)); size > ch.Most {
+		if size += cluster.MostAdded(len(value)); size > ch.Most {
 			if size, p.Refused = cluster.Fit(state, change, ch.Most); p.Refused != nil {
 				continue
 			}
