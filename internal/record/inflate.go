@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -16,6 +17,10 @@ import (
 const (
 	// growthMin is the initial size of a buffer.
 	growthMin = 16 << 10
+
+	// pieceBytes is how much is inflated, or copied, before other goroutines get the processor: nothing interrupts a
+	// decompressor, and an append waits for a processor several times. A block of LZ4 or snappy may have more.
+	pieceBytes = 128 << 10
 
 	lz4Magic             = 0x184d2204
 	lz4HeaderSizeMin     = 7
@@ -84,6 +89,8 @@ func isOneFrameOfSmallBlocks(src []byte) bool {
 // Compressed bytes are untrusted. If a format is read as a stream, the buffer doubles as it
 // fills, up to limit. If the buffer must be allocated first, an announced size is used only as
 // far as that many compressed bytes can produce it.
+//
+// It yields the processor after each pieceBytes.
 func inflate(dst []byte, c Codec, src []byte, limit int) ([]byte, error) {
 	dst = dst[:0]
 	switch c {
@@ -109,6 +116,9 @@ type gzipReader struct {
 var gzipReaders = sync.Pool{New: func() any { return new(gzipReader) }}
 
 func inflateGzip(dst, src []byte, limit int) ([]byte, error) {
+	if !claimsAtMost(Gzip, src, limit) { // it would be malformed if it had less
+		return nil, errInflatesBeyond
+	}
 	r := gzipReaders.Get().(*gzipReader)
 	defer gzipReaders.Put(r)
 	defer r.source.Reset(nil) // the pool must not hold the caller's memory
@@ -138,22 +148,28 @@ func inflateLZ4(dst, src []byte, limit int) ([]byte, error) {
 	return inflateStream(dst, r, limit)
 }
 
-// inflateStream reads r to its end.
+// inflateStream appends all of r to dst.
 func inflateStream(dst []byte, r io.Reader, limit int) ([]byte, error) {
-	for {
-		if len(dst) == cap(dst) && len(dst) < limit {
-			dst = grow(dst, len(dst)+1, limit)
+	var probe [1]byte // whether there is more behind what dst has room for
+	for piece := len(dst); ; {
+		if len(dst)-piece >= pieceBytes {
+			runtime.Gosched()
+			piece = len(dst)
 		}
-		room := dst[len(dst):min(cap(dst), limit)]
+		room := dst[len(dst):min(cap(dst), limit, piece+pieceBytes)]
 		full := len(room) == 0
 		if full {
-			room = make([]byte, 1) // to detect whether there is more
+			room = probe[:]
 		}
 		n, err := r.Read(room)
-		if full && n > 0 {
+		switch {
+		case full && n > 0 && len(dst) >= limit:
 			return nil, errInflatesBeyond
+		case full && n > 0:
+			dst = append(grow(dst, len(dst)+1, limit), probe[0])
+		default:
+			dst = dst[:len(dst)+n]
 		}
-		dst = dst[:len(dst)+n]
 		if err == io.EOF {
 			return dst, nil
 		}
@@ -166,9 +182,16 @@ func inflateStream(dst []byte, r io.Reader, limit int) ([]byte, error) {
 // grow returns a copy of b with twice the capacity, or with capacity for need bytes, whichever is
 // larger, but at most limit.
 func grow(b []byte, need, limit int) []byte {
-	larger := make([]byte, len(b), min(max(2*cap(b), need, growthMin), limit))
-	copy(larger, b)
-	return larger
+	return appendInPieces(make([]byte, 0, min(max(2*cap(b), need, growthMin), limit)), b)
+}
+
+// appendInPieces appends b to dst, which has room for it.
+func appendInPieces(dst, b []byte) []byte {
+	for ; len(b) > pieceBytes; b = b[pieceBytes:] {
+		dst = append(dst, b[:pieceBytes]...)
+		runtime.Gosched()
+	}
+	return append(dst, b...)
 }
 
 // xerialMagic begins the framing that Kafka's Java client puts around snappy blocks, named after
@@ -263,23 +286,133 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 // does not distinguish a lack of room from malformed data. If that size exceeds limit, any error
 // counts as a lack of room.
 func inflateZstd(dst, src []byte, limit int) ([]byte, error) {
-	most, err := zstdBound(src)
-	if err != nil {
+	most, announced, err := zstdBound(src)
+	switch {
+	case err != nil:
 		return nil, err
+	case announced && most > limit:
+		return nil, errInflatesBeyond
 	}
 	if room := min(most, limit); cap(dst) < room {
 		dst = make([]byte, 0, room)
 	}
-	inflated, err := zstdDecoder().DecodeAll(src, dst[:0:min(cap(dst), limit)])
+	var inflated []byte
+	if most <= 2*pieceBytes {
+		inflated, err = zstdDecoder().DecodeAll(src, dst[:0:min(cap(dst), limit)])
+	} else {
+		inflated, err = inflateZstdFrames(dst, src, limit)
+	}
 	if err != nil && most > limit {
 		return nil, errInflatesBeyond
 	}
 	return inflated, err
 }
 
+// zstdStream decompresses a frame in pieces. Its memory is the frame's window.
+type zstdStream struct {
+	*zstd.Decoder
+	header, blocks bytes.Reader
+	window         int // the largest so far
+}
+
+var zstdStreams = sync.Pool{New: func() any {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindowMax))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return &zstdStream{Decoder: d}
+}}
+
+// zstdWindowKept bounds the memory that a stream keeps between calls.
+const zstdWindowKept = 4 << 20
+
+func inflateZstdFrames(dst, src []byte, limit int) ([]byte, error) {
+	s := zstdStreams.Get().(*zstdStream)
+	defer func() {
+		_ = s.Reset(nil) // the pool must not hold the caller's memory
+		s.header.Reset(nil)
+		s.blocks.Reset(nil)
+		if s.window <= zstdWindowKept {
+			zstdStreams.Put(s)
+		}
+	}()
+	for len(src) > 0 {
+		f, err := nextZstdFrame(src)
+		if err != nil {
+			return nil, err
+		}
+		if src = f.rest; f.header.Skippable {
+			continue
+		}
+		if f.header.HasFCS && f.most > limit-len(dst) {
+			return nil, errInflatesBeyond // or the window would be larger than the limit
+		}
+		if err := s.begin(f, limit-len(dst)); err != nil {
+			return nil, err
+		}
+		if dst, err = inflateStream(dst, s, limit); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
+}
+
+// begin begins a frame that may inflate to limit bytes. It needs no larger window than it has bytes, whatever it
+// announces: a window is allocated as a whole.
+func (s *zstdStream) begin(f zstdFrame, limit int) error {
+	head := f.bytes[:f.header.HeaderSize]
+	window, needed := f.most, max(min(f.most, limit), zstdBlockMax)
+	if !f.header.SingleSegment {
+		if f.header.WindowSize > uint64(needed) {
+			head = bytes.Clone(head)
+			head[zstdWindowAt] = zstdWindow(needed)
+		}
+		window = int(min(f.header.WindowSize, zstdWindowMax))
+	}
+	s.window = max(s.window, window)
+	s.header.Reset(head)
+	s.blocks.Reset(f.bytes[f.header.HeaderSize:])
+	return s.Reset(io.MultiReader(&s.header, &s.blocks))
+}
+
+// zstdWindowAt is the position of the window's size in the header of a frame that is not a single segment: 5 bits exponent of 1
+// KiB, and 3 bits eighths of that, which are added.
+const zstdWindowAt = 5
+
+// zstdWindow encodes the smallest window of at least size bytes.
+func zstdWindow(size int) byte {
+	for b := byte(0); ; b++ {
+		if base := 1 << (10 + b>>3); base+base/8*int(b&7) >= size {
+			return b
+		}
+	}
+}
+
 var errZstdFrame = errors.New("zstd frame is cut short or malformed")
 
-// zstdBound returns an upper bound of the decompressed size of a run of zstd frames. It iterates
+// zstdBound returns an upper bound of the decompressed size of a run of zstd frames. announced: they have that size, or are malformed.
+func zstdBound(src []byte) (most int, announced bool, err error) {
+	announced = true
+	for len(src) > 0 {
+		f, err := nextZstdFrame(src)
+		if err != nil {
+			return 0, false, err
+		}
+		most += f.most
+		announced = announced && (f.header.HasFCS || f.header.Skippable)
+		src = f.rest
+	}
+	return most, announced, nil
+}
+
+// zstdFrame is a frame, and most an upper bound of its decompressed size.
+type zstdFrame struct {
+	header      zstd.Header
+	bytes, rest []byte // of the frame, and behind it
+	most        int
+}
+
+// nextZstdFrame returns the first of a run of zstd frames. To bound its decompressed size, it iterates
 // over the blocks: each has at most 128 KiB, or less if the window is smaller, or if it is stored
 // or repeats one byte. The header of a frame, which may announce its size, is followed by
 //
@@ -287,45 +420,41 @@ var errZstdFrame = errors.New("zstd frame is cut short or malformed")
 //	block         size bytes; one byte if the type is "repeated"
 //	...
 //	checksum      u32, if the header says so
-func zstdBound(src []byte) (int, error) {
-	total := 0
-	for len(src) > 0 {
-		var h zstd.Header
-		if err := h.Decode(src); err != nil {
-			return 0, err
-		}
-		if h.Skippable {
-			size := uint64(h.HeaderSize) + uint64(h.SkippableSize)
-			if size > uint64(len(src)) {
-				return 0, errZstdFrame
-			}
-			src = src[size:]
-			continue
-		}
-		block := zstdBlockMax
-		if !h.SingleSegment {
-			block = int(min(h.WindowSize, zstdBlockMax))
-		}
-		most, rest, err := zstdBlocksBound(src[h.HeaderSize:], block)
-		if err != nil {
-			return 0, err
-		}
-		if h.HasFCS {
-			if h.FrameContentSize > uint64(most) {
-				return 0, errAnnounced
-			}
-			most = int(h.FrameContentSize)
-		}
-		if h.HasCheckSum {
-			if len(rest) < 4 {
-				return 0, errZstdFrame
-			}
-			rest = rest[4:]
-		}
-		total += most
-		src = rest
+func nextZstdFrame(src []byte) (f zstdFrame, err error) {
+	h := &f.header
+	if err := h.Decode(src); err != nil {
+		return f, err
 	}
-	return total, nil
+	if h.Skippable {
+		size := uint64(h.HeaderSize) + uint64(h.SkippableSize)
+		if size > uint64(len(src)) {
+			return f, errZstdFrame
+		}
+		f.bytes, f.rest = src[:size], src[size:]
+		return f, nil
+	}
+	block := zstdBlockMax
+	if !h.SingleSegment {
+		block = int(min(h.WindowSize, zstdBlockMax))
+	}
+	most, rest, err := zstdBlocksBound(src[h.HeaderSize:], block)
+	if err != nil {
+		return f, err
+	}
+	if h.HasFCS {
+		if h.FrameContentSize > uint64(most) {
+			return f, errAnnounced
+		}
+		most = int(h.FrameContentSize)
+	}
+	if h.HasCheckSum {
+		if len(rest) < 4 {
+			return f, errZstdFrame
+		}
+		rest = rest[4:]
+	}
+	f.most, f.rest, f.bytes = most, rest, src[:len(src)-len(rest)]
+	return f, nil
 }
 
 // zstdBlocksBound iterates over the blocks of one frame, in which a compressed block has at most

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -65,7 +64,7 @@ func (b Batch) ClaimsAtMost(limit int) bool {
 
 // Keep copies the records behind the current one to memory of their own, so that the memory which
 // Begin returned may be used again.
-func (w *Walk) Keep() { w.rest = bytes.Clone(w.rest) }
+func (w *Walk) Keep() { w.rest = appendInPieces(make([]byte, 0, len(w.rest)), w.rest) }
 
 // Next moves to the next record. It returns false at the end and after an error.
 func (w *Walk) Next() bool {

@@ -16,7 +16,7 @@ import (
 // pureRooms decide and do nothing else: what they know comes in as an argument. They
 // list what each may import all the same, with the reason.
 var pureRooms = map[string]map[string]string{
-	"internal/record":               {"sync": "pools of compressors and of scratch memory"},
+	"internal/record":               {"sync": "pools of compressors and of scratch memory", "runtime": "others get the processor between the pieces that it inflates"},
 	"internal/digest":               {},
 	"internal/filter":               {"sync": "the declarations that expressions are checked against are made once"},
 	"internal/sequence":             {},
