@@ -35,6 +35,11 @@ func NewRates(perSecond, burst int, longest time.Duration) *Rates {
 // A wait that ends early has used what it waited for, so clients that leave and come again delay
 // the others of their holder.
 func (r *Rates) Wait(ctx context.Context, holder string, n int) (bool, error) {
+	return r.WaitFor(ctx, holder, n, r.longest)
+}
+
+// WaitFor is like Wait, for another longest wait.
+func (r *Rates) WaitFor(ctx context.Context, holder string, n int, longest time.Duration) (bool, error) {
 	if n = min(n, r.burst); n <= 0 {
 		return true, nil
 	}
@@ -42,7 +47,7 @@ func (r *Rates) Wait(ctx context.Context, holder string, n int) (bool, error) {
 	if l.AllowN(time.Now(), n) {
 		return true, nil
 	}
-	most, cancel := context.WithTimeout(ctx, r.longest)
+	most, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	if l.WaitN(most, n) == nil {
 		return true, nil
@@ -54,13 +59,22 @@ func (r *Rates) Wait(ctx context.Context, holder string, n int) (bool, error) {
 	return l.AllowN(time.Now(), n), nil
 }
 
-// Owe takes what a holder has used of n above the burst. It waits for that when it takes more.
-func (r *Rates) Owe(holder string, n int) {
-	l := r.limiter(holder, time.Now())
-	for n -= r.burst; n > 0; n -= r.burst {
-		l.ReserveN(time.Now(), min(n, r.burst))
+// Take takes n if the holder may have that now, and reports whether it did.
+func (r *Rates) Take(holder string, n int) bool {
+	now := time.Now()
+	return r.limiter(holder, now).AllowN(now, n)
+}
+
+// Spend takes n, however little the holder may have. It waits for that when it takes more.
+func (r *Rates) Spend(holder string, n int) {
+	now := time.Now()
+	for l := r.limiter(holder, now); n > 0; n -= r.burst {
+		l.ReserveN(now, min(n, r.burst))
 	}
 }
+
+// Owe takes what a holder has used of n above the burst, as Spend does.
+func (r *Rates) Owe(holder string, n int) { r.Spend(holder, n-r.burst) }
 
 func (r *Rates) limiter(holder string, now time.Time) *rate.Limiter {
 	r.mu.Lock()

@@ -15,10 +15,8 @@ const (
 	inflatedBytes = 4 << 20
 	inflateRoom   = record.MaxInflatedBytes * 9 / 4
 
-	// smallInflated and smallGrowth bound what a batch inflates to without a turn, in bytes and as a multiple of its
-	// stored bytes: it costs about what plain records cost that are read.
+	// smallInflated bounds what a batch inflates to without a turn. It has no excess either.
 	smallInflated = 64 << 10
-	smallGrowth   = 16
 )
 
 // smallMemory is memory for batches that take no turn.
@@ -73,42 +71,58 @@ func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch) e
 	if err := f.inflateSmall(w, b); !errors.Is(err, record.ErrInflatesBeyond) {
 		return err
 	}
-	var t turn
-	if err := t.begin(ctx, f.turns); err != nil {
-		return err
-	}
-	defer t.end()
-	memory := inflated.Get().(*[]byte)
-	defer inflated.Put(memory)
-	grown, err := w.Begin(b, *memory, inflatedBytes)
-	if !errors.Is(err, record.ErrInflatesBeyond) {
+	return f.turns.excess.await(ctx, f.turns.holder, f.paid.Swap(false), func(paid bool) error {
+		var t turn
+		if err := t.begin(ctx, f.turns); err != nil {
+			return err
+		}
+		defer t.end()
+		memory := inflated.Get().(*[]byte)
+		defer inflated.Put(memory)
+		counted, grown, err := f.turns.inflate(w, b, *memory, f.reads, paid)
+		switch {
+		case err != nil:
+			return err
+		case counted > 0:
+			f.hold(counted)
+			return nil
+		}
 		*memory = grown[:0]
-		return f.keep(w, b, grown, err)
+		return f.keep(w, b, grown)
+	})
+}
+
+// inflate begins a walk over a compressed batch in memory, or in memory of its own, of which it has counted bytes in reads.
+// The error is record.ErrInflatesBeyond if the batch would have excess, and the holder owes some already and has not paid.
+func (t *Turns) inflate(w *record.Walk, b record.Batch, memory []byte, reads *budget.Pool, paid bool) (counted int64, grown []byte, err error) {
+	most := t.excess.most(t.holder, b, paid)
+	grown, err = w.Begin(b, memory, min(inflatedBytes, most))
+	if errors.Is(err, record.ErrInflatesBeyond) && most > inflatedBytes {
+		counted, grown, err = inflateLarge(w, b, reads, most)
 	}
-	counted, err := inflateLarge(w, b, f.reads)
 	if err == nil {
-		f.hold(counted)
+		t.excess.owe(t.holder, b, len(grown))
 	}
-	return err
+	return counted, grown, err
 }
 
 // inflateSmall is inflate for a batch that inflates to little. The error is record.ErrInflatesBeyond for others.
 func (f *metered) inflateSmall(w *record.Walk, b record.Batch) error {
-	limit := min(smallInflated, smallGrowth*len(b))
+	limit := min(smallInflated, ordinaryGrowth*len(b))
 	if !b.ClaimsAtMost(limit) {
 		return record.ErrInflatesBeyond
 	}
 	memory := smallMemory.Get().(*[]byte)
 	defer smallMemory.Put(memory)
 	grown, err := w.Begin(b, *memory, limit)
-	return f.keep(w, b, grown, err)
-}
-
-// keep counts what a batch was inflated to, if that did not fail, and copies it: a client may take any time for it.
-func (f *metered) keep(w *record.Walk, b record.Batch, grown []byte, err error) error {
 	if err != nil {
 		return err
 	}
+	return f.keep(w, b, grown)
+}
+
+// keep counts what a batch was inflated to, and copies it: a client may take any time for it.
+func (f *metered) keep(w *record.Walk, b record.Batch, grown []byte) error {
 	counted := min(int64(len(grown)), f.reads.Size()/2)
 	if !f.reads.TryAcquire(counted) {
 		return noRoomFor(b)
@@ -123,20 +137,20 @@ func (f *metered) hold(counted int64) {
 	f.inflations.held = append(f.inflations.held, f.given.add(f.reads, counted))
 }
 
-// inflateLarge begins a walk over a batch that inflates to more than inflatedBytes. Before, it counts as much as
-// that may take, and afterwards what it has taken, which the caller releases: at most half of the
+// inflateLarge begins a walk over a batch that inflates to more than inflatedBytes, and at most to most. Before, it counts
+// as much as that may take, and afterwards what it has taken, which the caller releases: at most half of the
 // memory for reads, so that any batch can be read.
-func inflateLarge(w *record.Walk, b record.Batch, reads *budget.Pool) (counted int64, err error) {
+func inflateLarge(w *record.Walk, b record.Batch, reads *budget.Pool, most int) (counted int64, memory []byte, err error) {
 	room := min(int64(inflateRoom), reads.Size()/2)
 	if !reads.TryAcquire(room) {
-		return 0, noRoomFor(b)
+		return 0, nil, noRoomFor(b)
 	}
-	memory, err := w.Begin(b, nil, record.MaxInflatedBytes)
+	memory, err = w.Begin(b, nil, most)
 	if err == nil {
 		counted = min(int64(cap(memory)), room)
 	}
 	reads.Release(room - counted)
-	return counted, err
+	return counted, memory, err
 }
 
 func noRoomFor(b record.Batch) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
@@ -18,10 +19,11 @@ import (
 // Memory of a chunk that the client did not accept in time (Reader.Drop) moves from the pool that
 // readers wait for to the pool of stalled clients, so a reader never waits for a stalled client.
 type metered struct {
-	reads   *budget.Pool
-	stalled *budget.Stalled
-	turns   *Turns // in which batches are inflated
-	sparing bool   // the client is always given little, see Request.Little
+	reads    *budget.Pool
+	stalled  *budget.Stalled
+	turns    *Turns // in which batches are inflated
+	sparing  bool   // the client is always given little, see Request.Little
+	inflates bool   // see Request.Inflates
 
 	mu sync.Mutex // Next against Drop
 	// passed counts the bytes that the client was given since it last failed to accept a chunk in
@@ -38,6 +40,8 @@ type metered struct {
 	given charges
 	// inflations are those of given that are inflated batches.
 	inflations inflations
+	// paid: the reader has waited until it may inflate a batch, whatever its holder owes.
+	paid atomic.Bool
 }
 
 const (
@@ -163,6 +167,20 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 	}
 	f.whole, f.rest = c, c
 	return r.few()
+}
+
+// pay waits, without a chunk in memory, until the reader's holder owes no excess, if the reader may cause more.
+func (r *Reader) pay(ctx context.Context) error {
+	f := r.slow
+	if !f.inflates || !f.turns.excess.owed(f.turns.holder) {
+		return nil
+	}
+	f.mu.Lock()
+	r.drop()
+	f.mu.Unlock()
+	paid, err := f.turns.excess.pay(ctx, f.turns.holder)
+	f.paid.Store(paid)
+	return err
 }
 
 // again reads a chunk once more when there is memory for it.

@@ -95,7 +95,7 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	if q.Metered {
-		r.slow = &metered{reads: s.Reads, stalled: s.Stalled, turns: s.Turns, sparing: q.Little}
+		r.slow = &metered{reads: s.Reads, stalled: s.Stalled, turns: s.Turns, sparing: q.Little, inflates: q.Inflates || s.Filter != nil}
 	}
 	return r
 }
@@ -128,6 +128,9 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 func (r *Reader) nextWhole(ctx context.Context) (Chunk, error) {
 	if r.slow == nil {
 		return r.nextChunk(ctx)
+	}
+	if err := r.pay(ctx); err != nil {
+		return Chunk{}, err
 	}
 	r.slow.mu.Lock()
 	defer r.slow.mu.Unlock()

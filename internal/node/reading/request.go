@@ -48,6 +48,10 @@ type Request struct {
 	// goes with Metered.
 	Little bool
 
+	// Inflates: the chunks' records are read one by one, so compressed batches are inflated. A reader waits before a chunk
+	// while its holder owes for what it has inflated. It goes with Metered.
+	Inflates bool
+
 	// Stored: chunks may be where they lie in files, see Chunk.Stored. It goes with no
 	// limit but Until.
 	Stored bool

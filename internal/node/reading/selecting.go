@@ -406,23 +406,27 @@ func (p *pass) releaseInflated() {
 // inflate begins a walk over a compressed batch, in a turn. One that inflates to a lot
 // counts against the node's memory until release, others only while they wait for a turn.
 func (p *pass) inflate(ctx context.Context, w *record.Walk, b record.Batch, memory *[]byte) error {
-	if !p.turn.held {
-		if err := p.turn.begin(ctx, p.turns); err != nil {
+	f := p.reader.slow
+	return p.turns.excess.await(ctx, p.turns.holder, f != nil && f.paid.Swap(false), func(paid bool) error {
+		if !p.turn.held {
+			if err := p.turn.begin(ctx, p.turns); err != nil {
+				return err
+			}
+		}
+		if f == nil {
+			_, err := w.Begin(b, nil, record.MaxInflatedBytes)
 			return err
 		}
-	}
-	grown, err := w.Begin(b, *memory, inflatedBytes)
-	if err == nil {
-		*memory = grown[:0]
-		p.uncounted = int64(cap(grown))
-	}
-	if !errors.Is(err, record.ErrInflatesBeyond) {
+		counted, grown, err := p.turns.inflate(w, b, *memory, f.reads, paid)
+		switch {
+		case errors.Is(err, record.ErrInflatesBeyond):
+			p.turn.end()
+		case counted > 0:
+			p.counted = counted
+		case err == nil:
+			*memory = grown[:0]
+			p.uncounted = int64(cap(grown))
+		}
 		return err
-	}
-	if f := p.reader.slow; f != nil {
-		p.counted, err = inflateLarge(w, b, f.reads)
-		return err
-	}
-	_, err = w.Begin(b, nil, record.MaxInflatedBytes)
-	return err
+	})
 }

@@ -17,6 +17,7 @@ type Turns struct {
 	all         *budget.Turns
 	expressions *expressions
 	searches    *searches
+	excess      excess
 	holder      string
 }
 
@@ -34,11 +35,15 @@ func NewTurns(reads int64) *Turns {
 }
 
 func newTurns(n int, reads int64) *Turns {
-	return &Turns{all: budget.NewTurns(n), expressions: newExpressions(), searches: newSearches(reads)}
+	return &Turns{all: budget.NewTurns(n), expressions: newExpressions(), searches: newSearches(reads), excess: newExcess()}
 }
 
 // For returns the turns for one holder.
-func (t *Turns) For(holder string) *Turns { return &Turns{t.all, t.expressions, t.searches, holder} }
+func (t *Turns) For(holder string) *Turns {
+	own := *t
+	own.holder = holder
+	return &own
+}
 
 // turn is the turn of one reader. In the zero value it holds none.
 type turn struct {

@@ -76,6 +76,7 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 		return rpc.StatusOf(ctx, refusal)
 	}
 	request.Metered, request.Little = true, rpc.IsLocal(ctx) && q.GetFormat() == strandlinev1.ReadFormat_READ_FORMAT_BATCHES
+	request.Inflates = q.GetFormat() != strandlinev1.ReadFormat_READ_FORMAT_BATCHES
 	files, _ := stream.(rpc.FileStream)
 	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.ReadRequest, strandlinev1.ReadResponse]); ok {
 		files, _ = g.ServerStream.(rpc.FileStream)

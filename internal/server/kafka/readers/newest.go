@@ -89,7 +89,7 @@ func (at *newestRecord) search(q *backend.Call, log string, b verbs.Bounds) (rec
 	}
 	began := time.Now()
 	err := backend.Fold(q.Ctx, q.Node, q.System(), log, reading.Request{
-		From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: b.End, Metered: true,
+		From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: b.End, Metered: true, Inflates: true,
 	}, func(c *reading.Chunk) error {
 		if err := at.add(q.Ctx, c); err != nil {
 			return err

@@ -97,7 +97,7 @@ func (s *Topics) listOffset(q *backend.Call, topic string, p *kmsg.ListOffsetsRe
 func firstSince(q *backend.Call, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
 	r, err := q.Node.Read(q.Ctx, q.System(), log, reading.Request{
-		From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset, Metered: true,
+		From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset, Metered: true, Inflates: true,
 	})
 	if err != nil {
 		return none, err
