@@ -24,6 +24,8 @@ type call struct {
 	correlation  int32
 	clientID     *string
 
+	bare bool // a message of a login without a header, see connection.nextToken
+
 	api     *api
 	request kmsg.Request // nil where the version is not served
 	buffer  buffer       // what the request was decoded from and may alias
@@ -199,6 +201,8 @@ func (q *call) answer() error {
 		return q.answerFetch()
 	case q.api.key == apiVersionsKey:
 		c.respond(q, q.apiVersions())
+	case q.bare:
+		return q.answerToken()
 	default:
 		r := q.api.handle(q)
 		r.SetVersion(q.version)

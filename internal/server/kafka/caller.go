@@ -1,8 +1,10 @@
 package kafkaserver
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,12 +26,19 @@ const (
 // answers.
 type login struct {
 	attempt *guard.Login
+	// bare is set while the client logs in by version 0 of SASLHandshake, whose messages have no
+	// header.
+	bare atomic.Bool
+	// user is the principal that the client has proved to be first, which later logins must prove
+	// again (KIP-368).
+	user string
 	// failed: the connection ends behind the answer.
 	failed bool
 }
 
 var (
 	errLoginFailed = errors.New("the client is not authenticated")
+	errOtherUser   = errors.New("another user than before on this connection: log in on another one")
 	errNoMember    = errors.New("the client's certificate is that of a node that is not a member of the cluster")
 )
 
@@ -127,21 +136,16 @@ func (c *connection) refuseLarge(a *api, size int) error {
 	return err
 }
 
-// saslHandshake begins a login. Version 0 is announced because librdkafka before 2.9 looks for it
-// and then uses version 1, as with Kafka. A client that does use version 0 sends the following
-// messages without headers, which this server does not accept.
+// saslHandshake begins a login, or one that confirms an earlier one.
 func (q *call) saslHandshake(m *kmsg.SASLHandshakeRequest) *kmsg.SASLHandshakeResponse {
 	c := q.connection
 	r := kmsg.NewPtrSASLHandshakeResponse()
-	if r.Version = q.version; r.Version == 0 {
-		r.ErrorCode = kerr.UnsupportedSaslMechanism.Code // with an empty list of those that are
-		return r
-	}
 	r.SupportedMechanisms = guard.Mechanisms
 	var err error
 	if c.login.attempt, err = c.server.node.Login(m.Mechanism, c.conn.RemoteAddr()); err != nil {
 		r.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 	}
+	c.login.bare.Store(q.version == 0 && err == nil)
 	return r
 }
 
@@ -156,7 +160,11 @@ func (q *call) saslAuthenticate(m *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthe
 		return r
 	}
 	answer, proved, err := c.login.attempt.Step(c.ctx, m.SASLAuthBytes)
+	if proved != nil && c.login.user != "" && c.login.user != proved.Principal {
+		err, proved = errOtherUser, nil
+	}
 	if proved != nil {
+		c.login.user = proved.Principal
 		// Kept before it is looked at: whoever changes the rules after the look finds it.
 		if c.holder.Store(proved); !c.server.node.Believed(proved) {
 			err = errLoginFailed
@@ -178,4 +186,40 @@ func (q *call) saslAuthenticate(m *kmsg.SASLAuthenticateRequest) *kmsg.SASLAuthe
 		r.SASLAuthBytes = answer
 	}
 	return r
+}
+
+// nextToken receives a message of a login by version 0 of SASLHandshake, which has a length and no
+// header.
+func (c *connection) nextToken(size int) (*call, error) {
+	q := &call{connection: c, key: kmsg.SASLAuthenticate.Int16(), bare: true}
+	q.place.Value = q
+	if err := admits(c, q.key, size); err != nil {
+		return nil, err
+	}
+	if size > smallRequest {
+		return nil, errSize(size)
+	}
+	token, err := c.receiveFrame(make([]byte, size), size)
+	if err != nil {
+		return nil, err
+	}
+	m := kmsg.NewPtrSASLAuthenticateRequest()
+	m.SASLAuthBytes = token
+	q.api, q.request = apis[q.key], m
+	return q, nil
+}
+
+// answerToken answers such a message. A login that fails has no answer: the connection ends.
+func (q *call) answerToken() error {
+	c := q.connection
+	r := q.saslAuthenticate(q.request.(*kmsg.SASLAuthenticateRequest))
+	if r.ErrorCode != 0 {
+		return errLoginFailed
+	}
+	if c.login.attempt == nil {
+		c.login.bare.Store(false) // before the client knows
+	}
+	c.out = binary.BigEndian.AppendUint32(c.out, uint32(len(r.SASLAuthBytes)))
+	c.out = append(c.out, r.SASLAuthBytes...)
+	return nil
 }

@@ -194,6 +194,12 @@ func (c *connection) next() (*call, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.login.bare.Load() {
+		return c.nextToken(size)
+	}
+	if size < headerMin {
+		return nil, errSize(size)
+	}
 	header, err := c.in.Peek(4)
 	if err != nil {
 		return nil, err
@@ -231,11 +237,16 @@ func (c *connection) size() (int, error) {
 	}
 	size := int(int32(binary.BigEndian.Uint32(prefix)))
 	_, _ = c.in.Discard(len(prefix))
-	const headerMin = 8 // key, version and correlation id
-	if size < headerMin || size > MaxProduceBytes {
-		return 0, fmt.Errorf("a request must have %[2]d to %[3]d bytes, not %[1]d", size, headerMin, MaxProduceBytes)
+	if size < 0 || size > MaxProduceBytes {
+		return 0, errSize(size)
 	}
 	return size, nil
+}
+
+const headerMin = 8 // key, version and correlation id
+
+func errSize(size int) error {
+	return fmt.Errorf("a request must have %[2]d to %[3]d bytes, not %[1]d", size, headerMin, MaxProduceBytes)
 }
 
 // receiveFrame receives a request of the given size. frame may have room for only the first bytes;

@@ -38,8 +38,10 @@ var needs = map[kmsg.Key]string{
 
 	kmsg.DescribeQuorum: "observe cluster", kmsg.DescribeLogDirs: "observe cluster", kmsg.ElectLeaders: "administer cluster",
 	kmsg.DescribeACLs: "administer cluster", kmsg.CreateACLs: "administer cluster", kmsg.DeleteACLs: "administer cluster",
+	kmsg.DescribeUserSCRAMCredentials: "administer cluster",
 
-	kmsg.DescribeCluster: "any", kmsg.ListGroups: "any",
+	kmsg.DescribeCluster: "any", kmsg.ListGroups: "any", kmsg.ListConfigResources: "any",
+	kmsg.GetTelemetrySubscriptions: "any", kmsg.PushTelemetry: "any",
 	kmsg.ApiVersions: "anybody", kmsg.SASLHandshake: "anybody", kmsg.SASLAuthenticate: "anybody",
 }
 

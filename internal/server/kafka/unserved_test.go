@@ -18,17 +18,10 @@ func TestWhatIsNotServedIsRefusedWithAnErrorWhereTheAnswerHasAPlaceForOne(t *tes
 	versions := ask[*kmsg.ApiVersionsResponse](d, kmsg.NewPtrApiVersionsRequest())
 	i := slices.IndexFunc(versions.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == kmsg.SASLHandshake.Int16() })
 	require.Zero(t, versions.ApiKeys[i].MinVersion, "librdkafka before 2.9 has no SASL without it")
-	sasl := kmsg.NewPtrSASLHandshakeRequest()
-	sasl.Version, sasl.Mechanism = 0, "PLAIN"
-	c.send(sasl)
-	r, _ := c.receive(sasl)
-	require.Equal(t, kerr.UnsupportedSaslMechanism.Code, r.(*kmsg.SASLHandshakeResponse).ErrorCode)
-	require.Empty(t, r.(*kmsg.SASLHandshakeResponse).SupportedMechanisms)
-
 	txn := kmsg.NewPtrAddOffsetsToTxnRequest()
 	txn.Version = 3
 	c.send(txn)
-	r, _ = c.receive(txn)
+	r, _ := c.receive(txn)
 	require.Equal(t, kerr.UnsupportedVersion.Code, r.(*kmsg.AddOffsetsToTxnResponse).ErrorCode)
 
 	// Nothing can be said where the version is not known, or has no such field.

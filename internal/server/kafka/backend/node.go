@@ -71,6 +71,7 @@ type Rights interface {
 	Sees(c verbs.Caller, o access.Object) bool
 	HoldsSome(c verbs.Caller, right access.Rights, kind access.Kind) bool
 	Audit(c verbs.Caller, v *guard.Verb, name string, err error)
+	Users(ctx context.Context, c verbs.Caller) ([]access.User, error)
 	Grants(ctx context.Context, c verbs.Caller) (all []access.Grant, enforced bool, err error)
 	AddGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
 	RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
