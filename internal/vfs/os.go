@@ -229,6 +229,7 @@ type osFile struct{ *os.File }
 const vectorMax = 1024
 
 func (f osFile) WriteVector(buffers [][]byte, position int64) error {
+	buffers = dropFront(buffers, 0)
 	if len(buffers) == 1 {
 		_, err := f.WriteAt(buffers[0], position)
 		return err
@@ -259,6 +260,9 @@ func dropFront(buffers [][]byte, n int) [][]byte {
 		}
 		n -= len(buffers[0])
 		buffers = buffers[1:]
+	}
+	for len(buffers) > 0 && len(buffers[0]) == 0 {
+		buffers = buffers[1:] // a write of nothing would look like one that was cut short
 	}
 	return buffers
 }

@@ -198,3 +198,19 @@ func TestWhatIsStoredIsForItsUserAlone(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o700), mode(dir))
 	require.Equal(t, fs.FileMode(0o600), mode(filepath.Join(dir, "lock")))
 }
+
+func TestAVectorMayHaveEmptyBuffers(t *testing.T) {
+	file, err := vfs.OS().Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	for _, vector := range [][]string{{"a", "b", ""}, {"", "a", "b"}, {"a", "", "", "b", "", ""}, {"", ""}, {"", "ab"}, {""}, {}} {
+		var buffers [][]byte
+		for _, b := range vector {
+			buffers = append(buffers, []byte(b))
+		}
+		require.NoError(t, file.WriteVector(buffers, 0), "%q", vector)
+	}
+	b := make([]byte, 3)
+	n, _ := file.ReadAt(b, 0)
+	require.Equal(t, "ab", string(b[:n]))
+	require.NoError(t, file.Close())
+}

@@ -3,8 +3,10 @@ package store
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"strandline.dev/internal/segment"
 	"strandline.dev/internal/segment/format"
 	"strandline.dev/internal/vfs"
+	"strandline.dev/test/cost"
 )
 
 func benchmarkStore(b *testing.B) *Store {
@@ -264,4 +267,86 @@ func benchmarkRoll(b *testing.B, size int, sent bool) {
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
 	require.NoError(b, s.Close())
+}
+
+// BenchmarkManyLogs has 128 writers, each of which appends 2 KiB to one of many logs, chosen at random,
+// and waits until it is durable. A log has one write in progress; those who come meanwhile share the
+// next.
+func BenchmarkManyLogs(b *testing.B) {
+	for _, logs := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprint(logs), func(b *testing.B) { benchmarkManyLogs(b, logs) })
+	}
+}
+
+func benchmarkManyLogs(b *testing.B, n int) {
+	const writers = 128
+	dir := b.TempDir()
+	logs := make([]*sharedLog, n)
+	for i := range logs {
+		s, err := Create(vfs.OS(), fmt.Sprint(dir, "/", i), Options{}, segment.Bootstrap{Index: 1, Term: 1})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, s.Close()) })
+		logs[i] = &sharedLog{store: s, next: 2}
+	}
+	payload := make([]byte, 2<<10)
+	entry := segment.Entry{Term: 1, Count: 1, Payload: payload, CRC: record.Checksum(payload)}
+	var begun atomic.Int64
+	var running sync.WaitGroup
+	before := cost.Worked()
+	b.ResetTimer()
+	for w := range writers {
+		running.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 1))
+			for begun.Add(1) <= int64(b.N) {
+				if err := logs[random.IntN(n)].append(entry); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	b.ReportMetric(float64((cost.Worked()-before).Microseconds())/float64(b.N), "processor-us/op")
+}
+
+// sharedLog lets many goroutines append to a Store.
+type sharedLog struct {
+	store   *Store
+	mu      sync.Mutex
+	next    uint64
+	waiting []segment.Entry
+	written chan struct{} // closed when waiting is durable
+	writing bool
+}
+
+func (l *sharedLog) append(e segment.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.Index, e.First = l.next, record.Offset(l.next)
+	l.next++
+	l.waiting = append(l.waiting, e)
+	if l.written == nil {
+		l.written = make(chan struct{})
+	}
+	if l.writing {
+		written := l.written
+		l.mu.Unlock()
+		<-written
+		l.mu.Lock()
+		return nil // or the writer has reported the error
+	}
+	l.writing = true
+	defer func() { l.writing = false }()
+	for len(l.waiting) > 0 {
+		entries, written := l.waiting, l.written
+		l.waiting, l.written = nil, nil
+		l.mu.Unlock()
+		_, err := l.store.Write([]segment.Write{{Entries: entries, MustSync: true}})
+		close(written)
+		l.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
