@@ -121,7 +121,7 @@ func (o *Object) add(walker *digest.Walker, next *record.Offset, e *segment.Entr
 		return fmt.Errorf("%w: entry %d: %w", ErrObject, e.Index, err)
 	case entry.Kind != record.EntryBatches || entry.Count == 0:
 		return fmt.Errorf("%w: entry %d has no records", ErrObject, e.Index)
-	case o.Entries > 0 && entry.First < *next, o.Entries == 0 && (entry.First > *next || entry.End() <= *next):
+	case o.Entries > 0 && entry.First != *next, o.Entries == 0 && (entry.First > *next || entry.End() <= *next):
 		return fmt.Errorf("%w: entry %d of offsets [%d, %d) does not follow offset %d", ErrObject, e.Index, entry.First, entry.End(), *next)
 	}
 	for p, batch := range entry.All {

@@ -9,6 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strandline.dev/client"
+	"strandline.dev/internal/archive"
+	"strandline.dev/internal/record"
+	"strandline.dev/internal/segment"
 )
 
 // archivedTo starts a node with an archive of a log of 100 records, and returns the archive's URL and
@@ -90,4 +95,69 @@ func TestAnArchiveThatIsNotThereIsAnErrorAndNotMade(t *testing.T) {
 		require.Equal(t, 2, o.code, url)
 		require.NotContains(t, o.err, "secret")
 	}
+}
+
+type restored struct {
+	As       string `json:"as"`
+	Start    int64  `json:"start_offset"`
+	End      int64  `json:"end_offset"`
+	Archived string `json:"archived_digest"`
+	Digest   string `json:"digest"`
+	Equal    bool   `json:"equal"`
+}
+
+func TestALogIsRestoredIntoAnotherClusterWithItsDigest(t *testing.T) {
+	p, url, objects := archivedTo(t)
+	var digest struct {
+		Digest string `json:"digest"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(p.must("", "log", "digest", "orders", "--json")), &digest))
+	records := p.must("", "read", "orders", "-o", "raw")
+	require.Equal(t, 0, p.terminate())
+
+	other := startNode(t, t.TempDir())
+	var r restored
+	require.NoError(t, json.Unmarshal([]byte(other.must("", "restore", "--from", url, "--log", "orders", "--json")), &r))
+	require.Equal(t, restored{"orders", 0, 100, digest.Digest, digest.Digest, true}, r)
+	require.Equal(t, records, other.must("", "read", "orders", "-o", "raw"))
+	out := other.must("", "restore", "--from", url, "--log", "orders")
+	require.Contains(t, out, "restored log      "+digest.Digest, "it was whole already")
+	require.Equal(t, records, other.must("", "read", "orders", "-o", "raw"))
+
+	// An interrupted restore continues.
+	other.must("", "log", "create", "part")
+	data, err := os.ReadFile(objects[0])
+	require.NoError(t, err)
+	var first record.Batch // of 10 records
+	_, err = archive.ReadObject(data, func(e *segment.Entry) error {
+		entry, err := record.ParseEntry(e.Payload)
+		if first == nil && err == nil {
+			first, _, err = record.Split(entry.Body)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	c, err := client.Dial([]string{other.grpc})
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Admin().AppendStored(t.Context(), "part", first, 7)
+	require.ErrorIs(t, err, client.ErrEndMismatch)
+	end, err := c.Admin().AppendStored(t.Context(), "part", first, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 10, end)
+	require.NoError(t, json.Unmarshal([]byte(other.must("", "restore", "--from", url, "--log", "orders", "--as", "part", "--json")), &r))
+	require.Equal(t, restored{"part", 0, 100, digest.Digest, digest.Digest, true}, r)
+
+	// A log with other records is left as it is.
+	other.appendBatches("else", 20, 10, 3)
+	o := other.run(nil, "restore", "--from", url, "--log", "orders", "--as", "else")
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.err, "not with the records of the archive: nothing was appended")
+	require.Contains(t, other.must("", "log", "info", "else", "--json"), `"end_offset":20`)
+
+	// What is damaged in the archive is not restored.
+	flipByte(t, objects[len(objects)-1], 500)
+	o = other.run(nil, "restore", "--from", url, "--log", "orders", "--as", "damaged")
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.err, "damaged")
 }

@@ -124,6 +124,7 @@ func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command
 		inspect.NewReady(c),
 		inspect.NewVerify(c),
 		archives.New(c),
+		archives.NewRestore(c),
 		inspect.NewCheck(c),
 		bench(c),
 		newVersion(c),

@@ -67,7 +67,7 @@ var rooms = map[string][]string{
 	"embed":                     {"client", "internal/cluster", "internal/node", "internal/node/settings", "internal/server"},
 	"cmd/strandline":            {"internal/cli"},
 	"cmd/strandline-bench":      {"internal/cli"},
-	"internal/cli":              {"internal/archive", "internal/archive/filebucket", "internal/archive/s3bucket", "internal/replica/core", "internal/budget", "internal/identity", "client", "bench", "test/history/judge", "test/history", "internal/cluster", "internal/node", "internal/node/settings", "internal/node/datadir", "internal/node/recovery", "internal/node/stopped", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport", "internal/transport/secure"},
+	"internal/cli":              {"internal/digest", "internal/archive", "internal/archive/filebucket", "internal/archive/s3bucket", "internal/replica/core", "internal/budget", "internal/identity", "client", "bench", "test/history/judge", "test/history", "internal/cluster", "internal/node", "internal/node/settings", "internal/node/datadir", "internal/node/recovery", "internal/node/stopped", "internal/server", "internal/segment/repair", "internal/segment/store", "internal/segment", "internal/vfs", "internal/record", "internal/transport", "internal/transport/secure"},
 	"examples":                  {"client"},
 	"clients":                   {"client", "api", "embed", "test/proxy", "test", "test/history/judge", "test/history", "internal/identity", "internal/record"},
 

@@ -1,4 +1,4 @@
-// Package archives is the commands about archives of logs, which need no cluster: archive list,
+// Package archives is the commands about archives of logs: restore, and those that need no cluster, archive list,
 // describe and verify.
 package archives
 
