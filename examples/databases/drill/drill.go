@@ -1,0 +1,122 @@
+// Package drill runs the example databases as processes on a real cluster for tests that kill them.
+package drill
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/test/cluster"
+)
+
+// Cluster starts three nodes, with the program of the main module.
+func Cluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "strandline")
+	build(t, "../../..", "strandline.dev/cmd/strandline", path)
+	return cluster.Start(t, cluster.Options{Nodes: 3, Direct: true, Program: path})
+}
+
+// Build compiles the program of the current folder and returns its path.
+func Build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	build(t, "", ".", path)
+	return path
+}
+
+// build compiles a program. The go command keeps what `go run` has linked, for the next run.
+func build(t *testing.T, folder, program, path string) {
+	t.Helper()
+	command := exec.Command("go", "run", "-exec", "cp", program, path)
+	command.Dir = folder
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// Process is a program that is started, killed and started again. Its methods are for one goroutine.
+type Process struct {
+	t       *testing.T
+	command *exec.Cmd
+	path    string
+	args    []string
+	stdin   io.Writer
+	stdout  *bufio.Reader
+	stderr  *locked
+}
+
+// Start starts a program, which is killed at the end of the test.
+func Start(t *testing.T, path string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, path: path, args: args, stderr: &locked{}}
+	p.Restart()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%v said:\n%s", args, p.stderr)
+		}
+	})
+	return p
+}
+
+// Restart starts the program again after Kill.
+func (p *Process) Restart() {
+	p.t.Helper()
+	p.command = exec.Command(p.path, p.args...)
+	p.command.Env = append(os.Environ(), "HOME="+p.t.TempDir())
+	p.command.Stderr = p.stderr
+	stdin, err := p.command.StdinPipe()
+	require.NoError(p.t, err)
+	stdout, err := p.command.StdoutPipe()
+	require.NoError(p.t, err)
+	p.stdin, p.stdout = stdin, bufio.NewReader(stdout)
+	require.NoError(p.t, p.command.Start())
+}
+
+// Kill ends the program with SIGKILL.
+func (p *Process) Kill() {
+	_ = p.command.Process.Kill()
+	_ = p.command.Wait()
+}
+
+// Line returns the next line of the program, and an error if it has ended.
+func (p *Process) Line() (string, error) {
+	line, err := p.stdout.ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, p.stderr)
+	}
+	return strings.TrimSuffix(line, "\n"), nil
+}
+
+// Send gives the program a line, and does not wait for what it does.
+func (p *Process) Send(line string) error {
+	_, err := fmt.Fprintln(p.stdin, line)
+	return err
+}
+
+// locked is a buffer for the standard error of several lives of a process.
+type locked struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
