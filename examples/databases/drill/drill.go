@@ -43,10 +43,11 @@ func build(t *testing.T, folder, program, path string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Process is a program that is started, killed and started again. Its methods are for one goroutine.
+// Process is a program that is started, killed and started again. Its methods are for one goroutine, except Shoot.
 type Process struct {
 	t       *testing.T
-	command *exec.Cmd
+	mu      sync.Mutex
+	command *exec.Cmd // guarded by mu
 	path    string
 	args    []string
 	stdin   io.Writer
@@ -71,20 +72,30 @@ func Start(t *testing.T, path string, args ...string) *Process {
 // Restart starts the program again after Kill.
 func (p *Process) Restart() {
 	p.t.Helper()
-	p.command = exec.Command(p.path, p.args...)
-	p.command.Env = append(os.Environ(), "HOME="+p.t.TempDir())
-	p.command.Stderr = p.stderr
-	stdin, err := p.command.StdinPipe()
+	command := exec.Command(p.path, p.args...)
+	command.Env = append(os.Environ(), "HOME="+p.t.TempDir())
+	command.Stderr = p.stderr
+	stdin, err := command.StdinPipe()
 	require.NoError(p.t, err)
-	stdout, err := p.command.StdoutPipe()
+	stdout, err := command.StdoutPipe()
 	require.NoError(p.t, err)
 	p.stdin, p.stdout = stdin, bufio.NewReader(stdout)
-	require.NoError(p.t, p.command.Start())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.command = command
+	require.NoError(p.t, command.Start())
+}
+
+// Shoot ends the program with SIGKILL, and does not wait for that.
+func (p *Process) Shoot() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.command.Process.Kill()
 }
 
 // Kill ends the program with SIGKILL.
 func (p *Process) Kill() {
-	_ = p.command.Process.Kill()
+	p.Shoot()
 	_ = p.command.Wait()
 }
 

@@ -48,6 +48,7 @@ type database struct {
 func start(t *testing.T) *database {
 	d := &database{t: t, program: drill.Build(t), nodes: drill.Cluster(t), folder: t.TempDir()}
 	d.changed = sync.NewCond(&d.mu)
+	t.Cleanup(d.stop)
 	for i := range d.replicas {
 		d.replicas[i] = drill.Start(t, d.program, "-server", strings.Join(d.nodes.Addresses(), ","), "-http", "127.0.0.1:0",
 			"-name", fmt.Sprint("replica", i), "-data", d.data(i), "-snapshots", filepath.Join(d.folder, "snapshots"),
@@ -67,6 +68,7 @@ func (d *database) announced(i int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.addresses[i] = address
+	d.changed.Broadcast()
 }
 
 func (d *database) kill(i int) {
@@ -81,11 +83,31 @@ func (d *database) restart(i int) {
 	d.announced(i)
 }
 
-// somewhere returns the address of a replica, which may be dead.
+// somewhere returns the address of a replica that serves, or did until now. It waits for one.
 func (d *database) somewhere(random *rand.Rand) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for !d.end {
+		var serving []string
+		for _, address := range d.addresses {
+			if address != "" {
+				serving = append(serving, address)
+			}
+		}
+		if len(serving) > 0 {
+			return serving[random.IntN(len(serving))]
+		}
+		d.changed.Wait()
+	}
 	return d.addresses[random.IntN(len(d.addresses))]
+}
+
+// stop ends those who change the database.
+func (d *database) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.end = true
+	d.changed.Broadcast()
 }
 
 // acknowledged counts a change.
@@ -100,7 +122,7 @@ func (d *database) acknowledged() {
 func (d *database) await(more int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for goal := d.done + more; d.done < goal && !d.t.Failed(); {
+	for goal := d.done + more; d.done < goal && !d.end; {
 		d.changed.Wait()
 	}
 }
@@ -108,7 +130,13 @@ func (d *database) await(more int) {
 func (d *database) ended() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.end || d.t.Failed()
+	return d.end
+}
+
+// fail fails the test and ends it.
+func (d *database) fail(format string, args ...any) {
+	d.t.Errorf(format, args...)
+	d.stop()
 }
 
 var errDown = errors.New("the replica is down")
@@ -141,7 +169,7 @@ func (d *database) write(key string, random *rand.Rand) {
 	check := func(text string) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < acknowledged || n > attempted {
-			d.t.Errorf("%s is %q, but %d was acknowledged, and %d the last that was sent", key, text, acknowledged, attempted)
+			d.fail("%s is %q, but %d was acknowledged, and %d the last that was sent", key, text, acknowledged, attempted)
 		}
 	}
 	for !d.ended() {
@@ -159,7 +187,7 @@ func (d *database) write(key string, random *rand.Rand) {
 	for _, address := range d.addresses {
 		_, text, _, err := d.call(http.MethodGet, address, "/keys/"+key, "")
 		if err != nil {
-			d.t.Errorf("read %s: %v", key, err)
+			d.fail("read %s: %v", key, err)
 		}
 		check(text)
 	}
@@ -188,7 +216,7 @@ func (d *database) increment(random *rand.Rand) (c counts) {
 			d.acknowledged()
 		case err == nil && (status == http.StatusPreconditionFailed || status == http.StatusServiceUnavailable):
 		case err == nil && status != http.StatusGatewayTimeout:
-			d.t.Errorf("status %d: %s", status, text)
+			d.fail("status %d: %s", status, text)
 		default:
 			c.unknown++
 		}
@@ -230,7 +258,7 @@ func (d *database) follow(address string, next int64, content map[string]string,
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/watch?from=%d", address, next), nil)
 	if err != nil {
-		d.t.Error(err)
+		d.fail("%v", err)
 		return next
 	}
 	r, err := http.DefaultClient.Do(q)
@@ -245,7 +273,7 @@ func (d *database) follow(address string, next int64, content map[string]string,
 			return next // a part of a line: the replica was killed
 		}
 		if e.Offset < next {
-			d.t.Errorf("a watch from offset %d has the change at %d", next, e.Offset)
+			d.fail("a watch from offset %d has the change at %d", next, e.Offset)
 		}
 		next = e.Offset + 1
 		if e.Delete {
@@ -266,10 +294,10 @@ func (d *database) follow(address string, next int64, content map[string]string,
 	return next
 }
 
-// killSomething kills what is drawn, and starts it again.
-func (d *database) killSomething(random *rand.Rand) string {
+// killSomething kills something of one of four kinds, and starts it again.
+func (d *database) killSomething(kind int, random *rand.Rand) string {
 	i := random.IntN(len(d.replicas))
-	switch random.IntN(4) {
+	switch kind {
 	case 0:
 		leader := d.nodes.AwaitLeader("kv")
 		d.nodes.Node(leader).Kill()
@@ -315,14 +343,19 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 	watching.Go(func() { watched = d.watch(drawn(31), end) })
 
 	random, killed := drawn(0), map[string]int{}
-	for range *kills {
+	var kinds []int
+	for i := range *kills {
+		if i%4 == 0 {
+			kinds = random.Perm(4)
+		}
 		d.await(20 + random.IntN(60))
-		killed[d.killSomething(random)]++
+		if t.Failed() {
+			break
+		}
+		killed[d.killSomething(kinds[i%4], random)]++
 	}
 	d.await(20)
-	d.mu.Lock()
-	d.end = true
-	d.mu.Unlock()
+	d.stop()
 	working.Wait()
 
 	// A last change, so that whoever watches gets to its end.
