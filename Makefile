@@ -60,9 +60,15 @@ unraced: ## run the tests of all else
 	go test $(call first,$(UNRACED) strandline.dev/internal/cli)
 	go test -skip TheLargestRequestThatIsRefused $(LESS)
 	go test -run TheLargestRequestThatIsRefused ./internal/server
+	go -C examples/databases test ./kv -kv.kills=4
 
 clients: ## build and test the clients in other languages whose tools are here
 	@clients/check
+
+.PHONY: databases
+databases: ## vet and test the databases of examples/, on Pebble and SQLite, with all that is killed: a minute and their compilation
+	go -C examples/databases vet ./...
+	go -C examples/databases test -count=1 ./...
 
 .PHONY: client-packages
 client-packages: ## make the packages of the clients, install each into an empty project and use it there: 5 minutes

@@ -94,6 +94,16 @@ func TestTheRecipeForRestartsIsTheOneThatIsTested(t *testing.T) {
 	require.Contains(t, string(tested), shown[1])
 }
 
+func TestTheStateOfTheGuideToADatabaseIsTheOneThatIsTested(t *testing.T) {
+	document, err := os.ReadFile("../../docs/building-a-database.md")
+	require.NoError(t, err)
+	tested, err := os.ReadFile("../../statemachine/example_test.go")
+	require.NoError(t, err)
+	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(document))
+	require.NotNil(t, shown)
+	require.Contains(t, string(tested), shown[1])
+}
+
 func withoutIndent(text string) string {
 	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "")
 }

@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +36,38 @@ func Build(t *testing.T) string {
 	return path
 }
 
+// Run starts the script of the current folder that starts a cluster and replicas, with nodes on a host of this test. They
+// end with the test.
+func Run(t *testing.T, host string, environ ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, path: "./run", args: []string{t.TempDir()}, environ: append(environ, "NODES="+host+":7171"), stderr: &locked{}}
+	p.Restart()
+	t.Cleanup(func() {
+		_ = p.stdin.Close() // ends a shell
+		_ = p.command.Process.Signal(syscall.SIGTERM)
+		_ = p.command.Wait()
+		if t.Failed() {
+			t.Logf("the replicas said:\n%s", p.stderr)
+		}
+	})
+	return p
+}
+
+// Host returns a host on this machine that no other process of tests uses.
+func Host() string { return fmt.Sprintf("127.83.%d.%d", os.Getpid()/250%250, 1+os.Getpid()%250) }
+
+// Blocks returns the blocks of code of a kind in the README of the current folder.
+func Blocks(t *testing.T, kind string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for _, found := range regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllSubmatch(text, -1) {
+		blocks = append(blocks, string(found[1]))
+	}
+	require.NotEmpty(t, blocks)
+	return blocks
+}
+
 // build compiles a program. The go command keeps what `go run` has linked, for the next run.
 func build(t *testing.T, folder, program, path string) {
 	t.Helper()
@@ -50,7 +84,8 @@ type Process struct {
 	command *exec.Cmd // guarded by mu
 	path    string
 	args    []string
-	stdin   io.Writer
+	environ []string
+	stdin   io.WriteCloser
 	stdout  *bufio.Reader
 	stderr  *locked
 }
@@ -73,7 +108,7 @@ func Start(t *testing.T, path string, args ...string) *Process {
 func (p *Process) Restart() {
 	p.t.Helper()
 	command := exec.Command(p.path, p.args...)
-	command.Env = append(os.Environ(), "HOME="+p.t.TempDir())
+	command.Env = append(os.Environ(), p.environ...)
 	command.Stderr = p.stderr
 	stdin, err := command.StdinPipe()
 	require.NoError(p.t, err)

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -232,28 +233,20 @@ func (d *database) toggle(random *rand.Rand) {
 	}
 }
 
-// watch follows the changes up to an offset that comes at the end, over the deaths of replicas, and returns the
-// content that they make.
-func (d *database) watch(random *rand.Rand, end <-chan int64) map[string]string {
-	content, next, last := map[string]string{}, int64(0), int64(-1)
-	for {
-		if last < 0 {
-			select {
-			case last = <-end:
-			default:
-			}
-		}
-		if last >= 0 && next >= last {
-			return content
-		}
-		if address := d.somewhere(random); address != "" {
-			next = d.follow(address, next, content, end, &last)
-		}
+// lastKey is what is changed last.
+const lastKey = "last"
+
+// watch follows the changes up to the last one, over the deaths of replicas, and returns the content that they make.
+func (d *database) watch(random *rand.Rand) map[string]string {
+	content, next := map[string]string{}, int64(0)
+	for content[lastKey] == "" && !d.t.Failed() {
+		next = d.follow(d.somewhere(random), next, content)
 	}
+	return content
 }
 
-// follow watches from an offset on one replica, until that ends or the last offset is reached.
-func (d *database) follow(address string, next int64, content map[string]string, end <-chan int64, last *int64) int64 {
+// follow watches from an offset on one replica, until that ends or the last change has come.
+func (d *database) follow(address string, next int64, content map[string]string) int64 {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/watch?from=%d", address, next), nil)
@@ -267,7 +260,7 @@ func (d *database) follow(address string, next int64, content map[string]string,
 	}
 	defer r.Body.Close()
 	lines := bufio.NewScanner(r.Body)
-	for lines.Scan() {
+	for content[lastKey] == "" && lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
 			return next // a part of a line: the replica was killed
@@ -280,15 +273,6 @@ func (d *database) follow(address string, next int64, content map[string]string,
 			delete(content, e.Key)
 		} else {
 			content[e.Key] = string(e.Value)
-		}
-		if *last < 0 {
-			select {
-			case *last = <-end:
-			default:
-			}
-		}
-		if *last >= 0 && next >= *last {
-			return next
 		}
 	}
 	return next
@@ -338,9 +322,8 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 		working.Go(func() { increments[i] = d.increment(drawn(20 + uint64(i))) })
 	}
 	working.Go(func() { d.toggle(drawn(30)) })
-	end := make(chan int64, 1)
 	var watched map[string]string
-	watching.Go(func() { watched = d.watch(drawn(31), end) })
+	watching.Go(func() { watched = d.watch(drawn(31)) })
 
 	random, killed := drawn(0), map[string]int{}
 	var kinds []int
@@ -358,13 +341,9 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 	d.stop()
 	working.Wait()
 
-	// A last change, so that whoever watches gets to its end.
-	status, text, _, err := d.call(http.MethodPut, d.addresses[0], "/keys/end", "end")
+	status, text, _, err := d.call(http.MethodPut, d.addresses[0], "/keys/"+lastKey, "end")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, text)
-	var last struct{ Offset int64 }
-	require.NoError(t, json.Unmarshal([]byte(text), &last))
-	end <- last.Offset + 1
 	watching.Wait()
 
 	_, state, _, err := d.call(http.MethodGet, d.addresses[0], "/state", "")
@@ -395,4 +374,28 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, info.Start, "snapshots let the log be trimmed")
 	t.Logf("killed: %v; %d changes acknowledged; increments: %+v; log from %d to %d", killed, d.done, sum, info.Start, info.End)
+}
+
+func TestTheCommandsOfTheREADMEWork(t *testing.T) {
+	host := drill.Host()
+	p := drill.Run(t, host, "HTTP="+host+":808")
+	for range 3 {
+		line, err := p.Line()
+		require.NoError(t, err)
+		require.Contains(t, line, "serving on http://"+host)
+	}
+	script := strings.ReplaceAll(drill.Blocks(t, "sh")[0], "127.0.0.1:808", host+":808")
+	var answers []string
+	for line := range strings.Lines(script) {
+		out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.Replace(line, "curl ", "curl -sS ", 1)).Output()
+		require.NoError(t, err, "%s%s", line, out)
+		answers = append(answers, string(out))
+	}
+	for i, part := range []string{
+		`{"offset":0,"changed":true,"version":0}`, "Etag: \"0\"", `{"offset":1,"changed":true,"version":1}`, `{"offset":2,"changed":false,"version":1}`,
+		`{"offset":3,"changed":true,"version":-1}`, `{"offset":3,"key":"color","delete":true}`,
+	} {
+		require.Contains(t, answers[i], part)
+	}
+	require.Equal(t, 3, strings.Count(answers[5], "\n"), answers[5])
 }

@@ -25,8 +25,8 @@ var (
 
 func TestMain(m *testing.M) { cluster.Main(m) }
 
-// teller moves money through the shell of one replica, which it starts again when it was killed.
-type teller struct {
+// clerk moves money through the shell of one replica, which it starts again when it was killed.
+type clerk struct {
 	t      *testing.T
 	id     int
 	shell  *drill.Process
@@ -75,7 +75,7 @@ func (c *counter) ended() bool {
 }
 
 // ask returns the rows and the last line of an answer. ok is false if the replica was killed: it runs again.
-func (w *teller) ask(line string) (rows []string, last string, ok bool) {
+func (w *clerk) ask(line string) (rows []string, last string, ok bool) {
 	if err := w.shell.Send(line); err != nil {
 		w.again()
 		return nil, "", false
@@ -94,7 +94,7 @@ func (w *teller) ask(line string) (rows []string, last string, ok bool) {
 }
 
 // again starts the replica that was killed.
-func (w *teller) again() {
+func (w *clerk) again() {
 	w.shell.Kill()
 	if w.wipe.Swap(false) && os.RemoveAll(w.data) != nil {
 		w.t.Errorf("cannot remove %s", w.data)
@@ -106,17 +106,17 @@ func (w *teller) again() {
 }
 
 // work moves money until the end, and looks whether the sum stays.
-func (w *teller) work(random *rand.Rand) {
+func (w *clerk) work(random *rand.Rand) {
 	for !w.counts.ended() {
 		w.sent++
 		amount, from, to := 1+random.IntN(30), random.IntN(accounts), random.IntN(accounts)
 		_, last, ok := w.ask(fmt.Sprintf("UPDATE accounts SET balance = balance - %[1]d WHERE id = %[2]d; UPDATE accounts SET balance = balance + %[1]d WHERE id = %[3]d; "+
-			"INSERT INTO payments (teller, n) VALUES (%[4]d, %[5]d)", amount, from, to, w.id, w.sent))
+			"INSERT INTO payments (clerk, n) VALUES (%[4]d, %[5]d)", amount, from, to, w.id, w.sent))
 		if ok && strings.HasPrefix(last, "ok") {
 			w.done[w.sent] = true
 			w.counts.add()
 		} else if ok && !strings.HasPrefix(last, "refused: ") && !strings.HasPrefix(last, "not done: ") {
-			w.t.Logf("teller %d: %s", w.id, last)
+			w.t.Logf("clerk %d: %s", w.id, last)
 		}
 		if rows, _, ok := w.ask("SELECT sum(balance) FROM accounts"); ok && len(rows) > 0 && rows[0] != fmt.Sprint(accounts*money) {
 			w.t.Errorf("the accounts have %s in all", rows[0])
@@ -134,27 +134,27 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 	nodes, program, folder := drill.Cluster(t), drill.Build(t), t.TempDir()
 	counts := &counter{}
 	counts.changed = sync.NewCond(&counts.mu)
-	var tellers []*teller
+	var clerks []*clerk
 	for i := range 3 {
-		w := &teller{t: t, id: i, data: filepath.Join(folder, fmt.Sprint("data", i)), done: map[int]bool{}, counts: counts}
+		w := &clerk{t: t, id: i, data: filepath.Join(folder, fmt.Sprint("data", i)), done: map[int]bool{}, counts: counts}
 		w.shell = drill.Start(t, program, "-server", strings.Join(nodes.Addresses(), ","), "-name", fmt.Sprint("replica", i),
 			"-data", w.data, "-snapshots", filepath.Join(folder, "snapshots"), "-snapshot-every", "50", "-digest-every", "64")
 		_, err := w.shell.Line()
 		require.NoError(t, err)
-		tellers = append(tellers, w)
+		clerks = append(clerks, w)
 	}
 	for _, line := range []string{
 		"CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL CHECK (balance >= 0))",
-		"CREATE TABLE payments (teller INTEGER, n INTEGER, at TEXT DEFAULT CURRENT_TIMESTAMP, chance DEFAULT (random()), UNIQUE (teller, n))",
+		"CREATE TABLE payments (clerk INTEGER, n INTEGER, at TEXT DEFAULT CURRENT_TIMESTAMP, chance DEFAULT (random()), UNIQUE (clerk, n))",
 		fmt.Sprintf("INSERT INTO accounts VALUES (0, %[1]d), (1, %[1]d), (2, %[1]d), (3, %[1]d), (4, %[1]d)", money),
 	} {
-		_, last, ok := tellers[0].ask(line)
+		_, last, ok := clerks[0].ask(line)
 		require.True(t, ok)
 		require.Contains(t, last, "ok")
 	}
 	t.Cleanup(counts.stop)
 	var working sync.WaitGroup
-	for _, w := range tellers {
+	for _, w := range clerks {
 		working.Go(func() { w.work(rand.New(rand.NewPCG(*seed, uint64(1+w.id)))) })
 	}
 
@@ -168,7 +168,7 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 		if counts.ended() {
 			break
 		}
-		w := tellers[random.IntN(len(tellers))]
+		w := clerks[random.IntN(len(clerks))]
 		switch kinds[i%4] {
 		case 0:
 			killed["the leader"]++
@@ -186,7 +186,7 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 		default:
 			killed["everything"]++
 			nodes.KillTogether(nodes.Nodes()...)
-			for _, w := range tellers {
+			for _, w := range clerks {
 				w.shell.Shoot()
 			}
 			nodes.StartTogether(nodes.Nodes()...)
@@ -196,16 +196,16 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 	counts.stop()
 	working.Wait()
 
-	state := tellers[0].must(".digest")
-	content := tellers[0].must("SELECT * FROM accounts")
-	for _, w := range tellers[1:] {
+	state := clerks[0].must(".digest")
+	content := clerks[0].must("SELECT * FROM accounts")
+	for _, w := range clerks[1:] {
 		require.Equal(t, state, w.must(".digest"), "the same digest at the same offset")
 		require.Equal(t, content, w.must("SELECT * FROM accounts"))
 	}
-	for _, w := range tellers {
+	for _, w := range clerks {
 		found := map[int]bool{}
 		for n := 0; ; n += maxRows {
-			rows, _, ok := w.ask(fmt.Sprintf("SELECT n FROM payments WHERE teller = %d ORDER BY n LIMIT %d OFFSET %d", w.id, maxRows, n))
+			rows, _, ok := w.ask(fmt.Sprintf("SELECT n FROM payments WHERE clerk = %d ORDER BY n LIMIT %d OFFSET %d", w.id, maxRows, n))
 			require.True(t, ok)
 			for _, row := range rows {
 				n, err := strconv.Atoi(row)
@@ -217,7 +217,7 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 			}
 		}
 		for n := range w.done {
-			require.True(t, found[n], "payment %d of teller %d was acknowledged, and is lost", n, w.id)
+			require.True(t, found[n], "payment %d of clerk %d was acknowledged, and is lost", n, w.id)
 		}
 		for n := range found {
 			require.LessOrEqual(t, n, w.sent)
@@ -230,8 +230,25 @@ func TestNothingAcknowledgedIsLostWhileEverythingIsKilled(t *testing.T) {
 }
 
 // must returns all of an answer.
-func (w *teller) must(line string) string {
+func (w *clerk) must(line string) string {
 	rows, last, ok := w.ask(line)
 	require.True(w.t, ok, line)
 	return strings.Join(append(rows, last), "\n")
+}
+
+func TestTheStatementsOfTheREADMEWork(t *testing.T) {
+	p := drill.Run(t, drill.Host())
+	line, err := p.Line()
+	require.NoError(t, err)
+	require.Contains(t, line, "-- open")
+	w := &clerk{t: t, shell: p}
+	var answers []string
+	for statement := range strings.Lines(drill.Blocks(t, "sql")[0]) {
+		answers = append(answers, w.must(strings.TrimSpace(statement)))
+	}
+	for i, part := range []string{
+		"ok, rows changed: 0, offset 0", "ok, rows changed: 2, offset 1", "1\tbook\t20", "2\nrows: 1", "refused: a pragma", "offset 3, digest",
+	} {
+		require.Contains(t, answers[i], part)
+	}
 }
