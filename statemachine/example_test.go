@@ -49,7 +49,7 @@ func TestTheStateOfTheGuideIsReplicated(t *testing.T) {
 	e := newCluster(t)
 	d := statemachine.Files(t.TempDir())
 	one, two := balances{}, balances{}
-	options := []statemachine.Option{statemachine.WithSnapshots(d), statemachine.WithSchedule(5, 0), statemachine.WithTrim(), statemachine.WithDigests(4)}
+	options := []statemachine.Option{statemachine.WithSnapshots(d), statemachine.WithSchedule(2, 0), statemachine.WithKeptSnapshots(1), statemachine.WithTrim(), statemachine.WithDigests(4)}
 	r := e.open(one, options...)
 	for i, change := range []string{"+100", "-30", "-80", "no number", "+1"} {
 		applied, err := r.Propose(t.Context(), client.Record{Key: []byte("alice"), Value: []byte(change)})
