@@ -75,6 +75,7 @@ var apis = index(
 	serve(kmsg.DescribeQuorum, guard.ObserveCluster, 0, 2, "[s [i]]", on(topics.DescribeQuorum)),
 	serve(kmsg.DescribeProducers, guard.Observe, 0, 0, "[s (i)]", on(topics.DescribeProducers)),
 	serve(kmsg.DescribeCluster, guard.List, 0, 2, "b b@1 b@2", on(topics.DescribeCluster)),
+	serve(kmsg.ListPartitionReassignments, guard.ObserveCluster, 0, 0, "i [s (i)]", on(topics.ListReassignments)),
 	serve(kmsg.DescribeUserSCRAMCredentials, guard.ListAccess, 0, 0, "[s]", on(acls.DescribeUsers)),
 	serve(kmsg.GetTelemetrySubscriptions, guard.Connect, 0, 0, "u", ofConnection((*call).telemetrySubscriptions)),
 	serve(kmsg.PushTelemetry, guard.Connect, 0, 0, "u i b b r", ofConnection((*call).pushTelemetry)),

@@ -36,7 +36,7 @@ var needs = map[kmsg.Key]string{
 	kmsg.DeleteGroups: "delete group", kmsg.OffsetDelete: "delete group",
 	kmsg.OffsetFetch: "observe both", kmsg.OffsetCommit: "read both",
 
-	kmsg.DescribeQuorum: "observe cluster", kmsg.DescribeLogDirs: "observe cluster", kmsg.ElectLeaders: "administer cluster",
+	kmsg.DescribeQuorum: "observe cluster", kmsg.ListPartitionReassignments: "observe cluster", kmsg.DescribeLogDirs: "observe cluster", kmsg.ElectLeaders: "administer cluster",
 	kmsg.DescribeACLs: "administer cluster", kmsg.CreateACLs: "administer cluster", kmsg.DeleteACLs: "administer cluster",
 	kmsg.DescribeUserSCRAMCredentials: "administer cluster",
 

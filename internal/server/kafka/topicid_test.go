@@ -263,6 +263,8 @@ func TestTopicsAreDescribedInPages(t *testing.T) {
 			for _, p := range t.Partitions {
 				require.Equal(d, []int32{1}, p.ISR)
 				require.EqualValues(d, 1, p.LeaderID)
+				require.NotNil(d, p.EligibleLeaderReplicas, "Java's client fails where it is null")
+				require.NotNil(d, p.LastKnownELR)
 				page = append(page, fmt.Sprint(*t.Topic, p.Partition))
 			}
 		}

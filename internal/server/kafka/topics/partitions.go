@@ -85,5 +85,7 @@ func partitionOf(p *kmsg.MetadataResponseTopicPartition) kmsg.DescribeTopicParti
 	out := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 	out.ErrorCode, out.Partition, out.LeaderID, out.LeaderEpoch = p.ErrorCode, p.Partition, p.Leader, p.LeaderEpoch
 	out.Replicas, out.ISR, out.OfflineReplicas = p.Replicas, p.ISR, p.OfflineReplicas
+	// Every replica that may become the leader is in ISR. Java's client does not expect null.
+	out.EligibleLeaderReplicas, out.LastKnownELR = []int32{}, []int32{}
 	return out
 }
