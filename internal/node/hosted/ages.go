@@ -1,6 +1,8 @@
 package hosted
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 type Ages struct {
 	mu   sync.Mutex
 	read map[*Log]int // reads in progress that report how old their knowledge is; at least 1
+	now  []*Log       // of Refresh
 }
 
 // MinMaxAge is the smallest age limit that one confirmation per tick can meet.
@@ -43,13 +46,18 @@ func (a *Ages) End(h *Log) {
 }
 
 // Refresh makes the replicas of all logs that are read ask their leaders. It is to be called once
-// per tick.
-func (a *Ages) Refresh() {
+// per tick. Reads begin and end meanwhile.
+func (a *Ages) Refresh() { a.each((*Log).refreshAge) }
+
+// each calls f with the logs that are read. One call of it lasts at a time.
+func (a *Ages) each(f func(*Log)) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	for h := range a.read {
-		h.refreshAge()
+	a.now = slices.AppendSeq(a.now[:0], maps.Keys(a.read))
+	a.mu.Unlock()
+	for _, h := range a.now {
+		f(h)
 	}
+	clear(a.now)
 }
 
 // Age returns how old the knowledge of this replica may be. Time during which the machine was

@@ -22,6 +22,24 @@ func TestOnlyALogThatTakesAppendsHoldsItsReadersBack(t *testing.T) {
 	})
 }
 
+func TestReadsBeginAndEndWhileReplicasAreAsked(t *testing.T) {
+	var a Ages
+	first, second := new(Log), new(Log)
+	a.Begin(first)
+	asked := 0
+	a.each(func(h *Log) {
+		require.Same(t, first, h)
+		asked++
+		a.End(first)
+		a.Begin(second)
+	})
+	a.each(func(h *Log) {
+		require.Same(t, second, h)
+		asked++
+	})
+	require.Equal(t, 2, asked)
+}
+
 // The catalog has no level of its own, and neither sessions nor holds.
 func TestALogWithSessionsMayBeIdleOnceAllNodesLeaveOutTicks(t *testing.T) {
 	require.True(t, (&Calls{}).Rests())
