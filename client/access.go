@@ -48,11 +48,35 @@ type Identity struct {
 	Enforced  bool   // whether a request without a grant is refused
 }
 
-// Access manages users, tokens and grants. All methods but WhoAmI require the right to
+// Quota limits what a principal takes on each node, or what is taken there of a log. A limit of 0 is
+// none.
+type Quota struct {
+	// Subject is user/NAME; * for each principal without a quota of its own, and for each address of
+	// clients that are not authenticated; log/NAME, a topic with all its partitions; or log/* for
+	// each log without a quota of its own.
+	Subject     string
+	AppendBytes int64 // of requests to append, in a second
+	ReadBytes   int64 // of batches that are read, in a second
+	Requests    int64 // in a second; of a log: appends and new reads
+	Streams     int64 // open at once; not of a log
+	Connections int64 // open at once; not of a log
+}
+
+// QuotaUse is what a principal takes of one limit on a node, or what is taken of a log.
+type QuotaUse struct {
+	Subject string // the principal, the address of clients that are not authenticated, or log/NAME
+	Limit   string // append_bytes, read_bytes, requests, streams or connections
+	Quota   string // the subject of the quota that limits it
+	Taken   int64  // in the last second, or open now
+	Wait    time.Duration
+	Waiting int64 // requests and reads that wait
+}
+
+// Access manages users, tokens, grants and quotas. All methods but WhoAmI require the right to
 // administer, once rights are enforced.
 type Access struct{ admin *Admin }
 
-// Access returns the methods for users, tokens and grants. They retry like those of Admin.
+// Access returns the methods for users, tokens, grants and quotas. They retry like those of Admin.
 func (a *Admin) Access() *Access { return &Access{a} }
 
 // WhoAmI returns the identity of this client according to the cluster.
@@ -73,7 +97,7 @@ func (a *Access) PutUser(ctx context.Context, name, password string) (made strin
 	return answer.GetPassword(), answer.GetExisted(), err
 }
 
-// RemoveUser removes a user's password, tokens and grants.
+// RemoveUser removes a user's password, tokens, grants and quota.
 func (a *Access) RemoveUser(ctx context.Context, name string) error {
 	_, err := accessCall(ctx, a.admin, once, strandlinev1.AccessServiceClient.RemoveUser, &strandlinev1.RemoveUserRequest{Name: name})
 	return err
@@ -145,6 +169,34 @@ func (a *Access) EnforceRights(ctx context.Context, enforced bool, administrator
 	_, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.EnforceRights,
 		&strandlinev1.EnforceRightsRequest{Enforced: enforced, Administrator: administrator})
 	return err
+}
+
+// SetQuota sets the quota of a subject in place of the one that it has. All nodes keep it within a
+// second.
+func (a *Access) SetQuota(ctx context.Context, q Quota) error {
+	_, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.SetQuota, &strandlinev1.SetQuotaRequest{Quota: &strandlinev1.Quota{
+		Subject: q.Subject, AppendBytes: q.AppendBytes, ReadBytes: q.ReadBytes, Requests: q.Requests, Streams: q.Streams, Connections: q.Connections,
+	}})
+	return err
+}
+
+// RemoveQuota removes the quota of a subject.
+func (a *Access) RemoveQuota(ctx context.Context, subject string) error {
+	_, err := accessCall(ctx, a.admin, once, strandlinev1.AccessServiceClient.RemoveQuota, &strandlinev1.RemoveQuotaRequest{Subject: subject})
+	return err
+}
+
+// ListQuotas returns the quotas, by subject, and what is taken of them on the node that answers, at
+// most 1000, those first that wait longest.
+func (a *Access) ListQuotas(ctx context.Context) (all []Quota, node string, uses []QuotaUse, err error) {
+	answer, err := accessCall(ctx, a.admin, repeatedly, strandlinev1.AccessServiceClient.ListQuotas, &strandlinev1.ListQuotasRequest{})
+	for _, q := range answer.GetQuotas() {
+		all = append(all, Quota{q.GetSubject(), q.GetAppendBytes(), q.GetReadBytes(), q.GetRequests(), q.GetStreams(), q.GetConnections()})
+	}
+	for _, u := range answer.GetUses() {
+		uses = append(uses, QuotaUse{u.GetSubject(), u.GetLimit(), u.GetQuota(), u.GetTaken(), u.GetWait().AsDuration(), u.GetWaiting()})
+	}
+	return all, answer.GetNode(), uses, err
 }
 
 func toGrants(all []Grant) (wire []*strandlinev1.Grant) {

@@ -116,6 +116,7 @@ func newRoot(c *terminal.Terminal, bench func(*terminal.Terminal) *cobra.Command
 		access.NewUser(c),
 		access.NewToken(c),
 		access.NewGrant(c),
+		access.NewQuota(c),
 		desired.NewApply(c),
 		desired.NewDiff(c),
 		certs.New(c),

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/record"
 )
 
@@ -36,10 +37,11 @@ const firstLevel = 1
 //	3  digests of logs, and their stretch
 //	4  the secret of access.List, the creators of logs, and the principals of holds
 //	5  writer leases, and idle logs with open sessions
+//	6  quotas
 //
 // Fields of Change, Node, Log and Config that only a higher level permits have the tag since; for
 // commands of logs see AllowCommand.
-var Understood = Levels{Min: firstLevel, Max: WriterLevel}
+var Understood = Levels{Min: firstLevel, Max: access.QuotaLevel}
 
 // DigestLevel permits entries that begin a digest or have contents for it, and snapshots with
 // digests.

@@ -104,6 +104,13 @@ func TestAChangeNeedsTheLevelThatAllowsIt(t *testing.T) {
 	s.Level = 4
 	require.Nil(t, Allow(s, secret))
 
+	for _, quota := range []*access.Change{{Quotas: []access.Quota{{Subject: "*"}}}, {RemoveQuotas: []string{"*"}}} {
+		s.Level = 5
+		require.ErrorContains(t, Allow(s, Change{Access: quota}), "this needs feature level 6, and the cluster is at 5")
+		s.Level = 6
+		require.Nil(t, Allow(s, Change{Access: quota}))
+	}
+
 	require.Nil(t, AllowCommand(1, record.Trim))
 	require.Nil(t, AllowCommand(2, record.SetHold))
 	require.ErrorContains(t, AllowCommand(1, record.SetHold), "this needs feature level 2, and the cluster is at 1")

@@ -30,7 +30,7 @@ type State struct {
 	// Rules are the placement rules of logs without a rule of their own, by the prefix of their
 	// names.
 	Rules map[string]Rule `json:"rules,omitempty"`
-	// Access is the users, tokens and grants.
+	// Access is the users, tokens, grants and quotas.
 	Access access.List `json:"access,omitzero"`
 	// Spreading is set while replicas are being spread evenly over the nodes.
 	Spreading bool `json:"spreading,omitempty"`
@@ -130,7 +130,7 @@ type Change struct {
 	Withdraw   []string         `json:"withdraw,omitempty"`          // names that may no longer join
 	Tokens     []Token          `json:"tokens,omitempty"`            // new join tokens
 	Revoke     []string         `json:"revoke,omitempty"`            // hashes of tokens that are no longer valid
-	Access     *access.Change   `json:"access,omitempty" since:"2"`  // users, tokens and grants
+	Access     *access.Change   `json:"access,omitempty" since:"2"`  // users, tokens, grants and quotas
 	Rules      map[string]Rule  `json:"rules,omitempty" since:"2"`   // default rules that are new, different or, if empty, removed
 	Spread     *bool            `json:"spread,omitempty"`            // new value of Spreading
 	Sessions   record.SessionID `json:"sessions,omitempty"`          // all session ids below are taken

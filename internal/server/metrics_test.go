@@ -71,7 +71,7 @@ func exported(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	defer audited.Close()
 	rows := map[string]string{}
-	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics(), gate.Metrics(), audited.Metrics()) {
+	for _, c := range slices.Concat([]prometheus.Collector{n.Metrics(), ofLogs}, grpcServer.Metrics(), kafka.Metrics(), gate.Metrics(), audited.Metrics(), guard.New(n, guard.Options{}).Metrics()) {
 		for _, found := range descsOf(c) {
 			labels := strings.Split(found[4], ",")
 			for _, constant := range labelName.FindAllStringSubmatch(found[3], -1) {

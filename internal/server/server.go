@@ -85,6 +85,7 @@ type Options struct {
 	Whence func(net.Conn) net.Addr
 
 	refusedRate int           // guard.Options.RefusedRate
+	quotaWait   time.Duration // guard.Options.QuotaWait
 	handshake   time.Duration // secure.GateOptions.HandshakeTime
 }
 
@@ -152,7 +153,7 @@ func (s *Server) start(o Options) (err error) {
 		collectors = append(collectors, s.audit.Metrics()...)
 	}
 	guarded := guard.New(s.node, guard.Options{
-		Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure, Administrator: o.Node.Administrator, RefusedRate: o.refusedRate, Logger: s.logger,
+		Audit: s.audit, Careful: o.Credentials.AsksClients() && !o.Insecure, Administrator: o.Node.Administrator, RefusedRate: o.refusedRate, QuotaWait: o.quotaWait, Logger: s.logger,
 	})
 	s.guard.Store(guarded)
 	guarded.Start()
@@ -176,6 +177,7 @@ func (s *Server) start(o Options) (err error) {
 		MaxConnections: grpcConnections(o.OpenFiles, o.Kafka != nil),
 		Appends:        s.node.Memory().Appends, Inflow: s.node.Memory().Inflow, Answers: s.node.Memory().Answers, Inflating: rpc.NewInflating(s.node.Memory()), Logger: s.logger, Callers: guarded,
 	})
+	collectors = append(collectors, guarded.Metrics()...)
 	grpcserver.Register(clients, guarded)
 	grpcserver.RegisterGroups(clients, kafka.Groups())
 	if o.LogspecLog != "" {

@@ -55,39 +55,42 @@ type attack struct {
 	asks func(h honest, ctx context.Context) error
 	// fills: once ends when a part of the node's memory is used up, or the share of it that one client may have.
 	fills bool
+	// most is what the p99 of an honest client beside it may be, over that beside equal work.
+	most float64
 }
 
 var errLetIn = errors.New("it was not refused")
 
 var attacks = []attack{
-	{"grpc-bombs", "batches that inflate to 15 MiB, over gRPC, from nobody", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, "") }, nil, false},
-	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }, nil, false},
-	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs, nil, false},
-	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs, nil, false},
-	{"produce-bombs-denied", "the same from a user without the right", 8, produceBombsDenied, nil, false},
-	{"kafka-announced", "requests that are announced and never sent, to the Kafka port, from nobody", 100, announce(18, 16<<10-400), honest.joins, false},
-	{"produce-announced", "a Produce of 64 MiB that is announced and never sent, from a user without the right to orders", 1, announceProduce, honest.appends, false},
-	{"unfinished", "requests to append to a log of one's own that begin and do not end, on streams without HTTP/2", 100, unfinished, honest.appendsMuch, false},
-	{"health-watched", "streams that watch the health, from nobody", 8, watchHealth, nil, false},
-	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP, honest.looks, false},
-	{"full-http", "1,000 connections of one address to the HTTP port that begin to ask and stay", 1, fillHTTP, honest.looks, false},
-	{"passwords", "guesses of a password", 8, guess, honest.joins, false},
-	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil, false},
-	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins, false},
-	{"half-open", "connections that begin and say nothing more", 200, halfOpen, honest.comes, false},
-	{"as-nodes", "connections that begin as those between nodes do and say nothing more", 300, func(ctx context.Context, t target, _ int) error { return t.hold(ctx, t.GRPC, asNode) }, honest.meets, false},
-	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true},
-	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false},
-	{"filters", "filters that take long, on a log of one's own", 16, filters, honest.selects, false},
-	{"creates", "logs without end, of one's own", 4, creates, honest.creates, false},
-	{"holds", "holds without end on a log of one's own", 8, holds, honest.holds, true},
-	{"json", "bodies of JSON that are costly to decode, to calls and to streams, from nobody", 8, func(_ context.Context, t target, worker int) error { return texts(t, "", worker) }, honest.asksText, false},
-	{"json-denied", "the same from a user without the right", 8, func(_ context.Context, t target, worker int) error { return texts(t, t.Token, worker) }, honest.asksText, false},
-	{"lists", "lists of all topics and all groups, by who may see next to none", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, 20) }, honest.joins, false},
-	{"lists-kept", "the same lists over connections that stay", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, math.MaxInt) }, honest.joins, false},
+	{"grpc-bombs", "batches that inflate to 15 MiB, over gRPC, from nobody", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, "") }, nil, false, most},
+	{"grpc-bombs-denied", "the same from a user without the right", 8, func(ctx context.Context, t target, _ int) error { return bombs(ctx, t, t.Token) }, nil, false, most},
+	{"lean-bombs", "the same on streams without HTTP/2, from nobody", 8, leanBombs, nil, false, most},
+	{"produce-bombs", "the same by Kafka's Produce, from nobody", 8, produceBombs, nil, false, most},
+	{"produce-bombs-denied", "the same from a user without the right", 8, produceBombsDenied, nil, false, most},
+	{"kafka-announced", "requests that are announced and never sent, to the Kafka port, from nobody", 100, announce(18, 16<<10-400), honest.joins, false, most},
+	{"produce-announced", "a Produce of 64 MiB that is announced and never sent, from a user without the right to orders", 1, announceProduce, honest.appends, false, most},
+	{"unfinished", "requests to append to a log of one's own that begin and do not end, on streams without HTTP/2", 100, unfinished, honest.appendsMuch, false, most},
+	{"health-watched", "streams that watch the health, from nobody", 8, watchHealth, nil, false, most},
+	{"idle-http", "connections to the HTTP port that ask for little and stay", 200, idleHTTP, honest.looks, false, most},
+	{"full-http", "1,000 connections of one address to the HTTP port that begin to ask and stay", 1, fillHTTP, honest.looks, false, most},
+	{"passwords", "guesses of a password", 8, guess, honest.joins, false, most},
+	{"names", "refused calls that name ever other long names, for the audit log", 8, names, nil, false, most},
+	{"kafka-names", "connections that name very many topics", 4, kafkaNames, honest.joins, false, most},
+	{"half-open", "connections that begin and say nothing more", 200, halfOpen, honest.comes, false, most},
+	{"as-nodes", "connections that begin as those between nodes do and say nothing more", 300, func(ctx context.Context, t target, _ int) error { return t.hold(ctx, t.GRPC, asNode) }, honest.meets, false, most},
+	{"sessions", "sessions without end on a log of one's own", 4, sessions, honest.opens, true, most},
+	{"groups", "members without end in groups of one's own", 4, groups, honest.joins, false, most},
+	{"filters", "filters that take long, on a log of one's own", 16, filters, honest.selects, false, most},
+	{"creates", "logs without end, of one's own", 4, creates, honest.creates, false, most},
+	{"holds", "holds without end on a log of one's own", 8, holds, honest.holds, true, most},
+	{"json", "bodies of JSON that are costly to decode, to calls and to streams, from nobody", 8, func(_ context.Context, t target, worker int) error { return texts(t, "", worker) }, honest.asksText, false, most},
+	{"json-denied", "the same from a user without the right", 8, func(_ context.Context, t target, worker int) error { return texts(t, t.Token, worker) }, honest.asksText, false, most},
+	{"lists", "lists of all topics and all groups, by who may see next to none", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, 20) }, honest.joins, false, most},
+	{"lists-kept", "the same lists over connections that stay", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, math.MaxInt) }, honest.joins, false, most},
+	{"above-quota", "appends to a log at ten times its quota of 1 MiB in a second", 10, aboveQuota, honest.appends, false, mostBesideQuota},
 	// These leave what no filter reads in mallory's log.
-	{"read-bombs", "reads of single records of batches that inflate to 3 MiB, on a log of one's own, of which nothing is taken", 8, readBombs, honest.readsRecords, false},
-	{"lookup-bombs", "lookups by time among batches that inflate to 15 MiB, on a log of one's own", 8, lookUpBombs, honest.looksUp, false},
+	{"read-bombs", "reads of single records of batches that inflate to 3 MiB, on a log of one's own, of which nothing is taken", 8, readBombs, honest.readsRecords, false, most},
+	{"lookup-bombs", "lookups by time among batches that inflate to 15 MiB, on a log of one's own", 8, lookUpBombs, honest.looksUp, false, most},
 }
 
 // run does an attack until ctx ends. It returns how often it was done, and the first time that it was let in.
@@ -605,6 +608,46 @@ func sessions(ctx context.Context, t target, _ int) error {
 		all.Wait()
 		return nil
 	})
+}
+
+// aboveQuota appends to the log mallory-noisy what its quota allows in a second, on a stream: as many workers together take as many
+// times the quota. What is refused because it would wait for too long is not sent again.
+func aboveQuota(ctx context.Context, t target, _ int) error {
+	const atOnce = 64 << 10
+	batch, err := batchOf(make([]byte, atOnce))
+	if err != nil {
+		return err
+	}
+	return connected(t, func(conn *grpc.ClientConn) error {
+		stream, err := strandlinev1.NewLogServiceClient(conn).Append(as(ctx, t.Token))
+		if err != nil {
+			return nil
+		}
+		go func() {
+			for err := error(nil); err == nil; {
+				_, err = stream.Recv()
+			}
+		}()
+		every := time.NewTicker(time.Second * atOnce / noisyQuota)
+		defer every.Stop()
+		for err == nil {
+			err = stream.Send(&strandlinev1.AppendRequest{Log: "mallory-noisy", Batches: batch})
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+func batchOf(value []byte) (record.Batch, error) {
+	var b record.Builder
+	if err := b.Add(record.Record{Value: value}); err != nil {
+		return nil, err
+	}
+	return b.Finish(record.None)
 }
 
 // creates creates logs in memory until there may be no more.

@@ -27,6 +27,10 @@ const (
 	rounds = 3
 	// most is what the p99 beside an attack may be, over that beside equal work.
 	most = 2.0
+	// mostBesideQuota is the same for a client that takes more than its quota.
+	mostBesideQuota = 1.5
+	// noisyQuota is the quota of the log mallory-noisy, in bytes appended in a second.
+	noisyQuota = 1 << 20
 	// nodeMemory is --memory of the node that is attacked.
 	nodeMemory = 256 << 20
 )
@@ -88,7 +92,7 @@ func prepare(ctx context.Context, n *server.Server, by Authority) (t target, h h
 		return t, h, err
 	}
 	defer admin.Close()
-	for _, log := range []string{"orders", "mallory"} {
+	for _, log := range []string{"orders", "mallory", "mallory-noisy"} {
 		if _, err := admin.Admin().CreateLog(ctx, log, client.LogConfig{}); err != nil {
 			return t, h, err
 		}
@@ -105,6 +109,7 @@ func prepare(ctx context.Context, n *server.Server, by Authority) (t target, h h
 	}
 	if err := access.AddGrants(ctx,
 		client.Grant{Principal: "user/mallory", Object: "log/mallory", Rights: []string{"append", "read", "trim"}},
+		client.Grant{Principal: "user/mallory", Object: "log/mallory-noisy", Rights: []string{"append"}},
 		client.Grant{Principal: "user/mallory", Object: "log/mallory-*", Rights: []string{"create"}},
 		client.Grant{Principal: "user/alice", Object: "log/alice-*", Rights: []string{"create"}},
 		client.Grant{Principal: "user/mallory", Object: "group/mallory*", Rights: []string{"read"}},
@@ -112,6 +117,9 @@ func prepare(ctx context.Context, n *server.Server, by Authority) (t target, h h
 		client.Grant{Principal: "user/alice", Object: "log/mallory", Rights: []string{"trim"}},
 		client.Grant{Principal: "user/alice", Object: "group/alice", Rights: []string{"read"}},
 	); err != nil {
+		return t, h, err
+	}
+	if err := access.SetQuota(ctx, client.Quota{Subject: "log/mallory-noisy", AppendBytes: noisyQuota}); err != nil {
 		return t, h, err
 	}
 	if t.Token, _, err = access.CreateAccessToken(ctx, "mallory", time.Hour); err != nil {

@@ -277,7 +277,7 @@ func (m measured) rounds(ctx context.Context, a attack) (line string, ok bool, e
 		worked = append(worked, p)
 	}
 	ratio := middle(attacked, func(i int) float64 { return float64(attacked[i].honest.P99) / float64(worked[i].honest.P99) })
-	ok = ratio <= most
+	ok = ratio <= a.most
 	verdict := "ok    "
 	if !ok {
 		verdict = "FAILED"

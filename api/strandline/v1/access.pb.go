@@ -1265,6 +1265,450 @@ func (*EnforceRightsResponse) Descriptor() ([]byte, []int) {
 	return file_strandline_v1_access_proto_rawDescGZIP(), []int{25}
 }
 
+// Quota limits what one principal takes on each node, or what is taken there of one log. A limit of
+// 0 is none. Whoever takes more waits, see docs/quotas.md.
+type Quota struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user/NAME; * for each principal without a quota of its own, and for each address of clients
+	// that have not proved who they are; log/NAME, a topic with all its partitions; or log/* for
+	// each log without a quota of its own.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Bytes of the requests to append in a second, as they are sent.
+	AppendBytes int64 `protobuf:"varint,2,opt,name=append_bytes,json=appendBytes,proto3" json:"append_bytes,omitempty"`
+	// Bytes of the batches that are read in a second, as they are stored.
+	ReadBytes int64 `protobuf:"varint,3,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	// Requests in a second: calls, new streams and the requests of append streams. Of a log: appends
+	// and new reads.
+	Requests int64 `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Streams that are open at once on a node, Kafka has none; not of a log.
+	Streams int64 `protobuf:"varint,5,opt,name=streams,proto3" json:"streams,omitempty"`
+	// Connections that are open at once with a node; not of a log.
+	Connections   int64 `protobuf:"varint,6,opt,name=connections,proto3" json:"connections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quota) Reset() {
+	*x = Quota{}
+	mi := &file_strandline_v1_access_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quota) ProtoMessage() {}
+
+func (x *Quota) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quota.ProtoReflect.Descriptor instead.
+func (*Quota) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Quota) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Quota) GetAppendBytes() int64 {
+	if x != nil {
+		return x.AppendBytes
+	}
+	return 0
+}
+
+func (x *Quota) GetReadBytes() int64 {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return 0
+}
+
+func (x *Quota) GetRequests() int64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *Quota) GetStreams() int64 {
+	if x != nil {
+		return x.Streams
+	}
+	return 0
+}
+
+func (x *Quota) GetConnections() int64 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+type SetQuotaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Quota         *Quota                 `protobuf:"bytes,1,opt,name=quota,proto3" json:"quota,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQuotaRequest) Reset() {
+	*x = SetQuotaRequest{}
+	mi := &file_strandline_v1_access_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQuotaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQuotaRequest) ProtoMessage() {}
+
+func (x *SetQuotaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQuotaRequest.ProtoReflect.Descriptor instead.
+func (*SetQuotaRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *SetQuotaRequest) GetQuota() *Quota {
+	if x != nil {
+		return x.Quota
+	}
+	return nil
+}
+
+type SetQuotaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQuotaResponse) Reset() {
+	*x = SetQuotaResponse{}
+	mi := &file_strandline_v1_access_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQuotaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQuotaResponse) ProtoMessage() {}
+
+func (x *SetQuotaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQuotaResponse.ProtoReflect.Descriptor instead.
+func (*SetQuotaResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{28}
+}
+
+type RemoveQuotaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveQuotaRequest) Reset() {
+	*x = RemoveQuotaRequest{}
+	mi := &file_strandline_v1_access_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveQuotaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveQuotaRequest) ProtoMessage() {}
+
+func (x *RemoveQuotaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveQuotaRequest.ProtoReflect.Descriptor instead.
+func (*RemoveQuotaRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *RemoveQuotaRequest) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+type RemoveQuotaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveQuotaResponse) Reset() {
+	*x = RemoveQuotaResponse{}
+	mi := &file_strandline_v1_access_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveQuotaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveQuotaResponse) ProtoMessage() {}
+
+func (x *RemoveQuotaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveQuotaResponse.ProtoReflect.Descriptor instead.
+func (*RemoveQuotaResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{30}
+}
+
+type ListQuotasRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQuotasRequest) Reset() {
+	*x = ListQuotasRequest{}
+	mi := &file_strandline_v1_access_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQuotasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQuotasRequest) ProtoMessage() {}
+
+func (x *ListQuotasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQuotasRequest.ProtoReflect.Descriptor instead.
+func (*ListQuotasRequest) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{31}
+}
+
+type ListQuotasResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Quotas []*Quota               `protobuf:"bytes,1,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	// The name of the node that answers.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// What is taken there, those first that wait longest; at most 1000.
+	Uses          []*QuotaUse `protobuf:"bytes,3,rep,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQuotasResponse) Reset() {
+	*x = ListQuotasResponse{}
+	mi := &file_strandline_v1_access_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQuotasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQuotasResponse) ProtoMessage() {}
+
+func (x *ListQuotasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQuotasResponse.ProtoReflect.Descriptor instead.
+func (*ListQuotasResponse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListQuotasResponse) GetQuotas() []*Quota {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *ListQuotasResponse) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ListQuotasResponse) GetUses() []*QuotaUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+// QuotaUse is what one principal takes of one limit on a node, or what is taken of a log.
+type QuotaUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The principal, the address of clients that have not proved who they are, or log/NAME.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// append_bytes, read_bytes, requests, streams or connections.
+	Limit string `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The subject of the quota that limits it.
+	Quota string `protobuf:"bytes,3,opt,name=quota,proto3" json:"quota,omitempty"`
+	// What was taken in the last second, or is open.
+	Taken int64 `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"`
+	// How long the next one waits.
+	Wait *durationpb.Duration `protobuf:"bytes,5,opt,name=wait,proto3" json:"wait,omitempty"`
+	// How many wait.
+	Waiting       int64 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaUse) Reset() {
+	*x = QuotaUse{}
+	mi := &file_strandline_v1_access_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaUse) ProtoMessage() {}
+
+func (x *QuotaUse) ProtoReflect() protoreflect.Message {
+	mi := &file_strandline_v1_access_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaUse.ProtoReflect.Descriptor instead.
+func (*QuotaUse) Descriptor() ([]byte, []int) {
+	return file_strandline_v1_access_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *QuotaUse) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *QuotaUse) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *QuotaUse) GetQuota() string {
+	if x != nil {
+		return x.Quota
+	}
+	return ""
+}
+
+func (x *QuotaUse) GetTaken() int64 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *QuotaUse) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *QuotaUse) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
 var File_strandline_v1_access_proto protoreflect.FileDescriptor
 
 const file_strandline_v1_access_proto_rawDesc = "" +
@@ -1332,7 +1776,33 @@ const file_strandline_v1_access_proto_rawDesc = "" +
 	"\x14EnforceRightsRequest\x12\x1a\n" +
 	"\benforced\x18\x01 \x01(\bR\benforced\x12$\n" +
 	"\radministrator\x18\x02 \x01(\tR\radministrator\"\x17\n" +
-	"\x15EnforceRightsResponse2\xd0\a\n" +
+	"\x15EnforceRightsResponse\"\xbb\x01\n" +
+	"\x05Quota\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12!\n" +
+	"\fappend_bytes\x18\x02 \x01(\x03R\vappendBytes\x12\x1d\n" +
+	"\n" +
+	"read_bytes\x18\x03 \x01(\x03R\treadBytes\x12\x1a\n" +
+	"\brequests\x18\x04 \x01(\x03R\brequests\x12\x18\n" +
+	"\astreams\x18\x05 \x01(\x03R\astreams\x12 \n" +
+	"\vconnections\x18\x06 \x01(\x03R\vconnections\"=\n" +
+	"\x0fSetQuotaRequest\x12*\n" +
+	"\x05quota\x18\x01 \x01(\v2\x14.strandline.v1.QuotaR\x05quota\"\x12\n" +
+	"\x10SetQuotaResponse\".\n" +
+	"\x12RemoveQuotaRequest\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\"\x15\n" +
+	"\x13RemoveQuotaResponse\"\x13\n" +
+	"\x11ListQuotasRequest\"\x83\x01\n" +
+	"\x12ListQuotasResponse\x12,\n" +
+	"\x06quotas\x18\x01 \x03(\v2\x14.strandline.v1.QuotaR\x06quotas\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12+\n" +
+	"\x04uses\x18\x03 \x03(\v2\x17.strandline.v1.QuotaUseR\x04uses\"\xaf\x01\n" +
+	"\bQuotaUse\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x14\n" +
+	"\x05quota\x18\x03 \x01(\tR\x05quota\x12\x14\n" +
+	"\x05taken\x18\x04 \x01(\x03R\x05taken\x12-\n" +
+	"\x04wait\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x03R\awaiting2\xc6\t\n" +
 	"\rAccessService\x12E\n" +
 	"\x06WhoAmI\x12\x1c.strandline.v1.WhoAmIRequest\x1a\x1d.strandline.v1.WhoAmIResponse\x12H\n" +
 	"\aPutUser\x12\x1d.strandline.v1.PutUserRequest\x1a\x1e.strandline.v1.PutUserResponse\x12Q\n" +
@@ -1346,7 +1816,11 @@ const file_strandline_v1_access_proto_rawDesc = "" +
 	"\fRemoveGrants\x12\".strandline.v1.RemoveGrantsRequest\x1a#.strandline.v1.RemoveGrantsResponse\x12Q\n" +
 	"\n" +
 	"ListGrants\x12 .strandline.v1.ListGrantsRequest\x1a!.strandline.v1.ListGrantsResponse\x12Z\n" +
-	"\rEnforceRights\x12#.strandline.v1.EnforceRightsRequest\x1a$.strandline.v1.EnforceRightsResponseBD\n" +
+	"\rEnforceRights\x12#.strandline.v1.EnforceRightsRequest\x1a$.strandline.v1.EnforceRightsResponse\x12K\n" +
+	"\bSetQuota\x12\x1e.strandline.v1.SetQuotaRequest\x1a\x1f.strandline.v1.SetQuotaResponse\x12T\n" +
+	"\vRemoveQuota\x12!.strandline.v1.RemoveQuotaRequest\x1a\".strandline.v1.RemoveQuotaResponse\x12Q\n" +
+	"\n" +
+	"ListQuotas\x12 .strandline.v1.ListQuotasRequest\x1a!.strandline.v1.ListQuotasResponseBD\n" +
 	"\x11dev.strandline.v1P\x01Z-strandline.dev/api/strandline/v1;strandlinev1b\x06proto3"
 
 var (
@@ -1361,7 +1835,7 @@ func file_strandline_v1_access_proto_rawDescGZIP() []byte {
 	return file_strandline_v1_access_proto_rawDescData
 }
 
-var file_strandline_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_strandline_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_strandline_v1_access_proto_goTypes = []any{
 	(*WhoAmIRequest)(nil),             // 0: strandline.v1.WhoAmIRequest
 	(*WhoAmIResponse)(nil),            // 1: strandline.v1.WhoAmIResponse
@@ -1389,50 +1863,68 @@ var file_strandline_v1_access_proto_goTypes = []any{
 	(*ListGrantsResponse)(nil),        // 23: strandline.v1.ListGrantsResponse
 	(*EnforceRightsRequest)(nil),      // 24: strandline.v1.EnforceRightsRequest
 	(*EnforceRightsResponse)(nil),     // 25: strandline.v1.EnforceRightsResponse
-	(*timestamppb.Timestamp)(nil),     // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 27: google.protobuf.Duration
+	(*Quota)(nil),                     // 26: strandline.v1.Quota
+	(*SetQuotaRequest)(nil),           // 27: strandline.v1.SetQuotaRequest
+	(*SetQuotaResponse)(nil),          // 28: strandline.v1.SetQuotaResponse
+	(*RemoveQuotaRequest)(nil),        // 29: strandline.v1.RemoveQuotaRequest
+	(*RemoveQuotaResponse)(nil),       // 30: strandline.v1.RemoveQuotaResponse
+	(*ListQuotasRequest)(nil),         // 31: strandline.v1.ListQuotasRequest
+	(*ListQuotasResponse)(nil),        // 32: strandline.v1.ListQuotasResponse
+	(*QuotaUse)(nil),                  // 33: strandline.v1.QuotaUse
+	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 35: google.protobuf.Duration
 }
 var file_strandline_v1_access_proto_depIdxs = []int32{
 	16, // 0: strandline.v1.WhoAmIResponse.rights:type_name -> strandline.v1.AccessScope
 	8,  // 1: strandline.v1.ListUsersResponse.users:type_name -> strandline.v1.User
-	26, // 2: strandline.v1.User.created:type_name -> google.protobuf.Timestamp
-	27, // 3: strandline.v1.CreateAccessTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	34, // 2: strandline.v1.User.created:type_name -> google.protobuf.Timestamp
+	35, // 3: strandline.v1.CreateAccessTokenRequest.lifetime:type_name -> google.protobuf.Duration
 	16, // 4: strandline.v1.CreateAccessTokenRequest.scope:type_name -> strandline.v1.AccessScope
 	15, // 5: strandline.v1.CreateAccessTokenResponse.description:type_name -> strandline.v1.AccessToken
 	15, // 6: strandline.v1.ListAccessTokensResponse.tokens:type_name -> strandline.v1.AccessToken
-	26, // 7: strandline.v1.AccessToken.created:type_name -> google.protobuf.Timestamp
-	26, // 8: strandline.v1.AccessToken.expires:type_name -> google.protobuf.Timestamp
+	34, // 7: strandline.v1.AccessToken.created:type_name -> google.protobuf.Timestamp
+	34, // 8: strandline.v1.AccessToken.expires:type_name -> google.protobuf.Timestamp
 	16, // 9: strandline.v1.AccessToken.scope:type_name -> strandline.v1.AccessScope
 	17, // 10: strandline.v1.AddGrantsRequest.grants:type_name -> strandline.v1.Grant
 	17, // 11: strandline.v1.RemoveGrantsRequest.grants:type_name -> strandline.v1.Grant
 	17, // 12: strandline.v1.ListGrantsResponse.grants:type_name -> strandline.v1.Grant
-	0,  // 13: strandline.v1.AccessService.WhoAmI:input_type -> strandline.v1.WhoAmIRequest
-	2,  // 14: strandline.v1.AccessService.PutUser:input_type -> strandline.v1.PutUserRequest
-	4,  // 15: strandline.v1.AccessService.RemoveUser:input_type -> strandline.v1.RemoveUserRequest
-	6,  // 16: strandline.v1.AccessService.ListUsers:input_type -> strandline.v1.ListUsersRequest
-	9,  // 17: strandline.v1.AccessService.CreateAccessToken:input_type -> strandline.v1.CreateAccessTokenRequest
-	11, // 18: strandline.v1.AccessService.RevokeAccessToken:input_type -> strandline.v1.RevokeAccessTokenRequest
-	13, // 19: strandline.v1.AccessService.ListAccessTokens:input_type -> strandline.v1.ListAccessTokensRequest
-	18, // 20: strandline.v1.AccessService.AddGrants:input_type -> strandline.v1.AddGrantsRequest
-	20, // 21: strandline.v1.AccessService.RemoveGrants:input_type -> strandline.v1.RemoveGrantsRequest
-	22, // 22: strandline.v1.AccessService.ListGrants:input_type -> strandline.v1.ListGrantsRequest
-	24, // 23: strandline.v1.AccessService.EnforceRights:input_type -> strandline.v1.EnforceRightsRequest
-	1,  // 24: strandline.v1.AccessService.WhoAmI:output_type -> strandline.v1.WhoAmIResponse
-	3,  // 25: strandline.v1.AccessService.PutUser:output_type -> strandline.v1.PutUserResponse
-	5,  // 26: strandline.v1.AccessService.RemoveUser:output_type -> strandline.v1.RemoveUserResponse
-	7,  // 27: strandline.v1.AccessService.ListUsers:output_type -> strandline.v1.ListUsersResponse
-	10, // 28: strandline.v1.AccessService.CreateAccessToken:output_type -> strandline.v1.CreateAccessTokenResponse
-	12, // 29: strandline.v1.AccessService.RevokeAccessToken:output_type -> strandline.v1.RevokeAccessTokenResponse
-	14, // 30: strandline.v1.AccessService.ListAccessTokens:output_type -> strandline.v1.ListAccessTokensResponse
-	19, // 31: strandline.v1.AccessService.AddGrants:output_type -> strandline.v1.AddGrantsResponse
-	21, // 32: strandline.v1.AccessService.RemoveGrants:output_type -> strandline.v1.RemoveGrantsResponse
-	23, // 33: strandline.v1.AccessService.ListGrants:output_type -> strandline.v1.ListGrantsResponse
-	25, // 34: strandline.v1.AccessService.EnforceRights:output_type -> strandline.v1.EnforceRightsResponse
-	24, // [24:35] is the sub-list for method output_type
-	13, // [13:24] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	26, // 13: strandline.v1.SetQuotaRequest.quota:type_name -> strandline.v1.Quota
+	26, // 14: strandline.v1.ListQuotasResponse.quotas:type_name -> strandline.v1.Quota
+	33, // 15: strandline.v1.ListQuotasResponse.uses:type_name -> strandline.v1.QuotaUse
+	35, // 16: strandline.v1.QuotaUse.wait:type_name -> google.protobuf.Duration
+	0,  // 17: strandline.v1.AccessService.WhoAmI:input_type -> strandline.v1.WhoAmIRequest
+	2,  // 18: strandline.v1.AccessService.PutUser:input_type -> strandline.v1.PutUserRequest
+	4,  // 19: strandline.v1.AccessService.RemoveUser:input_type -> strandline.v1.RemoveUserRequest
+	6,  // 20: strandline.v1.AccessService.ListUsers:input_type -> strandline.v1.ListUsersRequest
+	9,  // 21: strandline.v1.AccessService.CreateAccessToken:input_type -> strandline.v1.CreateAccessTokenRequest
+	11, // 22: strandline.v1.AccessService.RevokeAccessToken:input_type -> strandline.v1.RevokeAccessTokenRequest
+	13, // 23: strandline.v1.AccessService.ListAccessTokens:input_type -> strandline.v1.ListAccessTokensRequest
+	18, // 24: strandline.v1.AccessService.AddGrants:input_type -> strandline.v1.AddGrantsRequest
+	20, // 25: strandline.v1.AccessService.RemoveGrants:input_type -> strandline.v1.RemoveGrantsRequest
+	22, // 26: strandline.v1.AccessService.ListGrants:input_type -> strandline.v1.ListGrantsRequest
+	24, // 27: strandline.v1.AccessService.EnforceRights:input_type -> strandline.v1.EnforceRightsRequest
+	27, // 28: strandline.v1.AccessService.SetQuota:input_type -> strandline.v1.SetQuotaRequest
+	29, // 29: strandline.v1.AccessService.RemoveQuota:input_type -> strandline.v1.RemoveQuotaRequest
+	31, // 30: strandline.v1.AccessService.ListQuotas:input_type -> strandline.v1.ListQuotasRequest
+	1,  // 31: strandline.v1.AccessService.WhoAmI:output_type -> strandline.v1.WhoAmIResponse
+	3,  // 32: strandline.v1.AccessService.PutUser:output_type -> strandline.v1.PutUserResponse
+	5,  // 33: strandline.v1.AccessService.RemoveUser:output_type -> strandline.v1.RemoveUserResponse
+	7,  // 34: strandline.v1.AccessService.ListUsers:output_type -> strandline.v1.ListUsersResponse
+	10, // 35: strandline.v1.AccessService.CreateAccessToken:output_type -> strandline.v1.CreateAccessTokenResponse
+	12, // 36: strandline.v1.AccessService.RevokeAccessToken:output_type -> strandline.v1.RevokeAccessTokenResponse
+	14, // 37: strandline.v1.AccessService.ListAccessTokens:output_type -> strandline.v1.ListAccessTokensResponse
+	19, // 38: strandline.v1.AccessService.AddGrants:output_type -> strandline.v1.AddGrantsResponse
+	21, // 39: strandline.v1.AccessService.RemoveGrants:output_type -> strandline.v1.RemoveGrantsResponse
+	23, // 40: strandline.v1.AccessService.ListGrants:output_type -> strandline.v1.ListGrantsResponse
+	25, // 41: strandline.v1.AccessService.EnforceRights:output_type -> strandline.v1.EnforceRightsResponse
+	28, // 42: strandline.v1.AccessService.SetQuota:output_type -> strandline.v1.SetQuotaResponse
+	30, // 43: strandline.v1.AccessService.RemoveQuota:output_type -> strandline.v1.RemoveQuotaResponse
+	32, // 44: strandline.v1.AccessService.ListQuotas:output_type -> strandline.v1.ListQuotasResponse
+	31, // [31:45] is the sub-list for method output_type
+	17, // [17:31] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_strandline_v1_access_proto_init() }
@@ -1446,7 +1938,7 @@ func file_strandline_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_strandline_v1_access_proto_rawDesc), len(file_strandline_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

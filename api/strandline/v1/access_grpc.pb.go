@@ -30,6 +30,9 @@ const (
 	AccessService_RemoveGrants_FullMethodName      = "/strandline.v1.AccessService/RemoveGrants"
 	AccessService_ListGrants_FullMethodName        = "/strandline.v1.AccessService/ListGrants"
 	AccessService_EnforceRights_FullMethodName     = "/strandline.v1.AccessService/EnforceRights"
+	AccessService_SetQuota_FullMethodName          = "/strandline.v1.AccessService/SetQuota"
+	AccessService_RemoveQuota_FullMethodName       = "/strandline.v1.AccessService/RemoveQuota"
+	AccessService_ListQuotas_FullMethodName        = "/strandline.v1.AccessService/ListQuotas"
 )
 
 // AccessServiceClient is the client API for AccessService service.
@@ -47,7 +50,7 @@ type AccessServiceClient interface {
 	// PutUser adds a user who can prove who it is with a password, or changes the
 	// password. Only verifiers of it are kept.
 	PutUser(ctx context.Context, in *PutUserRequest, opts ...grpc.CallOption) (*PutUserResponse, error)
-	// RemoveUser removes a user's password, tokens and grants.
+	// RemoveUser removes a user's password, tokens, grants and quota.
 	RemoveUser(ctx context.Context, in *RemoveUserRequest, opts ...grpc.CallOption) (*RemoveUserResponse, error)
 	// ListUsers returns the users that have a password, by name.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
@@ -66,6 +69,12 @@ type AccessServiceClient interface {
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 	// EnforceRights has what is not granted refused from now on, or allowed again.
 	EnforceRights(ctx context.Context, in *EnforceRightsRequest, opts ...grpc.CallOption) (*EnforceRightsResponse, error)
+	// SetQuota sets the quota of a subject, in place of the one that it has. It needs feature level 6.
+	SetQuota(ctx context.Context, in *SetQuotaRequest, opts ...grpc.CallOption) (*SetQuotaResponse, error)
+	// RemoveQuota removes the quota of a subject.
+	RemoveQuota(ctx context.Context, in *RemoveQuotaRequest, opts ...grpc.CallOption) (*RemoveQuotaResponse, error)
+	// ListQuotas returns the quotas, by subject, and what is taken of them on the node that answers.
+	ListQuotas(ctx context.Context, in *ListQuotasRequest, opts ...grpc.CallOption) (*ListQuotasResponse, error)
 }
 
 type accessServiceClient struct {
@@ -186,6 +195,36 @@ func (c *accessServiceClient) EnforceRights(ctx context.Context, in *EnforceRigh
 	return out, nil
 }
 
+func (c *accessServiceClient) SetQuota(ctx context.Context, in *SetQuotaRequest, opts ...grpc.CallOption) (*SetQuotaResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetQuotaResponse)
+	err := c.cc.Invoke(ctx, AccessService_SetQuota_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accessServiceClient) RemoveQuota(ctx context.Context, in *RemoveQuotaRequest, opts ...grpc.CallOption) (*RemoveQuotaResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveQuotaResponse)
+	err := c.cc.Invoke(ctx, AccessService_RemoveQuota_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accessServiceClient) ListQuotas(ctx context.Context, in *ListQuotasRequest, opts ...grpc.CallOption) (*ListQuotasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListQuotasResponse)
+	err := c.cc.Invoke(ctx, AccessService_ListQuotas_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccessServiceServer is the server API for AccessService service.
 // All implementations must embed UnimplementedAccessServiceServer
 // for forward compatibility.
@@ -201,7 +240,7 @@ type AccessServiceServer interface {
 	// PutUser adds a user who can prove who it is with a password, or changes the
 	// password. Only verifiers of it are kept.
 	PutUser(context.Context, *PutUserRequest) (*PutUserResponse, error)
-	// RemoveUser removes a user's password, tokens and grants.
+	// RemoveUser removes a user's password, tokens, grants and quota.
 	RemoveUser(context.Context, *RemoveUserRequest) (*RemoveUserResponse, error)
 	// ListUsers returns the users that have a password, by name.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
@@ -220,6 +259,12 @@ type AccessServiceServer interface {
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	// EnforceRights has what is not granted refused from now on, or allowed again.
 	EnforceRights(context.Context, *EnforceRightsRequest) (*EnforceRightsResponse, error)
+	// SetQuota sets the quota of a subject, in place of the one that it has. It needs feature level 6.
+	SetQuota(context.Context, *SetQuotaRequest) (*SetQuotaResponse, error)
+	// RemoveQuota removes the quota of a subject.
+	RemoveQuota(context.Context, *RemoveQuotaRequest) (*RemoveQuotaResponse, error)
+	// ListQuotas returns the quotas, by subject, and what is taken of them on the node that answers.
+	ListQuotas(context.Context, *ListQuotasRequest) (*ListQuotasResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }
 
@@ -262,6 +307,15 @@ func (UnimplementedAccessServiceServer) ListGrants(context.Context, *ListGrantsR
 }
 func (UnimplementedAccessServiceServer) EnforceRights(context.Context, *EnforceRightsRequest) (*EnforceRightsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EnforceRights not implemented")
+}
+func (UnimplementedAccessServiceServer) SetQuota(context.Context, *SetQuotaRequest) (*SetQuotaResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetQuota not implemented")
+}
+func (UnimplementedAccessServiceServer) RemoveQuota(context.Context, *RemoveQuotaRequest) (*RemoveQuotaResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveQuota not implemented")
+}
+func (UnimplementedAccessServiceServer) ListQuotas(context.Context, *ListQuotasRequest) (*ListQuotasResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQuotas not implemented")
 }
 func (UnimplementedAccessServiceServer) mustEmbedUnimplementedAccessServiceServer() {}
 func (UnimplementedAccessServiceServer) testEmbeddedByValue()                       {}
@@ -482,6 +536,60 @@ func _AccessService_EnforceRights_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccessService_SetQuota_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetQuotaRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).SetQuota(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_SetQuota_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).SetQuota(ctx, req.(*SetQuotaRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AccessService_RemoveQuota_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveQuotaRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).RemoveQuota(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_RemoveQuota_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).RemoveQuota(ctx, req.(*RemoveQuotaRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AccessService_ListQuotas_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListQuotasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).ListQuotas(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_ListQuotas_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).ListQuotas(ctx, req.(*ListQuotasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccessService_ServiceDesc is the grpc.ServiceDesc for AccessService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -532,6 +640,18 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EnforceRights",
 			Handler:    _AccessService_EnforceRights_Handler,
+		},
+		{
+			MethodName: "SetQuota",
+			Handler:    _AccessService_SetQuota_Handler,
+		},
+		{
+			MethodName: "RemoveQuota",
+			Handler:    _AccessService_RemoveQuota_Handler,
+		},
+		{
+			MethodName: "ListQuotas",
+			Handler:    _AccessService_ListQuotas_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,4 +1,4 @@
-// Package access is the commands for users and rights: user, token and grant.
+// Package access is the commands for users and rights: user, token, grant and quota.
 package access
 
 import (

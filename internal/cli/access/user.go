@@ -77,8 +77,8 @@ Open connections stay open.`,
 func newUserRemove(c *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove NAME",
-		Short: "Remove a user's password, tokens and grants",
-		Long: `Remove a user's password, tokens and grants. All nodes refuse the user within a second. A
+		Short: "Remove a user's password, tokens, grants and quota",
+		Long: `Remove a user's password, tokens, grants and quota. All nodes refuse the user within a second. A
 certificate of the user stays valid until it expires, and has no rights.`,
 		Example:           "  strandline user remove alice",
 		Args:              terminal.Named("NAME"),

@@ -1,4 +1,4 @@
-// Package desired makes of a cluster what a file says: logs, default rules, users and grants. A plan is decided from
+// Package desired makes of a cluster what a file says: logs, default rules, users, grants and quotas. A plan is decided from
 // the file and from what the cluster has, shown, and carried out.
 package desired
 
@@ -29,6 +29,8 @@ The file is YAML, with these parts:
   users: [alice]
   grants:
     - {principal: user/alice, object: log/orders, rights: [append, read]}
+  quotas:
+    - {subject: user/alice, append_bytes: 20MiB, requests: 500}
   enforce_rights: true
 
 A part that is missing from the file is not changed. A part in the file is complete: anything
@@ -41,8 +43,8 @@ func NewApply(c *terminal.Terminal) *cobra.Command {
 	var allowDelete, yes, printSchema bool
 	command := &cobra.Command{
 		Use:   "apply",
-		Short: "Change a cluster to match a file: logs, default rules, users, grants",
-		Long: `Change the logs, default rules, users and grants of a cluster to match a file. The command
+		Short: "Change a cluster to match a file: logs, default rules, users, grants, quotas",
+		Long: `Change the logs, default rules, users, grants and quotas of a cluster to match a file. It
 shows the changes and then makes them one after the other; "strandline diff" only shows them.
 If a change fails, the earlier ones stay; run apply again to make the rest. If the cluster
 matches the file, it does nothing.
@@ -187,6 +189,11 @@ func planned(ctx context.Context, admin *client.Admin, f File) ([]change, error)
 		}
 		has.Caller = caller.Principal
 	}
+	if f.Quotas != nil {
+		if has.Quotas, _, _, err = access.ListQuotas(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return plan(f, has)
 }
 
@@ -250,6 +257,10 @@ func (s step) do(ctx context.Context, admin *client.Admin) (password string, err
 		err = access.AddGrants(ctx, *s.addGrant)
 	case s.removeGrant != nil:
 		err = access.RemoveGrants(ctx, *s.removeGrant)
+	case s.setQuota != nil:
+		err = access.SetQuota(ctx, *s.setQuota)
+	case s.removeQuota != "":
+		err = access.RemoveQuota(ctx, s.removeQuota)
 	case s.enforce != nil:
 		err = access.EnforceRights(ctx, *s.enforce, "")
 	}

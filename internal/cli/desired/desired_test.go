@@ -27,6 +27,7 @@ var has = current{
 		{Principal: "user/alice", Object: "log/orders", Rights: []string{"read", "append"}},
 		{Principal: "user/bob", Object: "cluster", Rights: []string{"observe"}},
 	},
+	Quotas: []client.Quota{{Subject: "user/bob", ReadBytes: 1 << 20}, {Subject: "log/orders", AppendBytes: 1000, Requests: 5}},
 }
 
 // A size is shown rounded, and compared as it is.
@@ -100,6 +101,15 @@ logs: [{name: orders, retention: 1h, retention_bytes: 1GiB, replicas: 5}]
 			"~ log orders: retention 1d -> 1h, retention_bytes none -> 1GiB, replicas 3 -> 5 (loses records older than 1h, the oldest records beyond 1GiB)",
 			"- log scratch (loses 1 record)",
 		}},
+		{"a quota that is another is set whole", `
+quotas:
+  - {subject: '*', append_bytes: 1MiB, streams: 3}
+  - {subject: log/orders, append_bytes: 1000}
+`, []string{"+ quota *: append_bytes 1048576B, streams 3", "~ quota log/orders: requests 5 -> none", "- quota user/bob"}},
+		{"a quota that is there already needs nothing, and one goes with its user", `
+users: [alice]
+quotas: [{subject: log/orders, append_bytes: 1000B, requests: 5}]
+`, []string{"- user bob"}},
 		{"what others need comes first, what takes away comes last", `
 logs:
   - {name: orders, retention: 1d}
@@ -140,6 +150,9 @@ func TestAFileThatCannotBeMeantIsRefused(t *testing.T) {
 		"grants: [{principal: '*', object: log/a}]": "rights are missing",
 		"logs: [{name: scratch}]":                   "log scratch: its durability is memory and cannot be changed to disk",
 		"users: [alice]\ngrants: [{principal: user/bob, object: cluster, rights: [observe]}]": "remove the grant",
+		"users: [alice]\nquotas: [{subject: user/bob, requests: 1}]":                          "remove the quota",
+		"quotas: [{requests: 1}]":                  "a quota has no subject",
+		"quotas: [{subject: '*'}, {subject: '*'}]": `quota of "*" is in the file twice`,
 	} {
 		_, err := planText(t, file)
 		require.ErrorContains(t, err, problem, file)

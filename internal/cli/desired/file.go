@@ -29,6 +29,7 @@ type File struct {
 	// one for each new user.
 	Users         []string `yaml:"users"`
 	Grants        []Grant  `yaml:"grants"`
+	Quotas        []Quota  `yaml:"quotas"`
 	EnforceRights *bool    `yaml:"enforce_rights"`
 }
 
@@ -71,6 +72,16 @@ type Grant struct {
 	Rights    []string `yaml:"rights"`
 }
 
+// Quota limits what a principal takes, or what is taken of a log. What is not given is no limit.
+type Quota struct {
+	Subject     string `yaml:"subject"`
+	AppendBytes size   `yaml:"append_bytes"`
+	ReadBytes   size   `yaml:"read_bytes"`
+	Requests    int64  `yaml:"requests"`
+	Streams     int64  `yaml:"streams"`
+	Connections int64  `yaml:"connections"`
+}
+
 // read decodes a file. Errors name the line, or what is twice in it. Whether a name, a right or a
 // rule is valid is for the cluster to say.
 func read(in io.Reader) (f File, err error) {
@@ -86,8 +97,8 @@ func read(in io.Reader) (f File, err error) {
 }
 
 func (f File) check() error {
-	if f.Logs == nil && f.DefaultRules == nil && f.Users == nil && f.Grants == nil && f.EnforceRights == nil {
-		return errors.New("the file is empty: give at least one of logs, default_rules, users, grants, enforce_rights")
+	if f.Logs == nil && f.DefaultRules == nil && f.Users == nil && f.Grants == nil && f.Quotas == nil && f.EnforceRights == nil {
+		return errors.New("the file is empty: give at least one of logs, default_rules, users, grants, quotas, enforce_rights")
 	}
 	names := map[string]bool{}
 	once := func(kind, name string) error {
@@ -129,7 +140,20 @@ func (f File) check() error {
 			return err
 		}
 	}
+	for _, q := range f.Quotas {
+		if q.Subject == "" {
+			return errors.New("a quota has no subject")
+		}
+		if err := once("quota of", q.Subject); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// quota is the quota that the subject should have.
+func (q Quota) quota() client.Quota {
+	return client.Quota{Subject: q.Subject, AppendBytes: int64(q.AppendBytes), ReadBytes: int64(q.ReadBytes), Requests: q.Requests, Streams: q.Streams, Connections: q.Connections}
 }
 
 // rule returns nil for a rule that requires nothing.

@@ -19,6 +19,7 @@ type current struct {
 	DefaultRules []client.DefaultRule
 	Users        []string
 	Grants       []client.Grant
+	Quotas       []client.Quota
 	Enforced     bool
 }
 
@@ -34,7 +35,7 @@ const (
 // change is one step from what a cluster has to what a file says.
 type change struct {
 	Action action `json:"action"`
-	Kind   string `json:"kind"` // log, default rule, user, grant, rights
+	Kind   string `json:"kind"` // log, default rule, user, grant, quota, rights
 	Name   string `json:"name"`
 	// Settings are what is set, or what changes.
 	Settings []setting `json:"settings,omitempty"`
@@ -61,6 +62,8 @@ type step struct {
 	removeUser   string
 	addGrant     *client.Grant
 	removeGrant  *client.Grant
+	setQuota     *client.Quota
+	removeQuota  string
 	enforce      *bool
 }
 
@@ -88,14 +91,19 @@ func plan(f File, has current) ([]change, error) {
 			return nil, fmt.Errorf("grant of %s on %s: the user is not among the users of the file: add it, or remove the grant", g.Principal, g.Object)
 		}
 	}
-	all := slices.Concat(users, rules, logs, f.grants(has), f.rights(has))
+	for _, q := range f.Quotas {
+		if f.goes(has, q.Subject) {
+			return nil, fmt.Errorf("quota of %s: the user is not among the users of the file: add it, or remove the quota", q.Subject)
+		}
+	}
+	all := slices.Concat(users, rules, logs, f.grants(has), f.quotas(has), f.rights(has))
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.turn(), b.turn()) })
 	return all, nil
 }
 
 // turn orders changes: everything that adds, in the order of plan, and then everything that removes, in the reverse order.
 func (c change) turn() int {
-	kinds := []string{"user", "default rule", "log", "grant"}
+	kinds := []string{"user", "default rule", "log", "grant", "quota"}
 	at := slices.Index(kinds, c.Kind)
 	switch {
 	case c.step.enforce != nil && *c.step.enforce:
@@ -313,6 +321,68 @@ func (f File) grants(has current) (all []change) {
 			amend(remove, k, before[k])
 		}
 	}
+	return all
+}
+
+func (f File) quotas(has current) (all []change) {
+	if f.Quotas == nil {
+		return nil
+	}
+	before := map[string]client.Quota{}
+	for _, q := range has.Quotas {
+		before[q.Subject] = q
+	}
+	for _, q := range f.Quotas {
+		to := q.quota()
+		from, known := before[to.Subject]
+		delete(before, to.Subject)
+		if known && from == to {
+			continue
+		}
+		c := change{Action: create, Kind: "quota", Name: to.Subject, step: step{setQuota: &to}}
+		if known {
+			c.Action = modify
+		}
+		c.Settings = limits(from, to, known)
+		all = append(all, c)
+	}
+	for _, subject := range slices.Sorted(maps.Keys(before)) {
+		if !f.goes(has, subject) { // it goes with a user
+			all = append(all, change{Action: remove, Kind: "quota", Name: subject, step: step{removeQuota: subject}})
+		}
+	}
+	return all
+}
+
+// limits are the limits in which quotas differ; of a new one, those that it has.
+func limits(from, to client.Quota, known bool) (all []setting) {
+	add := func(name string, from, to int64, text func(int64) string) {
+		if from == to {
+			return
+		}
+		s := setting{Name: name, To: cmp.Or(text(to), "none")}
+		if known {
+			s.From = cmp.Or(text(from), "none")
+		}
+		all = append(all, s)
+	}
+	bytes := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%dB", n)
+	}
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprint(n)
+	}
+	add("append_bytes", from.AppendBytes, to.AppendBytes, bytes)
+	add("read_bytes", from.ReadBytes, to.ReadBytes, bytes)
+	add("requests", from.Requests, to.Requests, number)
+	add("streams", from.Streams, to.Streams, number)
+	add("connections", from.Connections, to.Connections, number)
 	return all
 }
 

@@ -22,6 +22,9 @@ const userPrefix = "user/"
 // OfUser returns the principal of a user.
 func OfUser(name string) string { return userPrefix + name }
 
+// UserOf returns the name of the user of a principal, and reports whether it is one.
+func UserOf(principal string) (name string, ok bool) { return strings.CutPrefix(principal, userPrefix) }
+
 // PutUser adds a user, or changes its password if it exists, which existed reports.
 func PutUser(l List, u User) (c Change, existed bool, refusal *record.Refusal) {
 	before, existed := l.Users[u.Name]
@@ -35,7 +38,7 @@ func PutUser(l List, u User) (c Change, existed bool, refusal *record.Refusal) {
 	return c, existed, nil
 }
 
-// RemoveUser removes a user with all its tokens and grants, so that a later user of the same name
+// RemoveUser removes a user with its tokens, grants and quota, so that a later user of the same name
 // starts without any. A certificate of the user remains valid but has no rights.
 func RemoveUser(l List, name string) (c Change, refusal *record.Refusal) {
 	principal := OfUser(name)
@@ -53,8 +56,11 @@ func RemoveUser(l List, name string) (c Change, refusal *record.Refusal) {
 			c.Grants = append(c.Grants, g)
 		}
 	}
+	if _, limited := l.Quotas[principal]; limited {
+		c.RemoveQuotas = []string{principal}
+	}
 	if c.Empty() {
-		return c, record.Refuse(record.Precondition, "user %q does not exist: it has no password, token or grant", name)
+		return c, record.Refuse(record.Precondition, "user %q does not exist: it has no password, token, grant or quota", name)
 	}
 	return c, keepsAdministrator(l, &c)
 }

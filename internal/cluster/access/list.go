@@ -1,5 +1,5 @@
-// Package access decides the rights of principals, from the users, tokens and grants in the
-// catalog. Like the rest of internal/cluster it does no I/O and reads no clock.
+// Package access decides the rights and the quotas of principals, from the users, tokens, grants and
+// quotas in the catalog. Like the rest of internal/cluster it does no I/O and reads no clock.
 //
 // List is the state in the catalog; Rules is a List prepared for decisions.
 package access
@@ -10,11 +10,12 @@ import (
 	"strandline.dev/internal/unknown"
 )
 
-// List is the users, tokens and grants in the catalog. Its maps are never changed in place.
+// List is the users, tokens, grants and quotas in the catalog. Its maps are never changed in place.
 type List struct {
 	Users  map[string]User  `json:"users,omitempty"`  // by name
 	Tokens map[string]Token `json:"tokens,omitempty"` // by id
 	Grants map[string]Grant `json:"grants,omitempty"` // by Grant.key
+	Quotas map[string]Quota `json:"quotas,omitempty"` // by subject
 	// Enforced is set if requests without a grant are refused.
 	Enforced bool `json:"enforced,omitempty"`
 	// Secret is random, created with the first change and the same on all nodes. Answers about users
@@ -83,14 +84,16 @@ func exact(o Object) string {
 
 // Change is a change of a List. It takes effect atomically.
 type Change struct {
-	Users       []User          `json:"users,omitempty"`        // new, or with other passwords
-	RemoveUsers []string        `json:"remove_users,omitempty"` // names
-	Tokens      []Token         `json:"tokens,omitempty"`       // new
-	Revoke      []string        `json:"revoke,omitempty"`       // ids of tokens
-	Grants      []Grant         `json:"grants,omitempty"`       // new values; a grant without rights is removed
-	Enforce     *bool           `json:"enforce,omitempty"`
-	Secret      []byte          `json:"secret,omitempty" since:"4"` // set if the list has none
-	Unknown     unknown.Members `json:"-"`
+	Users        []User          `json:"users,omitempty"`        // new, or with other passwords
+	RemoveUsers  []string        `json:"remove_users,omitempty"` // names
+	Tokens       []Token         `json:"tokens,omitempty"`       // new
+	Revoke       []string        `json:"revoke,omitempty"`       // ids of tokens
+	Grants       []Grant         `json:"grants,omitempty"`       // new values; a grant without rights is removed
+	Enforce      *bool           `json:"enforce,omitempty"`
+	Secret       []byte          `json:"secret,omitempty" since:"4"`        // set if the list has none
+	Quotas       []Quota         `json:"quotas,omitempty" since:"6"`        // new, or with other limits
+	RemoveQuotas []string        `json:"remove_quotas,omitempty" since:"6"` // subjects
+	Unknown      unknown.Members `json:"-"`
 }
 
 // SecretLevel is the feature level that permits a Secret.
@@ -98,7 +101,7 @@ const SecretLevel = 4
 
 // Empty reports whether the change has no effect.
 func (c *Change) Empty() bool {
-	return c == nil || len(c.Users)+len(c.RemoveUsers)+len(c.Tokens)+len(c.Revoke)+len(c.Grants) == 0 && c.Enforce == nil
+	return c == nil || len(c.Users)+len(c.RemoveUsers)+len(c.Tokens)+len(c.Revoke)+len(c.Grants)+len(c.Quotas)+len(c.RemoveQuotas) == 0 && c.Enforce == nil
 }
 
 // With returns the list after a change.
@@ -107,6 +110,9 @@ func (l List) With(c *Change) List {
 		return l
 	}
 	l.Users, l.Tokens, l.Grants = copied(l.Users), copied(l.Tokens), copied(l.Grants)
+	if len(c.Quotas)+len(c.RemoveQuotas) > 0 {
+		l.Quotas = copied(l.Quotas)
+	}
 	for _, name := range c.RemoveUsers {
 		delete(l.Users, name)
 	}
@@ -123,6 +129,12 @@ func (l List) With(c *Change) List {
 		if l.Grants[g.key()] = g; g.Rights == None {
 			delete(l.Grants, g.key())
 		}
+	}
+	for _, subject := range c.RemoveQuotas {
+		delete(l.Quotas, subject)
+	}
+	for _, q := range c.Quotas {
+		l.Quotas[q.Subject] = q
 	}
 	if c.Enforce != nil {
 		l.Enforced = *c.Enforce

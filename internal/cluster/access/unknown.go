@@ -92,3 +92,14 @@ func (c *Change) UnmarshalJSON(data []byte) (err error) {
 	c.Unknown, err = unknown.Unmarshal(data, (*known)(c))
 	return err
 }
+
+func (q Quota) MarshalJSON() ([]byte, error) {
+	type known Quota
+	return unknown.Marshal(known(q), q.Unknown)
+}
+
+func (q *Quota) UnmarshalJSON(data []byte) (err error) {
+	type known Quota
+	q.Unknown, err = unknown.Unmarshal(data, (*known)(q))
+	return err
+}

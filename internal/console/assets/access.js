@@ -2,7 +2,7 @@
 
 import { html, useState } from './vendor/preact.js'
 import { call } from './api.js'
-import { count, parseSpan, quote, span } from './format.js'
+import { bytes, count, parseSpan, quote, span } from './format.js'
 import { Action, Command, Copy, Empty, Field, State, Time, useEvery, Wrong } from './parts.js'
 import { may, useCluster } from './state.js'
 
@@ -35,8 +35,8 @@ export function Access() {
   useEvery(10, async (signal) => {
     if (!admin) return
     try {
-      const [grants, tokens, users] = await Promise.all([call('AccessService/ListGrants', {}, signal), call('AccessService/ListAccessTokens', {}, signal), call('AccessService/ListUsers', {}, signal)])
-      setGot({ grants: grants.grants, enforced: grants.enforced, tokens: tokens.tokens, users: users.users })
+      const [grants, tokens, users, quotas] = await Promise.all([call('AccessService/ListGrants', {}, signal), call('AccessService/ListAccessTokens', {}, signal), call('AccessService/ListUsers', {}, signal), call('AccessService/ListQuotas', {}, signal)])
+      setGot({ grants: grants.grants, enforced: grants.enforced, tokens: tokens.tokens, users: users.users, quotas })
     } catch (failure) {
       if (!signal.aborted) setGot((g) => ({ ...g, failure }))
     }
@@ -50,7 +50,7 @@ export function Access() {
     </section>
     ${!admin ? html`<section><${Empty} title="Users, tokens and grants are for administrators."><p class="quiet">They need the right to administer the cluster.</p><//></section>` : html`
       <${Wrong} failure=${got.failure?.status ? got.failure : undefined} />
-      ${got.grants && html`<${Question} grants=${got.grants} /><${Grants} grants=${got.grants} after=${refresh} /><div class="columns"><${Tokens} tokens=${got.tokens} after=${refresh} /><${Users} users=${got.users} after=${refresh} /></div>`}`}`
+      ${got.grants && html`<${Question} grants=${got.grants} /><${Grants} grants=${got.grants} after=${refresh} /><div class="columns"><${Tokens} tokens=${got.tokens} after=${refresh} /><${Users} users=${got.users} after=${refresh} /></div><${Quotas} ...${got.quotas} after=${refresh} />`}`}`
 }
 
 function Enforce({ enforced, grants }) {
@@ -102,6 +102,34 @@ function Grant({ after }) {
       <fieldset><legend>Rights</legend>${there.map((r) => html`<label class="check"><input type="checkbox" checked=${rights.includes(r)} onChange=${() => setRights(rights.includes(r) ? rights.filter((x) => x !== r) : [...rights, r])} />${r}</label>`)}</fieldset>`}
     effect=${html`<p>${who} may ${rightsText(chosen) || '…'} on <code>${object}</code>${chosen.includes('administer') ? html`: <b>everything in the cluster</b>, grants included` : ''}.</p>`}
     run=${async () => { await call('AccessService/AddGrants', { grants: [{ principal: who, object, rights: chosen }] }) }} />`
+}
+
+const limits = { appendBytes: ['append-bytes', 'appended'], readBytes: ['read-bytes', 'read'], requests: ['requests', 'requests'], streams: ['streams', 'streams'], connections: ['connections', 'connections'] }
+const amount = (limit, n) => (limit.endsWith('ytes') ? `${bytes(n)}/s` : limit === 'requests' ? `${count(n)}/s` : count(n))
+
+// Quotas shows the quotas, and on the node that answers who takes how much of them and who waits.
+function Quotas({ quotas, node, uses, after }) {
+  return html`<section><div class="section-head"><h2>Quotas</h2><span class="aside"><${Quota} after=${after} /></span></div>
+    ${quotas.length === 0 ? html`<p class="quiet">There are none: each user takes as much as there is. A quota limits the bytes and requests in a second, the streams and the connections of a user, on each node.</p>` : html`<table class="stack"><thead><tr><th>Subject</th><th>Limits</th><th></th></tr></thead><tbody>
+    ${quotas.slice(0, 200).map((q) => html`<tr key=${q.subject}><td data-label="Subject" class="mono break">${q.subject}</td><td data-label="Limits">${Object.keys(limits).filter((l) => Number(q[l])).map((l) => `${limits[l][1]} ${amount(l, Number(q[l]))}`).join(', ') || 'none'}</td>
+      <td class="act"><${Action} label="Remove …" title="Remove a quota" danger after=${after} command=${`strandline quota remove ${quote(q.subject)}`}
+        effect=${html`<p><code>${q.subject}</code> is limited by the common quota alone, if there is one, within a second on all nodes.</p>`}
+        run=${async () => { await call('AccessService/RemoveQuota', { subject: q.subject }) }} /></td></tr>`)}</tbody></table>`}
+    ${uses.length > 0 && html`<h3>Who takes how much on node ${node}</h3><table class="stack"><thead><tr><th>Subject</th><th>Of</th><th>Takes</th><th>Waits</th></tr></thead><tbody>
+    ${uses.slice(0, 50).map((u) => html`<tr key=${u.subject + u.limit}><td data-label="Subject" class="mono break">${u.subject}</td><td data-label="Of">${u.limit.replace('_', ' ')}</td><td data-label="Takes">${amount(u.limit, Number(u.taken))}</td><td data-label="Waits">${parseFloat(u.wait) > 0 || Number(u.waiting) > 0 ? html`<${State} kind="warn">${span(parseFloat(u.wait))}${Number(u.waiting) > 0 ? `, ${count(Number(u.waiting))} waiting` : ''}<//>` : 'no'}</td></tr>`)}</tbody></table>`}</section>`
+}
+
+function Quota({ after }) {
+  const [subject, setSubject] = useState('user/')
+  const [limit, setLimit] = useState('appendBytes')
+  const [most, setMost] = useState('10485760')
+  const wrong = { subject: subject === '*' || /^(user\/[A-Za-z0-9._-]*|log\/\S*)$/.test(subject) ? '' : 'user/NAME, *, log/NAME or log/*', most: /^[1-9]\d{0,17}$/.test(most) ? '' : 'a number above 0' }
+  const ready = !wrong.subject && !wrong.most && !/\/$/.test(subject)
+  return html`<${Action} label="Set …" title="Set a quota" after=${after} ready=${ready} command=${`strandline quota set ${quote(subject)} --${limits[limit][0]} ${most}`}
+    fields=${html`<div class="pair"><${Field} label="Of" value=${subject} set=${setSubject} wrong=${wrong.subject} hint="* is each user without one" data-first /><${Field} label="At most" value=${most} set=${setMost} wrong=${wrong.most} /></div>
+      <fieldset><legend>Limit</legend>${Object.keys(limits).map((l) => html`<label class="check"><input type="radio" name="limit" checked=${limit === l} onChange=${() => setLimit(l)} />${limits[l][0]}</label>`)}</fieldset>`}
+    effect=${html`<p><code>${subject}</code> takes at most ${wrong.most ? '…' : amount(limit, Number(most))} (${limits[limit][1]}) on each node. Whoever takes more waits. This is its whole quota: other limits that it has go.</p>`}
+    run=${async () => { await call('AccessService/SetQuota', { quota: { subject, [limit]: most } }) }} />`
 }
 
 function Tokens({ tokens, after }) {

@@ -11,14 +11,14 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// Rights are the verbs for users, tokens and grants in the catalog. Rights are enforced before the
+// Rights are the verbs for users, tokens, grants and quotas in the catalog. Rights are enforced before the
 // node's verbs are called, see Caller.
 type Rights struct {
 	catalog *catalog.Shared
 	self    *peers.Self
 }
 
-// NewRights returns the verbs that show and change users, tokens and grants.
+// NewRights returns the verbs that show and change users, tokens, grants and quotas.
 func NewRights(catalog *catalog.Shared, self *peers.Self) *Rights {
 	return &Rights{catalog: catalog, self: self}
 }
@@ -39,7 +39,7 @@ func (r *Rights) Rules() (rules *access.Rules, known bool) {
 	return rules, rules.List().Revision > 0 || c.Current.Load() && len(c.Shown.Load().Nodes) > 0
 }
 
-// ChangeAccess changes users, tokens and grants. decide gets the newest list and the time in unix
+// ChangeAccess changes users, tokens, grants and quotas. decide gets the newest list and the time in unix
 // ms, and may be called several times.
 func (r *Rights) ChangeAccess(ctx context.Context, decide func(l access.List, now int64) (access.Change, *record.Refusal)) error {
 	c := r.catalog.Load()
@@ -58,7 +58,7 @@ func (r *Rights) ChangeAccess(ctx context.Context, decide func(l access.List, no
 	})
 }
 
-// AccessList returns the current users, tokens and grants.
+// AccessList returns the current users, tokens, grants and quotas.
 func (r *Rights) AccessList(ctx context.Context) (access.List, error) {
 	c := r.catalog.Load()
 	if c == nil {

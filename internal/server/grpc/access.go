@@ -4,9 +4,11 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
@@ -26,6 +28,9 @@ type accesses interface {
 	RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
 	Grants(ctx context.Context, c verbs.Caller) (all []access.Grant, enforced bool, err error)
 	EnforceRights(ctx context.Context, c verbs.Caller, on bool, administrator string) error
+	SetQuota(ctx context.Context, c verbs.Caller, q access.Quota) error
+	RemoveQuota(ctx context.Context, c verbs.Caller, subject string) error
+	Quotas(ctx context.Context, c verbs.Caller) (all []access.Quota, at string, uses []budget.Consumption, err error)
 }
 
 type accessService struct {
@@ -143,6 +148,41 @@ func (d *accessService) EnforceRights(ctx context.Context, q *strandlinev1.Enfor
 		return nil, rpc.StatusOf(ctx, err)
 	}
 	return new(strandlinev1.EnforceRightsResponse), nil
+}
+
+func (d *accessService) SetQuota(ctx context.Context, q *strandlinev1.SetQuotaRequest) (*strandlinev1.SetQuotaResponse, error) {
+	quota := access.Quota{
+		Subject: q.GetQuota().GetSubject(), AppendBytes: q.GetQuota().GetAppendBytes(), ReadBytes: q.GetQuota().GetReadBytes(),
+		Requests: q.GetQuota().GetRequests(), Streams: q.GetQuota().GetStreams(), Connections: q.GetQuota().GetConnections(),
+	}
+	if err := d.node.SetQuota(ctx, guard.CallerOf(ctx), quota); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.SetQuotaResponse), nil
+}
+
+func (d *accessService) RemoveQuota(ctx context.Context, q *strandlinev1.RemoveQuotaRequest) (*strandlinev1.RemoveQuotaResponse, error) {
+	if err := d.node.RemoveQuota(ctx, guard.CallerOf(ctx), q.GetSubject()); err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	return new(strandlinev1.RemoveQuotaResponse), nil
+}
+
+func (d *accessService) ListQuotas(ctx context.Context, _ *strandlinev1.ListQuotasRequest) (*strandlinev1.ListQuotasResponse, error) {
+	all, at, uses, err := d.node.Quotas(ctx, guard.CallerOf(ctx))
+	if err != nil {
+		return nil, rpc.StatusOf(ctx, err)
+	}
+	out := &strandlinev1.ListQuotasResponse{Node: at}
+	for _, q := range all {
+		out.Quotas = append(out.Quotas, &strandlinev1.Quota{
+			Subject: q.Subject, AppendBytes: q.AppendBytes, ReadBytes: q.ReadBytes, Requests: q.Requests, Streams: q.Streams, Connections: q.Connections,
+		})
+	}
+	for _, u := range uses {
+		out.Uses = append(out.Uses, &strandlinev1.QuotaUse{Subject: u.Holder, Limit: u.What, Quota: u.Of, Taken: u.Taken, Wait: durationpb.New(u.Wait), Waiting: int64(u.Waiting)})
+	}
+	return out, nil
 }
 
 // maxGrants bounds the grants of one call.

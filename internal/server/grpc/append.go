@@ -1,6 +1,8 @@
 package grpcserver
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -25,6 +27,7 @@ type appends interface {
 	Append(c verbs.Caller, log string, a *sequence.Append, written, done func(sequence.Answer))
 	// May refuses what the caller has no right to.
 	May(c verbs.Caller, v *guard.Verb, name string) error
+	PaceAppend(ctx context.Context, c verbs.Caller, log string, bytes int, waits func() (done func())) error
 }
 
 // appendStream is one Append stream. A request whose answer did not reach its client
@@ -220,6 +223,14 @@ func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 	refusal := in.mayAppend(data, size)
 	if refusal == nil {
 		cost, refusal = decodedCost(data, size)
+	}
+	if refusal == nil {
+		err := in.s.node.PaceAppend(in.s.Context(), in.s.caller, in.s.log, size, in.s.Waits)
+		if errors.As(err, &refusal) {
+			cost = int64(size)
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	if err := in.s.Take(size, cost); err != nil {
 		return nil, err

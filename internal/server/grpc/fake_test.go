@@ -77,6 +77,10 @@ func (f *fakeNode) May(_ verbs.Caller, _ *guard.Verb, log string) error {
 	return nil
 }
 
+func (f *fakeNode) PaceAppend(context.Context, verbs.Caller, string, int, func() (done func())) error {
+	return nil
+}
+
 func (f *fakeNode) Append(_ verbs.Caller, log string, a *sequence.Append, _, done func(sequence.Answer)) {
 	if log != "orders" {
 		done(sequence.Answer{Refusal: record.Refuse(record.LogNotFound, "there is no log %q", log)})

@@ -8,12 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
 
-// The verbs of users, tokens and grants.
+// The verbs of users, tokens, grants and quotas.
 
 // Bounds of passwords, in bytes, and of the lifetime of a token.
 const (
@@ -96,7 +97,7 @@ func (g *Guard) PutUser(ctx context.Context, c verbs.Caller, name, password stri
 	return made, existed, err
 }
 
-// RemoveUser removes a user's password, tokens and grants.
+// RemoveUser removes a user's password, tokens, grants and quota.
 func (g *Guard) RemoveUser(ctx context.Context, c verbs.Caller, name string) error {
 	return g.changeAccess(ctx, &c, RemoveUser, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveUser(l, name) })
 }
@@ -138,6 +139,53 @@ func (g *Guard) EnforceRights(ctx context.Context, c verbs.Caller, on bool, admi
 	return g.changeAccess(ctx, &c, EnforceRights, func(l access.List, _ int64) (access.Change, *record.Refusal) {
 		return access.Enforce(l, on, administrator)
 	})
+}
+
+// SetQuota sets the quota of a subject in place of the one that it has.
+func (g *Guard) SetQuota(ctx context.Context, c verbs.Caller, q access.Quota) error {
+	return g.changeAccess(ctx, &c, SetQuota, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.SetQuota(l, q) })
+}
+
+// ChangeQuota changes the quota of a subject, or removes it if it has no limits then. With validateOnly it only
+// checks the change against what this node knows.
+func (g *Guard) ChangeQuota(ctx context.Context, c verbs.Caller, subject string, validateOnly bool, change func(*access.Quota)) error {
+	if validateOnly {
+		if refusal := g.may(&c, SetQuota, ""); refusal != nil {
+			return refusal
+		}
+		_, refusal := access.ChangeQuota(g.Rules().List(), subject, change)
+		return asError(refusal)
+	}
+	return g.changeAccess(ctx, &c, SetQuota, func(l access.List, _ int64) (access.Change, *record.Refusal) {
+		return access.ChangeQuota(l, subject, change)
+	})
+}
+
+// asError returns a nil error for a nil refusal.
+func asError(refusal *record.Refusal) error {
+	if refusal == nil {
+		return nil
+	}
+	return refusal
+}
+
+// RemoveQuota removes the quota of a subject.
+func (g *Guard) RemoveQuota(ctx context.Context, c verbs.Caller, subject string) error {
+	return g.changeAccess(ctx, &c, RemoveQuota, func(l access.List, _ int64) (access.Change, *record.Refusal) { return access.RemoveQuota(l, subject) })
+}
+
+// Quotas returns the quotas, by subject, the name of this node, and what is taken of them here: at most maxUses, those
+// first that wait longest.
+func (g *Guard) Quotas(ctx context.Context, c verbs.Caller) (all []access.Quota, at string, uses []budget.Consumption, err error) {
+	l, err := call(g, &c, ListQuotas, "", func() (access.List, error) { return g.node.AccessList(ctx) })
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if len(l.Quotas) > 0 {
+		rules, _ := g.node.Rules()
+		uses = g.uses(rules)
+	}
+	return sorted(l.Quotas), g.node.Name(), uses[:min(len(uses), maxUses)], nil
 }
 
 func (g *Guard) changeAccess(ctx context.Context, c *verbs.Caller, v *Verb, decide func(access.List, int64) (access.Change, *record.Refusal)) error {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
 )
@@ -81,10 +82,13 @@ func (g *Guard) Connected(port string, most int, from net.Addr, end func()) (pro
 	all.last++
 	c := &connected{Connection: Connection{ID: all.last, Port: port, From: from.String(), Since: time.Now()}, end: end}
 	all.open[c.ID] = c
-	return func(ctx context.Context) error { return all.proved(c, most, CallerOf(ctx), g.Enforced()) }, func() { all.left(c) }
+	return func(ctx context.Context) error {
+		rules, _ := g.node.Rules()
+		return all.proved(c, most, CallerOf(ctx), rules)
+	}, func() { all.left(c) }
 }
 
-func (cs *connections) proved(c *connected, most int, by verbs.Caller, enforced bool) error {
+func (cs *connections) proved(c *connected, most int, by verbs.Caller, rules *access.Rules) error {
 	h, _ := by.By.(*Holder)
 	if h == nil || h.Principal == "" {
 		return nil
@@ -99,7 +103,7 @@ func (cs *connections) proved(c *connected, most int, by verbs.Caller, enforced 
 		return nil
 	}
 	if c.Principal != h.Principal {
-		if err := cs.move(c, most, h, enforced); err != nil {
+		if err := cs.move(c, most, h, rules); err != nil {
 			return err
 		}
 	}
@@ -108,16 +112,22 @@ func (cs *connections) proved(c *connected, most int, by verbs.Caller, enforced 
 }
 
 // move counts a connection for the principal of h instead of the previous one. mu must be held.
-func (cs *connections) move(c *connected, most int, h *Holder, enforced bool) error {
+func (cs *connections) move(c *connected, most int, h *Holder, rules *access.Rules) error {
 	at, ofPort := holding{c.Port, h.Principal}, holding{port: c.Port}
 	others := cs.held[ofPort]
 	if c.Principal != "" {
 		others--
 	}
 	// Where rights are not enforced, addresses have shares, and principals none.
-	if left := most - others; enforced && cs.held[at] >= left {
+	if left := most - others; rules.Enforced && cs.held[at] >= left {
 		return record.Refuse(record.Busy,
 			"%s has %d connections with the %s port of this node, and the remaining %d are reserved for others: close unused ones, then try again", h.Principal, cs.held[at], c.Port, left)
+	}
+	if quota, of := limitOn(rules, h.Principal, Connections); quota > 0 {
+		if all := cs.byPrincipal()[h.Principal]; all >= quota {
+			return record.Refuse(record.Busy,
+				"%s has %d connections with this node, as many as the quota of %s allows: close unused ones, then try again", h.Principal, all, of)
+		}
 	}
 	cs.leave(c)
 	c.Principal = h.Principal
@@ -134,6 +144,17 @@ func (c *connected) keep(h *Holder) {
 		c.by = slices.Delete(c.by, 0, 1)
 	}
 	c.newest.Store(kept)
+}
+
+// byPrincipal returns how many connections each principal has with all ports. mu must be held.
+func (cs *connections) byPrincipal() map[string]int {
+	all := map[string]int{}
+	for of, n := range cs.held {
+		if of.principal != "" {
+			all[of.principal] += n
+		}
+	}
+	return all
 }
 
 // unbelieved returns the functions that close the connections of which no remembered caller was

@@ -41,9 +41,11 @@ type Guard struct {
 	paces       paces
 	connections connections
 	logins      logins
+	meters      *budget.Meters // of what quotas limit
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
+	held    map[string]int // streams by whose they are
 }
 
 // Options of a Guard.
@@ -58,16 +60,19 @@ type Options struct {
 	// RefusedRate is the number of refusals per second for a caller before it must wait; 0 means
 	// refusedRate.
 	RefusedRate int
+	// QuotaWait is how long a call or a request to append waits for a quota; 0 means quotaWait.
+	QuotaWait time.Duration
 	// Logger gets one message if an Administrator is named and the cluster enforces no rights.
 	Logger *slog.Logger
 }
 
 // New returns a guard for a node. It runs no goroutine before Start.
 func New(n *node.Node, o Options) *Guard {
+	o.QuotaWait = cmp.Or(o.QuotaWait, quotaWait)
 	g := &Guard{
 		node: n, o: o, streams: map[*stream]struct{}{}, refusals: newRefusals(cmp.Or(o.RefusedRate, refusedRate)), paces: newPaces(),
 		connections: connections{open: map[uint64]*connected{}, held: map[holding]int{}},
-		logins:      logins{deriving: budget.NewTurns(1)},
+		logins:      logins{deriving: budget.NewTurns(1)}, meters: budget.NewMeters(), held: map[string]int{},
 	}
 	g.stopping, g.stop = context.WithCancel(context.Background())
 	_, _ = rand.Read(g.logins.secret[:]) // never fails

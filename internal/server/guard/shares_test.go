@@ -185,7 +185,8 @@ func (w *gateway) calls(user string) (_ context.Context, revoke func()) {
 func TestAConnectionStaysOpenWithAStreamOfACallerWhoIsBelieved(t *testing.T) {
 	w := newGateway(t)
 	ctx, revoke := w.calls("alice")
-	stream, end := w.guard.Stream(ctx)
+	stream, end, err := w.guard.Stream(ctx)
+	require.NoError(t, err)
 	defer end()
 	for range keptCallers {
 		_, revoke := w.calls("bob")
@@ -217,7 +218,8 @@ func TestAStreamEndsBeforeItsConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newGateway(t)
 			ctx, revoke := w.calls("bob")
-			stream, end := w.guard.Stream(ctx)
+			stream, end, err := w.guard.Stream(ctx)
+			require.NoError(t, err)
 			defer end()
 			revoke()
 			began := time.Now()

@@ -7,6 +7,7 @@ import (
 
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/record"
 )
 
 // stream is a call that lasts, and ends when its holder loses a right that it relies on. Guard.mu guards it.
@@ -33,20 +34,32 @@ type use struct {
 type streamKey struct{}
 
 // Stream returns a context for a long call from a context of Call. It ends when the caller loses a right by which the
-// call reads or watches, or is no longer believed. The caller of Stream must call end after the call.
-func (g *Guard) Stream(ctx context.Context) (_ context.Context, end func()) {
+// call reads or watches, or is no longer believed. The caller of Stream must call end after the call. It refuses a
+// caller that has as many streams open as its quota allows.
+func (g *Guard) Stream(ctx context.Context) (_ context.Context, end func(), err error) {
 	h, _ := ctx.Value(holderKey{}).(*Holder)
+	who := h.Whose()
+	rules, _ := g.node.Rules()
+	most, quota := limitOn(rules, who, Streams)
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &stream{holder: h, cancel: cancel}
 	g.mu.Lock()
+	defer g.mu.Unlock()
+	if most > 0 && g.held[who] >= most {
+		cancel(nil)
+		return nil, nil, record.Refuse(record.Busy, "%s has %d streams open on this node, as many as the quota of %s allows: end some, then try again", who, g.held[who], quota)
+	}
+	g.held[who]++
 	g.streams[s] = struct{}{}
-	g.mu.Unlock()
 	return context.WithValue(ctx, streamKey{}, s), func() {
 		g.mu.Lock()
 		delete(g.streams, s)
+		if g.held[who]--; g.held[who] == 0 {
+			delete(g.held, who)
+		}
 		g.mu.Unlock()
 		cancel(nil)
-	}
+	}, nil
 }
 
 // relies notes that the stream of a context, if it has one, relies on the right of a verb from now on. It is for verbs

@@ -30,7 +30,8 @@ func withOrders(t *testing.T, grants ...access.Grant) *Guard {
 // streamOf returns the context of a stream of a user; reads returns that of one that follows the log.
 func (g *Guard) streamOf(t *testing.T, user string) context.Context {
 	t.Helper()
-	stream, end := g.Stream(With(t.Context(), userOf(t, g, user).By.(*Holder)))
+	stream, end, err := g.Stream(With(t.Context(), userOf(t, g, user).By.(*Holder)))
+	require.NoError(t, err)
 	t.Cleanup(end)
 	return stream
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/digest"
@@ -74,6 +75,9 @@ var (
 	AddGrants         = row("add-grants", access.Administer, access.Cluster, audited, "AccessService/AddGrants")
 	RemoveGrants      = row("remove-grants", access.Administer, access.Cluster, audited, "AccessService/RemoveGrants")
 	EnforceRights     = row("enforce-rights", access.Administer, access.Cluster, audited, "AccessService/EnforceRights")
+	SetQuota          = row("set-quota", access.Administer, access.Cluster, audited, "AccessService/SetQuota")
+	RemoveQuota       = row("remove-quota", access.Administer, access.Cluster, audited, "AccessService/RemoveQuota")
+	ListQuotas        = row("list-quotas", access.Administer, access.Cluster, silent, "AccessService/ListQuotas")
 	ListAccess        = row("list-access", access.Administer, access.Cluster, silent, "AccessService/ListUsers", "AccessService/ListAccessTokens", "AccessService/ListGrants")
 
 	ObserveGroup    = row("observe", access.Observe, access.Group, silent, "GroupService/ListGroupOffsets").small("GroupService/DescribeGroup")
@@ -121,12 +125,20 @@ func (g *Guard) Read(ctx context.Context, c verbs.Caller, log string, q reading.
 	if refusal := g.may(&c, Read, log); refusal != nil {
 		return nil, refusal
 	}
+	if err := g.pace(ctx, g.o.QuotaWait, nil, func(rules *access.Rules) []budget.Share {
+		return shares(rules, c, log, taking{Requests, 1, false, true})
+	}); err != nil {
+		return nil, err
+	}
 	r, err := g.node.Read(ctx, c, log, q)
 	if err != nil {
 		g.countCrowding(&c, err)
 		return nil, err // not a Reader with nil in it
 	}
-	return r, nil
+	if c.System {
+		return r, nil
+	}
+	return &pacedReader{Reader: r, guard: g, by: c, log: log}, nil
 }
 
 func (g *Guard) Digest(ctx context.Context, c verbs.Caller, log string, q verbs.DigestRequest) (verbs.Digest, error) {

@@ -8,6 +8,7 @@ import (
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/coordinator"
 	"strandline.dev/internal/server/kafka/protocol"
+	"strandline.dev/internal/server/kafka/quotas"
 	"strandline.dev/internal/server/kafka/topics"
 )
 
@@ -72,6 +73,8 @@ var apis = index(
 	serve(kmsg.IncrementalAlterConfigs, guard.ConfigureLog, 0, 1, "[b s [s b s]] b", on(topics.IncrementalAlterConfigs)),
 	serve(kmsg.ElectLeaders, guard.TransferLeader, 0, 2, "b@1 [s (i)] i", on(topics.ElectLeaders)),
 	serve(kmsg.OffsetDelete, guard.DeleteOffsets, 0, 0, "s [s [i]]", ofGroups(coordinator.OffsetDelete)),
+	serve(kmsg.DescribeClientQuotas, guard.ListQuotas, 0, 1, "[s b s] b", on(quotas.Describe)),
+	serve(kmsg.AlterClientQuotas, guard.SetQuota, 0, 1, "[[s s] [s l b]] b", on(quotas.Alter)),
 	serve(kmsg.DescribeQuorum, guard.ObserveCluster, 0, 2, "[s [i]]", on(topics.DescribeQuorum)),
 	serve(kmsg.DescribeProducers, guard.Observe, 0, 0, "[s (i)]", on(topics.DescribeProducers)),
 	serve(kmsg.DescribeCluster, guard.List, 0, 2, "b b@1 b@2", on(topics.DescribeCluster)),

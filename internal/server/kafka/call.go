@@ -10,6 +10,7 @@ import (
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/server/guard"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 	"strandline.dev/internal/server/rpc"
@@ -32,6 +33,8 @@ type call struct {
 	// produced is set for Produce alone, which a log works on beside us.
 	produced *produced
 	refused  atomic.Int32 // see verbs.Caller.Refused
+	// throttle is how long quotas let the client wait after this request.
+	throttle guard.Throttle
 }
 
 // caller returns the caller of the connection, for this request.
@@ -206,6 +209,9 @@ func (q *call) answer() error {
 	default:
 		r := q.api.handle(q)
 		r.SetVersion(q.version)
+		if t, ok := r.(kmsg.SetThrottleResponse); ok && q.throttle.Wait > 0 {
+			t.SetThrottle(millis(q.throttle.Wait))
+		}
 		c.respond(q, r)
 	}
 	return nil

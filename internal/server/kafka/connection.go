@@ -59,6 +59,8 @@ type connection struct {
 	prove func(context.Context) error
 	// unproved is the number of bytes received before that, if the client must authenticate.
 	unproved int
+	// muted is set while no request is received because of a quota.
+	muted atomic.Pointer[mute]
 	// unserved: it was logged that the client sends requests that are not supported.
 	unserved bool
 }
@@ -166,12 +168,16 @@ func (c *connection) cut() {
 func (c *connection) receive() error {
 	for c.line.AwaitRoom() {
 		c.slow()
+		if err := c.unmuted(); err != nil {
+			return nil // the connection ends
+		}
 		q, err := c.next()
 		if err != nil {
 			c.slow() // the client begins anew, on another connection
 			return err
 		}
 		c.server.metrics.received(q.api) // before its client can have the answer
+		q.owes(c.server.node.ChargeRequest(c.caller()))
 		switch {
 		case q.api.key == produceKey:
 			q.produce()

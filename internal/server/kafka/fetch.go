@@ -34,7 +34,9 @@ type fetch struct {
 	failed  bool        // a part has an error, which the client should get
 	// redirected: a part is better read elsewhere; there is nothing to wait for.
 	redirected bool
-	charged    int64 // taken from the budget of answers
+	// owed is how long quotas let a part wait that is left out.
+	owed    guard.Throttle
+	charged int64 // taken from the budget of answers
 	// readers stand behind what is sent, and done gives the memory of chunks
 	// back that are used up; both wait until it is sent.
 	readers []*readers.Kept
@@ -69,6 +71,7 @@ func (q *call) answerFetch() error {
 	for _, r := range f.readers {
 		r.ReadAhead(f.call.connection.server.stopping, f.call.connection.server.fetches)
 	}
+	f.charge()
 	err := f.send()
 	f.finish(err == nil)
 	if f.session != nil {
@@ -91,7 +94,28 @@ func (f *fetch) collect() {
 		if f.bytes == 0 && !f.inTouch() {
 			return
 		}
+		if f.owed.Wait > 0 {
+			f.pause(ctx)
+			continue
+		}
 		f.await(ctx, min(int(f.request.MinBytes)-f.bytes, f.limit()))
+	}
+}
+
+// pause waits until the part that is left out may be read, or ctx ends.
+func (f *fetch) pause(ctx context.Context) {
+	c := f.call.connection
+	m := &mute{time.Now().Add(f.owed.Wait), f.owed}
+	m.wait(ctx, c.server.node)
+}
+
+// charge takes what is sent off the quotas.
+func (f *fetch) charge() {
+	f.call.owes(f.owed)
+	for i := range f.parts {
+		if part := &f.parts[i]; part.bytes > 0 {
+			f.call.owes(f.call.connection.server.node.ChargeRead(f.call.caller(), part.log, part.bytes))
+		}
 	}
 }
 
@@ -133,7 +157,7 @@ func (f *fetch) limit() int {
 
 // gather fills all parts anew.
 func (f *fetch) gather(ctx context.Context) {
-	f.bytes, f.failed, f.redirected = 0, false, false
+	f.bytes, f.failed, f.redirected, f.owed = 0, false, false, guard.Throttle{}
 	for i := range f.parts {
 		part := &f.parts[i]
 		*part = fetchPart{asked: part.asked, entry: part.entry, nearer: backend.NoBroker, caller: backend.System}
@@ -202,7 +226,14 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart) (err error) {
 		f.redirected = true
 		return nil
 	}
-	limit := min(f.limit(), int(p.MaxBytes))
+	wait, atOnce := s.node.OwesRead(f.call.caller(), log)
+	if wait.Wait > 0 {
+		if wait.Wait > f.owed.Wait {
+			f.owed = wait
+		}
+		return nil
+	}
+	limit := min(f.limit(), int(p.MaxBytes), max(0, atOnce-f.bytes))
 	if at == part.bounds.End || limit <= 0 && f.bytes > 0 {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (f *fetch) send() error {
 	c := f.call.connection
 	a := fetchAnswer{version: f.call.version, flexible: f.call.version >= 12}
 	a.out = f.call.beginResponse(c.out, a.flexible) // nothing is unsent: a Fetch may wait
-	a.int32(0)
+	a.int32(millis(f.call.throttle.Wait))
 	if a.version >= 7 {
 		a.int16(0)
 		a.int32(f.sessionID())

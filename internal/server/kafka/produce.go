@@ -126,6 +126,13 @@ func (part *producedPart) hand(p *produced, topic string, id backend.TopicID, pa
 		part.released()
 		return
 	}
+	wait, busy := s.node.ChargeAppend(p.call.connection.caller(), log, len(records))
+	if p.call.owes(wait); busy != nil {
+		part.answer.Refusal, part.code = busy, protocol.ProduceCode(busy)
+		p.settled()
+		part.released()
+		return
+	}
 	part.log = log
 	s.metrics.produced.Add(float64(len(records)))
 	var written func(sequence.Answer)
@@ -307,7 +314,7 @@ func (q *call) answerProduce() {
 	p.encoded = true
 	r := &q.connection.produced
 	r.Default()
-	r.Version = q.version
+	r.Version, r.ThrottleMillis = q.version, millis(q.throttle.Wait)
 	r.Topics = again(r.Topics, len(p.request.Topics))
 	at := 0
 	for i := range p.request.Topics {

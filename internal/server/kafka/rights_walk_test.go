@@ -39,6 +39,7 @@ var needs = map[kmsg.Key]string{
 	kmsg.DescribeQuorum: "observe cluster", kmsg.ListPartitionReassignments: "observe cluster", kmsg.DescribeLogDirs: "observe cluster", kmsg.ElectLeaders: "administer cluster",
 	kmsg.DescribeACLs: "administer cluster", kmsg.CreateACLs: "administer cluster", kmsg.DeleteACLs: "administer cluster",
 	kmsg.DescribeUserSCRAMCredentials: "administer cluster",
+	kmsg.DescribeClientQuotas:         "administer cluster", kmsg.AlterClientQuotas: "administer cluster",
 
 	kmsg.DescribeCluster: "any", kmsg.ListGroups: "any", kmsg.ListConfigResources: "any",
 	kmsg.GetTelemetrySubscriptions: "any", kmsg.PushTelemetry: "any",

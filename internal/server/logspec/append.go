@@ -2,6 +2,7 @@ package logspecserver
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"time"
@@ -161,6 +162,15 @@ func (c *appendCall) Admit(data mem.BufferSlice) (any, error) {
 		// Not TOO_LARGE, whose code here is one that clients wait and try again for.
 		c.refusal = record.Refuse(record.Invalid, "%d proposals in one request, the limit is %d; send several requests", proposals, maxProposals)
 		cost = int64(data.Len())
+	}
+	if c.refusal == nil {
+		err := c.stream.node.PaceAppend(c.stream.ctx, c.stream.caller, c.stream.log, data.Len(), c.stream.Waits)
+		if err != nil && !errors.As(err, &c.refusal) {
+			return nil, err
+		}
+		if c.refusal != nil {
+			cost = int64(data.Len())
+		}
 	}
 	if err := c.stream.Take(data.Len(), cost); err != nil {
 		return nil, err

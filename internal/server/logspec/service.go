@@ -35,6 +35,7 @@ type Node interface {
 	CreateLog(ctx context.Context, c verbs.Caller, name string, config settings.Config) (verbs.Info, error)
 	// May returns a refusal if the caller lacks a right.
 	May(c verbs.Caller, v *guard.Verb, name string) error
+	PaceAppend(ctx context.Context, c verbs.Caller, log string, bytes int, waits func() (done func())) error
 }
 
 // DefaultLog is the log that is served unless another is configured.

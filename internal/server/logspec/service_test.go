@@ -51,6 +51,10 @@ func newFakeNode() *fakeNode {
 
 func (f *fakeNode) May(verbs.Caller, *guard.Verb, string) error { return nil }
 
+func (f *fakeNode) PaceAppend(context.Context, verbs.Caller, string, int, func() (done func())) error {
+	return nil
+}
+
 func (f *fakeNode) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

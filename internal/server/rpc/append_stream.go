@@ -172,6 +172,15 @@ func (a *AppendStream[T]) awaitRoom() bool {
 	return a.Line.AwaitRoom()
 }
 
+// Context returns the context of the stream.
+func (a *AppendStream[T]) Context() context.Context { return a.ctx }
+
+// Waits notes that the receiver waits for a quota, until done is called.
+func (a *AppendStream[T]) Waits() (done func()) {
+	a.inflow.stall()
+	return a.inflow.resume
+}
+
 // Take reserves the cost of a request in the budget, and waits if necessary. The cost depends on
 // the number of received bytes.
 func (a *AppendStream[T]) Take(received int, cost int64) error {

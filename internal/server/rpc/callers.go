@@ -41,9 +41,12 @@ type Callers interface {
 	// called. end closes the connection without waiting. proved must be called with the context from
 	// Call of each call whose caller has authenticated; its error refuses the call.
 	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
+	// PaceCall waits until the quota of the caller, or of the client at an address, allows a call. Its
+	// error refuses the call.
+	PaceCall(ctx context.Context, from net.Addr) error
 	// Stream returns the context of a stream, which may end with the caller's rights. end
-	// is called after it.
-	Stream(ctx context.Context) (c context.Context, end func())
+	// is called after it. The error refuses the stream.
+	Stream(ctx context.Context) (c context.Context, end func(), err error)
 }
 
 // authorizationKey is the metadata that has a token, as HTTP's header of that name.
@@ -173,6 +176,15 @@ func (s *Server) slow(ctx context.Context) {
 	s.options.Callers.Slow(ctx, from)
 }
 
+// pace delays a call until the quota of its caller allows it, or refuses it.
+func (s *Server) pace(ctx context.Context) error {
+	if s.options.Callers == nil {
+		return nil
+	}
+	from, _ := shown(ctx)
+	return StatusOf(ctx, s.options.Callers.PaceCall(ctx, from))
+}
+
 // admitting returns a service whose calls are admitted before they are decoded. An interceptor
 // admits its streams.
 func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
@@ -187,6 +199,9 @@ func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 				return nil, err
 			}
 			s.slow(ctx)
+			if err := s.pace(ctx); err != nil {
+				return nil, err
+			}
 			return handle(srv, ctx, func(into any) error { return s.decode(ctx, method, decode, into) }, interceptor)
 		}
 	}
@@ -240,9 +255,16 @@ func (s *Server) identified(srv any, stream grpc.ServerStream, method string, ha
 	if err != nil {
 		return err
 	}
-	ctx, end := s.options.Callers.Stream(ctx)
+	within, end, err := s.options.Callers.Stream(ctx)
+	if err != nil {
+		return StatusOf(ctx, err)
+	}
+	ctx = within
 	defer end()
 	s.slow(ctx)
+	if err := s.pace(ctx); err != nil {
+		return err
+	}
 	return StatusOf(ctx, handler(srv, identifiedStream{stream, ctx, s, method}))
 }
 

@@ -56,7 +56,11 @@ func (fakeCallers) Whose(context.Context, net.Addr) string    { return "" }
 func (fakeCallers) Slow(context.Context, net.Addr)            {}
 func (fakeCallers) SlowRefused(context.Context) (slow func()) { return func() {} }
 
-func (fakeCallers) Stream(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+func (fakeCallers) Stream(ctx context.Context) (context.Context, func(), error) {
+	return ctx, func() {}, nil
+}
+
+func (fakeCallers) PaceCall(context.Context, net.Addr) error { return nil }
 
 func says(authorization string) context.Context {
 	if authorization == "" {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/identity"
@@ -75,6 +76,13 @@ type Rights interface {
 	Grants(ctx context.Context, c verbs.Caller) (all []access.Grant, enforced bool, err error)
 	AddGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
 	RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
+	Quotas(ctx context.Context, c verbs.Caller) (all []access.Quota, at string, uses []budget.Consumption, err error)
+	ChangeQuota(ctx context.Context, c verbs.Caller, subject string, validateOnly bool, change func(*access.Quota)) error
+	ChargeRequest(c verbs.Caller) guard.Throttle
+	ChargeAppend(c verbs.Caller, log string, bytes int) (guard.Throttle, *record.Refusal)
+	ChargeRead(c verbs.Caller, log string, bytes int) guard.Throttle
+	OwesRead(c verbs.Caller, log string) (wait guard.Throttle, atOnce int)
+	Holds(t guard.Throttle) bool
 }
 
 // System is the server itself as a caller.

@@ -1,0 +1,135 @@
+package guard
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/node/verbs"
+	"strandline.dev/internal/record"
+)
+
+// limiting is a guard on which nobody waits for a quota: who would have to is refused.
+func limiting(t *testing.T, all ...access.Quota) *Guard {
+	g := enforcing(t)
+	g.o.QuotaWait = 1
+	for _, q := range all {
+		require.NoError(t, g.SetQuota(t.Context(), userOf(t, g, "root"), q))
+	}
+	return g
+}
+
+func busy(err error) bool { r := record.RefusalOf(err); return r != nil && r.Reason == record.Busy }
+
+func TestRequestsAboveTheQuotaAreRefusedAsBusy(t *testing.T) {
+	g := limiting(t, access.Quota{Subject: access.Anybody, Requests: 1})
+	call := func(user string) error {
+		return g.PaceCall(With(t.Context(), userOf(t, g, user).By.(*Holder)), &net.TCPAddr{})
+	}
+	var err error
+	for range 100 {
+		if err = call("bob"); err != nil {
+			break
+		}
+	}
+	require.ErrorContains(t, err, "BUSY: user/bob has used up the quota of * on this node, 1 requests a second: try again in")
+	require.NoError(t, call("carol"), "each principal has the quota")
+	require.NoError(t, g.PaceCall(With(t.Context(), newHolder("node/a", &net.TCPAddr{})), &net.TCPAddr{}))
+	require.NoError(t, g.RemoveQuota(t.Context(), userOf(t, g, "root"), access.Anybody))
+	require.NoError(t, call("bob"))
+}
+
+func TestStreamsAndConnectionsAboveTheQuotaAreRefused(t *testing.T) {
+	g := limiting(t, access.Quota{Subject: "user/bob", Streams: 2, Connections: 3})
+	of := func(user string) context.Context { return With(t.Context(), userOf(t, g, user).By.(*Holder)) }
+	_, end, err := g.Stream(of("bob"))
+	require.NoError(t, err)
+	_, _, err = g.Stream(of("bob"))
+	require.NoError(t, err)
+	_, _, err = g.Stream(of("bob"))
+	require.ErrorContains(t, err, "BUSY: user/bob has 2 streams open on this node, as many as the quota of user/bob allows")
+	_, _, err = g.Stream(of("carol"))
+	require.NoError(t, err)
+	end()
+	_, _, err = g.Stream(of("bob"))
+	require.NoError(t, err)
+
+	var lefts []func()
+	connect := func(port, user string) error {
+		proved, left := g.Connected(port, 1000, &net.TCPAddr{}, func() {})
+		lefts = append(lefts, left)
+		return proved(of(user))
+	}
+	for _, port := range []string{"grpc", "kafka", "http"} {
+		require.NoError(t, connect(port, "bob"))
+	}
+	require.ErrorContains(t, connect("grpc", "bob"), "BUSY: user/bob has 3 connections with this node, as many as the quota of user/bob allows")
+	require.NoError(t, connect("grpc", "carol"))
+	lefts[0]()
+	require.NoError(t, connect("http", "bob"))
+
+	_, _, uses, err := g.Quotas(t.Context(), userOf(t, g, "root"))
+	require.NoError(t, err)
+	shown := map[string]int64{}
+	for _, u := range uses {
+		shown[u.Holder+" "+u.What] = u.Taken
+	}
+	require.Equal(t, map[string]int64{"user/bob streams": 2, "user/bob connections": 3}, shown)
+}
+
+// What a caller without the right would take is not taken off the quota of the log: the ports ask for the right first.
+func TestAnAppendIsTakenOffTheQuotasOfTheCallerAndTheLog(t *testing.T) {
+	g := limiting(t, access.Quota{Subject: "log/orders", AppendBytes: 1000}, access.Quota{Subject: "user/bob", AppendBytes: 1000})
+	_, err := g.CreateLog(t.Context(), userOf(t, g, "root"), "orders", settings.Config{})
+	require.NoError(t, err)
+	bob, carol := userOf(t, g, "bob"), userOf(t, g, "carol")
+	waited := 0
+	pace := func(c verbs.Caller, log string) error {
+		return g.PaceAppend(t.Context(), c, log, 1_000_000, func() func() { waited++; return func() {} })
+	}
+	require.NoError(t, pace(bob, "orders/3"))
+	require.Zero(t, waited)
+	require.ErrorContains(t, pace(carol, "orders"), "log/orders has used up the quota of log/orders on this node, 1000 append_bytes a second")
+	require.True(t, busy(pace(bob, "other")))
+	require.Equal(t, 2, waited)
+	require.NoError(t, pace(carol, "other"))
+	require.NoError(t, pace(verbs.Caller{System: true}, "orders"))
+
+	throttle, refusal := g.ChargeAppend(carol, "third", 1)
+	require.Nil(t, refusal)
+	require.Zero(t, throttle.Wait)
+	_, refusal = g.ChargeAppend(carol, "orders", 1)
+	require.True(t, busy(refusal), "it owes more than it may wait")
+	wait, atOnce := g.OwesRead(carol, "orders")
+	require.Zero(t, wait.Wait)
+	require.Positive(t, atOnce)
+
+	g.o.QuotaWait = time.Hour
+	throttle, refusal = g.ChargeAppend(bob, "other", 1)
+	require.Nil(t, refusal)
+	require.Greater(t, throttle.Wait, 15*time.Minute)
+	require.True(t, g.Holds(throttle))
+	require.NoError(t, g.SetQuota(t.Context(), userOf(t, g, "root"), access.Quota{Subject: "user/bob", AppendBytes: 2000}))
+	require.False(t, g.Holds(throttle))
+}
+
+func TestOnlyAnAdministratorSeesAndSetsQuotas(t *testing.T) {
+	g := limiting(t)
+	bob := userOf(t, g, "bob")
+	_, _, _, err := g.Quotas(t.Context(), bob)
+	require.ErrorContains(t, err, "DENIED")
+	require.ErrorContains(t, g.SetQuota(t.Context(), bob, access.Quota{Subject: "user/carol", Requests: 1}), "DENIED")
+	require.ErrorContains(t, g.RemoveQuota(t.Context(), bob, "user/carol"), "DENIED")
+	for _, validateOnly := range []bool{false, true} {
+		require.ErrorContains(t, g.ChangeQuota(t.Context(), bob, "user/carol", validateOnly, func(q *access.Quota) { q.Requests = 1 }), "DENIED")
+	}
+	require.NoError(t, g.ChangeQuota(t.Context(), userOf(t, g, "root"), "user/carol", true, func(q *access.Quota) { q.Requests = 1 }))
+	all, _, _, err := g.Quotas(t.Context(), userOf(t, g, "root"))
+	require.NoError(t, err)
+	require.Empty(t, all, "it was only checked")
+}
