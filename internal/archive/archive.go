@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,15 +85,12 @@ type Listed struct {
 
 // List returns the archived logs of all clusters, sorted by name, cluster and id.
 func (a Archive) List(ctx context.Context) ([]Listed, error) {
-	names, err := a.Bucket.List(ctx, clustersDir)
+	names, err := a.Bucket.List(ctx, clustersDir, "/"+manifestName)
 	if err != nil {
 		return nil, err
 	}
 	var all []Listed
 	for _, name := range names {
-		if path.Base(name) != manifestName {
-			continue
-		}
 		l := Listed{Name: name}
 		data, _, err := a.Bucket.Get(ctx, name, MaxManifestBytes)
 		if err == nil {

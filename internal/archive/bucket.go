@@ -17,9 +17,9 @@ type Bucket interface {
 	// given, or, if that is empty, if there is no such object; otherwise the error is ErrChanged and
 	// nothing has changed. After any other error the object may have been written.
 	Put(ctx context.Context, name string, data []byte, version string) (written string, err error)
-	// List returns the names of all objects that begin with prefix, in any order. Objects that were
-	// written recently may be missing.
-	List(ctx context.Context, prefix string) ([]string, error)
+	// List returns the names of all objects that begin with prefix and end with suffix, in any order.
+	// Objects that were written recently may be missing.
+	List(ctx context.Context, prefix, suffix string) ([]string, error)
 	// String returns where the bucket is, without credentials.
 	String() string
 }

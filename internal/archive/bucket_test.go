@@ -95,9 +95,12 @@ func TestAPutOfAnyBucketReplacesOnlyTheVersionItNames(t *testing.T) {
 		require.NoError(t, err, kind)
 		_, err = b.Put(ctx, "else", []byte("z"), "")
 		require.NoError(t, err, kind)
-		names, err := b.List(ctx, "clusters/")
+		names, err := b.List(ctx, "clusters/", "")
 		require.NoError(t, err, kind)
 		require.ElementsMatch(t, []string{"clusters/a/x", "clusters/b/logs/1/y"}, names, kind)
+		names, err = b.List(ctx, "clusters/", "/y")
+		require.NoError(t, err, kind)
+		require.Equal(t, []string{"clusters/b/logs/1/y"}, names, kind)
 	}
 }
 

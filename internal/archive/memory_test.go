@@ -73,13 +73,13 @@ func (m *memory) Put(_ context.Context, name string, data []byte, version string
 	return fmt.Sprint(m.puts), nil
 }
 
-func (m *memory) List(_ context.Context, prefix string) ([]string, error) {
+func (m *memory) List(_ context.Context, prefix, suffix string) ([]string, error) {
 	if m.listed != nil {
 		return m.listed, nil
 	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(m.objects)) {
-		if strings.HasPrefix(name, prefix) {
+		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) {
 			names = append(names, name)
 		}
 	}

@@ -94,3 +94,25 @@ func FuzzReadObject(f *testing.F) {
 		}
 	})
 }
+
+// What an archive costs the leader of a log: three checksums and a hash of each byte.
+func BenchmarkAnObject(b *testing.B) {
+	l := &fakeLog{t: new(testing.T), padding: 2000}
+	for range 64 {
+		l.append(50)
+	}
+	size := int64(0)
+	for i := range l.entries {
+		size += int64(len(l.entries[i].Payload))
+	}
+	b.SetBytes(size)
+	for b.Loop() {
+		builder, err := archive.NewBuilder("c1", 7, "orders", digest.Tree{Begun: true})
+		require.NoError(b, err)
+		for i := range l.entries {
+			require.NoError(b, builder.Add(&l.entries[i]))
+		}
+		_, _, err = builder.Finish()
+		require.NoError(b, err)
+	}
+}

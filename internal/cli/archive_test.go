@@ -2,12 +2,18 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/client"
@@ -75,6 +81,7 @@ type verifiedArchive struct {
 	Log      string `json:"log"`
 	Intact   bool   `json:"intact"`
 	Digest   string `json:"digest"`
+	End      int64  `json:"end_offset"`
 	Problems []struct {
 		Object string `json:"object"`
 	} `json:"problems"`
@@ -160,4 +167,47 @@ func TestALogIsRestoredIntoAnotherClusterWithItsDigest(t *testing.T) {
 	o = other.run(nil, "restore", "--from", url, "--log", "orders", "--as", "damaged")
 	require.Equal(t, 1, o.code)
 	require.Contains(t, o.err, "damaged")
+}
+
+// Credentials of S3 come from the environment, and stay out of what a node stores and logs.
+func TestANodeArchivesToS3WithoutShowingItsCredentials(t *testing.T) {
+	backend := s3mem.New()
+	require.NoError(t, backend.CreateBucket("logs"))
+	s3 := httptest.NewServer(gofakes3.New(backend).Server())
+	defer s3.Close()
+	const secret = "do-not-show-this-key"
+	environ := []string{"AWS_ENDPOINT_URL=" + s3.URL, "AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=" + secret}
+	data := t.TempDir()
+	p := startNodeWith(t, data, environ, "--archive", "s3://logs/prefix", "--archive-after", "1ms")
+	p.appendBatches("orders", 100, 10, -1)
+	var verdict verifiedArchive
+	require.Eventually(t, func() bool {
+		verify := program(t, "archive", "verify", "orders", "--from", "s3://logs/prefix", "--json")
+		verify.Env = append(verify.Env, environ...)
+		out, err := verify.Output()
+		return err == nil && json.Unmarshal(out, &verdict) == nil && verdict.End == 100
+	}, time.Minute, 50*time.Millisecond)
+	require.True(t, verdict.Intact)
+
+	// The bucket is gone: that is in the log, and no key.
+	s3.Close()
+	p.must("another", "append", "orders")
+	require.Eventually(t, func() bool {
+		answer, err := http.Get("http://" + p.http + "/metrics")
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		return err == nil && !strings.Contains(string(text), "strandline_archive_failures_total 0\n")
+	}, time.Minute, 50*time.Millisecond)
+	require.Equal(t, 0, p.terminate())
+	require.Contains(t, p.stderr.String(), "a log is not archived")
+	require.NotContains(t, p.stderr.String(), secret)
+	require.NoError(t, filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		require.NotContains(t, string(content), secret, path)
+		return err
+	}))
 }

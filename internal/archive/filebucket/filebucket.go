@@ -107,7 +107,7 @@ func (b *Bucket) put(ctx context.Context, name string, data []byte, old string) 
 }
 
 // List implements archive.Bucket.
-func (b *Bucket) List(ctx context.Context, prefix string) (names []string, err error) {
+func (b *Bucket) List(ctx context.Context, prefix, suffix string) (names []string, err error) {
 	var walk func(dir string) error
 	walk = func(dir string) error {
 		if err := ctx.Err(); err != nil {
@@ -118,8 +118,8 @@ func (b *Bucket) List(ctx context.Context, prefix string) (names []string, err e
 			return err
 		}
 		for _, f := range files {
-			if !strings.HasSuffix(f.Name, vfs.TemporarySuffix) {
-				names = append(names, dir+f.Name)
+			if name := dir + f.Name; strings.HasSuffix(name, suffix) && !strings.HasSuffix(name, vfs.TemporarySuffix) {
+				names = append(names, name)
 			}
 		}
 		dirs, err := b.disk.ListDirs(path.Join(b.dir, dir))

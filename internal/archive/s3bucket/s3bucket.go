@@ -99,12 +99,14 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, version stri
 }
 
 // List implements archive.Bucket.
-func (b *Bucket) List(ctx context.Context, prefix string) (names []string, err error) {
+func (b *Bucket) List(ctx context.Context, prefix, suffix string) (names []string, err error) {
 	for info := range b.core.Client.ListObjectsIter(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
 		if info.Err != nil {
 			return nil, failed("list", prefix, info.Err)
 		}
-		names = append(names, strings.TrimPrefix(info.Key, b.prefix))
+		if strings.HasSuffix(info.Key, suffix) {
+			names = append(names, strings.TrimPrefix(info.Key, b.prefix))
+		}
 	}
 	return names, nil
 }
