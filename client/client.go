@@ -32,6 +32,7 @@ type Client struct {
 	options clientOptions
 	peers   *peers
 	ends    ends
+	leased  unreleased
 }
 
 // Dial returns a client of the nodes at addresses (host:port). One that is up is enough; the

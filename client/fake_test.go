@@ -82,6 +82,7 @@ type fakeServer struct {
 	leaseWriter   func() (*strandlinev1.LeaseWriterResponse, error)
 	keepWriter    func() error
 	releaseWriter func() error
+	watchWriter   func(grpc.ServerStreamingServer[strandlinev1.WatchWriterResponse]) error
 	moves         chan struct{} // SetHold answers after the first when it is closed
 	sets          atomic.Int64
 

@@ -48,7 +48,13 @@ type stateStream[A any] struct {
 	stream grpc.ServerStreamingClient[A]
 	peer   *peer
 	end    context.CancelFunc
+	opened time.Time
+	pauses *pauses
 }
+
+// briefStream is how long a stream lasts that is opened again after a pause: a node that ends each after
+// its first state would be called as fast as it answers.
+const briefStream = time.Second
 
 // each calls yield with each state until that returns false, which is no error, or the stream
 // ends.
@@ -71,23 +77,43 @@ func (s *stateStream[A]) each(ctx context.Context, yield func(*A) bool) error {
 			return nil
 		})
 	}
+	s.pauses = newPauses()
 	err := open()
 	for err == nil && answer != nil {
 		renewal = false
 		if !yield(answer) {
 			return nil
 		}
-		if answer, err = s.next(ctx); err == io.EOF && !s.lasting {
+		answer, err = s.next(ctx)
+		if err == nil {
+			continue
+		}
+		ended := err == io.EOF
+		if ended && !s.lasting {
 			return nil
-		} else if err != nil {
-			failure := renewal.once(fromRPC(err))
-			if err = failure; failure.renewed() || s.lasting && ctx.Err() == nil && (failure.again() || failure.elsewhere()) {
+		}
+		failure := renewal.once(fromRPC(err))
+		err = failure
+		if failure.renewed() || s.lasting && ctx.Err() == nil && (ended || failure.again() || failure.elsewhere()) {
+			if err = s.rest(ctx); err == nil {
 				err = open()
 			}
 		}
 	}
 	if err != nil {
 		return fromRPC(err)
+	}
+	return nil
+}
+
+// rest pauses before the stream is opened again, if it has not lasted.
+func (s *stateStream[A]) rest(ctx context.Context) error {
+	if time.Since(s.opened) >= briefStream {
+		s.pauses = newPauses()
+		return nil
+	}
+	if s.pauses.wait(ctx, s.peer) != nil {
+		return cancelled(ctx, NotDone)
 	}
 	return nil
 }
@@ -99,7 +125,7 @@ func (s *stateStream[A]) begin(ctx context.Context, p *peer) error {
 		end()
 		return err
 	}
-	s.stream, s.peer, s.end = stream, p, end
+	s.stream, s.peer, s.end, s.opened = stream, p, end, time.Now()
 	return nil
 }
 

@@ -158,7 +158,7 @@ type WriterLease struct {
 
 	mu      sync.Mutex
 	until   time.Time
-	handing bool  // a handover is under way, and says how the lease ends
+	handing int   // handovers that are under way, which say how the lease ends
 	err     error // reason why done is closed
 
 	done    chan struct{}
@@ -171,15 +171,53 @@ type WriterLease struct {
 const writerWait = 10 * time.Second
 
 // writerPause is the random pause after a call that did not wait so long because another program of
-// the same name took its place in line. Without it the two take the place from each other as fast as
-// they can call.
+// the same name took its place in line, and before a call under the name of a lease that was not
+// released: such a program may have taken it. Without it the two take the place, or the lease, from
+// each other as fast as they can call.
 func writerPause() time.Duration { return 100*time.Millisecond + rand.N(900*time.Millisecond) }
+
+// leasedName is the name under which this program had the writer lease of a log.
+type leasedName struct{ log, name string }
+
+// unreleased are the writer leases that a client was granted and has not released. It is safe for
+// concurrent use.
+type unreleased struct {
+	mu    sync.Mutex
+	names map[leasedName]bool
+}
+
+func (u *unreleased) has(n leasedName) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.names[n]
+}
+
+func (u *unreleased) granted(n leasedName) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.names == nil {
+		u.names = map[leasedName]bool{}
+	}
+	u.names[n] = true
+}
+
+func (u *unreleased) released(n leasedName) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.names, n)
+}
 
 // LeaseWriter waits in line until this program has the writer lease of a log, or ctx ends, and
 // renews it until Release, HandOver or Close. Append with WithWriterTerm of its Term: whatever this
-// program believes, no record with the term follows a record of a newer one.
+// program believes, no record with the term follows a record of a newer one. If the client has had
+// the lease under the name before and has not released it, LeaseWriter pauses for up to a second
+// first: another program of the name may have taken it.
 func (c *Client) LeaseWriter(ctx context.Context, log string, claim WriterClaim) (*WriterLease, error) {
 	of := writers{c.opener(log), log, 0}
+	name := leasedName{log, claim.Name}
+	if c.leased.has(name) {
+		pause(ctx, writerPause())
+	}
 	for {
 		began := time.Now()
 		grant, err := of.lease(ctx, claim, writerWait)
@@ -192,6 +230,7 @@ func (c *Client) LeaseWriter(ctx context.Context, log string, claim WriterClaim)
 			}
 			continue
 		}
+		c.leased.granted(name)
 		w := &WriterLease{
 			writers: of, claim: claim, term: grant.Term, end: grant.End, until: began.Add(claim.Lease), done: make(chan struct{}),
 		}
@@ -236,10 +275,18 @@ func (w *WriterLease) Err() error {
 // again; the lease is no longer renewed.
 func (w *WriterLease) Release(ctx context.Context) error {
 	w.Close()
-	if err := w.writers.release(ctx, w.term, ""); !errors.Is(err, ErrFenced) {
+	if err := w.release(ctx, ""); !errors.Is(err, ErrFenced) {
 		return err
 	}
 	return nil
+}
+
+func (w *WriterLease) release(ctx context.Context, to string) error {
+	err := w.writers.release(ctx, w.term, to)
+	if err == nil {
+		w.writers.admin.client.leased.released(leasedName{w.writers.log, w.claim.Name})
+	}
+	return err
 }
 
 // HandOver ends the lease in favor of the program in line that has a name. If none has it, the
@@ -249,22 +296,23 @@ func (w *WriterLease) HandOver(ctx context.Context, to string) error {
 	if to == "" {
 		return &Error{Reason: ErrInvalid.Reason, Message: "a handover must name the next holder; Release ends the lease without one"}
 	}
-	w.setHanding(true)
-	err := w.writers.release(ctx, w.term, to)
+	w.hand(1)
+	err := w.release(ctx, to)
 	if err == nil {
 		w.Close()
 	}
-	w.setHanding(false)
+	w.hand(-1)
 	if errors.Is(err, ErrFenced) {
 		w.ended(err)
 	}
 	return err
 }
 
-func (w *WriterLease) setHanding(handing bool) {
+// hand adds to the number of handovers under way.
+func (w *WriterLease) hand(more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.handing = handing
+	w.handing += more
 }
 
 // Close stops renewing the lease, which ends when it runs out.
@@ -274,12 +322,12 @@ func (w *WriterLease) Close() {
 	w.ended(nil)
 }
 
-// ended closes done, and reports whether there is nothing to renew any more. What a renewal learns
-// during a handover is the effect of that, or the next renewal learns it again.
+// ended closes done, and reports whether there is nothing to renew any more. What a renewal, or another
+// handover, learns during a handover is the effect of that, or the next renewal learns it again.
 func (w *WriterLease) ended(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.handing && errors.Is(err, ErrFenced) {
+	if w.handing > 0 && errors.Is(err, ErrFenced) {
 		return false
 	}
 	select {

@@ -2,10 +2,13 @@ package client_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	strandlinev1 "strandline.dev/api/strandline/v1"
 	"strandline.dev/client"
@@ -22,6 +25,10 @@ func (f *fakeServer) KeepWriter(context.Context, *strandlinev1.KeepWriterRequest
 
 func (f *fakeServer) ReleaseWriter(context.Context, *strandlinev1.ReleaseWriterRequest) (*strandlinev1.ReleaseWriterResponse, error) {
 	return &strandlinev1.ReleaseWriterResponse{}, f.releaseWriter()
+}
+
+func (f *fakeServer) WatchWriter(_ *strandlinev1.WatchWriterRequest, s grpc.ServerStreamingServer[strandlinev1.WatchWriterResponse]) error {
+	return f.watchWriter(s)
 }
 
 func TestAWriterLeaseIsWatchedReleasedAndHandedOver(t *testing.T) {
@@ -187,6 +194,107 @@ func TestALeaseThatIsHandedOverEndsWithoutAnErrorWhateverARenewalFindsMeanwhile(
 	require.NoError(t, lease.HandOver(t.Context(), "second"))
 	<-lease.Done()
 	require.NoError(t, lease.Err())
+}
+
+// The second of two handovers at once finds the effect of the first.
+func TestALeaseEndsWithTheHandoverThatHasSucceededOfTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	f.leaseWriter = func() (*strandlinev1.LeaseWriterResponse, error) {
+		return &strandlinev1.LeaseWriterResponse{WriterTerm: 7}, nil
+	}
+	f.keepWriter = func() error { return nil }
+	begun, refused := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	f.releaseWriter = func() error {
+		if calls.Add(1) > 1 {
+			return refuse(record.Fenced)
+		}
+		close(begun)
+		<-refused
+		return nil
+	}
+	lease, err := f.client(t).LeaseWriter(t.Context(), "orders", client.WriterClaim{Name: "first", Lease: time.Hour})
+	require.NoError(t, err)
+	var handing sync.WaitGroup
+	handing.Go(func() {
+		if err := lease.HandOver(t.Context(), "second"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	require.ErrorIs(t, lease.HandOver(t.Context(), "third"), client.ErrFenced)
+	close(refused)
+	handing.Wait()
+	<-lease.Done()
+	require.NoError(t, lease.Err())
+}
+
+// Whoever has a lease that it has not released may have lost it to a program of its own name: the two
+// would take it from each other as fast as they can call.
+func TestAProgramPausesBeforeItAsksForALeaseThatItHasHadAndNotReleased(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	f.leaseWriter = func() (*strandlinev1.LeaseWriterResponse, error) {
+		return &strandlinev1.LeaseWriterResponse{WriterTerm: 7}, nil
+	}
+	f.keepWriter = func() error { return nil }
+	fenced := false
+	f.releaseWriter = func() error {
+		if fenced {
+			return refuse(record.Fenced)
+		}
+		return nil
+	}
+	c := f.client(t)
+	lease := func(log, name string) (*client.WriterLease, time.Duration) {
+		began := time.Now()
+		w, err := c.LeaseWriter(t.Context(), log, client.WriterClaim{Name: name, Lease: time.Hour})
+		require.NoError(t, err)
+		t.Cleanup(w.Close)
+		return w, time.Since(began)
+	}
+	const least = 100 * time.Millisecond
+	w, _ := lease("orders", "twin")
+	_, waited := lease("orders", "twin")
+	require.GreaterOrEqual(t, waited, least)
+	w.Close()
+	fenced = true
+	require.NoError(t, w.Release(t.Context()))
+	w, waited = lease("orders", "twin")
+	require.GreaterOrEqual(t, waited, least, "a release that found that the lease had ended")
+	fenced = false
+	require.NoError(t, w.Release(t.Context()))
+	// Of many tries one is in time, however busy the machine is.
+	for pauses := 0; ; pauses++ {
+		require.Less(t, pauses, 10)
+		w, waited = lease("orders", "twin")
+		require.NoError(t, w.HandOver(t.Context(), "another"))
+		if waited < least {
+			return
+		}
+	}
+}
+
+// A node, or a proxy in front of it, may end each stream after its first state.
+func TestAWatchThatEndsAtOnceIsOpenedAgainWithPauses(t *testing.T) {
+	t.Parallel()
+	f := newFakeServer(t)
+	const opened = 8
+	var opening atomic.Int32
+	f.watchWriter = func(s grpc.ServerStreamingServer[strandlinev1.WatchWriterResponse]) error {
+		opening.Add(1)
+		return s.Send(&strandlinev1.WatchWriterResponse{State: &strandlinev1.WriterState{WriterTerm: uint64(opening.Load())}})
+	}
+	began := time.Now()
+	for state, err := range f.client(t).Admin().WatchWriter(t.Context(), "orders", 0) {
+		require.NoError(t, err)
+		if state.Term == opened {
+			break
+		}
+	}
+	// At least half of 10, 20, 40, 80 and thrice 100 ms.
+	require.GreaterOrEqual(t, time.Since(began), 225*time.Millisecond)
 }
 
 func TestAHandoverOfALeaseThatHadEndedSaysSoAtOnce(t *testing.T) {
