@@ -119,6 +119,9 @@ func (c *call) run() error {
 			}
 			return err
 		}
+		if rule.Do == EndAfter {
+			return nil
+		}
 	}
 }
 

@@ -52,6 +52,8 @@ const (
 	StatusAfter Fault = "status-after"
 	// End ends a stream as if all were said; the message goes nowhere.
 	End Fault = "end"
+	// EndAfter does that when the first answer has gone to the client.
+	EndAfter Fault = "end-after"
 	// Hold never answers.
 	Hold Fault = "hold"
 	// Delay holds the answer back for a while, and with it those behind.
@@ -76,11 +78,12 @@ const (
 
 // allowed says what can be done to a read, to an append, to a frame, and to any other call.
 var allowed = map[string][]Fault{
-	"Read":     {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown, ForgetFilter},
-	"Append":   {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, End, Hold, Delay, Twice, Unknown},
-	"Frame":    {CutBefore, Status, End, Hold, Delay, Twice, Unknown, Drop, Split, Lags},
-	"ListLogs": {CutBefore, CutAfter, Hold, Pages},
-	"":         {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown},
+	"Read":        {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown, ForgetFilter},
+	"Append":      {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, End, Hold, Delay, Twice, Unknown},
+	"Frame":       {CutBefore, Status, End, Hold, Delay, Twice, Unknown, Drop, Split, Lags},
+	"ListLogs":    {CutBefore, CutAfter, Hold, Pages},
+	"WatchWriter": {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, EndAfter, Hold, Delay, Unknown},
+	"":            {CutBefore, CutAfter, Refuse, RefuseAfter, Status, StatusAfter, Hold, Delay, Unknown},
 }
 
 // Check reports what is wrong with the rule.

@@ -116,6 +116,50 @@ def test_a_lease_that_is_handed_over_ends_without_an_error_whatever_a_renewal_fi
     leasing(act, 0.3, KeepWriter=keep, ReleaseWriter=release)
 
 
+def test_of_two_handovers_at_once_the_one_that_finds_the_other_does_not_end_the_lease_with_an_error() -> None:
+    begun, refused = asyncio.Event(), asyncio.Event()
+
+    async def release() -> Message:
+        if begun.is_set():
+            return await fenced()
+        begun.set()
+        await refused.wait()
+        return await released()
+
+    async def act(_: strandline.Client, lease: strandline.WriterLease) -> None:
+        handed = asyncio.ensure_future(lease.hand_over("second"))
+        await begun.wait()
+        with pytest.raises(strandline.Fenced):
+            await lease.hand_over("third")
+        assert not lease.ended
+        refused.set()
+        await handed
+        assert lease.ended and lease.error is None
+
+    leasing(act, 60, ReleaseWriter=release)
+
+
+def test_a_lease_that_was_not_released_is_asked_for_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paused: list[float] = []
+
+    def pause() -> float:
+        paused.append(0.0)
+        return 0.0
+
+    monkeypatch.setattr("strandline.writer_lease._pause", pause)
+
+    async def act(client: strandline.Client, lease: strandline.WriterLease) -> None:
+        lease = await client.lease_writer("orders", lease.claim)
+        assert len(paused) == 1
+        await lease.release()
+        await client.lease_writer("orders", lease.claim)
+        assert len(paused) == 1
+
+    leasing(act, 60)
+
+
 def test_a_handover_that_is_refused_leaves_the_lease_unless_it_had_ended() -> None:
     async def precondition() -> Message:
         raise strandline.Precondition("PRECONDITION", "nobody waits")

@@ -1,7 +1,8 @@
+use std::collections::HashSet;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -75,6 +76,8 @@ pub(crate) struct Calls {
     pub retry_time: Duration,
     pub near: Near,
     pub ends: Ends,
+    /// Writer leases that this client was granted and has not released, by log and name.
+    pub unreleased: Mutex<HashSet<(String, String)>>,
     token: Option<Token>,
     on_trouble: Option<TroubleHandler>,
 }
@@ -114,7 +117,8 @@ impl Calls {
         on_trouble: Option<TroubleHandler>,
     ) -> Result<Calls, Error> {
         token.as_ref().map(Token::check).transpose()?;
-        Ok(Calls { peers, retry_time, near: Near::default(), ends: Ends::default(), token, on_trouble })
+        let (near, ends, unreleased) = (Near::default(), Ends::default(), Mutex::default());
+        Ok(Calls { peers, retry_time, near, ends, unreleased, token, on_trouble })
     }
 
     /// Tells the application that a producer or reader of a log tries again, or continues.

@@ -175,6 +175,9 @@ impl Client {
     /// Waits in line until this program has the writer lease of a log, and renews it until it is
     /// released, handed over, closed or dropped, or the client is closed. Append with its term:
     /// [`ProducerOptions::writer_term`]. It is renewed on the runtime in which this call is awaited.
+    ///
+    /// If the client has had the lease under the name before and has not released it, this pauses for
+    /// up to a second first: another program of the name may have taken it.
     pub fn lease_writer(&self, log: &str, claim: WriterClaim) -> Call<'static, WriterLease> {
         let (calls, log) = (self.calls.clone(), log.to_string());
         Call::new(move |deadline| WriterLease::open(calls, log, claim, deadline))

@@ -3,7 +3,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use prost::Message;
@@ -13,6 +13,7 @@ use crate::call::{BoxFuture, Call, Deadline};
 use crate::calls::{self, Calls, Method};
 use crate::errors::{Error, Outcome};
 use crate::logs::LogInfo;
+use crate::pauses::Pauses;
 use crate::route::{Route, ToLeader};
 use crate::silence::{Waiting, attend};
 use crate::token::Shown;
@@ -100,7 +101,13 @@ type Next<A, T> = (T, Source<A>);
 struct Source<A> {
     address: String,
     stream: Streaming<A>,
+    opened: Instant,
+    pauses: Pauses,
 }
+
+/// How long a stream lasts that is opened again after a pause: a node that ends each after its first
+/// state would be called as fast as it answers.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// What is watched.
 struct Watch<Q: 'static, A: 'static, T> {
@@ -130,7 +137,7 @@ where
     ) -> States<Q, A, T> {
         let shown = calls.shown();
         let watch = Arc::new(Watch { calls, log: log.to_string(), method, request, read, lasting, shown });
-        States { waiting: Some(Box::pin(begin(watch.clone()))), watch }
+        States { waiting: Some(Box::pin(begin(watch.clone(), Pauses::new()))), watch }
     }
 
     fn try_next(&mut self) -> Call<'_, Option<T>> {
@@ -155,13 +162,14 @@ where
 }
 
 /// Finds a node that answers, of which the first answer is a part.
-async fn begin<Q, A, T>(watch: Arc<Watch<Q, A, T>>) -> Result<Option<Next<A, T>>, Error>
+async fn begin<Q, A, T>(watch: Arc<Watch<Q, A, T>>, pauses: Pauses) -> Result<Option<Next<A, T>>, Error>
 where
     Q: Message + Clone + 'static,
     A: Message + Default + 'static,
 {
     let Watch { calls, log, method, request, shown, .. } = &*watch;
     let mut route = Route::Leader(ToLeader::new(log, false));
+    let opened = Instant::now();
     let (first, stream) = calls
         .tries(&mut route, Deadline::default(), Waiting::Answer, |channel| {
             Box::pin(async move {
@@ -175,7 +183,7 @@ where
         })
         .await?;
     let (address, _) = route.asked(calls);
-    let source = Source { address: address.to_string(), stream };
+    let source = Source { address: address.to_string(), stream, opened, pauses };
     Ok(first.map(|first| ((watch.read)(first), source)))
 }
 
@@ -199,5 +207,10 @@ where
         }
         Err(failure) => return Err(failure),
     }
-    begin(watch.clone()).await
+    if source.opened.elapsed() < BRIEF {
+        source.pauses.wait().await;
+    } else {
+        source.pauses = Pauses::new();
+    }
+    begin(watch.clone(), source.pauses).await
 }

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ struct Held {
     claim: WriterClaim,
     grant: WriterGrant,
     until: Mutex<Instant>,
-    handing: AtomicBool, // a handover says how the lease ends
+    handing: AtomicUsize, // handovers that are under way, which say how the lease ends
     life: Life,
 }
 
@@ -47,6 +47,10 @@ impl WriterLease {
         deadline: Deadline,
     ) -> Result<WriterLease, Error> {
         let mut log_id = 0;
+        let name = (log.clone(), claim.name.clone());
+        if calls.unreleased.lock().expect("not poisoned").contains(&name) {
+            pause(deadline).await?; // another program of the name may have taken the lease
+        }
         let (began, grant) = loop {
             let began = Instant::now();
             let request = lease_request(&log, log_id, claim.clone(), WAIT);
@@ -56,17 +60,12 @@ impl WriterLease {
             }
             log_id = answer.log_id;
             if began.elapsed() < WAIT / 2 {
-                // Another program of the name has taken the place in line: without a pause the two
-                // would take it from each other as fast as they can call.
-                let pause = async {
-                    sleep(Duration::from_millis(fastrand::u64(100..1000))).await;
-                    Ok(())
-                };
-                deadline.bound(Outcome::NotDone, pause).await?;
+                pause(deadline).await?; // another program of the name has taken the place in line
             }
         };
         let until = Mutex::new(began + claim.lease);
-        let (handing, life) = (AtomicBool::new(false), Life::new());
+        calls.unreleased.lock().expect("not poisoned").insert(name);
+        let (handing, life) = (AtomicUsize::new(0), Life::new());
         let held = Arc::new(Held { calls, log, claim, grant, until, handing, life });
         Ok(WriterLease { renewing: tokio::spawn(renew(held.clone())), held })
     }
@@ -129,12 +128,15 @@ impl WriterLease {
             }
             let handing = Handing::begin(&self.held.handing);
             let handed = self.held.release(&to, deadline).await;
-            match &handed {
-                Ok(()) => self.close(),
-                Err(e) if *e.reason() == Reason::Fenced => self.held.life.fail(e.clone()),
-                Err(_) => {}
+            if handed.is_ok() {
+                self.close();
             }
             drop(handing);
+            if let Err(e) = &handed
+                && self.held.lost(e)
+            {
+                self.held.life.fail(e.clone());
+            }
             handed
         })
     }
@@ -162,7 +164,16 @@ impl Held {
     async fn release(&self, to: &str, deadline: Deadline) -> Result<(), Error> {
         let (log, to) = (self.log.clone(), to.to_string());
         let request = wire::ReleaseWriterRequest { log, log_id: self.grant.log_id, writer_term: self.grant.term, to };
-        release_writer(&self.calls, request, deadline).await
+        release_writer(&self.calls, request, deadline).await?;
+        let name = (self.log.clone(), self.claim.name.clone());
+        self.calls.unreleased.lock().expect("not poisoned").remove(&name);
+        Ok(())
+    }
+
+    /// Reports whether an error says that the lease has ended, and no handover is under way: it may be
+    /// the effect of that, or the next renewal finds it again.
+    fn lost(&self, e: &Error) -> bool {
+        *e.reason() == Reason::Fenced && self.handing.load(Ordering::Relaxed) == 0
     }
 
     async fn keep(&self) -> Result<(), Error> {
@@ -170,8 +181,7 @@ impl Held {
         let request = wire::KeepWriterRequest { log, log_id: self.grant.log_id, writer_term: self.grant.term };
         match self.calls.renew(&self.log, &calls::KEEP_WRITER, request, self.claim.lease).await {
             Ok(_) => *self.until.lock().expect("not poisoned") = sent + self.claim.lease,
-            // It is the effect of the handover, or the next renewal finds it again.
-            Err(e) if *e.reason() == Reason::Fenced && self.handing.load(Ordering::Relaxed) => {}
+            Err(e) if *e.reason() == Reason::Fenced && !self.lost(&e) => {}
             Err(e) => return Err(e),
         }
         Ok(())
@@ -185,18 +195,28 @@ async fn renew(held: Arc<Held>) {
     renewed::renew(&held.calls, &held.life, lease, Duration::ZERO, Reason::Fenced, || held.keep()).await;
 }
 
+/// Pauses between calls for one name: two programs that have it would take the lease, or the place in
+/// line, from each other as fast as they can call.
+async fn pause(deadline: Deadline) -> Result<(), Error> {
+    let pause = async {
+        sleep(Duration::from_millis(fastrand::u64(100..1000))).await;
+        Ok(())
+    };
+    deadline.bound(Outcome::NotDone, pause).await
+}
+
 /// A handover that is under way, until it is dropped.
-struct Handing<'a>(&'a AtomicBool);
+struct Handing<'a>(&'a AtomicUsize);
 
 impl Handing<'_> {
-    fn begin(handing: &AtomicBool) -> Handing<'_> {
-        handing.store(true, Ordering::Relaxed);
+    fn begin(handing: &AtomicUsize) -> Handing<'_> {
+        handing.fetch_add(1, Ordering::Relaxed);
         Handing(handing)
     }
 }
 
 impl Drop for Handing<'_> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

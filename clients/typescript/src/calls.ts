@@ -298,6 +298,8 @@ export class Calls {
   readonly open = new Set<{ cancel(): void }>();
 
   readonly kept = new Set<Renewed>();
+  /** Writer leases that this client was granted and has not released. */
+  readonly unreleased = new Set<string>();
 
   constructor(
     readonly peers: Peers,

@@ -205,6 +205,9 @@ export class Client {
   /**
    * Waits in line until this program has the writer lease of a log, and renews it until it is released, handed over or
    * closed, or the client is closed. Append with its term as {@link ProducerOptions.writerTerm}.
+   *
+   * If the client has had the lease under the name before and has not released it, this pauses for up to a second
+   * first: another program of the name may have taken it.
    */
   leaseWriter(log: string, claim: WriterClaim, { signal }: Bound = {}): Promise<WriterLease> {
     return new WriterLease(this.#calls, log, claim).open(signal);

@@ -1,10 +1,16 @@
 import { type Calls, type Method, ToLeader } from "./calls.js";
 import { StrandlineError } from "./errors.js";
-import type { Peer } from "./peers.js";
+import { Pauses, type Peer } from "./peers.js";
 import { Shown } from "./token.js";
 
 /** How long, in milliseconds, a stream that is to last may be without a state before its node is suspected. */
 const quietAfter = 2000;
+
+/**
+ * How long, in milliseconds, a stream lasts that is opened again after a pause: a node that ends each after its first
+ * state would be called as fast as it answers.
+ */
+const brief = 1000;
 
 /**
  * Yields what a node shows of a log as it changes; the first answer is a part of finding one. A lasting stream is
@@ -36,7 +42,8 @@ export async function* watchStates<Q, A>(
         throw shown.failure(calls.failure(error));
       }
     };
-    for (;;) {
+    for (let pauses = new Pauses(); ; ) {
+      const opened = performance.now();
       const { peer, answers, first } = await calls.by(new ToLeader(calls, log), open, signal);
       if (first.done) return;
       const next = () => attend(peer, answers.next()).catch((error) => shown.failure(calls.failure(error)));
@@ -54,6 +61,8 @@ export async function* watchStates<Q, A>(
         if (answer.elsewhere) calls.peers.lookElsewhere(log, peer.address, answer.leader);
       }
       cancel();
+      if (performance.now() - opened < brief) await pauses.wait(peer, signal);
+      else pauses = new Pauses();
     }
   } catch (error) {
     throw calls.failure(error);

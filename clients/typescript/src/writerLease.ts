@@ -11,6 +11,12 @@ import { grantFromWire, leaseRequest, type WriterClaim, type WriterGrant } from 
  */
 const waitMs = 10_000;
 
+/**
+ * Lies, in milliseconds, between calls for one name: two programs that have it would take the lease, or the place in
+ * line, from each other as fast as they can call.
+ */
+const pauseMs = () => timed(100 + 900 * Math.random());
+
 /** Ends a writer lease. An earlier try may have done so: then the refusal is about its own effect. */
 export async function releaseWriter(calls: Calls, request: ReleaseWriterRequest, signal?: AbortSignal): Promise<void> {
   try {
@@ -31,7 +37,7 @@ export async function releaseWriter(calls: Calls, request: ReleaseWriterRequest,
 export class WriterLease extends Renewed {
   #grant: WriterGrant | undefined;
   #until = 0;
-  #handing = false; // a handover says how the lease ends
+  #handing = 0; // handovers that are under way, which say how the lease ends
 
   /** @internal */
   constructor(
@@ -47,6 +53,9 @@ export class WriterLease extends Renewed {
   async open(signal?: AbortSignal): Promise<this> {
     const { calls, log, claim } = this;
     const { leaseMs } = claim;
+    const name = this.#name;
+    // Another program of the name may have taken the lease.
+    if (calls.unreleased.has(name)) await sleep(pauseMs(), signal);
     for (let logId = 0; ; ) {
       const began = performance.now();
       const request = leaseRequest(log, logId, claim, waitMs);
@@ -57,11 +66,11 @@ export class WriterLease extends Renewed {
         this.#until = began + leaseMs;
         break;
       }
-      // Another program of the name has taken the place in line: without a pause the two would take it from each
-      // other as fast as they can call.
-      if (performance.now() - began < waitMs / 2) await sleep(timed(100 + 900 * Math.random()), signal);
+      // Another program of the name has taken the place in line.
+      if (performance.now() - began < waitMs / 2) await sleep(pauseMs(), signal);
       if (signal?.aborted) throw cancelled("not_done");
     }
+    calls.unreleased.add(name);
     calls.kept.add(this);
     const { term: writerTerm, logId } = this.#grant;
     const kept = KeepWriterRequest.fromPartial({ log, logId, writerTerm });
@@ -75,8 +84,9 @@ export class WriterLease extends Renewed {
   }
 
   protected override lost(error: StrandlineError): void {
-    // What a renewal finds during a handover is the effect of that, or the next renewal finds it again.
-    if (!(this.#handing && error.reason === "FENCED")) this.end(error);
+    // What a renewal, or another handover, finds during a handover is the effect of that, or the next renewal finds it
+    // again.
+    if (!(this.#handing > 0 && error.reason === "FENCED")) this.end(error);
   }
 
   /**
@@ -119,21 +129,30 @@ export class WriterLease extends Renewed {
    */
   async handOver(to: string, { signal }: Bound = {}): Promise<void> {
     if (!to) throw invalid("a handover must name the next holder; release ends the lease without one");
-    this.#handing = true;
+    this.#handing++;
+    let failure: unknown;
     try {
       await this.#release(to, signal);
       this.end(undefined);
+      return;
     } catch (error) {
-      if (error instanceof StrandlineError && error.reason === "FENCED") this.end(error);
-      throw error;
+      failure = error;
     } finally {
-      this.#handing = false;
+      this.#handing--;
     }
+    if (failure instanceof StrandlineError && failure.reason === "FENCED") this.lost(failure);
+    throw failure;
   }
 
-  #release(to: string, signal?: AbortSignal): Promise<void> {
+  async #release(to: string, signal?: AbortSignal): Promise<void> {
     const request = { log: this.log, logId: this.#grant?.logId ?? 0, writerTerm: this.term, to };
-    return releaseWriter(this.calls, ReleaseWriterRequest.fromPartial(request), signal);
+    await releaseWriter(this.calls, ReleaseWriterRequest.fromPartial(request), signal);
+    this.calls.unreleased.delete(this.#name);
+  }
+
+  /** The lease among those that were not released. */
+  get #name(): string {
+    return JSON.stringify([this.log, this.claim.name]);
   }
 
   /** Releases the lease, in the time of one lease. If that fails, the lease ends when it runs out. */

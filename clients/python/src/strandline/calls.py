@@ -252,6 +252,8 @@ class Calls:
         self.peers, self.anywhere, self.retry_time = peers, anywhere, retry_time
         self.near = Near()
         self.kept: set[Renewed] = set()
+        # Writer leases that this client was granted and has not released, by log and name.
+        self.unreleased: set[tuple[str, str]] = set()
         self._token = token
 
     def metadata(self, *, anew: bool = False) -> Metadata:

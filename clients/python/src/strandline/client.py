@@ -217,7 +217,10 @@ class Client:
         self, log: str, claim: WriterClaim, *, timeout: float | None = None
     ) -> WriterLease:
         """Waits in line until this program has the writer lease of a log, and renews it until it is released,
-        handed over or closed, or the client is closed. Append with the term of the lease as writer_term."""
+        handed over or closed, or the client is closed. Append with the term of the lease as writer_term.
+
+        If the client has had the lease under the name before and has not released it, this pauses for up to
+        a second first: another program of the name may have taken it."""
         return await within(timeout, WriterLease(self._calls, log, claim)._open())
 
     async def producer(

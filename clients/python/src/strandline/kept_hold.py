@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from types import TracebackType
 
 from strandline.admin import hold_request
 from strandline.calls import Calls, within
@@ -48,14 +47,6 @@ class KeptHold(Renewed):
                 after=lease / 3,
             )
         return self
-
-    async def __aenter__(self) -> KeptHold:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def hold(self) -> Hold:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from types import TracebackType
+from typing import TypeVar
 
 from strandline.calls import Calls, within
 from strandline.errors import Error
+
+R = TypeVar("R", bound="Renewed")
 
 ENDS = ("LOG_NOT_FOUND", "LOG_REPLACED", "PERMISSION_DENIED", "UNAUTHENTICATED", "CLOSED")
 """Errors of a renewal after which there is nothing to renew, whatever is renewed."""
@@ -20,6 +24,18 @@ class Renewed:
         self._ended = asyncio.Event()
         self._error: Error | None = None
         self._renewing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self: R) -> R:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the renewals."""
+        await self._stop()
 
     @property
     def ended(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from typing import Any, TypeVar
 
@@ -10,12 +11,16 @@ import grpc
 from google.protobuf.message import Message
 
 from strandline.calls import PATHS, Calls, Shown, ToLeader
-from strandline.peers import Peer
+from strandline.peers import Pauses, Peer
 
 A = TypeVar("A", bound=Message)
 
 _QUIET_AFTER = 2.0
 """How long, in seconds, a stream that is to last may be without a state before its node is suspected."""
+
+_BRIEF = 1.0
+"""How long, in seconds, a stream lasts that is opened again after a pause: a node that ends each after its
+first state would be called as fast as it answers."""
 
 
 async def states(
@@ -51,7 +56,9 @@ async def states(
             call.cancel()
             raise
 
+    pauses = Pauses()
     while True:
+        opened = time.monotonic()
         peer, call, state = await calls.by(ToLeader(calls, log), begin)
         if state is grpc.aio.EOF:
             return
@@ -70,3 +77,7 @@ async def states(
                 calls.peers.look_elsewhere(log, peer, failure.leader)
         finally:
             call.cancel()
+        if time.monotonic() - opened < _BRIEF:
+            await pauses.wait(peer)
+        else:
+            pauses = Pauses()

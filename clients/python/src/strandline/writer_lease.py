@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 import time
-from types import TracebackType
 
 from strandline.admin import release_writer
 from strandline.calls import Calls, within
@@ -18,6 +17,12 @@ from strandline.writers import WriterClaim, WriterGrant
 _WAIT = 10.0
 """How long, in seconds, one call waits in line. Whoever has left the line for longer than it takes to call
 again has lost its place."""
+
+
+def _pause() -> float:
+    """Lies between calls for one name: two programs that have it would take the lease, or the place in line,
+    from each other as fast as they can call."""
+    return random.uniform(0.1, 1)
 
 
 class WriterLease(Renewed):
@@ -32,10 +37,13 @@ class WriterLease(Renewed):
         self.log, self._claim = log, claim
         self._grant: WriterGrant
         self._until = 0.0
-        self._handing = False
+        self._handing = 0  # handovers that are under way, which say how the lease ends
 
     async def _open(self) -> WriterLease:
-        log_id = 0
+        log_id, name = 0, (self.log, self._claim.name)
+        if name in self._calls.unreleased:
+            # Another program of the name may have taken the lease.
+            await asyncio.sleep(_pause())
         while True:
             began = time.monotonic()
             request = self._claim._wire(self.log, log_id, _WAIT)
@@ -46,12 +54,12 @@ class WriterLease(Renewed):
             if answer.writer_term != 0:
                 break
             if time.monotonic() - began < _WAIT / 2:
-                # Another program of the name has taken the place in line: without a pause the two would
-                # take it from each other as fast as they can call.
-                await asyncio.sleep(random.uniform(0.1, 1))
+                # Another program of the name has taken the place in line.
+                await asyncio.sleep(_pause())
         self._grant = WriterGrant._read(answer)
         lease = self._claim.lease.total_seconds()
         self._until = began + lease
+        self._calls.unreleased.add(name)
         self._calls.kept.add(self)
         # It begins at once, so that the time in line does not count against until.
         self._begin(lease, lambda: self._keep(lease), ("FENCED", *ENDS))
@@ -66,17 +74,10 @@ class WriterLease(Renewed):
         self._until = sent + lease
 
     def _lost(self, error: Error) -> None:
-        # What a renewal finds during a handover is the effect of that, or the next renewal finds it again.
+        # What a renewal, or another handover, finds during a handover is the effect of that, or the next
+        # renewal finds it again.
         if not (self._handing and error.reason == "FENCED"):
             self._end(error)
-
-    async def __aenter__(self) -> WriterLease:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def claim(self) -> WriterClaim:
@@ -112,22 +113,29 @@ class WriterLease(Renewed):
         this program keeps the lease. Fenced: the lease had ended."""
         if not to:
             raise invalid("a handover must name the next holder; release ends the lease without one")
-        self._handing = True
         try:
-            await within(timeout, self._release(to))
+            await within(timeout, self._hand(to))
         except Fenced as error:
-            self._end(error)
-            await self._stop()
+            self._lost(error)
             raise
         finally:
-            self._handing = False
-        await self._stop()
+            if self.ended:
+                await self._stop()
+
+    async def _hand(self, to: str) -> None:
+        self._handing += 1
+        try:
+            await self._release(to)
+            self._end(None)
+        finally:
+            self._handing -= 1
 
     async def _release(self, to: str) -> None:
         request = log_pb2.ReleaseWriterRequest(
             log=self.log, log_id=self._grant.log_id, writer_term=self._grant.term, to=to
         )
         await release_writer(self._calls, request)
+        self._calls.unreleased.discard((self.log, self._claim.name))
 
     async def close(self) -> None:
         """Releases the lease, in the time of one lease. If that fails, the lease ends when it runs out."""

@@ -29,6 +29,8 @@ final class Calls {
   final Near near = new Near(this);
 
   final Set<Renewed> kept = ConcurrentHashMap.newKeySet();
+  // Writer leases that this client was granted and has not released, by log and name.
+  final Set<List<String>> unreleased = ConcurrentHashMap.newKeySet();
 
   /** How long a node may be without any answer before it is asked whether it is there. */
   Duration suspectAfter = Duration.ofSeconds(1);

@@ -143,6 +143,9 @@ public final class Client implements AutoCloseable {
    * Waits in line until this program has the writer lease of a log, and renews it until it is
    * released, handed over or closed, or the client is closed. Append with its term: {@link
    * ProducerOptions#writerTerm}.
+   *
+   * <p>If the client has had the lease under the name before and has not released it, this pauses
+   * for up to a second first: another program of the name may have taken it.
    */
   public WriterLease leaseWriter(String log, WriterClaim claim) {
     return leaseWriter(log, claim, null);

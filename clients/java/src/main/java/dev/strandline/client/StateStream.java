@@ -8,6 +8,12 @@ import java.util.function.Function;
  * node is silent or leads the log no longer; another one only where a token is replaced.
  */
 final class StateStream<Q, A, T> implements Publication.Source<T> {
+  /**
+   * How long, in nanoseconds, a stream lasts that is opened again after a pause: a node that ends
+   * each after its first state would be called as fast as it answers.
+   */
+  private static final long BRIEF = 1_000_000_000;
+
   private final Calls calls;
   private final String log;
   private final MethodDescriptor<Q, A> method;
@@ -19,6 +25,8 @@ final class StateStream<Q, A, T> implements Publication.Source<T> {
   private final Route route;
   private Peer peer;
   private ServerStream<Q, A> stream;
+  private long opened; // by the clock of nanoTime
+  private Pauses pauses = new Pauses();
 
   /** Finds a node that answers. */
   StateStream(
@@ -42,6 +50,7 @@ final class StateStream<Q, A, T> implements Publication.Source<T> {
 
   /** The first answer is a part of finding a node, and is there to be taken afterwards. */
   private void open() {
+    opened = System.nanoTime();
     calls.by(
         route,
         bound,
@@ -92,7 +101,20 @@ final class StateStream<Q, A, T> implements Publication.Source<T> {
         }
       }
       stream.close();
+      rest(b);
       open();
+    }
+  }
+
+  /** Pauses before the stream is opened again, if it has not lasted. */
+  private void rest(Bound b) {
+    if (System.nanoTime() - opened >= BRIEF) {
+      pauses = new Pauses();
+      return;
+    }
+    pauses.pause(peer, b);
+    if (b.over()) {
+      throw StrandlineException.cancelled(Outcome.NOT_DONE);
     }
   }
 

@@ -2,8 +2,10 @@ package dev.strandline.client;
 
 import dev.strandline.v1.LeaseWriterResponse;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 
 /**
@@ -27,7 +29,8 @@ public final class WriterLease extends Renewed implements AutoCloseable {
   private final WriterClaim claim;
   private LeaseWriterResponse grant;
   private volatile long until; // by the clock of nanoTime
-  private volatile boolean handing; // a handover says how the lease ends
+  // Handovers that are under way, which say how the lease ends.
+  private final AtomicInteger handing = new AtomicInteger();
 
   WriterLease(Calls calls, String log, WriterClaim claim) {
     super(calls, Reason.FENCED);
@@ -37,6 +40,9 @@ public final class WriterLease extends Renewed implements AutoCloseable {
 
   WriterLease open(Bound bound) {
     long began;
+    if (calls.unreleased.contains(name())) {
+      pause(bound); // another program of the name may have taken the lease
+    }
     for (long id = 0; ; id = grant.getLogId()) {
       began = System.nanoTime();
       grant = verbs.leaseWriter(log, id, claim, WAIT, bound);
@@ -44,19 +50,31 @@ public final class WriterLease extends Renewed implements AutoCloseable {
         break;
       }
       if (System.nanoTime() - began < WAIT.toNanos() / 2) {
-        // Another program of the name has taken the place in line: without a pause the two would
-        // take it from each other as fast as they can call.
-        bound.sleep(ThreadLocalRandom.current().nextLong(LEAST_PAUSE, MOST_PAUSE));
+        pause(bound); // another program of the name has taken the place in line
       }
       if (bound.over()) {
         throw StrandlineException.cancelled(Outcome.NOT_DONE);
       }
     }
     until = began + Bound.nanos(claim.lease());
+    calls.unreleased.add(name());
     Consumer<Bound> keep = this::keep;
     begin(Optional.of(claim.lease()), keep);
     renewInThread(keep); // at once: the time in line does not count against left
     return this;
+  }
+
+  /**
+   * Pauses between calls for one name: two programs that have it would take the lease, or the place
+   * in line, from each other as fast as they can call.
+   */
+  private static void pause(Bound bound) {
+    bound.sleep(ThreadLocalRandom.current().nextLong(LEAST_PAUSE, MOST_PAUSE));
+  }
+
+  /** The lease among those that were not released. */
+  private List<String> name() {
+    return List.of(log, claim.name());
   }
 
   private void keep(Bound life) {
@@ -67,8 +85,9 @@ public final class WriterLease extends Renewed implements AutoCloseable {
 
   @Override
   void lost(StrandlineException error) {
-    // What a renewal finds during a handover is the effect of that, or the next one finds it again.
-    if (!(handing && error.is(Reason.FENCED))) {
+    // What a renewal, or another handover, finds during a handover is the effect of that, or the
+    // next renewal finds it again.
+    if (!(handing.get() > 0 && error.is(Reason.FENCED))) {
       end(error);
     }
   }
@@ -111,7 +130,7 @@ public final class WriterLease extends Renewed implements AutoCloseable {
   public void release(Duration timeout) {
     end(null);
     try {
-      verbs.releaseWriter(log, grant.getLogId(), term(), "", new Bound(calls.life, timeout));
+      release("", timeout);
     } catch (StrandlineException e) {
       if (!e.is(Reason.FENCED)) {
         throw e;
@@ -133,18 +152,29 @@ public final class WriterLease extends Renewed implements AutoCloseable {
       throw StrandlineException.invalid(
           "a handover must name the next holder; release ends the lease without one");
     }
-    handing = true;
     try {
-      verbs.releaseWriter(log, grant.getLogId(), term(), to, new Bound(calls.life, timeout));
-      end(null);
+      hand(to, timeout);
     } catch (StrandlineException e) {
       if (e.is(Reason.FENCED)) {
-        end(e);
+        lost(e);
       }
       throw e;
-    } finally {
-      handing = false;
     }
+  }
+
+  private void hand(String to, Duration timeout) {
+    handing.incrementAndGet();
+    try {
+      release(to, timeout);
+      end(null);
+    } finally {
+      handing.decrementAndGet();
+    }
+  }
+
+  private void release(String to, Duration timeout) {
+    verbs.releaseWriter(log, grant.getLogId(), term(), to, new Bound(calls.life, timeout));
+    calls.unreleased.remove(name());
   }
 
   /**
