@@ -69,10 +69,12 @@ func openOn(t testing.TB, dir string, o Options, disk vfs.FS) *testServer {
 }
 
 // over opens another server to the same node, as n shows it.
-func (d *testServer) over(n backend.Node) *testServer {
+func (d *testServer) over(n backend.Node) *testServer { return d.overWith(n, Options{}) }
+
+func (d *testServer) overWith(n backend.Node, o Options) *testServer {
 	d.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	other := &testServer{TB: d.TB, node: d.node, server: New(n, Options{Logger: quiet})}
+	o.Logger = slog.New(slog.DiscardHandler)
+	other := &testServer{TB: d.TB, node: d.node, server: New(n, o)}
 	l, err := net.Listen("tcp", "127.5.0.1:0")
 	require.NoError(d, err)
 	other.address = l.Addr().String()
