@@ -34,37 +34,19 @@ func TestWhatIsOpenEndsWithTheTokenThatOpenedIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withinASecond(t, func(t *testing.T) (took time.Duration) {
-				n, err := Start(alone(t, t.TempDir()))
+				n := nodeOfAlice(t, "bob", "carol")
+				alice := n.as("alice")
+				_, _, err := alice.Admin().Access().PutUser(t.Context(), "bob", "")
 				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, n.Close()) })
-				anybody, err := client.Dial([]string{n.GRPC()})
-				require.NoError(t, err)
-				defer anybody.Close()
-				_, err = anybody.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
-				require.NoError(t, err)
-				tokens, ids := map[string]string{}, map[string]string{}
-				for _, user := range []string{"alice", "bob", "carol"} {
-					var token client.AccessToken
-					tokens[user], token, err = anybody.Admin().Access().CreateAccessToken(t.Context(), user, time.Hour)
-					require.NoError(t, err)
-					ids[user] = token.ID
-				}
-				_, _, err = anybody.Admin().Access().PutUser(t.Context(), "bob", "")
-				require.NoError(t, err)
-				enforced(t, anybody, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append", "read"}},
-					client.Grant{Principal: "user/carol", Object: "log/orders", Rights: []string{"append", "read"}})
-				alice, err := client.Dial([]string{n.GRPC()}, client.WithToken(tokens["alice"]))
-				require.NoError(t, err)
-				defer alice.Close()
 
-				bobs, carols := n.opens(t, tokens["bob"]), n.opens(t, tokens["carol"])
+				bobs, carols := n.opens(t, n.tokens["bob"]), n.opens(t, n.tokens["carol"])
 				before := connectionsOf(t, alice, "user/carol")
 				require.GreaterOrEqual(t, len(before["http"]), len(carols))
 				require.NotEmpty(t, before["grpc"])
 				require.NotEmpty(t, connectionsOf(t, alice, "user/bob")["grpc"])
 
 				began := time.Now()
-				require.NoError(t, take(alice.Admin().Access(), ids["bob"]))
+				require.NoError(t, take(alice.Admin().Access(), n.ids["bob"]))
 				for what, conn := range bobs {
 					require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 					_, err := io.Copy(io.Discard, conn)
@@ -80,6 +62,50 @@ func TestWhatIsOpenEndsWithTheTokenThatOpenedIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ofAlice is a node that enforces rights, with a log named orders.
+type ofAlice struct {
+	*Server
+	t           *testing.T
+	tokens, ids map[string]string // by user
+}
+
+// nodeOfAlice starts a node that alice administers. The other users may append to the log and read it.
+func nodeOfAlice(t *testing.T, others ...string) *ofAlice {
+	t.Helper()
+	o := alone(t, t.TempDir())
+	o.LogspecLog = "orders"
+	n, err := Start(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close()) })
+	g := &ofAlice{n, t, map[string]string{}, map[string]string{}}
+	anybody, err := client.Dial([]string{n.GRPC()})
+	require.NoError(t, err)
+	defer anybody.Close()
+	_, err = anybody.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
+	require.NoError(t, err)
+	var grants []client.Grant
+	for _, user := range append(others, "alice") {
+		var token client.AccessToken
+		g.tokens[user], token, err = anybody.Admin().Access().CreateAccessToken(t.Context(), user, time.Hour)
+		require.NoError(t, err)
+		g.ids[user] = token.ID
+		if user != "alice" {
+			grants = append(grants, client.Grant{Principal: "user/" + user, Object: "log/orders", Rights: []string{"append", "read"}})
+		}
+	}
+	enforced(t, anybody, grants...)
+	return g
+}
+
+// as returns a client of a user.
+func (g *ofAlice) as(user string, options ...client.Option) *client.Client {
+	g.t.Helper()
+	c, err := client.Dial([]string{g.GRPC()}, append(options, client.WithToken(g.tokens[user]))...)
+	require.NoError(g.t, err)
+	g.t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // withinASecond fails unless a test takes less than a second for what it measures. If a sleep was late meanwhile, the
@@ -102,30 +128,13 @@ func withinASecond(t *testing.T, test func(t *testing.T) (took time.Duration)) {
 // The client of a stream of appends receives why the stream ends, before its connection does.
 func TestAStreamOfAppendsEndsWithUnauthenticated(t *testing.T) {
 	t.Parallel()
-	n, err := Start(alone(t, t.TempDir()))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, n.Close()) }()
-	anybody, err := client.Dial([]string{n.GRPC()})
-	require.NoError(t, err)
-	defer anybody.Close()
-	_, err = anybody.Admin().CreateLog(t.Context(), "orders", client.LogConfig{})
-	require.NoError(t, err)
-	access := anybody.Admin().Access()
-	alices, _, err := access.CreateAccessToken(t.Context(), "alice", time.Hour)
-	require.NoError(t, err)
-	bobs, token, err := access.CreateAccessToken(t.Context(), "bob", time.Hour)
-	require.NoError(t, err)
-	enforced(t, anybody, client.Grant{Principal: "user/bob", Object: "log/orders", Rights: []string{"append"}})
-	alice, err := client.Dial([]string{n.GRPC()}, client.WithToken(alices))
-	require.NoError(t, err)
-	defer alice.Close()
-
+	n := nodeOfAlice(t, "bob")
 	var streams []grpc.BidiStreamingClient[strandlinev1.AppendRequest, strandlinev1.AppendResponse]
 	for range 16 { // the connections end together
 		conn, err := grpc.NewClient(n.GRPC(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		require.NoError(t, err)
 		defer conn.Close()
-		stream, err := strandlinev1.NewLogServiceClient(conn).Append(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+bobs))
+		stream, err := strandlinev1.NewLogServiceClient(conn).Append(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+n.tokens["bob"]))
 		require.NoError(t, err)
 		require.NoError(t, stream.Send(&strandlinev1.AppendRequest{Log: "orders", Records: []*strandlinev1.Record{{Value: []byte("x")}}}))
 		answer, err := stream.Recv()
@@ -133,7 +142,7 @@ func TestAStreamOfAppendsEndsWithUnauthenticated(t *testing.T) {
 		require.NotNil(t, answer.GetAppended())
 		streams = append(streams, stream)
 	}
-	require.NoError(t, alice.Admin().Access().RevokeAccessToken(t.Context(), token.ID))
+	require.NoError(t, n.as("alice").Admin().Access().RevokeAccessToken(t.Context(), n.ids["bob"]))
 	for _, stream := range streams {
 		_, err := stream.Recv()
 		require.Equal(t, codes.Unauthenticated, status.Code(err), "%v", err)
