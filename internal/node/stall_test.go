@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/node/settings"
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/replica/runtime"
 	"strandline.dev/internal/vfs"
 	"strandline.dev/test/disk/syncdisk"
@@ -85,6 +86,30 @@ func TestAFollowerWhoseDiskHangsSaysSo(t *testing.T) {
 	})
 	c.healthy()
 	c.sameOn("orders", long(0, 12))
+}
+
+// The others have stored the grant, so it counts, and the disk of the leader has not.
+func TestAGrantOfTheWriterLeaseThatItsNodeHasNotAppliedNamesItsHolder(t *testing.T) {
+	t.Parallel()
+	disk := &syncdisk.Disk{FS: vfs.OS()}
+	c := several(t, 10, func(o *settings.Options) {
+		if o.Name == "c" {
+			o.Disk = disk
+		}
+	})
+	c.transfer("orders", "c")
+	works := disk.Hold()
+	defer works()
+	w := record.Writer{Name: "first", Payload: []byte("10.0.0.1:80"), Lease: 3_600_000}
+	began := time.Now()
+	grant, err := c.nodes["c"].LeaseWriter(t.Context(), anyone, "orders", w, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, grant.Term)
+	require.Equal(t, grant.Term, grant.State.Holder.Term)
+	require.Equal(t, w, grant.State.Holder.Writer)
+	require.GreaterOrEqual(t, grant.State.Holder.Leased, began.UnixMilli())
+	require.Less(t, grant.State.Left, int64(w.Lease), "the lease passes while it waits")
+	require.GreaterOrEqual(t, grant.State.Left, int64(w.Lease)-time.Since(began).Milliseconds())
 }
 
 func contains(what any, text string) bool { return strings.Contains(fmt.Sprint(what), text) }

@@ -65,6 +65,7 @@ func (ws *Writers) LeaseWriter(ctx context.Context, caller Caller, log string, w
 	if err != nil {
 		return WriterGrant{}, err
 	}
+	granted := time.Now()
 	grant := WriterGrant{Log: h.ID, Term: a.WriterTerm, End: a.End}
 	if grant.Term == 0 {
 		if grant.State, err = h.WatchWriter(ctx, nil); err != nil {
@@ -78,7 +79,10 @@ func (ws *Writers) LeaseWriter(ctx context.Context, caller Caller, log string, w
 		h.AbandonWriter(grant.Term)
 		return WriterGrant{}, ctx.Err()
 	case err != nil:
-		grant.State = WriterState{Holder: sequence.Holder{Writer: w, Term: grant.Term, Leased: time.Now().UnixMilli()}, Left: int64(w.Lease)}
+		grant.State = WriterState{
+			Holder: sequence.Holder{Writer: w, Term: grant.Term, Leased: granted.UnixMilli()},
+			Left:   int64(w.Lease) - time.Since(granted).Milliseconds(),
+		}
 	}
 	return grant, nil
 }
