@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"strandline.dev/client"
 	"strandline.dev/test/cluster"
+	"strandline.dev/test/cost"
 )
 
 var upgradeRounds = flag.Int("upgrade-rounds", 1, "how often a cluster is upgraded and goes back before it is finalized")
@@ -24,15 +26,7 @@ var upgradeRounds = flag.Int("upgrade-rounds", 1, "how often a cluster is upgrad
 // any of them can go back until the cluster is finalized.
 func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 	t.Parallel()
-	older, err := build(strings.TrimSpace(earlierRevision))
-	if errors.Is(err, errNoModules) && os.Getenv("CI") == "" {
-		t.Skip(err) // `go mod download` brings them
-	}
-	require.NoError(t, err)
-	requireModulesOfToday(t, older)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(filepath.Dir(older))) })
-	newer, err := cluster.Program(cluster.Build{Race: cluster.RaceEnabled})
-	require.NoError(t, err)
+	older, newer := programs(t)
 	c := cluster.Start(t, cluster.Options{Nodes: 3, Program: older})
 	c.CreateLog("orders", client.LogConfig{})
 	l := c.Load(cluster.LoadOptions{Log: "orders"})
@@ -50,7 +44,7 @@ func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 		install(newer, nodes[0])
 		awaitRefusal(t, nodes[0], `"b" understands 1`, `"c" understands 1`)
 		// The new one decides changes of the catalog that the old ones take, and leads.
-		_, err = nodes[0].Client().Admin().ConfigureLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 40})
+		_, err := nodes[0].Client().Admin().ConfigureLog(t.Context(), "orders", client.LogConfig{RetentionBytes: 1 << 40})
 		require.NoError(t, err)
 		require.NoError(t, c.Client().Admin().TransferLeader(t.Context(), "orders", "a"))
 		l.Await(200)
@@ -74,6 +68,72 @@ func TestARollingUpgradeAndTheWayBackLoseNothing(t *testing.T) {
 	l.Verify()
 	require.Zero(t, l.Stop().FailedCalls(), l.Report())
 }
+
+// The leader of a log with a session that nobody uses sends its heartbeats as all nodes need them: those of before the
+// wheel leave no ticks out of such a log.
+func TestNobodyReplacesTheLeaderOfALogAtRestDuringAnUpgrade(t *testing.T) {
+	t.Parallel()
+	older, newer := programs(t)
+	c := cluster.Start(t, cluster.Options{Nodes: 3, Program: older})
+	c.CreateLog("resting", client.LogConfig{})
+	p, err := c.Client().Producer(t.Context(), "resting", client.WithLease(10*time.Minute))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close(t.Context())) }()
+	append := func() client.LogInfo {
+		_, err := p.Append(t.Context(), []byte("x"))
+		require.NoError(t, err)
+		info, err := c.Client().Admin().Info(t.Context(), "resting")
+		require.NoError(t, err)
+		return info
+	}
+	// A node takes a log to be idle after ten seconds.
+	rests := func(when string) {
+		const rest, tooLate = 16 * time.Second, 100 * time.Millisecond
+		for again := 2; ; again-- {
+			latest, before := cost.WatchLateness(), append()
+			time.Sleep(rest)
+			after, late := append(), latest()
+			if before.LeaderTerm == after.LeaderTerm {
+				return
+			}
+			require.True(t, late >= tooLate && again > 0, "%s: term %d after %d, and no sleep was more than %v late", when, after.LeaderTerm, before.LeaderTerm, late)
+		}
+	}
+	nodes := c.Nodes()
+	install := func(nodes ...*cluster.Node) {
+		for _, n := range nodes {
+			n.Install(newer)
+			n.Restart()
+			c.AwaitHealthy()
+		}
+	}
+	install(nodes[0])
+	require.NoError(t, c.Client().Admin().TransferLeader(t.Context(), "resting", "a"))
+	rests("the new node leads two old ones")
+	install(nodes[1:]...)
+	rests("all nodes are new")
+	require.Equal(t, 5, finalize(t, c))
+	rests("the level is that of the new ones")
+}
+
+// programs are those of earlierRevision and of this tree.
+func programs(t *testing.T) (older, newer string) {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	older, err := build(strings.TrimSpace(earlierRevision))
+	if errors.Is(err, errNoModules) && os.Getenv("CI") == "" {
+		t.Skip(err) // `go mod download` brings them
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(filepath.Dir(older))) })
+	requireModulesOfToday(t, older)
+	newer, err = cluster.Program(cluster.Build{Race: cluster.RaceEnabled})
+	require.NoError(t, err)
+	return older, newer
+}
+
+var building sync.Mutex // the second one finds most in the cache
 
 // requireModulesOfToday requires that a program was built with no other modules than this tree has.
 func requireModulesOfToday(t *testing.T, program string) {
