@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"strandline.dev/internal/cluster/access"
@@ -10,13 +11,15 @@ import (
 	"strandline.dev/internal/record"
 )
 
-// stream is a call that lasts, and ends when its holder loses a right that it relies on. Guard.mu guards it.
+// stream is a call that lasts, and ends when its holder loses a right that it relies on. Guard.mu guards it, except newest.
 type stream struct {
 	holder *Holder
 	cancel context.CancelCauseFunc
 	// uses are the rights by which the stream reads or watches. They are not those of the holder's decisions, which
 	// are forgotten when the rules change.
 	uses []use
+	// newest is the newest of them. A stream that watches relies on the same one with each answer.
+	newest atomic.Pointer[use]
 	// rules are those under which the holder has all of uses, until expires as in held; nil: none.
 	rules   *access.Rules
 	expires int64
@@ -70,11 +73,15 @@ func (g *Guard) relies(ctx context.Context, v *Verb, name string) {
 		return
 	}
 	u := use{v.Of(name), v.Right}
+	if noted := s.newest.Load(); noted != nil && *noted == u {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !slices.Contains(s.uses, u) {
 		s.uses, s.rules = append(s.uses, u), nil
 	}
+	s.newest.Store(&u)
 }
 
 // endStreams ends the streams whose holders have lost a right by which they read or watch, and after farewellTime all

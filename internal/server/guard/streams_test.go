@@ -45,6 +45,16 @@ func (g *Guard) reads(t *testing.T, user string) context.Context {
 	return stream
 }
 
+// Guard.mu is held for as long as the guard looks at all streams.
+func TestAStreamThatWatchesWaitsForNoOtherStream(t *testing.T) {
+	g := withOrders(t, ofOrders("bob", access.Observe))
+	bobs := g.streamOf(t, "bob")
+	g.relies(bobs, Observe, "orders")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.relies(bobs, Observe, "orders")
+}
+
 // A read asks for other rights than its own all the time, with each heartbeat. It keeps none of its own by that.
 func TestAReadEndsWhenItsRightIsRemovedWhateverElseItsCallerMay(t *testing.T) {
 	for name, others := range map[string]int{"the first change": 0, "after other changes": 2} {
