@@ -48,8 +48,8 @@ type fetchPart struct {
 	asked    fetchsession.Partition
 	entry    *fetchsession.Entry // of asked in the session; nil without a session
 	log      string
-	caller   verbs.Caller // the server, for the log that the client means
-	internal bool         // of a topic that is always empty; there is no log
+	id       uint64 // of the log that the client means; 0: the one with its name
+	internal bool   // of a topic that is always empty; there is no log
 	bounds   verbs.Bounds
 	code     int16
 	nearer   int32 // the broker to read from instead, or backend.NoBroker
@@ -131,7 +131,7 @@ func (f *fetch) inTouch() bool {
 			continue
 		}
 		caller := f.call.caller()
-		caller.Log = part.caller.Log
+		caller.Log = part.id
 		if known, err := f.call.connection.server.node.KnownInfo(caller, part.log); err == nil && known.Age < touchTime {
 			continue // it would cost a round trip for nothing, which may be a long one
 		}
@@ -160,7 +160,7 @@ func (f *fetch) gather(ctx context.Context) {
 	f.bytes, f.failed, f.redirected, f.owed = 0, false, false, guard.Throttle{}
 	for i := range f.parts {
 		part := &f.parts[i]
-		*part = fetchPart{asked: part.asked, entry: part.entry, nearer: backend.NoBroker, caller: backend.System}
+		*part = fetchPart{asked: part.asked, entry: part.entry, nearer: backend.NoBroker}
 		if err := f.fill(ctx, part); err != nil {
 			if f.byID() {
 				err = backend.Replaced(err)
@@ -170,6 +170,9 @@ func (f *fetch) gather(ctx context.Context) {
 		f.bytes += part.bytes
 	}
 }
+
+// system returns the server as the caller, for the log that the client means.
+func (p *fetchPart) system() verbs.Caller { return verbs.Caller{System: true, Log: p.id} }
 
 // byID reports whether the request names topics by their ids.
 func (f *fetch) byID() bool { return f.call.version >= 13 }
@@ -195,12 +198,12 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart) (err error) {
 		return err
 	}
 	if f.byID() {
-		if part.caller.Log, err = found.LogID(log); err != nil {
+		if part.id, err = found.LogID(log); err != nil {
 			return err
 		}
 	}
 	part.log = log
-	if part.bounds, err = s.node.Bounds(part.caller, log); err != nil {
+	if part.bounds, err = s.node.Bounds(part.system(), log); err != nil {
 		return err
 	}
 	if err := backend.CheckEpoch(part.bounds, p.Epoch); err != nil {
@@ -211,7 +214,7 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart) (err error) {
 		// A replaced leader that does not know of its successor knows less than others have served.
 		// The error makes consumers look for the new one.
 		asked := f.call.asked()
-		asked.Caller.Log = part.caller.Log
+		asked.Caller.Log = part.id
 		if _, part.bounds, err = asked.Complete(topic, p.Number, p.Epoch); err != nil {
 			return err
 		}
@@ -264,7 +267,7 @@ func (f *fetch) nearer(ctx context.Context, part *fetchPart, at record.Offset) i
 	if self, ok := brokers.Find(brokers.Self); ok && self.NearTo(f.request.Rack) {
 		return backend.NoBroker
 	}
-	l, err := f.call.connection.server.node.KnownInfo(part.caller, part.log)
+	l, err := f.call.connection.server.node.KnownInfo(part.system(), part.log)
 	if err != nil {
 		return backend.NoBroker
 	}
@@ -276,7 +279,7 @@ func (f *fetch) nearer(ctx context.Context, part *fetchPart, at record.Offset) i
 	if len(near) == 0 {
 		return backend.NoBroker
 	}
-	ends, err := f.call.connection.server.node.StoredBy(ctx, part.caller, part.log)
+	ends, err := f.call.connection.server.node.StoredBy(ctx, part.system(), part.log)
 	if err != nil {
 		return backend.NoBroker
 	}
@@ -338,7 +341,7 @@ func (f *fetch) await(ctx context.Context, bytes int) {
 		if part.internal {
 			continue
 		}
-		leave, err := f.call.connection.server.node.Await(part.caller, part.log, part.bounds, w)
+		leave, err := f.call.connection.server.node.Await(part.system(), part.log, part.bounds, w)
 		if err != nil {
 			return
 		}

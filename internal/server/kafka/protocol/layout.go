@@ -153,7 +153,7 @@ func (w *Walk) field(f *field) bool {
 		if len(w.Rest) == 0 {
 			return false
 		}
-		null := int8(w.Rest[0]) < 0
+		null := w.Rest[0] == 0xff
 		return w.Skip(1) && (null || w.fields(f.inner, true))
 	}
 	return w.Skip(fixedSizes[f.kind])
