@@ -134,15 +134,17 @@ func writePosition(ctx context.Context, c *sql.Conn, at position) error {
 	return err
 }
 
-// close closes the database. The last connection writes back what SQLite keeps beside it.
-func (s *store) close() error {
+func (s *store) close() error { return errors.Join(s.closeDatabase(), s.moment.builtin.Close()) }
+
+// closeDatabase closes the connections. The last one writes back what SQLite keeps beside the file.
+func (s *store) closeDatabase() error {
 	return errors.Join(s.pinned.release(), s.readers.Close(), s.writer.Close(), s.writers.Close())
 }
 
 // replace closes the database and begins with another one, or with an empty one if there is none at the path. A crash
 // on the way leaves a whole database, or none.
 func (s *store) replace(path string) error {
-	if err := errors.Join(s.close(), os.RemoveAll(s.replaced()), os.Rename(s.database(), s.replaced())); err != nil {
+	if err := errors.Join(s.closeDatabase(), os.RemoveAll(s.replaced()), os.Rename(s.database(), s.replaced())); err != nil {
 		return err
 	}
 	if err := os.Rename(path, s.database()); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"modernc.org/sqlite"
 
 	"strandline.dev/client"
 )
@@ -140,4 +141,18 @@ func TestASnapshotIsTheStateOfItsMomentHoweverLateItIsWritten(t *testing.T) {
 	require.NoError(t, other.close())
 	_, err = openStore(folder, testLog+1)
 	require.ErrorContains(t, err, "the log has id 8")
+}
+
+func TestARecordAndItsPositionAreOneTransaction(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { require.NoError(t, s.close()) }()
+	commits := 0
+	require.NoError(t, s.writer.Raw(func(c any) error {
+		c.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { commits++; return 0 })
+		return nil
+	}))
+	for i, text := range []string{"CREATE TABLE t (v UNIQUE)", "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (1)"} {
+		apply(t, s, text)
+		require.Equal(t, i+1, commits, text)
+	}
 }
