@@ -60,7 +60,7 @@ unraced: ## run the tests of all else
 	go test $(call first,$(UNRACED) strandline.dev/internal/cli)
 	go test -skip TheLargestRequestThatIsRefused $(LESS)
 	go test -run TheLargestRequestThatIsRefused ./internal/server
-	go -C examples/databases test ./kv -kv.kills=4
+	go -C examples/databases test -skip README ./kv -kv.kills=4
 
 clients: ## build and test the clients in other languages whose tools are here
 	@clients/check
