@@ -113,7 +113,7 @@ func TestEveryBucketHoldsAnArchive(t *testing.T) {
 			upload(t, one)
 			l.append(1)
 			require.NoError(t, other.Begin(t.Context()))
-			if _, err := other.Upload(t.Context()); err != nil {
+			if _, err := other.Upload(t.Context(), 1000); err != nil {
 				require.ErrorIs(t, err, archive.ErrChanged, kind)
 			}
 			one = l.uploader(b)
@@ -141,7 +141,7 @@ func TestAPowerCutLeavesAnArchiveOfFilesAsItWasOrAsItBecomes(t *testing.T) {
 			disk.StopAt(n)
 			err := u.Begin(t.Context())
 			if err == nil {
-				_, err = u.Upload(t.Context())
+				_, err = u.Upload(t.Context(), 1000)
 			}
 			done := err == nil
 			disk.PowerCut(remains)
@@ -201,7 +201,7 @@ func TestAFailingServerOfS3IsReportedAndTheNextAttemptSucceeds(t *testing.T) {
 		}
 		err := u.Begin(t.Context())
 		if err == nil {
-			_, err = u.Upload(t.Context())
+			_, err = u.Upload(t.Context(), 1000)
 		}
 		require.ErrorContains(t, err, c.says, name)
 		var of *archive.Error

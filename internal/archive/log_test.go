@@ -119,7 +119,7 @@ func upload(t *testing.T, u *archive.Uploader) {
 		if from == end {
 			return
 		}
-		_, err = u.Upload(t.Context())
+		_, err = u.Upload(t.Context(), 1000)
 		require.NoError(t, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -97,6 +98,12 @@ func NewBuilder(cluster string, id uint64, log string, tree digest.Tree) (*Build
 
 func newWalker(tree *digest.Tree) *digest.Walker {
 	return digest.NewWalker(tree, false, math.MaxInt64, nil)
+}
+
+// Grow makes room for an object of about so many bytes, and at most of a usual one.
+func (b *Builder) Grow(bytes int64) {
+	const rest = 2 << 20 // the entry that completes it, and headers
+	b.data = slices.Grow(b.data, int(min(bytes, ObjectBytes))+rest)
 }
 
 // Add adds the next entry with records, of which it keeps a copy. An entry that does not follow or

@@ -109,6 +109,7 @@ func BenchmarkAnObject(b *testing.B) {
 	for b.Loop() {
 		builder, err := archive.NewBuilder("c1", 7, "orders", digest.Tree{Begun: true})
 		require.NoError(b, err)
+		builder.Grow(size)
 		for i := range l.entries {
 			require.NoError(b, builder.Add(&l.entries[i]))
 		}

@@ -102,9 +102,9 @@ func (u *Uploader) Pending() (from, end record.Offset, err error) {
 }
 
 // Upload archives the oldest records that are not archived, up to ObjectBytes, and returns the
-// object. It may be called after Begin, if records are pending. After an error they may be archived
-// or not; Begin has to be called again.
-func (u *Uploader) Upload(ctx context.Context) (Object, error) {
+// object. It may be called after Begin, if records are pending, of about so many bytes. After an error
+// they may be archived or not; Begin has to be called again.
+func (u *Uploader) Upload(ctx context.Context, pending int64) (Object, error) {
 	s := *u.stored
 	u.stored = nil
 	start, end, err := u.Source.Bounds()
@@ -124,6 +124,7 @@ func (u *Uploader) Upload(ctx context.Context) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
+	b.Grow(pending)
 	// The tree ends with a whole batch, of which the first records may be trimmed.
 	err = u.Source.Read(ctx, max(from, tree.End), end, func(e *segment.Entry) (bool, error) {
 		err := b.Add(e)

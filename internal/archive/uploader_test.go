@@ -79,9 +79,9 @@ func TestTwoReplicasUploadTheSameObject(t *testing.T) {
 	one, other := l.uploader(b), l.uploader(b)
 	require.NoError(t, one.Begin(t.Context()))
 	require.NoError(t, other.Begin(t.Context()))
-	_, err := one.Upload(t.Context())
+	_, err := one.Upload(t.Context(), 1000)
 	require.NoError(t, err)
-	_, err = other.Upload(t.Context())
+	_, err = other.Upload(t.Context(), 1000)
 	require.ErrorIs(t, err, archive.ErrChanged)
 	require.Len(t, b.objects, 2, "one object and the manifest")
 	upload(t, other)
@@ -131,7 +131,7 @@ func TestNothingThatHappensToUploadersDamagesAnArchive(t *testing.T) {
 				if random.IntN(4) == 0 {
 					l.append(2) // between the look and the upload
 				}
-				o, err := u.Upload(t.Context())
+				o, err := u.Upload(t.Context(), 1000)
 				switch {
 				case err == nil:
 					ends = append(ends, o.End)
@@ -184,7 +184,7 @@ func TestALostAnswerOfASuccessfulPutChangesNothing(t *testing.T) {
 			return ""
 		}
 		require.NoError(t, u.Begin(t.Context()))
-		_, err := u.Upload(t.Context())
+		_, err := u.Upload(t.Context(), 1000)
 		require.ErrorIs(t, err, errBucket)
 		require.ErrorContains(t, err, "may have been written; try again")
 		upload(t, u)

@@ -157,7 +157,7 @@ func (a *Archiver) tryExtend(ctx context.Context, h *hosted.Log, s *archived, no
 	if s.bytes < archive.ObjectBytes && now.Sub(s.since) < a.options.ArchiveAfter {
 		return archive.Object{}, nil
 	}
-	o, err := s.Upload(ctx)
+	o, err := s.Upload(ctx, s.bytes)
 	if err == nil {
 		s.bytes = 0
 	}
