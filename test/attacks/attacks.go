@@ -87,7 +87,7 @@ var attacks = []attack{
 	{"json-denied", "the same from a user without the right", 8, func(_ context.Context, t target, worker int) error { return texts(t, t.Token, worker) }, honest.asksText, false, most},
 	{"lists", "lists of all topics and all groups, by who may see next to none", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, 20) }, honest.joins, false, most},
 	{"lists-kept", "the same lists over connections that stay", 8, func(ctx context.Context, t target, _ int) error { return lists(ctx, t, math.MaxInt) }, honest.joins, false, most},
-	{"above-quota", "appends to a log at ten times its quota of 1 MiB in a second", 10, aboveQuota, honest.appends, false, mostBesideQuota},
+	{"above-quota", "appends to a log at ten times its quota of 4 MiB in a second", 10, aboveQuota, honest.appends, false, mostBesideQuota},
 	// These leave what no filter reads in mallory's log.
 	{"read-bombs", "reads of single records of batches that inflate to 3 MiB, on a log of one's own, of which nothing is taken", 8, readBombs, honest.readsRecords, false, most},
 	{"lookup-bombs", "lookups by time among batches that inflate to 15 MiB, on a log of one's own", 8, lookUpBombs, honest.looksUp, false, most},

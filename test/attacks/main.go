@@ -30,7 +30,7 @@ const (
 	// mostBesideQuota is the same for a client that takes more than its quota.
 	mostBesideQuota = 1.5
 	// noisyQuota is the quota of the log mallory-noisy, in bytes appended in a second.
-	noisyQuota = 1 << 20
+	noisyQuota = 4 << 20
 	// nodeMemory is --memory of the node that is attacked.
 	nodeMemory = 256 << 20
 )
