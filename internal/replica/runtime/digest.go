@@ -460,9 +460,17 @@ func (f following) piece(index uint64) (entries []segment.Entry, err error) {
 		entries = append(entries, e.Frame())
 		bytes += len(e.Data)
 	}
-	inMemory, _ := f.tail.InMemory()
-	if end := min(f.log.LastIndex()+1, inMemory); len(entries) == 0 && index < end {
-		return f.log.Entries(index, end, pieceBytes)
+	for len(entries) == 0 {
+		inMemory, _ := f.tail.InMemory()
+		end := min(f.log.LastIndex()+1, inMemory)
+		if index >= end {
+			break
+		}
+		entries, err = f.log.Entries(index, end, pieceBytes)
+		if !errors.Is(err, segment.ErrUnavailable) {
+			return entries, err
+		}
+		// A truncation has made the log shorter since LastIndex.
 	}
 	return entries, nil
 }

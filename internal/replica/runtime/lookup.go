@@ -8,8 +8,9 @@ import (
 
 // Lookups by time and size look at memory first, like a Reader: see tail.Tail.InMemory.
 
-// OffsetAtTime returns the first offset of the first entry whose time is unixMs or later, or an
-// offset at or beyond the readable end if there is none.
+// OffsetAtTime returns the first offset of the first entry whose time is unixMs or later. If no
+// readable entry is, it returns an offset at or beyond the readable end, even one within an entry
+// that has not committed: the caller compares it with the end.
 func (r *Readable) OffsetAtTime(unixMs int64) (record.Offset, error) {
 	for {
 		_, inMemory := r.tail.InMemory()
