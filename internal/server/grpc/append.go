@@ -39,7 +39,8 @@ type appendStream struct {
 	caller   verbs.Caller
 	log      string // named by the first request
 	in       incoming
-	explains bool // a request has asked for its stages
+	explains bool                 // a request has asked for its stages
+	waits    func() (done func()) // Waits, bound once
 	encoder  encoder
 	response wire.AppendResponse
 }
@@ -49,7 +50,7 @@ func (d *logService) Append(stream grpc.BidiStreamingServer[strandlinev1.AppendR
 	s := &appendStream{
 		logService: d, stream: stream, caller: guard.CallerOf(stream.Context()), AppendStream: rpc.NewAppendStream[*appendCall](d.server, stream, maxUnanswered),
 	}
-	s.in.s = s
+	s.in.s, s.waits = s, s.Waits
 	s.caller.Trace = traceOf(stream.Context())
 	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.AppendRequest, strandlinev1.AppendResponse]); ok {
 		s.SendBy(g.ServerStream, s.tryAnswer)
@@ -225,7 +226,7 @@ func (in *incoming) Admit(data mem.BufferSlice) (any, error) {
 		cost, refusal = decodedCost(data, size)
 	}
 	if refusal == nil {
-		err := in.s.node.PaceAppend(in.s.Context(), in.s.caller, in.s.log, size, in.s.Waits)
+		err := in.s.node.PaceAppend(in.s.Context(), in.s.caller, in.s.log, size, in.s.waits)
 		if errors.As(err, &refusal) {
 			cost = int64(size)
 		} else if err != nil {

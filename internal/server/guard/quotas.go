@@ -94,10 +94,10 @@ func appending(bytes int) []taking {
 // append. The refusal is Busy, after quotaWait; the error is that of ctx. waits is called before it
 // waits, and its result after it.
 func (g *Guard) PaceAppend(ctx context.Context, c verbs.Caller, log string, bytes int, waits func() (done func())) error {
+	if rules, _ := g.node.Rules(); !rules.HasQuotas() {
+		return nil // without an allocation: it is called for each request
+	}
 	return g.pace(ctx, g.o.QuotaWait, waits, func(rules *access.Rules) []budget.Share {
-		if !rules.HasQuotas() {
-			return nil
-		}
 		return shares(rules, c, log, appending(bytes)...)
 	})
 }
@@ -105,10 +105,10 @@ func (g *Guard) PaceAppend(ctx context.Context, c verbs.Caller, log string, byte
 // PaceCall takes a call, or the beginning of a stream, off the quota of the caller of a context, or
 // of the address. It waits and refuses like PaceAppend.
 func (g *Guard) PaceCall(ctx context.Context, from net.Addr) error {
+	if rules, _ := g.node.Rules(); !rules.HasQuotas() {
+		return nil
+	}
 	return g.pace(ctx, g.o.QuotaWait, nil, func(rules *access.Rules) []budget.Share {
-		if !rules.HasQuotas() {
-			return nil
-		}
 		return shares(rules, verbs.Caller{By: holderOf(ctx, from)}, "", taking{Requests, 1, true, false})
 	})
 }

@@ -133,3 +133,10 @@ func TestOnlyAnAdministratorSeesAndSetsQuotas(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, all, "it was only checked")
 }
+
+func TestWithoutQuotasAnAppendAllocatesNothing(t *testing.T) {
+	g := limiting(t)
+	ctx, c := t.Context(), userOf(t, g, "bob")
+	waits := func() func() { return func() {} }
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.PaceAppend(ctx, c, "orders", 1000, waits) }))
+}
