@@ -77,7 +77,7 @@ func TestAnArchiveFollowsALogOverChangesOfItsLeaderAndHasItsDigest(t *testing.T)
 	end := record.Offset(100)
 	for range 2 { // other leaders, one of which has restarted
 		for range 5 {
-			end = c.append("orders", "more") + 1
+			c.append("orders", "more")
 		}
 		c.transfer("orders", c.follower("orders"))
 		end = c.append("orders", "of another leader") + 1
@@ -152,14 +152,14 @@ func TestAnArchiveOfOtherRecordsIsLeftAsItIs(t *testing.T) {
 	names, err := b.List(t.Context(), "clusters/", "manifest.json")
 	require.NoError(t, err)
 	for _, name := range names {
-		text, version, err := b.Get(t.Context(), name, 1<<20)
+		_, version, err := b.Get(t.Context(), name, 1<<20)
 		require.NoError(t, err)
 		tree, err := m.DigestTree()
 		require.NoError(t, err)
 		state := tree.Append(nil)
 		state[len(state)-1] ^= 1
 		m.Tree = state
-		text, err = m.Encode()
+		text, err := m.Encode()
 		require.NoError(t, err)
 		_, err = b.Put(t.Context(), name, text, version)
 		require.NoError(t, err)
