@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -540,9 +541,10 @@ func halfOpen(ctx context.Context, t target, worker int) error {
 	return t.hold(ctx, t.GRPC, half)
 }
 
-// kafka calls f with a client of Kafka's protocol that logs in.
+// kafka calls f with a client of Kafka's protocol that logs in. It names topics in all requests: one
+// that has a name where the newest version has an id would be refused for that alone.
 func (a Authority) kafka(address, user, password string, f func(*kgo.Client) error) error {
-	c, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DialTLSConfig(a.config()), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
+	c, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DialTLSConfig(a.config()), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0), kgo.MaxVersions(kversion.V3_9_0()))
 	if err != nil {
 		return err
 	}
