@@ -1,6 +1,6 @@
 // Package archive defines the archive of a log outside of its cluster: objects with its committed
 // entries, and a manifest that lists them. It decides what follows in an archive and verifies what is
-// there; it reads and writes only through a Bucket. docs/decisions/0033-archive.md says why it is as it is.
+// there; it reads and writes only through a Bucket. docs/decisions/0034-archive.md says why it is as it is.
 package archive
 
 import (
