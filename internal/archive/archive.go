@@ -4,6 +4,7 @@
 package archive
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -64,9 +65,12 @@ func (a Archive) Add(ctx context.Context, s Stored, next *Manifest, data []byte)
 		return Stored{}, err
 	}
 	dir := prefix(next.Cluster, next.LogID)
-	// An object with this name has these bytes, since the name contains their checksum: it was put
-	// by an earlier attempt, or by another replica.
-	if _, err := a.Bucket.Put(ctx, dir+p.Name, data, ""); err != nil && !errors.Is(err, ErrChanged) {
+	_, err = a.Bucket.Put(ctx, dir+p.Name, data, "")
+	if errors.Is(err, ErrChanged) {
+		// Its name has its checksum: it was put by an earlier attempt, or by another replica.
+		err = a.compare(ctx, dir+p.Name, data)
+	}
+	if err != nil {
 		return Stored{}, err
 	}
 	version, err := a.Bucket.Put(ctx, dir+manifestName, text, s.version)
@@ -74,6 +78,15 @@ func (a Archive) Add(ctx context.Context, s Stored, next *Manifest, data []byte)
 		return Stored{}, err
 	}
 	return Stored{next, version}, nil
+}
+
+// compare returns an error unless an object that is stored already has these bytes.
+func (a Archive) compare(ctx context.Context, name string, data []byte) error {
+	there, _, err := a.Bucket.Get(ctx, name, MaxObjectBytes)
+	if err == nil && !bytes.Equal(there, data) {
+		err = fmt.Errorf("%s: %w: it has other bytes than the object of that name; it is not listed, and trying again is of no use before it is moved away", name, ErrObject)
+	}
+	return err
 }
 
 // Listed is a log in an archive. If its manifest cannot be used, Err is the reason.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -213,6 +214,41 @@ func TestAFailingServerOfS3IsReportedAndTheNextAttemptSucceeds(t *testing.T) {
 		require.Empty(t, verify(t, b).Problems, name)
 		require.Equal(t, l.end(), manifest(t, b).End(), name)
 	}
+}
+
+// A gateway that restarts answers 404 in place of the server.
+func TestAPutThatIsAnsweredWithNotFoundIsNoSuccess(t *testing.T) {
+	server, b := newS3(t)
+	l := newLog(t, 3)
+	u := l.uploader(b)
+	var failed atomic.Bool
+	server.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, ".obj") || !failed.CompareAndSwap(false, true) {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	}
+	require.NoError(t, u.Begin(t.Context()))
+	_, err := u.Upload(t.Context(), 1000)
+	require.ErrorContains(t, err, "it may have been written; try again")
+	require.Empty(t, manifest(t, b).Objects)
+	upload(t, u)
+	require.Empty(t, verify(t, b).Problems)
+	require.Equal(t, l.end(), manifest(t, b).End())
+}
+
+func TestAnObjectThatIsThereAlreadyIsListedOnlyIfItHasTheSameBytes(t *testing.T) {
+	l, b := newLog(t, 3), newMemory()
+	upload(t, l.uploader(b))
+	name := objectName + manifest(t, b).Objects[0].Name
+	delete(b.objects, objectName+"manifest.json")
+	b.objects[name] = b.objects[name][:100]
+	u := l.uploader(b)
+	require.NoError(t, u.Begin(t.Context()))
+	_, err := u.Upload(t.Context(), 1000)
+	require.ErrorIs(t, err, archive.ErrObject)
+	require.Empty(t, manifest(t, b).Objects)
 }
 
 // lostAnswer passes a request on, and cuts the connection in place of the answer.

@@ -60,6 +60,21 @@ func (l *fakeLog) append(counts ...int) {
 	})
 }
 
+// cover adds an entry with the contents of the batches that no entry has yet, and no records.
+func (l *fakeLog) cover() { l.extend(record.Entry{Hashed: l.hashed}) }
+
+// renew adds an entry without records from which on the log has a digest, as if the batches that no
+// entry has the contents of were lost.
+func (l *fakeLog) renew() { l.extend(record.Entry{Begins: true}) }
+
+func (l *fakeLog) extend(e record.Entry) {
+	first := l.end()
+	e.Kind, e.First, e.Time = record.EntryBatches, first, 1000+int64(first)
+	payload := append(record.AppendEntryHeader(nil, e), e.Hashed...)
+	l.hashed = nil
+	l.entries = append(l.entries, segment.Entry{Index: uint64(len(l.entries)) + 2, Term: 1, First: first, CRC: record.Checksum(payload), Payload: payload})
+}
+
 func (l *fakeLog) Bounds() (start, end record.Offset, err error) { return l.start, l.end(), nil }
 
 func (l *fakeLog) Digest(_ context.Context, at record.Offset) (digest.Tree, error) {
@@ -80,7 +95,7 @@ func (l *fakeLog) Read(_ context.Context, from, until record.Offset, add func(e 
 	}
 	for i := range l.entries {
 		e := &l.entries[i]
-		if e.End() <= from || e.First >= until {
+		if e.Count == 0 || e.End() <= from || e.First >= until {
 			continue
 		}
 		if more, err := add(e); err != nil || !more {

@@ -74,24 +74,6 @@ func (m *Manifest) Start() record.Offset {
 // DigestTree returns the tree of the digest as of End.
 func (m *Manifest) DigestTree() (digest.Tree, error) { return parseTree(m.Tree, m.End()) }
 
-// Next returns where the next object begins in a log whose records are [start, end), and reports
-// whether it continues the archive. If it does not, records between the end of the archive and start
-// were trimmed before they were archived, or skipped, or the archive is empty. There is nothing to
-// archive if the offset is end.
-func (m *Manifest) Next(start, end record.Offset) (from record.Offset, continues bool, err error) {
-	switch {
-	case len(m.Objects) >= MaxObjects:
-		return 0, false, fmt.Errorf("the archive of log %q has %d objects, which is the limit; trying again is of no use: copy its objects away and remove its manifest", m.Log, MaxObjects)
-	case len(m.Objects) == 0:
-		return start, false, nil
-	case m.End() > end:
-		return 0, false, fmt.Errorf("the archive of log %q ends at offset %d, and the log at %d: the log has lost records that are in the archive; it is not archived until an operator has decided between them", m.Log, m.End(), end)
-	case m.End() < start:
-		return start, false, nil
-	}
-	return m.End(), true, nil
-}
-
 // With returns the manifest with an object added. The object begins at the end of the last one, or,
 // if base is set, behind it.
 func (m *Manifest) With(o *Object, base bool, config json.RawMessage) *Manifest {
@@ -116,7 +98,7 @@ func (o *Object) Name() string { return fmt.Sprintf("%020d-%020d-%016x.obj", o.F
 func (m *Manifest) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err == nil && len(data) > MaxManifestBytes {
-		err = fmt.Errorf("a manifest of %d bytes, the limit is %d", len(data), MaxManifestBytes)
+		err = fmt.Errorf("the manifest of the archive of log %q would have %d bytes, the limit is %d; nothing was written, and trying again is of no use: copy its objects away and remove its manifest", m.Log, len(data), MaxManifestBytes)
 	}
 	return data, err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -75,7 +74,6 @@ var ErrObject = errors.New("damaged object")
 // Builder builds an object in memory.
 type Builder struct {
 	object Object
-	walker *digest.Walker
 	data   []byte
 	next   record.Offset
 }
@@ -88,16 +86,12 @@ func NewBuilder(cluster string, id uint64, log string, tree digest.Tree) (*Build
 	if err != nil || len(text) > maxHeadBytes {
 		return nil, fmt.Errorf("the head of an object has %d bytes, the limit is %d: %w", len(text), maxHeadBytes, err)
 	}
-	b := &Builder{object: Object{Head: head}, walker: newWalker(&tree), next: tree.End}
+	b := &Builder{object: Object{Head: head, Tree: tree.Clone()}, next: tree.End}
 	b.data = append(b.data, magic...)
 	b.data = binary.LittleEndian.AppendUint32(b.data, uint32(len(text)))
 	b.data = binary.LittleEndian.AppendUint32(b.data, record.Checksum(text))
 	b.data = append(b.data, text...)
 	return b, nil
-}
-
-func newWalker(tree *digest.Tree) *digest.Walker {
-	return digest.NewWalker(tree, false, math.MaxInt64, nil)
 }
 
 // Grow makes room for an object of about so many bytes, and at most of a usual one.
@@ -109,7 +103,7 @@ func (b *Builder) Grow(bytes int64) {
 // Add adds the next entry with records, of which it keeps a copy. An entry that does not follow or
 // does not match its checksum is refused.
 func (b *Builder) Add(e *segment.Entry) error {
-	if err := b.object.add(b.walker, &b.next, e); err != nil {
+	if err := b.object.add(&b.next, e); err != nil {
 		return err
 	}
 	b.data = appendFrame(b.data, uint32(len(e.Payload)), e.CRC, e.Index, e.Term)
@@ -117,8 +111,9 @@ func (b *Builder) Add(e *segment.Entry) error {
 	return nil
 }
 
-// add checks the next entry and adds it to what is known of an object.
-func (o *Object) add(walker *digest.Walker, next *record.Offset, e *segment.Entry) error {
+// add checks the next entry and adds it to what is known of an object. It hashes the batches itself: the
+// entries with their contents may have no records, and then are in no object.
+func (o *Object) add(next *record.Offset, e *segment.Entry) error {
 	if record.Checksum(e.Payload) != e.CRC {
 		return fmt.Errorf("%w: entry %d does not match its checksum", ErrObject, e.Index)
 	}
@@ -131,13 +126,18 @@ func (o *Object) add(walker *digest.Walker, next *record.Offset, e *segment.Entr
 	case o.Entries > 0 && entry.First != *next, o.Entries == 0 && (entry.First > *next || entry.End() <= *next):
 		return fmt.Errorf("%w: entry %d of offsets [%d, %d) does not follow offset %d", ErrObject, e.Index, entry.First, entry.End(), *next)
 	}
+	if entry.Begins && entry.First != o.Tree.From {
+		o.Tree = digest.Begin(entry.First)
+	}
+	first := entry.First
 	for p, batch := range entry.All {
 		if batch.Damaged() {
 			return fmt.Errorf("%w: the batch in entry %d that ends at offset %d does not match its checksum", ErrObject, e.Index, p.End)
 		}
-	}
-	if forged := walker.Add(&entry, e.Index); len(forged) > 0 {
-		return fmt.Errorf("%w: %w", ErrObject, forged[0])
+		if p.End > o.Tree.End { // a tree may end within an entry
+			o.Tree.AddBatch(first, p.End, batch.Content())
+		}
+		first = p.End
 	}
 	if o.Entries == 0 {
 		o.From = entry.Time
@@ -158,10 +158,6 @@ func (b *Builder) Finish() (Object, []byte, error) {
 		return Object{}, nil, errors.New("an object without entries")
 	}
 	o := b.object
-	var err error
-	if o.Tree, err = b.walker.Finish(); err != nil {
-		return Object{}, nil, err
-	}
 	o.Sum = xxhash.Sum64(b.data)
 	data := appendFrame(b.data, 0, uint32(o.Entries), uint64(o.End), o.Sum)
 	o.Size = int64(len(data))
@@ -196,11 +192,11 @@ func ReadObject(data []byte, visit func(e *segment.Entry) error) (Object, error)
 	if err := json.Unmarshal(text, &o.Head); err != nil {
 		return Object{}, fmt.Errorf("%w: its head: %w", ErrObject, err)
 	}
-	tree, err := parseTree(o.Base, o.First)
-	if err != nil {
+	var err error
+	if o.Tree, err = parseTree(o.Base, o.First); err != nil {
 		return Object{}, fmt.Errorf("%w: its head: %w", ErrObject, err)
 	}
-	walker, next := newWalker(&tree), o.First
+	next := o.First
 	for at := preambleBytes + int(size); ; {
 		if len(data)-at < frameBytes {
 			return o, fmt.Errorf("%w: it is cut short at byte %d", ErrObject, at)
@@ -211,7 +207,7 @@ func ReadObject(data []byte, visit func(e *segment.Entry) error) (Object, error)
 		}
 		length := le.Uint32(frame)
 		if length == 0 {
-			if err := o.finish(walker, data, at); err != nil {
+			if err := o.finish(data, at); err != nil {
 				return o, err
 			}
 			return o, nil
@@ -220,7 +216,7 @@ func ReadObject(data []byte, visit func(e *segment.Entry) error) (Object, error)
 			return o, fmt.Errorf("%w: the entry at byte %d is cut short", ErrObject, at)
 		}
 		e := segment.Entry{Index: le.Uint64(frame[8:]), Term: le.Uint64(frame[16:]), CRC: le.Uint32(frame[4:]), Payload: data[at+frameBytes:][:length:length]}
-		if err := o.add(walker, &next, &e); err != nil {
+		if err := o.add(&next, &e); err != nil {
 			return o, fmt.Errorf("byte %d: %w", at, err)
 		}
 		if visit != nil {
@@ -233,7 +229,7 @@ func ReadObject(data []byte, visit func(e *segment.Entry) error) (Object, error)
 }
 
 // finish checks the end of an object at a position.
-func (o *Object) finish(walker *digest.Walker, data []byte, at int) (err error) {
+func (o *Object) finish(data []byte, at int) error {
 	frame := data[at:]
 	o.Sum = xxhash.Sum64(data[:at])
 	switch le := binary.LittleEndian; {
@@ -243,9 +239,6 @@ func (o *Object) finish(walker *digest.Walker, data []byte, at int) (err error) 
 		return fmt.Errorf("%w: it does not match its checksum", ErrObject)
 	case o.Entries == 0 || uint32(o.Entries) != le.Uint32(frame[4:]) || uint64(o.End) != le.Uint64(frame[8:]):
 		return fmt.Errorf("%w: it has %d entries up to offset %d, and its end names %d up to %d", ErrObject, o.Entries, o.End, le.Uint32(frame[4:]), le.Uint64(frame[8:]))
-	}
-	if o.Tree, err = walker.Finish(); err != nil {
-		return fmt.Errorf("%w: %w", ErrObject, err)
 	}
 	return nil
 }

@@ -1,15 +1,19 @@
 package archive_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/archive"
+	"strandline.dev/internal/digest"
 	"strandline.dev/internal/record"
 	"strandline.dev/internal/segment"
 )
@@ -208,10 +212,164 @@ func TestAnArchiveOfOtherRecordsIsNotExtended(t *testing.T) {
 
 	shorter := newLog(t, 2) // lost the newest records
 	u := shorter.uploader(b)
-	require.NoError(t, u.Begin(t.Context()))
-	_, _, err = u.Pending()
+	err = u.Begin(t.Context())
 	require.ErrorContains(t, err, "the log has lost records that are in the archive")
+	shorter.padding = 1 // other records follow, up to behind the end of the archive
+	for shorter.end() <= l.end() {
+		shorter.append(1)
+	}
+	require.ErrorIs(t, u.Begin(t.Context()), archive.ErrDiffers)
 	require.Equal(t, before, fmt.Sprint(b.objects))
+}
+
+// A log whose end is brought back while its leader archives it.
+func TestAnUploaderComparesAgainOnceALogHasEndedBelowItsArchive(t *testing.T) {
+	l, b := newLog(t, 4), newMemory()
+	u := l.uploader(b)
+	upload(t, u)
+	before := fmt.Sprint(b.objects)
+	end := l.end()
+	l.entries, l.hashed = l.entries[:2], nil
+	_, _, err := u.Pending()
+	require.ErrorContains(t, err, "the log has lost records that are in the archive")
+	l.padding = 1
+	for l.end() <= end {
+		l.append(1)
+	}
+	require.ErrorIs(t, u.Begin(t.Context()), archive.ErrDiffers)
+	require.Equal(t, before, fmt.Sprint(b.objects))
+}
+
+// Trims and long digests make entries that have contents and no records, which no object has.
+func TestContentsInEntriesWithoutRecordsDoNotEndAnArchive(t *testing.T) {
+	l, b := newLog(t, 3), newMemory()
+	u := l.uploader(b)
+	upload(t, u)
+	for range 3 { // within an object
+		l.append(1, 2)
+		l.cover()
+		l.append(2)
+		l.append(1)
+	}
+	upload(t, u)
+	l.cover() // between objects
+	l.append(3)
+	l.append(1)
+	upload(t, u)
+	require.Equal(t, l.end(), manifest(t, b).End())
+	v := verify(t, b)
+	require.Empty(t, v.Problems)
+	require.Equal(t, l.root(never), v.Digest.String())
+}
+
+// The contents of the newest batches are lost, one of which may be archived.
+func TestAnArchiveContinuesWithTheDigestThatBeganAgain(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		for _, restarted := range []bool{false, true} {
+			l, b := newLog(t, 3), newMemory()
+			u := l.uploader(b)
+			upload(t, u)
+			if behind {
+				l.append(2)
+			}
+			at := l.end()
+			l.start = at
+			l.renew()
+			l.append(1)
+			l.append(2)
+			if restarted {
+				u = l.uploader(b)
+			}
+			upload(t, u)
+			m, v := manifest(t, b), verify(t, b)
+			require.Equal(t, l.end(), m.End())
+			require.Equal(t, at, v.From)
+			require.Equal(t, l.root(never), v.Digest.String())
+			require.Len(t, v.Problems, 1)
+			require.Empty(t, v.Problems[0].Object)
+		}
+	}
+}
+
+func TestAnUploaderRemembersNoManifest(t *testing.T) {
+	l, b := newLog(t, 3), newMemory()
+	upload(t, l.uploader(b))
+	m := manifest(t, b)
+	last := m.Objects[0]
+	m.Objects = nil
+	const parts = 10_000
+	end := last.End
+	for i := range record.Offset(parts) {
+		p := last
+		if p.First, p.End = i*end, i*end+end; i > 0 {
+			p.Base = nil
+		}
+		m.Objects = append(m.Objects, p)
+	}
+	m.Tree = digestAt(parts * end) // of no batches
+	text, err := m.Encode()
+	require.NoError(t, err)
+	b.objects[objectName+"manifest.json"] = text
+
+	uploaders := make([]*archive.Uploader, 20)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range uploaders {
+		uploaders[i] = l.uploader(b)
+		uploaders[i].Source = longLog{parts * end}
+		require.NoError(t, uploaders[i].Begin(t.Context()))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(len(text)), "%d uploaders", len(uploaders))
+	runtime.KeepAlive(uploaders)
+	runtime.KeepAlive(text)
+}
+
+// longLog is a log without batches that ends at an offset.
+type longLog struct{ end record.Offset }
+
+func digestAt(end record.Offset) []byte {
+	tree := digest.Tree{Begun: true, Covered: end, End: end}
+	return tree.Append(nil)
+}
+
+func (l longLog) Bounds() (start, end record.Offset, err error) { return 0, l.end, nil }
+
+func (l longLog) Digest(_ context.Context, at record.Offset) (digest.Tree, error) {
+	return digest.Tree{Begun: true, Covered: at, End: at}, nil
+}
+
+func (l longLog) Read(context.Context, record.Offset, record.Offset, func(*segment.Entry) (bool, error)) error {
+	return nil
+}
+
+func (l longLog) Config() json.RawMessage { return nil }
+
+// A batch whose bytes are not those that were appended, although its checksums match.
+func TestRecordsThatAreNotThoseOfTheDigestAreNotArchived(t *testing.T) {
+	l, b := newLog(t, 4), newMemory()
+	other := &fakeLog{t: t, padding: 1}
+	for i := range 4 {
+		other.append(1+i%3, 2)
+	}
+	u := l.uploader(b)
+	u.Source = forged{l, other.entries}
+	require.NoError(t, u.Begin(t.Context()))
+	_, err := u.Upload(t.Context(), 1000)
+	require.ErrorIs(t, err, archive.ErrForged)
+	require.Empty(t, b.objects)
+}
+
+// forged is a log with other stored entries.
+type forged struct {
+	*fakeLog
+	entries []segment.Entry
+}
+
+func (f forged) Read(ctx context.Context, from, until record.Offset, add func(e *segment.Entry) (bool, error)) error {
+	return (&fakeLog{t: f.t, entries: f.entries}).Read(ctx, from, until, add)
 }
 
 func TestAnArchiveMayBeginWithinALogAndWithinABatch(t *testing.T) {

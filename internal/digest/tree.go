@@ -91,7 +91,7 @@ func (t *Tree) Root() Hash {
 // Fold adds the next entry. It returns an error if the entry cannot follow the previous ones.
 func (t *Tree) Fold(e *record.Entry) error {
 	if e.Begins {
-		*t = Tree{Begun: true, From: e.First, Covered: e.First, End: e.First}
+		*t = Begin(e.First)
 	}
 	for h := range e.HashedBatches {
 		if !t.Begun || h.Count == 0 || h.First < t.Covered || h.First >= t.End || h.End() > t.End || uint64(h.Size) > t.Uncovered {
@@ -122,6 +122,16 @@ func skipped(e *record.Entry) record.Offset {
 		}
 	}
 	return 0
+}
+
+// Begin returns the tree of a digest that begins at an offset.
+func Begin(at record.Offset) Tree { return Tree{Begun: true, From: at, Covered: at, End: at} }
+
+// AddBatch adds a batch of records [first, end) as a leaf, whatever entry has its content. All
+// batches of the tree must be leaves. Offsets between them may have been skipped.
+func (t *Tree) AddBatch(first, end record.Offset, content record.Content) {
+	t.add(Leaf(first, content))
+	t.Covered, t.End = end, end
 }
 
 // add appends a leaf.

@@ -60,7 +60,7 @@ func (w *Walker) Add(e *record.Entry, index uint64) (forged []*ForgedError) {
 	case e.First >= w.limit:
 		w.over = true
 	default:
-		w.Tree = Tree{Begun: true, From: e.First, Covered: e.First, End: e.First}
+		w.Tree = Begin(e.First)
 		w.hashed, w.awaited, w.reached = nil, 0, e.First
 	}
 	if w.over {

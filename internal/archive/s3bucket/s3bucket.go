@@ -89,6 +89,9 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, version stri
 		o.SetMatchETag(version)
 	}
 	info, err := b.core.PutObject(ctx, b.bucket, b.prefix+name, bytes.NewReader(data), int64(len(data)), "", "", o)
+	if err != nil && version != "" && errors.Is(failed("get", name, err), archive.ErrNotFound) { // the object whose version was expected is gone
+		return "", fmt.Errorf("%s: %w", name, archive.ErrChanged)
+	}
 	if err != nil {
 		return "", failed("put", name, err)
 	}
@@ -119,9 +122,9 @@ func failed(op, name string, err error) error {
 	}
 	missing := answer.StatusCode == http.StatusNotFound && answer.Code != "NoSuchBucket"
 	switch {
-	case answer.StatusCode == http.StatusPreconditionFailed, missing && op == "put": // the object is gone, of which a version was expected
+	case answer.StatusCode == http.StatusPreconditionFailed:
 		return fmt.Errorf("%s: %w", name, archive.ErrChanged)
-	case missing:
+	case missing && op != "put":
 		return fmt.Errorf("%s: %w", name, archive.ErrNotFound)
 	}
 	refused := answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized ||

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/spf13/cobra"
 
@@ -95,8 +94,7 @@ func restore(ctx context.Context, c *terminal.Terminal, connection *client.Clien
 			fmt.Fprintf(c.Out, "  not restored: records of [%d, %d), since the archive has a gap before %d\n", m.Start(), start, start)
 		}
 	}
-	to := &copied{ctx: ctx, client: connection, log: as, next: start}
-	to.walker = to.newWalker(math.MaxInt64)
+	to := &copied{ctx: ctx, client: connection, log: as, next: start, tree: digest.Begin(start)}
 	if err := to.begin(m); err != nil {
 		return err
 	}
@@ -110,16 +108,12 @@ func restore(ctx context.Context, c *terminal.Terminal, connection *client.Clien
 	if err != nil {
 		return err
 	}
-	tree, err := to.walker.Finish()
-	if err != nil {
-		return err
-	}
 	got, err := connection.Digest(ctx, as, int64(m.End()))
 	if err != nil {
 		return err
 	}
 	r := restoredJSON{
-		Log: m.Log, As: as, Start: int64(start), End: int64(m.End()), Archived: tree.Root().String(), Digest: got.String(), Missing: int64(start - m.Start()),
+		Log: m.Log, As: as, Start: int64(start), End: int64(m.End()), Archived: to.tree.Root().String(), Digest: got.String(), Missing: int64(start - m.Start()),
 	}
 	r.Equal = r.Archived == r.Digest && got.End == r.End
 	err = c.Show(r, func(out io.Writer) {
@@ -151,18 +145,15 @@ type copied struct {
 	next   record.Offset // of the archived record that add expects
 	at     record.Offset // end of the log
 	batch  []byte        // of [at, next), to be appended
-	walker *digest.Walker
-	// before follows the records that the log had before; nil: it had none, or they were compared.
-	before *digest.Walker
+	// tree is the tree of the archived records below next, without the contents in entries: those in
+	// entries without records are in no archive.
+	tree digest.Tree
+	// before is set if the log had records before, and they were not compared.
+	before bool
 }
 
 // restoreBytes is the size of batches that are appended at once.
 const restoreBytes = 1 << 20
-
-// newWalker returns a walker over the records from next on, up to limit.
-func (to *copied) newWalker(limit record.Offset) *digest.Walker {
-	return digest.NewWalker(&digest.Tree{Begun: true, From: to.next, Covered: to.next, End: to.next}, false, limit, nil)
-}
 
 // begin creates the log, or finds where an earlier restore ended.
 func (to *copied) begin(m *archive.Manifest) error {
@@ -192,10 +183,7 @@ func (to *copied) begin(m *archive.Manifest) error {
 	if end < to.next || end > m.End() || start > to.next {
 		return to.other(start, end)
 	}
-	to.at = end
-	if start < end {
-		to.before = to.newWalker(end)
-	}
+	to.at, to.before = end, start < end
 	return nil
 }
 
@@ -213,16 +201,13 @@ func (to *copied) add(e *segment.Entry) error {
 	if entry.First > to.next {
 		return fmt.Errorf("the archive is damaged: the records of [%d, %d) are missing; log %s has those below %d", to.next, entry.First, to.log, to.at)
 	}
-	entry.Begins = false // the digest of the copy begins with its first record
-	to.walker.Add(&entry, e.Index)
-	if to.before != nil {
-		to.before.Add(&entry, e.Index)
-	}
+	first, end := entry.First, entry.First
 	for p, batch := range entry.All {
-		if p.End <= to.next {
+		first, end = end, p.End
+		if end <= to.next {
 			continue
 		}
-		if p.End > to.at && to.before != nil {
+		if p.End > to.at && to.before {
 			if err := to.compare(); err != nil {
 				return err
 			}
@@ -236,6 +221,7 @@ func (to *copied) add(e *segment.Entry) error {
 			to.batch = append(to.batch, batch...)
 		}
 		to.next = p.End
+		to.tree.AddBatch(first, end, batch.Content())
 	}
 	return nil
 }
@@ -243,16 +229,12 @@ func (to *copied) add(e *segment.Entry) error {
 // compare compares the digest of the records that the log had with that of the same records of the
 // archive.
 func (to *copied) compare() error {
-	tree, err := to.before.Finish()
-	if err != nil {
-		return err
-	}
-	to.before = nil
+	to.before = false
 	got, err := to.client.Digest(to.ctx, to.log, int64(to.at))
 	if err != nil {
 		return err
 	}
-	if tree.End != to.at || got.String() != tree.Root().String() {
+	if to.tree.End != to.at || got.String() != to.tree.Root().String() {
 		return to.other(record.Offset(got.Start), to.at)
 	}
 	return nil
@@ -261,7 +243,7 @@ func (to *copied) compare() error {
 // flush appends the batches that wait. If the outcome of an append is not known, it asks for the end of
 // the log, and appends what is not there.
 func (to *copied) flush() error {
-	if to.before != nil { // the archive has no more records than the log
+	if to.before { // the archive has no more records than the log
 		if err := to.compare(); err != nil {
 			return err
 		}
