@@ -175,9 +175,7 @@ func (r *Reader) pay(ctx context.Context) error {
 	if !f.inflates || !f.turns.excess.owed(f.turns.holder) {
 		return nil
 	}
-	f.mu.Lock()
-	r.drop()
-	f.mu.Unlock()
+	r.Unread()
 	paid, err := f.turns.excess.pay(ctx, f.turns.holder)
 	f.paid.Store(paid)
 	return err
@@ -271,6 +269,16 @@ func (r *Reader) Drop(end func()) {
 		r.slow.passed = 0
 		r.drop()
 		r.slow.given.stall(r.slow.stalled, end)
+	}
+}
+
+// Unread releases everything that the reader holds beside what its client has; the reader reads it again later. It is
+// called before a wait, between two calls of Next.
+func (r *Reader) Unread() {
+	if r.slow != nil {
+		r.slow.mu.Lock()
+		defer r.slow.mu.Unlock()
+		r.drop()
 	}
 }
 

@@ -33,6 +33,8 @@ const (
 	quotaWait = 5 * time.Second
 	// quotaLook is how often whoever waits looks whether the quota is still the same.
 	quotaLook = 100 * time.Millisecond
+	// briefWait is how long a read that waits for a quota keeps what it has read ahead: to read it again costs more.
+	briefWait = 10 * time.Millisecond
 )
 
 // limitOf returns the limit of a quota that has the name.
@@ -97,24 +99,41 @@ func (g *Guard) PaceAppend(ctx context.Context, c verbs.Caller, log string, byte
 	if rules, _ := g.node.Rules(); !rules.HasQuotas() {
 		return nil // without an allocation: it is called for each request
 	}
-	return g.pace(ctx, g.o.QuotaWait, waits, func(rules *access.Rules) []budget.Share {
+	var done func()
+	begins := func(time.Duration) {
+		if done == nil {
+			done = waits()
+		}
+	}
+	err := g.pace(ctx, g.o.QuotaWait, begins, func(rules *access.Rules) []budget.Share {
 		return shares(rules, c, log, appending(bytes)...)
 	})
+	if done != nil {
+		done()
+	}
+	return err
 }
 
-// PaceCall takes a call, or the beginning of a stream, off the quota of the caller of a context, or
-// of the address. It waits and refuses like PaceAppend.
-func (g *Guard) PaceCall(ctx context.Context, from net.Addr) error {
-	if rules, _ := g.node.Rules(); !rules.HasQuotas() {
+// PaceCall takes a call of a method, or the beginning of a stream, off the quota of the caller of a
+// context, or of the address. It waits and refuses like PaceAppend, unless the verb renews something.
+func (g *Guard) PaceCall(ctx context.Context, method string, from net.Addr) error {
+	rules, _ := g.node.Rules()
+	if !rules.HasQuotas() {
 		return nil
 	}
-	return g.pace(ctx, g.o.QuotaWait, nil, func(rules *access.Rules) []budget.Share {
+	of := func(rules *access.Rules) []budget.Share {
 		return shares(rules, verbs.Caller{By: holderOf(ctx, from)}, "", taking{Requests, 1, true, false})
-	})
+	}
+	if v := methods[method].verb; v != nil && v.Renews {
+		g.meters.Add(time.Now(), of(rules))
+		return nil
+	}
+	return g.pace(ctx, g.o.QuotaWait, nil, of)
 }
 
-// pace takes shares once nothing is owed of them. most bounds the wait; 0: only ctx does.
-func (g *Guard) pace(ctx context.Context, most time.Duration, waits func() (done func()), of func(*access.Rules) []budget.Share) error {
+// pace takes shares once nothing is owed of them. most bounds the wait; 0: only ctx does. waits, which may be nil, is
+// called before each part of the wait, with how long the wait will have lasted at least when nothing is owed.
+func (g *Guard) pace(ctx context.Context, most time.Duration, waits func(time.Duration), of func(*access.Rules) []budget.Share) error {
 	begun := time.Now()
 	var longest budget.Share
 	for waited := false; ; waited = true {
@@ -131,9 +150,9 @@ func (g *Guard) pace(ctx context.Context, most time.Duration, waits func() (done
 		longest = owed
 		if !waited {
 			defer func() { g.meters.Waited(longest, time.Since(begun)) }()
-			if waits != nil {
-				defer waits()()
-			}
+		}
+		if waits != nil {
+			waits(now.Sub(begun) + wait)
 		}
 		if most > 0 {
 			left := most - now.Sub(begun)
@@ -245,16 +264,22 @@ func (g *Guard) OwesRead(c verbs.Caller, log string) (wait Throttle, atOnce int)
 // pacedReader reads as fast as the quotas of its caller and of its log allow. A chunk is taken off the quotas
 // when the next one is requested, or by Close.
 type pacedReader struct {
-	Reader
+	*reading.Reader
 	guard *Guard
 	by    verbs.Caller
 	log   string
 	owes  int // bytes of the newest chunk
 }
 
-// Next implements Reader.
+// Next implements Reader. While it waits for a quota it holds no memory for reads, which others wait for.
 func (r *pacedReader) Next(ctx context.Context) (reading.Chunk, error) {
-	err := r.guard.pace(ctx, 0, nil, r.shares)
+	holds := true
+	err := r.guard.pace(ctx, 0, func(wait time.Duration) {
+		if holds && wait > briefWait {
+			r.Unread()
+			holds = false
+		}
+	}, r.shares)
 	if err != nil {
 		return reading.Chunk{}, err
 	}
@@ -268,10 +293,16 @@ func (r *pacedReader) Next(ctx context.Context) (reading.Chunk, error) {
 
 // Close implements Reader.
 func (r *pacedReader) Close() {
+	r.owe()
+	r.Reader.Close()
+}
+
+// owe takes the newest chunk off the quotas, whatever is owed.
+func (r *pacedReader) owe() {
 	if rules, _ := r.guard.node.Rules(); r.owes > 0 && rules.HasQuotas() {
 		r.guard.meters.Add(time.Now(), r.shares(rules))
 	}
-	r.Reader.Close()
+	r.owes = 0
 }
 
 func (r *pacedReader) shares(rules *access.Rules) []budget.Share {

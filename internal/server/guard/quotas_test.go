@@ -3,15 +3,20 @@ package guard
 import (
 	"context"
 	"net"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"strandline.dev/internal/cluster/access"
+	"strandline.dev/internal/node/reading"
 	"strandline.dev/internal/node/settings"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/replica/runtime"
+	"strandline.dev/internal/sequence"
 )
 
 // limiting is a guard on which nobody waits for a quota: who would have to is refused.
@@ -29,7 +34,7 @@ func busy(err error) bool { r := record.RefusalOf(err); return r != nil && r.Rea
 func TestRequestsAboveTheQuotaAreRefusedAsBusy(t *testing.T) {
 	g := limiting(t, access.Quota{Subject: access.Anybody, Requests: 1})
 	call := func(user string) error {
-		return g.PaceCall(With(t.Context(), userOf(t, g, user).By.(*Holder)), &net.TCPAddr{})
+		return g.PaceCall(With(t.Context(), userOf(t, g, user).By.(*Holder)), "/strandline.v1.LogService/GetInfo", &net.TCPAddr{})
 	}
 	var err error
 	for range 100 {
@@ -39,9 +44,25 @@ func TestRequestsAboveTheQuotaAreRefusedAsBusy(t *testing.T) {
 	}
 	require.ErrorContains(t, err, "BUSY: user/bob has used up the quota of * on this node, 1 requests a second: try again in")
 	require.NoError(t, call("carol"), "each principal has the quota")
-	require.NoError(t, g.PaceCall(With(t.Context(), newHolder("node/a", &net.TCPAddr{})), &net.TCPAddr{}))
+	require.NoError(t, g.PaceCall(With(t.Context(), newHolder("node/a", &net.TCPAddr{})), "/strandline.v1.LogService/GetInfo", &net.TCPAddr{}))
 	require.NoError(t, g.RemoveQuota(t.Context(), userOf(t, g, "root"), access.Anybody))
 	require.NoError(t, call("bob"))
+}
+
+// A program above its quota keeps the lease, the session and the hold that it has, and gives them back: it would lose the
+// first to another program otherwise, and keep the others from somebody.
+func TestWhatRenewsOrReleasesNeverWaitsForAQuota(t *testing.T) {
+	g := limiting(t, access.Quota{Subject: access.Anybody, Requests: 1})
+	ctx := With(t.Context(), userOf(t, g, "bob").By.(*Holder))
+	for _, method := range []string{
+		"LogService/KeepWriter", "LogService/ReleaseWriter", "LogService/KeepHold", "LogService/ReleaseHold",
+		"SessionService/KeepSession", "SessionService/CloseSession",
+	} {
+		for range 10 {
+			require.NoError(t, g.PaceCall(ctx, "/strandline.v1."+method, &net.TCPAddr{}), method)
+		}
+	}
+	require.True(t, busy(g.PaceCall(ctx, "/strandline.v1.LogService/LeaseWriter", &net.TCPAddr{})), "they are counted")
 }
 
 func TestStreamsAndConnectionsAboveTheQuotaAreRefused(t *testing.T) {
@@ -116,6 +137,55 @@ func TestAnAppendIsTakenOffTheQuotasOfTheCallerAndTheLog(t *testing.T) {
 	require.True(t, g.Holds(throttle))
 	require.NoError(t, g.SetQuota(t.Context(), userOf(t, g, "root"), access.Quota{Subject: "user/bob", AppendBytes: 2000}))
 	require.False(t, g.Holds(throttle))
+}
+
+// Two reads that owe leave what they have read ahead to the reads of others.
+func TestAReadThatWaitsForAQuotaKeepsNoMemory(t *testing.T) {
+	t.Parallel()
+	g := limiting(t, access.Quota{Subject: "user/bob", ReadBytes: 1})
+	require.NoError(t, g.AddGrants(t.Context(), userOf(t, g, "root"), []access.Grant{{Principal: access.Anybody, On: access.OfLog("orders"), Rights: access.Read}}))
+	_, err := g.CreateLog(t.Context(), userOf(t, g, "root"), "orders", settings.Config{})
+	require.NoError(t, err)
+	for range 3 { // more than a reader gives a new client at once
+		var b record.Builder
+		require.NoError(t, b.Add(record.Record{Value: make([]byte, 30_000)}))
+		batch, err := b.Finish(record.None)
+		require.NoError(t, err)
+		answers := make(chan sequence.Answer, 1)
+		g.Append(verbs.Caller{System: true}, "orders", &sequence.Append{ExpectedEnd: sequence.NoExpectation, Batches: slices.Repeat([]record.Batch{batch}, 10), Records: 10, Bytes: 10 * len(batch)}, nil, func(a sequence.Answer) { answers <- a })
+		require.Nil(t, (<-answers).Refusal)
+	}
+	open := func(user string) Reader {
+		r, err := g.Read(t.Context(), userOf(t, g, user), "orders", reading.Request{Until: reading.NoOffset, Metered: true})
+		require.NoError(t, err)
+		t.Cleanup(r.Close)
+		return r
+	}
+	give := func(r Reader) {
+		c, err := r.Next(t.Context())
+		require.NoError(t, err)
+		require.Positive(t, c.Bytes)
+		c.Release()
+	}
+	readers := []Reader{open("bob"), open("bob")}
+	reads := g.node.Memory().Reads
+	others := reads.Size() - 2*runtime.ChunkRoom - 1<<17
+	require.True(t, reads.TryAcquire(others))
+	defer reads.Release(others)
+	for _, r := range readers {
+		give(r) // a part of what it has read
+	}
+	require.GreaterOrEqual(t, reads.Used(), others+2*runtime.ChunkRoom)
+	readers[0].(*pacedReader).owe()
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	for _, r := range readers {
+		waiting.Go(func() { _, _ = r.Next(ctx) })
+	}
+	require.Eventually(t, func() bool { return reads.Used() == others }, time.Minute, time.Millisecond, "the reads that wait hold memory")
+	give(open("carol"))
 }
 
 func TestOnlyAnAdministratorSeesAndSetsQuotas(t *testing.T) {

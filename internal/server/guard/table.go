@@ -20,6 +20,9 @@ type Verb struct {
 	Audited bool
 	// Open verbs may be called without authentication.
 	Open bool
+	// Renews: the verb keeps or gives back what the caller holds for a time, which ends if the call comes late.
+	// Its calls count for quotas, and never wait for one.
+	Renews bool
 }
 
 const (
@@ -59,6 +62,11 @@ func (v *Verb) calledBy(names []string, large bool) *Verb {
 
 func (v *Verb) open() *Verb {
 	v.Open = true
+	return v
+}
+
+func (v *Verb) renews() *Verb {
+	v.Renews = true
 	return v
 }
 

@@ -29,17 +29,17 @@ var (
 	Seal          = row("seal", access.Configure, access.Log, audited, "LogService/Seal")
 	AcquireWriter = row("acquire-writer", access.Append, access.Log, audited, "LogService/AcquireWriter")
 	LeaseWriter   = row("lease-writer", access.Append, access.Log, audited, "LogService/LeaseWriter")
-	KeepWriter    = row("keep-writer", access.Append, access.Log, silent, "LogService/KeepWriter") // changes nothing, and comes often
-	ReleaseWriter = row("release-writer", access.Append, access.Log, audited, "LogService/ReleaseWriter")
+	KeepWriter    = row("keep-writer", access.Append, access.Log, silent, "LogService/KeepWriter").renews() // changes nothing, and comes often
+	ReleaseWriter = row("release-writer", access.Append, access.Log, audited, "LogService/ReleaseWriter").renews()
 	Observe       = row("observe", access.Observe, access.Log, silent, "LogService/GetInfo", "LogService/WatchInfo", "LogService/WatchWriter").small("logspec.Log/Info", "logspec.Log/InfoStream")
 
 	SetHold     = row("set-hold", access.Trim, access.Log, audited, "LogService/SetHold")
-	KeepHold    = row("keep-hold", access.Trim, access.Log, silent, "LogService/KeepHold") // changes nothing, and comes often
-	ReleaseHold = row("release-hold", access.Trim, access.Log, audited, "LogService/ReleaseHold")
+	KeepHold    = row("keep-hold", access.Trim, access.Log, silent, "LogService/KeepHold").renews() // changes nothing, and comes often
+	ReleaseHold = row("release-hold", access.Trim, access.Log, audited, "LogService/ReleaseHold").renews()
 
 	OpenSession  = row("open-session", access.Append, access.Log, silent, "SessionService/OpenSession")
-	KeepSession  = row("keep-session", access.Append, access.Log, silent, "SessionService/KeepSession")
-	CloseSession = row("close-session", access.Append, access.Log, silent, "SessionService/CloseSession")
+	KeepSession  = row("keep-session", access.Append, access.Log, silent, "SessionService/KeepSession").renews()
+	CloseSession = row("close-session", access.Append, access.Log, silent, "SessionService/CloseSession").renews()
 	EndSession   = row("close-session", access.Administer, access.Log, audited) // CloseSession of another principal's session
 	Resolve      = row("resolve", access.Append, access.Log, silent, "SessionService/Resolve")
 	ListSessions = row("list-sessions", access.Administer, access.Log, silent, "ClusterService/ListSessions")

@@ -41,9 +41,9 @@ type Callers interface {
 	// called. end closes the connection without waiting. proved must be called with the context from
 	// Call of each call whose caller has authenticated; its error refuses the call.
 	Connected(port string, most int, from net.Addr, end func()) (proved func(ctx context.Context) error, left func())
-	// PaceCall waits until the quota of the caller, or of the client at an address, allows a call. Its
-	// error refuses the call.
-	PaceCall(ctx context.Context, from net.Addr) error
+	// PaceCall waits until the quota of the caller, or of the client at an address, allows a call of a
+	// method. Its error refuses the call.
+	PaceCall(ctx context.Context, method string, from net.Addr) error
 	// Stream returns the context of a stream, which may end with the caller's rights. end
 	// is called after it. The error refuses the stream.
 	Stream(ctx context.Context) (c context.Context, end func(), err error)
@@ -177,12 +177,12 @@ func (s *Server) slow(ctx context.Context) {
 }
 
 // pace delays a call until the quota of its caller allows it, or refuses it.
-func (s *Server) pace(ctx context.Context) error {
+func (s *Server) pace(ctx context.Context, method string) error {
 	if s.options.Callers == nil {
 		return nil
 	}
 	from, _ := shown(ctx)
-	return StatusOf(ctx, s.options.Callers.PaceCall(ctx, from))
+	return StatusOf(ctx, s.options.Callers.PaceCall(ctx, method, from))
 }
 
 // admitting returns a service whose calls are admitted before they are decoded. An interceptor
@@ -199,7 +199,7 @@ func (s *Server) admitting(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 				return nil, err
 			}
 			s.slow(ctx)
-			if err := s.pace(ctx); err != nil {
+			if err := s.pace(ctx, method); err != nil {
 				return nil, err
 			}
 			return handle(srv, ctx, func(into any) error { return s.decode(ctx, method, decode, into) }, interceptor)
@@ -262,7 +262,7 @@ func (s *Server) identified(srv any, stream grpc.ServerStream, method string, ha
 	ctx = within
 	defer end()
 	s.slow(ctx)
-	if err := s.pace(ctx); err != nil {
+	if err := s.pace(ctx, method); err != nil {
 		return err
 	}
 	return StatusOf(ctx, handler(srv, identifiedStream{stream, ctx, s, method}))

@@ -60,7 +60,7 @@ func (fakeCallers) Stream(ctx context.Context) (context.Context, func(), error) 
 	return ctx, func() {}, nil
 }
 
-func (fakeCallers) PaceCall(context.Context, net.Addr) error { return nil }
+func (fakeCallers) PaceCall(context.Context, string, net.Addr) error { return nil }
 
 func says(authorization string) context.Context {
 	if authorization == "" {
