@@ -41,11 +41,12 @@ func (f *fetch) begin() (code int16, err error) {
 	case c.fetchSession == nil || c.fetchSession.ID != q.SessionID || !s.Use(c.fetchSession):
 		return kerr.FetchSessionIDNotFound.Code, nil
 	default:
-		if code, err := f.resume(wanted, now); code != 0 || err != nil {
-			s.Leave(c.fetchSession, now)
+		x := c.fetchSession
+		if code, err := f.resume(x, wanted, now); code != 0 || err != nil {
+			s.Leave(x, now)
 			return code, err
 		}
-		f.session = c.fetchSession
+		f.session = x
 	}
 	if f.session == nil { // the client wants none, or there is no room for it
 		f.parts = make([]fetchPart, len(wanted))
@@ -63,8 +64,7 @@ func (f *fetch) begin() (code int16, err error) {
 }
 
 // resume applies a request to the session of its connection.
-func (f *fetch) resume(wanted []fetchsession.Partition, now time.Time) (code int16, err error) {
-	x := f.call.connection.fetchSession
+func (f *fetch) resume(x *fetchsession.Session, wanted []fetchsession.Partition, now time.Time) (code int16, err error) {
 	switch n := x.Count(wanted); {
 	case x.ByID != f.byID():
 		return kerr.FetchSessionTopicIDError.Code, nil
@@ -73,6 +73,7 @@ func (f *fetch) resume(wanted []fetchsession.Partition, now time.Time) (code int
 	case !x.Next(f.request.SessionEpoch):
 		return kerr.InvalidFetchSessionEpoch.Code, nil
 	case !f.call.connection.server.fetchSessions.Apply(x, wanted, forgottenOf(f.request), now):
+		f.call.connection.fetchSession = nil
 		return kerr.FetchSessionIDNotFound.Code, nil // the client lists all again
 	}
 	return 0, nil

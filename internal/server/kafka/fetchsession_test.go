@@ -166,6 +166,25 @@ func TestWithoutMemoryForASessionAClientListsAllEachTime(t *testing.T) {
 	require.Eventually(t, func() bool { return memory.FetchSessions.Used() == 0 }, time.Minute, time.Millisecond, "it ends with its connection")
 }
 
+func TestAConnectionKeepsNothingOfASessionThatCannotGrow(t *testing.T) {
+	t.Parallel()
+	memory := budget.New(DefaultMemory)
+	memory.FetchSessions = budget.NewShares(3 << 10)
+	d := open(t, t.TempDir(), Options{Memory: memory})
+	c := &connection{server: d.server, from: "somewhere"}
+	begin := func(q *kmsg.FetchRequest) int16 {
+		code, err := (&fetch{call: &call{connection: c, version: q.Version}, request: q}).begin()
+		require.NoError(t, err)
+		return code
+	}
+	require.Zero(t, begin(d.sessionRequest(12, 0, 0, 0, "one")))
+	s := c.fetchSession
+	require.Len(t, s.Entries(), 1)
+	require.Equal(t, kerr.FetchSessionIDNotFound.Code, begin(d.sessionRequest(12, s.ID, 1, 0, "two", "three", "four", "five")))
+	require.Nil(t, c.fetchSession)
+	require.Empty(t, s.Entries())
+}
+
 func TestASessionHasAsManyPartitionsAsAFetch(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)

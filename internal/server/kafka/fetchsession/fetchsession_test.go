@@ -2,6 +2,7 @@ package fetchsession
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -70,6 +71,24 @@ func TestPartitionsAreAddedChangedAndForgotten(t *testing.T) {
 	require.Empty(t, all.held)
 }
 
+// Maps and lists do not shrink by themselves.
+func TestWhatIsForgottenTakesNoMemory(t *testing.T) {
+	all := NewSessions(budget.NewShares(1 << 30))
+	s := all.Begin(7, false, partitions(0, 1), "alice", begun)
+	many := partitions(1, 10_000)
+	var keys []Key
+	for i := range many {
+		keys = append(keys, many[i].Key)
+	}
+	require.True(t, all.Apply(s, many, nil, begun))
+	large := s.known
+	require.True(t, all.Apply(s, nil, keys, begun))
+	require.Equal(t, []int32{0}, numbers(s))
+	require.LessOrEqual(t, cap(s.inOrder), 8)
+	require.NotEqual(t, reflect.ValueOf(large).Pointer(), reflect.ValueOf(s.known).Pointer())
+	require.Len(t, s.known, 1)
+}
+
 func TestEpochsOfRequestsFollowEachOther(t *testing.T) {
 	s := newSession(7, false, nil)
 	require.False(t, s.Next(0))
@@ -106,6 +125,8 @@ func TestOneHolderLeavesMemoryForOthersAndUnusedSessionsEnd(t *testing.T) {
 
 	require.False(t, all.Apply(own[2], partitions(1, 9), nil, begun), "no room to grow: it ends")
 	require.False(t, all.Use(own[2]))
+	require.Empty(t, own[2].Entries(), "it keeps no memory either")
+	require.Empty(t, own[2].known)
 	for _, s := range own {
 		all.End(s)
 	}

@@ -60,6 +60,9 @@ const (
 	bytesOfPartition = 512
 )
 
+// shrinkFactor is for how many times the partitions that are left a session keeps memory.
+const shrinkFactor = 4
+
 // BytesOf returns the memory of a session with some partitions.
 func BytesOf(all []Partition) int64 {
 	bytes := int64(bytesOfSession)
@@ -137,6 +140,19 @@ func (s *Session) apply(wanted []Partition, forgotten []Key) {
 	}
 	clear(s.inOrder[len(kept):])
 	s.inOrder = kept
+	if cap(kept) > shrinkFactor*len(kept) && len(forgotten) > len(kept) {
+		s.shrink()
+	}
+}
+
+// shrink gives the memory of forgotten partitions back: it is not in bytes any more, but lists and
+// maps keep it.
+func (s *Session) shrink() {
+	s.inOrder = append(make([]*Entry, 0, len(s.inOrder)), s.inOrder...)
+	s.known = make(map[Key]*Entry, len(s.inOrder))
+	for _, e := range s.inOrder {
+		s.known[e.Key] = e
+	}
 }
 
 // Entries returns all partitions in the order in which they are read. The caller must not change

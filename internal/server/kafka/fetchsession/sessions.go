@@ -51,7 +51,7 @@ func (s *Sessions) Begin(id int32, byID bool, all []Partition, holder string, no
 }
 
 // Apply adds, changes and removes partitions of a session. It reports whether there is room for
-// them; where there is none, the session has ended.
+// them; where there is none, the session has ended, and has no partitions.
 func (s *Sessions) Apply(x *Session, wanted []Partition, forgotten []Key, now time.Time) bool {
 	after, _ := x.after(wanted)
 	s.mu.Lock()
@@ -117,8 +117,8 @@ func (s *Sessions) end(x *Session) {
 	if x.place.idle != nil {
 		s.idle.Remove(x.place.idle)
 		x.place.idle = nil
-		x.inOrder, x.known = nil, nil // no request uses them
 	}
+	x.inOrder, x.known = nil, nil // of those in use, only the request itself ends one
 }
 
 func (s *Sessions) count(x *Session, bytes int64) {
