@@ -14,7 +14,12 @@ type KnownTopic struct {
 
 // LogID returns the id of a log in that state; 0 if there is none. With the id in Caller.Log, a verb
 // is about the log of this topic, even if a topic of its name was created since.
-func (t *KnownTopic) LogID(log string) uint64 { return t.state.Logs[log].ID }
+func (t *KnownTopic) LogID(log string) uint64 {
+	if t.state == nil {
+		return 0
+	}
+	return t.state.Logs[log].ID
+}
 
 // KnownTopic finds a topic by its id, as far as this node knows. The call is cheap.
 func (tp *TopicAdmin) KnownTopic(id cluster.TopicID) (KnownTopic, bool) {

@@ -24,10 +24,7 @@ func ListReassignments(q *backend.Call, m *kmsg.ListPartitionReassignmentsReques
 		r.ErrorCode, r.ErrorMessage = protocol.CodeOf(err), protocol.DetailOf(err)
 		return r
 	}
-	wanted := map[string][]int32{}
-	for i := range m.Topics {
-		wanted[m.Topics[i].Topic] = append(wanted[m.Topics[i].Topic], m.Topics[i].Partitions...)
-	}
+	asked := askedOf(m)
 	logs := map[string]*verbs.LogStatus{}
 	for _, l := range q.ClusterStatus().Logs {
 		logs[l.Name] = &l
@@ -37,7 +34,7 @@ func ListReassignments(q *backend.Call, m *kmsg.ListPartitionReassignmentsReques
 		out := kmsg.NewListPartitionReassignmentsResponseTopic()
 		out.Topic = all[i].Name
 		for number := range all[i].Partitions {
-			if m.Topics != nil && !slices.Contains(wanted[out.Topic], int32(number)) {
+			if !asked(out.Topic, number) {
 				continue
 			}
 			l := logs[all[i].Partitions[number].Name]
@@ -54,6 +51,25 @@ func ListReassignments(q *backend.Call, m *kmsg.ListPartitionReassignmentsReques
 		}
 	}
 	return r
+}
+
+// askedOf returns whether a request is about a partition. A request may have as many numbers as fit in
+// its bytes, so they are sorted once.
+func askedOf(m *kmsg.ListPartitionReassignmentsRequest) func(topic string, number int) bool {
+	if m.Topics == nil {
+		return func(string, int) bool { return true }
+	}
+	wanted := map[string][]int32{}
+	for i := range m.Topics {
+		wanted[m.Topics[i].Topic] = append(wanted[m.Topics[i].Topic], m.Topics[i].Partitions...)
+	}
+	for _, numbers := range wanted {
+		slices.Sort(numbers)
+	}
+	return func(topic string, number int) bool {
+		_, found := slices.BinarySearch(wanted[topic], int32(number))
+		return found
+	}
 }
 
 // reassignmentOf returns the brokers with replicas of a log: all, those that catch up to be voters,
