@@ -327,10 +327,13 @@ func (g *Guard) KnownTopic(c verbs.Caller, id cluster.TopicID) (verbs.KnownTopic
 }
 
 // LearnTopics makes this node know every topic that was created before the call, for a caller that
-// may observe some.
+// may observe some. It takes the time of a list: see PaceList.
 func (g *Guard) LearnTopics(ctx context.Context, c verbs.Caller) error {
 	if !g.HoldsSome(c, access.Observe, access.Log) {
 		return nil
+	}
+	if err := g.PaceList(ctx, c); err != nil {
+		return err
 	}
 	return g.node.LearnTopics(ctx)
 }
