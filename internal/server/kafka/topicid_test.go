@@ -1,8 +1,10 @@
 package kafkaserver
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -286,6 +288,58 @@ func TestTopicsAreDescribedInPages(t *testing.T) {
 	r = answerTo[*kmsg.DescribeTopicPartitionsResponse](c, q)
 	require.Len(t, r.Topics, 1, "one partition at least")
 	require.Equal(t, "missing", r.NextCursor.Topic)
+}
+
+// unlistable is a node that cannot list topics.
+type unlistable struct {
+	backend.Node
+	refusal atomic.Pointer[record.Refusal]
+}
+
+func (n *unlistable) Topics(ctx context.Context, c verbs.Caller) ([]verbs.Topic, error) {
+	if refusal := n.refusal.Load(); refusal != nil {
+		return nil, refusal
+	}
+	return n.Node.Topics(ctx, c)
+}
+
+// An answer without topics and without a next page would say that there are none.
+func TestAPageThatCannotBeListedIsTheNextOneAgain(t *testing.T) {
+	t.Parallel()
+	d := openNew(t)
+	for _, topic := range []string{"a", "b"} {
+		d.create(topic, 2)
+	}
+	n := &unlistable{Node: guard.New(d.node, guard.Options{})}
+	c := d.over(n).raw()
+	page := func(from *kmsg.DescribeTopicPartitionsResponseNextCursor) *kmsg.DescribeTopicPartitionsResponse {
+		q := kmsg.NewPtrDescribeTopicPartitionsRequest()
+		q.ResponsePartitionLimit = 3
+		if from != nil {
+			q.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: from.Topic, Partition: from.Partition}
+		}
+		return answerTo[*kmsg.DescribeTopicPartitionsResponse](c, q)
+	}
+	n.refusal.Store(record.Refuse(record.Busy, "for a test"))
+	r := page(nil)
+	require.Empty(t, r.Topics)
+	require.NotNil(t, r.NextCursor)
+	n.refusal.Store(nil)
+	r = page(r.NextCursor)
+	require.Len(t, r.Topics, 2, "from the beginning")
+	next := r.NextCursor
+	require.Equal(t, "b", next.Topic)
+	n.refusal.Store(record.Refuse(record.Busy, "for a test"))
+	r = page(next)
+	require.Empty(t, r.Topics)
+	require.Equal(t, next, r.NextCursor)
+	n.refusal.Store(nil)
+	r = page(r.NextCursor)
+	require.EqualValues(t, 1, r.Topics[0].Partitions[0].Partition)
+	require.Nil(t, r.NextCursor)
+
+	n.refusal.Store(record.Refuse(record.Denied, "for a test"))
+	require.Nil(t, page(nil).NextCursor, "it would be refused again")
 }
 
 func TestNewerVersionsSayWhatOlderOnesDoNot(t *testing.T) {

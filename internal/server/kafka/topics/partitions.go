@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"strandline.dev/internal/record"
 	"strandline.dev/internal/server/kafka/backend"
 	"strandline.dev/internal/server/kafka/protocol"
 )
@@ -13,7 +14,8 @@ import (
 const maxDescribed = 2000
 
 // DescribeTopicPartitions describes the named topics, or all, in the order of their names. An
-// answer that does not have all names where the next one begins.
+// answer that does not have all names where the next one begins. No code says that topics could not
+// be listed: then the next answer begins where this one should have begun.
 func (s *Topics) DescribeTopicPartitions(q *backend.Call, m *kmsg.DescribeTopicPartitionsRequest) *kmsg.DescribeTopicPartitionsResponse {
 	r := kmsg.NewPtrDescribeTopicPartitionsResponse()
 	from := kmsg.NewDescribeTopicPartitionsRequestCursor()
@@ -22,7 +24,11 @@ func (s *Topics) DescribeTopicPartitions(q *backend.Call, m *kmsg.DescribeTopicP
 	}
 	left := int(min(max(m.ResponsePartitionLimit, 1), maxDescribed))
 	brokers := q.Brokers()
-	for _, name := range s.namesOf(q, m.Topics) {
+	names, err := s.namesOf(q, m.Topics)
+	if err != nil && record.RefusalOf(err).Reason.Retryable() {
+		r.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: from.Topic, Partition: from.Partition}
+	}
+	for _, name := range names {
 		if name < from.Topic {
 			continue
 		}
@@ -57,7 +63,7 @@ func (s *Topics) DescribeTopicPartitions(q *backend.Call, m *kmsg.DescribeTopicP
 }
 
 // namesOf returns the names of the requested topics, or of all that the client may see, sorted.
-func (s *Topics) namesOf(q *backend.Call, asked []kmsg.DescribeTopicPartitionsRequestTopic) (names []string) {
+func (s *Topics) namesOf(q *backend.Call, asked []kmsg.DescribeTopicPartitionsRequestTopic) (names []string, err error) {
 	for i := range asked {
 		names = append(names, asked[i].Topic)
 	}
@@ -65,13 +71,14 @@ func (s *Topics) namesOf(q *backend.Call, asked []kmsg.DescribeTopicPartitionsRe
 		all, err := shownTopics(q)
 		if err != nil {
 			s.Unlisted.Do(func() { s.Logger.Warn("could not list topics, perhaps not only once", "error", err) })
+			return nil, err
 		}
 		for i := range all {
 			names = append(names, all[i].Name)
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.Compact(names), nil
 }
 
 func withoutPartitions(t kmsg.MetadataResponseTopic) kmsg.DescribeTopicPartitionsResponseTopic {
