@@ -200,14 +200,14 @@ func (g *Guard) Holds(t Throttle) bool {
 	return ok && now.Same(t.quota)
 }
 
-// ChargeRequest takes a request off the quota of a caller, whose server lets it wait afterwards.
-func (g *Guard) ChargeRequest(c verbs.Caller) Throttle {
+// ChargeRequests takes n requests off the quota of a caller, whose server lets it wait afterwards.
+func (g *Guard) ChargeRequests(c verbs.Caller, n int) Throttle {
 	rules, _ := g.node.Rules()
-	return g.charge(rules, shares(rules, c, "", taking{Requests, 1, true, false}))
+	return g.charge(rules, shares(rules, c, "", taking{Requests, int64(n), true, false}))
 }
 
 // ChargeAppend is PaceAppend for a server that lets the caller wait afterwards. Its request was charged
-// by ChargeRequest. It refuses a caller that owes more than the time for which PaceAppend waits.
+// by ChargeRequests. It refuses a caller that owes more than the time for which PaceAppend waits.
 func (g *Guard) ChargeAppend(c verbs.Caller, log string, bytes int) (Throttle, *record.Refusal) {
 	rules, _ := g.node.Rules()
 	all := shares(rules, c, log, taking{AppendBytes, int64(bytes), true, true}, taking{Requests, 1, false, true})

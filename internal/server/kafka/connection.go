@@ -177,7 +177,7 @@ func (c *connection) receive() error {
 			return err
 		}
 		c.server.metrics.received(q.api) // before its client can have the answer
-		q.owes(c.server.node.ChargeRequest(c.caller()))
+		q.owes(c.server.node.ChargeRequests(c.caller(), 1))
 		switch {
 		case q.api.key == produceKey:
 			q.produce()

@@ -67,6 +67,7 @@ func (q *call) answerFetch() error {
 		}
 		return err
 	}
+	f.chargeParts()
 	f.collect()
 	for _, r := range f.readers {
 		r.ReadAhead(f.call.connection.server.stopping, f.call.connection.server.fetches)
@@ -107,6 +108,14 @@ func (f *fetch) pause(ctx context.Context) {
 	c := f.call.connection
 	m := &mute{time.Now().Add(f.owed.Wait), f.owed}
 	m.wait(ctx, c.server.node)
+}
+
+// chargeParts charges a Fetch of many partitions as several requests, of which the connection has
+// charged one: the request that continues a session has few bytes, and looks at all of its partitions.
+func (f *fetch) chargeParts() {
+	if more := (len(f.parts) - 1) / partitionsOfRequest; more > 0 {
+		f.call.owes(f.call.connection.server.node.ChargeRequests(f.call.caller(), more))
+	}
 }
 
 // charge takes what is sent off the quotas.

@@ -53,6 +53,10 @@ const (
 	// maxFetchPartitions bounds the partitions of one Fetch or ListOffsets.
 	maxFetchPartitions = 10_000
 
+	// partitionsOfRequest is how many partitions a Fetch looks at for one request of the quota of its
+	// client; those beyond are charged as more requests.
+	partitionsOfRequest = 100
+
 	// readBuffer holds a small request whole. Larger ones are read into their
 	// own memory.
 	readBuffer = 4 << 10

@@ -81,6 +81,23 @@ func TestEveryAnswerSaysWhenTheRequestsOfAClientAreTooMany(t *testing.T) {
 	require.Greater(t, throttle, int32(1000))
 }
 
+// A session names its partitions once, but each of its requests looks at all of them.
+func TestAFetchOfManyPartitionsIsChargedAsSeveralRequests(t *testing.T) {
+	t.Parallel()
+	d := openNew(t)
+	c := d.raw()
+	q := d.sessionRequest(12, 0, 0, 0, "one")
+	p := q.Topics[0].Partitions[0]
+	for n := int32(1); n < 10*partitionsOfRequest; n++ {
+		p.Partition = n
+		q.Topics[0].Partitions = append(q.Topics[0].Partitions, p)
+	}
+	r := c.fetch(q)
+	require.NotZero(t, r.SessionID)
+	require.NoError(t, d.server.node.ChangeQuota(t.Context(), verbs.Caller{}, access.Anybody, false, func(q *access.Quota) { q.Requests = 1 }))
+	require.Positive(t, c.fetch(d.sessionRequest(12, r.SessionID, 1, 0)).ThrottleMillis, "ten requests; one is free")
+}
+
 func TestClientQuotasAreTheQuotasOfUsers(t *testing.T) {
 	t.Parallel()
 	d := openNew(t)

@@ -78,7 +78,7 @@ type Rights interface {
 	RemoveGrants(ctx context.Context, c verbs.Caller, all []access.Grant) error
 	Quotas(ctx context.Context, c verbs.Caller) (all []access.Quota, at string, uses []budget.Consumption, err error)
 	ChangeQuota(ctx context.Context, c verbs.Caller, subject string, validateOnly bool, change func(*access.Quota)) error
-	ChargeRequest(c verbs.Caller) guard.Throttle
+	ChargeRequests(c verbs.Caller, n int) guard.Throttle
 	ChargeAppend(c verbs.Caller, log string, bytes int) (guard.Throttle, *record.Refusal)
 	ChargeRead(c verbs.Caller, log string, bytes int) guard.Throttle
 	OwesRead(c verbs.Caller, log string) (wait guard.Throttle, atOnce int)
