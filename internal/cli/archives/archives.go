@@ -79,6 +79,8 @@ func New(c *terminal.Terminal) *cobra.Command {
 		Long: `Show and verify archives of logs, which nodes write with "serve --archive". These commands
 read the archive and need no cluster. Endpoint, region and credentials of S3 come from the
 environment (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, ...) or ~/.aws/credentials.`,
+		Example: `  strandline archive list --from s3://backups/strandline
+  strandline archive verify orders --from s3://backups/strandline`,
 	})
 	command.AddCommand(newList(c), newDescribe(c), newVerify(c))
 	return command
@@ -272,6 +274,7 @@ log itself, to compare. Nothing is changed. What is wrong is listed with object 
 
 Exit code 0 if nothing is wrong, 1 if something is wrong or cannot be read.`,
 		Example: "  strandline archive verify --from s3://backups/strandline\n  strandline archive verify orders --from file:///backup --json",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(command *cobra.Command, args []string) error {
 			a, logs, err := s.open(command, args)
 			if err != nil {
