@@ -206,25 +206,40 @@ func (g *Guard) ChargeRequests(c verbs.Caller, n int) Throttle {
 	return g.charge(rules, shares(rules, c, "", taking{Requests, int64(n), true, false}))
 }
 
+// Looked are the quotas that appends of a request have been taken off. The zero value has none.
+type Looked map[budget.Metered]bool
+
 // ChargeAppend is PaceAppend for a server that lets the caller wait afterwards. Its request was charged
-// by ChargeRequests. It refuses a caller that owes more than the time for which PaceAppend waits.
-func (g *Guard) ChargeAppend(c verbs.Caller, log string, bytes int) (Throttle, *record.Refusal) {
+// by ChargeRequests. It refuses a caller that owes more than the time for which PaceAppend waits, but not
+// for what other appends of the same request owe, which are in looked.
+func (g *Guard) ChargeAppend(c verbs.Caller, log string, bytes int, looked *Looked) (Throttle, *record.Refusal) {
 	rules, _ := g.node.Rules()
 	all := shares(rules, c, log, taking{AppendBytes, int64(bytes), true, true}, taking{Requests, 1, false, true})
 	if len(all) == 0 {
 		return Throttle{}, nil
 	}
-	if wait, owed := g.meters.Owes(time.Now(), all); wait > g.o.QuotaWait {
+	before := slices.DeleteFunc(slices.Clone(all), func(s budget.Share) bool { return (*looked)[s.Metered] })
+	if wait, owed := g.meters.Owes(time.Now(), before); wait > g.o.QuotaWait {
 		g.meters.Refused(owed)
 		return throttle(rules, owed, wait), overQuota(owed, wait)
+	}
+	if *looked == nil {
+		*looked = Looked{}
+	}
+	for _, s := range before {
+		(*looked)[s.Metered] = true
 	}
 	return g.charge(rules, all), nil
 }
 
-// ChargeRead takes what was read of a log off the quotas, for a server that lets the caller wait afterwards.
+// ChargeRead takes what was read of a log off the quotas, for a server that lets the caller wait afterwards for what the
+// caller owes itself.
 func (g *Guard) ChargeRead(c verbs.Caller, log string, bytes int) Throttle {
 	rules, _ := g.node.Rules()
-	return g.charge(rules, shares(rules, c, log, taking{ReadBytes, int64(bytes), true, true}, taking{Requests, 1, false, true}))
+	if onLog := shares(rules, c, log, taking{ReadBytes, int64(bytes), false, true}, taking{Requests, 1, false, true}); len(onLog) > 0 {
+		g.meters.Add(time.Now(), onLog)
+	}
+	return g.charge(rules, shares(rules, c, "", taking{ReadBytes, int64(bytes), true, false}))
 }
 
 func (g *Guard) charge(rules *access.Rules, all []budget.Share) Throttle {
@@ -243,22 +258,27 @@ func throttle(rules *access.Rules, owed budget.Share, wait time.Duration) Thrott
 	return Throttle{wait, rules.List().Quotas[owed.Of]}
 }
 
-// OwesRead returns how long a caller must wait until it may read a log, and how many bytes it should
-// then read at once: those of a second, or all.
-func (g *Guard) OwesRead(c verbs.Caller, log string) (wait Throttle, atOnce int) {
+// OwesRead returns how long a caller must wait until it may read anything, how long until anybody may read the log, and
+// how many bytes it should then read at once: those of a second, or all.
+func (g *Guard) OwesRead(c verbs.Caller, log string) (caller Throttle, onLog time.Duration, atOnce int) {
 	rules, _ := g.node.Rules()
 	atOnce = math.MaxInt
-	all := shares(rules, c, log, taking{ReadBytes, 0, true, true}, taking{Requests, 0, false, true})
-	if len(all) == 0 {
-		return Throttle{}, atOnce
-	}
-	for _, s := range all {
-		if s.What == ReadBytes {
-			atOnce = min(atOnce, int(s.PerSecond))
+	owes := func(all []budget.Share) (time.Duration, budget.Share) {
+		for _, s := range all {
+			if s.What == ReadBytes {
+				atOnce = min(atOnce, int(s.PerSecond))
+			}
 		}
+		if len(all) == 0 {
+			return 0, budget.Share{}
+		}
+		return g.meters.Owes(time.Now(), all)
 	}
-	owes, owed := g.meters.Owes(time.Now(), all)
-	return throttle(rules, owed, owes), atOnce
+	if wait, owed := owes(shares(rules, c, "", taking{ReadBytes, 0, true, false})); wait > 0 {
+		caller = throttle(rules, owed, wait)
+	}
+	onLog, _ = owes(shares(rules, c, log, taking{ReadBytes, 0, false, true}, taking{Requests, 0, false, true}))
+	return caller, onLog, atOnce
 }
 
 // pacedReader reads as fast as the quotas of its caller and of its log allow. A chunk is taken off the quotas

@@ -121,17 +121,18 @@ func TestAnAppendIsTakenOffTheQuotasOfTheCallerAndTheLog(t *testing.T) {
 	require.NoError(t, pace(carol, "other"))
 	require.NoError(t, pace(verbs.Caller{System: true}, "orders"))
 
-	throttle, refusal := g.ChargeAppend(carol, "third", 1)
+	throttle, refusal := g.ChargeAppend(carol, "third", 1, new(Looked))
 	require.Nil(t, refusal)
 	require.Zero(t, throttle.Wait)
-	_, refusal = g.ChargeAppend(carol, "orders", 1)
+	_, refusal = g.ChargeAppend(carol, "orders", 1, new(Looked))
 	require.True(t, busy(refusal), "it owes more than it may wait")
-	wait, atOnce := g.OwesRead(carol, "orders")
+	wait, onLog, atOnce := g.OwesRead(carol, "orders")
 	require.Zero(t, wait.Wait)
+	require.Zero(t, onLog)
 	require.Positive(t, atOnce)
 
 	g.o.QuotaWait = time.Hour
-	throttle, refusal = g.ChargeAppend(bob, "other", 1)
+	throttle, refusal = g.ChargeAppend(bob, "other", 1, new(Looked))
 	require.Nil(t, refusal)
 	require.Greater(t, throttle.Wait, 15*time.Minute)
 	require.True(t, g.Holds(throttle))

@@ -34,8 +34,10 @@ type fetch struct {
 	failed  bool        // a part has an error, which the client should get
 	// redirected: a part is better read elsewhere; there is nothing to wait for.
 	redirected bool
-	// owed is how long quotas let a part wait that is left out.
-	owed    guard.Throttle
+	// owed is how long the client has to wait for its own quota; all parts are left out.
+	owed guard.Throttle
+	// next is when a part may be read that is left out because of the quota of its log; 0: there is none.
+	next    time.Duration
 	charged int64 // taken from the budget of answers
 	// readers stand behind what is sent, and done gives the memory of chunks
 	// back that are used up; both wait until it is sent.
@@ -52,6 +54,7 @@ type fetchPart struct {
 	internal bool   // of a topic that is always empty; there is no log
 	bounds   verbs.Bounds
 	code     int16
+	owed     bool  // the part is left out because of the quota of its log
 	nearer   int32 // the broker to read from instead, or backend.NoBroker
 	runs     []readers.Run
 	bytes    int
@@ -103,7 +106,7 @@ func (f *fetch) collect() {
 	}
 }
 
-// pause waits until the part that is left out may be read, or ctx ends.
+// pause waits until the client owes nothing, or ctx ends.
 func (f *fetch) pause(ctx context.Context) {
 	c := f.call.connection
 	m := &mute{time.Now().Add(f.owed.Wait), f.owed}
@@ -166,7 +169,7 @@ func (f *fetch) limit() int {
 
 // gather fills all parts anew.
 func (f *fetch) gather(ctx context.Context) {
-	f.bytes, f.failed, f.redirected, f.owed = 0, false, false, guard.Throttle{}
+	f.bytes, f.failed, f.redirected, f.owed, f.next = 0, false, false, guard.Throttle{}, 0
 	for i := range f.parts {
 		part := &f.parts[i]
 		*part = fetchPart{asked: part.asked, entry: part.entry, nearer: backend.NoBroker}
@@ -238,11 +241,14 @@ func (f *fetch) fill(ctx context.Context, part *fetchPart) (err error) {
 		f.redirected = true
 		return nil
 	}
-	wait, atOnce := s.node.OwesRead(f.call.caller(), log)
-	if wait.Wait > 0 {
-		if wait.Wait > f.owed.Wait {
-			f.owed = wait
-		}
+	owed, onLog, atOnce := s.node.OwesRead(f.call.caller(), log)
+	if owed.Wait > f.owed.Wait {
+		f.owed = owed
+	}
+	if onLog > 0 && (f.next == 0 || onLog < f.next) {
+		f.next = onLog
+	}
+	if part.owed = onLog > 0; part.owed || owed.Wait > 0 {
 		return nil
 	}
 	limit := min(f.limit(), int(p.MaxBytes), max(0, atOnce-f.bytes))
@@ -342,12 +348,12 @@ func (f *fetch) more(ctx context.Context, r *readers.Kept, free bool) (done bool
 }
 
 // await returns when the given number of bytes was appended to the logs, one of them changed in
-// another way, or ctx ends.
+// another way, one that was left out may be read again, or ctx ends.
 func (f *fetch) await(ctx context.Context, bytes int) {
 	w := reading.NewWaiter(bytes)
 	for i := range f.parts {
 		part := &f.parts[i]
-		if part.internal {
+		if part.internal || part.owed {
 			continue
 		}
 		leave, err := f.call.connection.server.node.Await(part.system(), part.log, part.bounds, w)
@@ -355,6 +361,10 @@ func (f *fetch) await(ctx context.Context, bytes int) {
 			return
 		}
 		defer leave()
+	}
+	if f.next > 0 {
+		// The quota may be another one before that time is over.
+		defer time.AfterFunc(min(f.next, lookOwed), w.End).Stop()
 	}
 	select {
 	case <-w.Ready():

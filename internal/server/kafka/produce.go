@@ -25,6 +25,7 @@ type produced struct {
 	waiting atomic.Int32    // parts without an answer, and one while they are handed over
 	holding atomic.Int32    // parts whose log may still use the request's memory, and one as above
 	encoded bool            // the answer lies in the connection's out
+	looked  guard.Looked    // the quotas that parts were taken off
 }
 
 // producedPart is the batch for one partition. Nothing in it refers to the
@@ -126,7 +127,7 @@ func (part *producedPart) hand(p *produced, topic string, id backend.TopicID, pa
 		part.released()
 		return
 	}
-	wait, busy := s.node.ChargeAppend(p.call.connection.caller(), log, len(records))
+	wait, busy := s.node.ChargeAppend(p.call.connection.caller(), log, len(records), &p.looked)
 	if p.call.owes(wait); busy != nil {
 		part.answer.Refusal, part.code = busy, protocol.ProduceCode(busy)
 		p.settled()

@@ -13,6 +13,8 @@ import (
 	"strandline.dev/internal/cluster/access"
 	"strandline.dev/internal/node/verbs"
 	"strandline.dev/internal/record"
+	"strandline.dev/internal/server/guard"
+	"strandline.dev/internal/server/kafka/backend"
 )
 
 // The answer to a client that takes more than its quota is sent at once and says for how long the client has to wait. Until
@@ -63,6 +65,84 @@ func TestAConsumerAboveItsQuotaGetsNothingButTheTimeToWait(t *testing.T) {
 	require.EqualValues(t, maxThrottle.Milliseconds(), r.ThrottleMillis)
 	require.Empty(t, r.Topics[0].Partitions[0].RecordBatches)
 	require.Zero(t, r.Topics[0].Partitions[0].ErrorCode)
+}
+
+// Others may have used up the quota of a log: who reads other logs as well gets those, without a delay.
+func TestAConsumerOfALogWhoseQuotaIsUsedUpGetsItsOtherLogsAtOnce(t *testing.T) {
+	t.Parallel()
+	d := openNew(t)
+	d.create("orders", 1)
+	d.create("payments", 1)
+	large := batchOf(t, record.None, string(bytes.Repeat([]byte{'a'}, 8<<10)))
+	d.appendDirectly("orders", large)
+	require.NoError(t, d.server.node.ChangeQuota(t.Context(), verbs.Caller{}, "log/orders", false, func(q *access.Quota) { q.ReadBytes = 100 }))
+	c := d.raw()
+	const version = 12 // with names of topics
+	r := c.fetch(fetchRequest(version, 0, 1, 1<<20, 0, "orders", "payments"))
+	require.NotEmpty(t, r.Topics[0].Partitions[0].RecordBatches)
+	require.Zero(t, r.ThrottleMillis, "the client would send nothing for this time")
+
+	q := fetchRequest(version, int32(time.Hour.Milliseconds()), 1, 1<<20, 0, "orders", "payments")
+	c.send(q)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.appendDirectly("payments", large)
+	}()
+	answer, _ := c.receive(q)
+	<-ended
+	r = answer.(*kmsg.FetchResponse)
+	require.Empty(t, r.Topics[0].Partitions[0].RecordBatches)
+	require.NotEmpty(t, r.Topics[1].Partitions[0].RecordBatches)
+	require.Zero(t, r.ThrottleMillis)
+
+	q = fetchRequest(version, int32(time.Hour.Milliseconds()), 1, 1<<20, 0, "orders")
+	c.send(q)
+	require.NoError(t, d.server.node.ChangeQuota(t.Context(), verbs.Caller{}, "log/orders", false, func(q *access.Quota) { q.ReadBytes = 0 }))
+	answer, _ = c.receive(q)
+	require.NotEmpty(t, answer.(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches, "it is awaited, too")
+}
+
+func TestARequestOfSeveralPartitionsIsNotRefusedForWhatItsFirstPartsOwe(t *testing.T) {
+	t.Parallel()
+	d := openNew(t)
+	d.create("orders", 1)
+	d.create("payments", 1)
+	require.NoError(t, d.server.node.ChangeQuota(t.Context(), verbs.Caller{}, access.Anybody, false, func(q *access.Quota) { q.AppendBytes = 100 }))
+	large := batchOf(t, record.None, string(bytes.Repeat([]byte{'a'}, 8<<10)))
+	q := produceRequest("orders", acksAll, large)
+	q.Topics = append(q.Topics, produceRequest("payments", acksAll, large).Topics...)
+	c := d.raw()
+	c.send(q)
+	answer, _ := c.receive(q)
+	for _, topic := range answer.(*kmsg.ProduceResponse).Topics {
+		require.Zero(t, topic.Partitions[0].ErrorCode, topic.Topic)
+	}
+}
+
+// changing is a node on which each quota is another one at the first look.
+type changing struct {
+	backend.Node
+	looked []time.Duration
+	then   func()
+}
+
+func (n *changing) Holds(t guard.Throttle) bool {
+	if n.looked = append(n.looked, t.Wait); len(n.looked) == 1 {
+		n.then()
+	}
+	return false
+}
+
+func TestAConnectionWaitsForALongerMuteThatIsSetWhileItWaits(t *testing.T) {
+	t.Parallel()
+	n := &changing{}
+	c := &connection{server: &Server{node: n}, ctx: t.Context()}
+	n.then = func() { (&call{connection: c}).owes(guard.Throttle{Wait: 2 * time.Second}) }
+	(&call{connection: c}).owes(guard.Throttle{Wait: time.Second})
+	require.NoError(t, c.unmuted())
+	require.Equal(t, []time.Duration{time.Second, 2 * time.Second}, n.looked)
+	require.Nil(t, c.muted.Load())
 }
 
 func TestEveryAnswerSaysWhenTheRequestsOfAClientAreTooMany(t *testing.T) {

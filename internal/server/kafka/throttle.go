@@ -14,6 +14,8 @@ const (
 	maxThrottle = 10 * time.Second
 	// lookMuted is how often a connection that is not read looks whether the quota is still the same.
 	lookMuted = 100 * time.Millisecond
+	// lookOwed is how often a Fetch looks whether a log may be read whose quota is used up.
+	lookOwed = time.Second
 )
 
 // mute is a time in which the requests of a connection are not received.
@@ -40,12 +42,10 @@ func (q *call) owes(t guard.Throttle) {
 
 // unmuted waits until the connection may be read. The error is that of a connection that has ended.
 func (c *connection) unmuted() error {
-	m := c.muted.Load()
-	if m == nil {
-		return nil
+	for m := c.muted.Load(); m != nil && c.ctx.Err() == nil; m = c.muted.Load() {
+		m.wait(c.ctx, c.server.node)
+		c.muted.CompareAndSwap(m, nil) // or else the answer to another request has set a longer one meanwhile
 	}
-	m.wait(c.ctx, c.server.node)
-	c.muted.CompareAndSwap(m, nil)
 	return c.ctx.Err()
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"regexp"
 	"strings"
+	"time"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/cluster"
@@ -79,9 +80,9 @@ type Rights interface {
 	Quotas(ctx context.Context, c verbs.Caller) (all []access.Quota, at string, uses []budget.Consumption, err error)
 	ChangeQuota(ctx context.Context, c verbs.Caller, subject string, validateOnly bool, change func(*access.Quota)) error
 	ChargeRequests(c verbs.Caller, n int) guard.Throttle
-	ChargeAppend(c verbs.Caller, log string, bytes int) (guard.Throttle, *record.Refusal)
+	ChargeAppend(c verbs.Caller, log string, bytes int, looked *guard.Looked) (guard.Throttle, *record.Refusal)
 	ChargeRead(c verbs.Caller, log string, bytes int) guard.Throttle
-	OwesRead(c verbs.Caller, log string) (wait guard.Throttle, atOnce int)
+	OwesRead(c verbs.Caller, log string) (caller guard.Throttle, onLog time.Duration, atOnce int)
 	Holds(t guard.Throttle) bool
 }
 
