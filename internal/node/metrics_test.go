@@ -152,9 +152,24 @@ func TestRefusalsAreCountedByVerbAndReason(t *testing.T) {
 	_, err := n.Read(t.Context(), anyone, "none", everything)
 	requireReason(t, record.LogNotFound, err)
 	all := gathered(t, n.Metrics())
-	require.Equal(t, 1.0, all["refusals_total{reason=TOO_LARGE,verb=append}"])
-	require.Equal(t, 1.0, all["refusals_total{reason=LOG_NOT_FOUND,verb=read}"])
+	require.Equal(t, 1.0, all["refusals_total{reason=TOO_LARGE,share=,verb=append}"])
+	require.Equal(t, 1.0, all["refusals_total{reason=LOG_NOT_FOUND,share=,verb=read}"])
 	require.Zero(t, all["appended_records_total"])
+}
+
+// Alerts are for what one caller's share does not explain.
+func TestARefusalForTheShareOfItsCallerIsCountedSeparately(t *testing.T) {
+	t.Parallel()
+	n := open(t, t.TempDir())
+	refusal := record.Refuse(record.Busy, "no memory")
+	n.metrics.Refused("append", refusal)
+	refusal.OwnShare = true
+	for range 2 {
+		n.metrics.Refused("append", refusal)
+	}
+	all := gathered(t, n.Metrics())
+	require.Equal(t, 1.0, all["refusals_total{reason=BUSY,share=,verb=append}"])
+	require.Equal(t, 2.0, all["refusals_total{reason=BUSY,share=own,verb=append}"])
 }
 
 func TestSeriesOfLogsAreThoseOfTheNamesAskedFor(t *testing.T) {

@@ -96,8 +96,8 @@ func New(version string) *Metrics {
 		Help: "Time from the proposal of an entry on this node to its acknowledgement by the replica on another node. One entry at a time is measured for each replica.",
 	}, []string{"node"})
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "strandline_refusals_total", Help: "Appends and reads that this node refused, by verb and reason.",
-	}, []string{"verb", "reason"})
+		Name: "strandline_refusals_total", Help: "Appends and reads that this node refused, by verb and reason; share is own where the caller has used up its own share of something, which concerns nobody else.",
+	}, []string{"verb", "reason", "share"})
 	m.writes = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "strandline_write_seconds", Buckets: writeBuckets, Help: "Time of one group write to this node's disk, with its sync.",
 	})
@@ -234,8 +234,12 @@ func (m *Metrics) Unreadable(log string) {
 	m.Log(log).Unreadable.Add(1)
 }
 
-func (m *Metrics) Refused(verb string, reason record.Reason) {
-	m.refusals.WithLabelValues(verb, reason.String()).Inc()
+func (m *Metrics) Refused(verb string, r *record.Refusal) {
+	share := ""
+	if r.OwnShare {
+		share = "own"
+	}
+	m.refusals.WithLabelValues(verb, r.Reason.String(), share).Inc()
 }
 
 // MeasuredAppend wraps done so that the outcome of an append is counted before done is called.
@@ -244,7 +248,7 @@ func (m *Metrics) MeasuredAppend(log string, a *sequence.Append, done func(seque
 	records, bytes := a.Records, a.Bytes
 	return func(answer sequence.Answer) {
 		if answer.Refusal != nil {
-			m.Refused("append", answer.Refusal.Reason)
+			m.Refused("append", answer.Refusal)
 		} else {
 			m.appends.Observe(time.Since(began).Seconds())
 			m.records.Add(float64(records))

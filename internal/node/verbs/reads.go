@@ -34,7 +34,7 @@ func NewReads(metrics *metrics.Metrics, memory *budget.Memory, ages *hosted.Ages
 func (rd *Reads) Read(ctx context.Context, c Caller, log string, q reading.Request) (*reading.Reader, error) {
 	r, err := rd.beginRead(ctx, c, log, q)
 	if refusal := (*record.Refusal)(nil); errors.As(err, &refusal) {
-		rd.metrics.Refused("read", refusal.Reason)
+		rd.metrics.Refused("read", refusal)
 	}
 	return r, err
 }
