@@ -53,9 +53,10 @@ type meter struct {
 	owed    float64   // of the amounts taken, what the time up to at has not paid for
 	at      time.Time // zero: nothing was taken
 	waiting int
-	second  int64 // of the amount taken now, in Unix time
-	now     int64 // taken in second
-	before  int64 // taken in the second before
+	line    *Turns // of those who wait; nil: nobody has yet
+	second  int64  // of the amount taken now, in Unix time
+	now     int64  // taken in second
+	before  int64  // taken in the second before
 }
 
 // MaxMeters bounds the meters. Holders beyond it share one for each thing that they take.
@@ -68,15 +69,33 @@ const meterBurst = time.Second
 func NewMeters() *Meters { return &Meters{of: map[Metered]*meter{}, sums: map[Metered]*Sum{}} }
 
 // Take takes all shares if nothing is owed of any of them. Otherwise it takes none, and returns how long the
-// longest debt lasts and the share which has it.
-func (m *Meters) Take(now time.Time, shares []Share) (wait time.Duration, longest Share) {
+// longest debt lasts and the share which has it. Who has not waited in a Line yet does not pass those who do:
+// for it, who waits for a share owes it.
+func (m *Meters) Take(now time.Time, shares []Share, waited bool) (wait time.Duration, longest Share) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wait, longest = m.owes(now, shares)
+	for _, s := range shares {
+		if !waited && wait == 0 && m.meter(s, now).waiting > 0 {
+			return 1, s
+		}
+	}
 	if wait == 0 {
 		m.add(now, shares)
 	}
 	return wait, longest
+}
+
+// Line returns the line of those who wait for a share. They get their turns holder by holder, so that one with many
+// requests leaves as much of it to each other one. Who has the turn looks when it may take; the others do not.
+func (m *Meters) Line(now time.Time, s Share) *Turns {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one := m.meter(s, now)
+	if one.line == nil {
+		one.line = NewTurns(1)
+	}
+	return one.line
 }
 
 // Add takes all shares, and returns how long the longest debt lasts after it and the share which has it.

@@ -19,7 +19,7 @@ func TestWhoTakesMoreThanTheRateIsKeptToIt(t *testing.T) {
 	began := time.Unix(1_000_000, 0)
 	now, taken := began, int64(0)
 	for now.Sub(began) < time.Minute {
-		wait, _ := m.Take(now, of(appends, 300))
+		wait, _ := m.Take(now, of(appends, 300), false)
 		if wait == 0 {
 			taken += 300
 			continue
@@ -27,21 +27,21 @@ func TestWhoTakesMoreThanTheRateIsKeptToIt(t *testing.T) {
 		now = now.Add(wait)
 	}
 	require.InDelta(t, 61_000, taken, 600, "the rate of a minute, and of a second at once")
-	wait, _ := m.Take(now, of(Share{Metered: Metered{"user/carol", "append_bytes"}, PerSecond: 1000}, 300))
+	wait, _ := m.Take(now, of(Share{Metered: Metered{"user/carol", "append_bytes"}, PerSecond: 1000}, 300), false)
 	require.Zero(t, wait, "another holder does not wait")
 }
 
 func TestALargeAmountIsTakenAtOnceAndOwed(t *testing.T) {
 	m := NewMeters()
 	now := time.Unix(1_000_000, 0)
-	wait, _ := m.Take(now, of(appends, 10_000))
+	wait, _ := m.Take(now, of(appends, 10_000), false)
 	require.Zero(t, wait)
-	wait, owed := m.Take(now, of(appends, 1))
+	wait, owed := m.Take(now, of(appends, 1), false)
 	require.Equal(t, 9*time.Second, wait)
 	require.Equal(t, "user/bob", owed.Of)
-	wait, _ = m.Take(now.Add(9*time.Second-time.Millisecond), of(appends, 1))
+	wait, _ = m.Take(now.Add(9*time.Second-time.Millisecond), of(appends, 1), false)
 	require.Equal(t, time.Millisecond, wait.Round(time.Microsecond))
-	wait, _ = m.Take(now.Add(9*time.Second), of(appends, 1))
+	wait, _ = m.Take(now.Add(9*time.Second), of(appends, 1), false)
 	require.Zero(t, wait)
 }
 
@@ -65,7 +65,7 @@ func TestAllSharesAreTakenOrNone(t *testing.T) {
 	requests := Share{Metered: Metered{"log/orders", "requests"}, Of: "log/*", PerSecond: 10, Amount: 1}
 	m.Add(now, of(appends, 5000))
 	both := append(of(appends, 10), requests)
-	wait, owed := m.Take(now, both)
+	wait, owed := m.Take(now, both, false)
 	require.Equal(t, 4*time.Second, wait)
 	require.Equal(t, appends.Metered, owed.Metered)
 	require.Zero(t, m.Sums(func(string) bool { return true })[Metered{"log/*", "requests"}].Taken)

@@ -35,6 +35,8 @@ const (
 	quotaLook = 100 * time.Millisecond
 	// briefWait is how long a read that waits for a quota keeps what it has read ahead: to read it again costs more.
 	briefWait = 10 * time.Millisecond
+	// longestPause is longer than any wait.
+	longestPause = time.Duration(math.MaxInt64)
 )
 
 // limitOf returns the limit of a quota that has the name.
@@ -105,7 +107,7 @@ func (g *Guard) PaceAppend(ctx context.Context, c verbs.Caller, log string, byte
 			done = waits()
 		}
 	}
-	err := g.pace(ctx, g.o.QuotaWait, begins, func(rules *access.Rules) []budget.Share {
+	err := g.pace(ctx, whose(c), g.o.QuotaWait, begins, func(rules *access.Rules) []budget.Share {
 		return shares(rules, c, log, appending(bytes)...)
 	})
 	if done != nil {
@@ -121,54 +123,87 @@ func (g *Guard) PaceCall(ctx context.Context, method string, from net.Addr) erro
 	if !rules.HasQuotas() {
 		return nil
 	}
+	c := verbs.Caller{By: holderOf(ctx, from)}
 	of := func(rules *access.Rules) []budget.Share {
-		return shares(rules, verbs.Caller{By: holderOf(ctx, from)}, "", taking{Requests, 1, true, false})
+		return shares(rules, c, "", taking{Requests, 1, true, false})
 	}
 	if v := methods[method].verb; v != nil && v.Renews {
 		g.meters.Add(time.Now(), of(rules))
 		return nil
 	}
-	return g.pace(ctx, g.o.QuotaWait, nil, of)
+	return g.pace(ctx, whose(c), g.o.QuotaWait, nil, of)
 }
 
-// pace takes shares once nothing is owed of them. most bounds the wait; 0: only ctx does. waits, which may be nil, is
-// called before each part of the wait, with how long the wait will have lasted at least when nothing is owed.
-func (g *Guard) pace(ctx context.Context, most time.Duration, waits func(time.Duration), of func(*access.Rules) []budget.Share) error {
+// pace takes shares once nothing is owed of them, in the turn of who. most bounds the wait; 0: only ctx does. waits, which
+// may be nil, is called before each part of the wait, with how long the wait will have lasted at least when nothing is owed.
+func (g *Guard) pace(ctx context.Context, who string, most time.Duration, waits func(time.Duration), of func(*access.Rules) []budget.Share) error {
 	begun := time.Now()
 	var longest budget.Share
-	for waited := false; ; waited = true {
+	var turn *budget.Turns // that it has
+	defer func() {
+		if longest.What != "" {
+			g.meters.Waited(longest, time.Since(begun))
+		}
+		if turn != nil {
+			turn.Release()
+		}
+	}()
+	for {
 		rules, _ := g.node.Rules()
 		all := of(rules)
 		if len(all) == 0 {
 			return nil
 		}
 		now := time.Now()
-		wait, owed := g.meters.Take(now, all)
+		wait, owed := g.meters.Take(now, all, turn != nil)
 		if wait == 0 {
 			return nil
 		}
 		longest = owed
-		if !waited {
-			defer func() { g.meters.Waited(longest, time.Since(begun)) }()
-		}
+		line := g.meters.Line(now, owed)
 		if waits != nil {
-			waits(now.Sub(begun) + wait)
+			lasts := now.Sub(begun) + wait
+			if line != turn && line.Free() == 0 {
+				lasts = longestPause // others come first
+			}
+			waits(lasts)
 		}
+		left := longestPause
 		if most > 0 {
-			left := most - now.Sub(begun)
-			if left <= 0 {
+			if left = most - now.Sub(begun); left <= 0 {
 				g.meters.Refused(owed)
 				return overQuota(owed, wait)
 			}
-			wait = min(wait, left)
 		}
 		g.meters.Waits(owed, 1)
-		err := pause(ctx, min(wait, quotaLook))
+		var err error
+		if line == turn {
+			err = pause(ctx, min(wait, left, quotaLook))
+		} else {
+			if turn != nil {
+				turn.Release()
+			}
+			turn, err = line, inLine(ctx, line, who, left)
+			if err != nil {
+				turn = nil
+			}
+		}
 		g.meters.Waits(owed, -1)
-		if err != nil {
-			return err
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil: // it has waited for most
+			g.meters.Refused(owed)
+			return overQuota(owed, wait)
 		}
 	}
+}
+
+// inLine waits for a turn for the given time at most.
+func inLine(ctx context.Context, line *budget.Turns, who string, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return line.Acquire(ctx, who)
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -294,7 +329,7 @@ type pacedReader struct {
 // Next implements Reader. While it waits for a quota it holds no memory for reads, which others wait for.
 func (r *pacedReader) Next(ctx context.Context) (reading.Chunk, error) {
 	holds := true
-	err := r.guard.pace(ctx, 0, func(wait time.Duration) {
+	err := r.guard.pace(ctx, whose(r.by), 0, func(wait time.Duration) {
 		if holds && wait > briefWait {
 			r.Unread()
 			holds = false

@@ -5,7 +5,9 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -187,6 +189,35 @@ func TestAReadThatWaitsForAQuotaKeepsNoMemory(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return reads.Used() == others }, time.Minute, time.Millisecond, "the reads that wait hold memory")
 	give(open("carol"))
+}
+
+// The quota of a log is shared by the principals that wait for it, not by their streams.
+func TestOneWithManyStreamsLeavesOthersTheirPartOfTheQuotaOfALog(t *testing.T) {
+	g := limiting(t, access.Quota{Subject: "log/orders", AppendBytes: 1000})
+	g.o.QuotaWait = time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var appends sync.WaitGroup
+		stream := func(c verbs.Caller, taken *atomic.Int64) {
+			appends.Go(func() {
+				for g.PaceAppend(ctx, c, "orders", 1000, func() func() { return func() {} }) == nil {
+					taken.Add(1)
+				}
+			})
+		}
+		var few, many atomic.Int64
+		bob, carol := userOf(t, g, "bob"), userOf(t, g, "carol")
+		for range 100 {
+			stream(carol, &many)
+		}
+		stream(bob, &few)
+		appends.Wait()
+		all := few.Load() + many.Load()
+		require.InDelta(t, 61, all, 2)
+		require.GreaterOrEqual(t, 10*few.Load(), all, "bob got %d of %d", few.Load(), all)
+		require.GreaterOrEqual(t, 10*many.Load(), all)
+	})
 }
 
 func TestOnlyAnAdministratorSeesAndSetsQuotas(t *testing.T) {

@@ -125,7 +125,7 @@ func (g *Guard) Read(ctx context.Context, c verbs.Caller, log string, q reading.
 	if refusal := g.may(&c, Read, log); refusal != nil {
 		return nil, refusal
 	}
-	if err := g.pace(ctx, g.o.QuotaWait, nil, func(rules *access.Rules) []budget.Share {
+	if err := g.pace(ctx, whose(c), g.o.QuotaWait, nil, func(rules *access.Rules) []budget.Share {
 		return shares(rules, c, log, taking{Requests, 1, false, true})
 	}); err != nil {
 		return nil, err
