@@ -310,6 +310,8 @@ func TestTheAddressOfABucketOfS3HasNoCredentials(t *testing.T) {
 	_, err = s3bucket.New(parsed, environment(map[string]string{"AWS_ENDPOINT_URL": "https://user:hidden@host"}))
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "hidden")
+	_, err = s3bucket.New(parsed, environment(map[string]string{"AWS_ENDPOINT_URL": "https://host/path"}))
+	require.ErrorContains(t, err, "without a path")
 	b, err := s3bucket.New(parsed, environment(nil))
 	require.NoError(t, err)
 	require.Equal(t, "s3://logs/p/", b.String())

@@ -94,7 +94,7 @@ func TestAnArchiveThatIsNotThereIsAnErrorAndNotMade(t *testing.T) {
 	require.Equal(t, 1, o.code)
 	require.Contains(t, o.err, "has no archives of logs")
 	require.NoDirExists(t, dir)
-	for _, url := range []string{"/backup", "http://host/x", "file:relative", "s3://user:secret@bucket/x"} {
+	for _, url := range []string{"/backup", "http://host/x", "file:relative", "s3://user:secret@bucket/x", "s3://user:secret@bucket/%zz"} {
 		o := p.run(nil, "archive", "verify", "--from", url)
 		require.Equal(t, 2, o.code, url)
 		require.NotContains(t, o.err, "secret")
@@ -120,6 +120,12 @@ func TestALogIsRestoredIntoAnotherClusterWithItsDigest(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(p.must("", "log", "digest", "orders", "--json")), &digest))
 	records := p.must("", "read", "orders", "-o", "raw")
+	p.must("", "log", "create", "late")
+	p.must("", "log", "trim", "late", "--before", "50", "--fast-forward")
+	p.must("first", "append", "late")
+	require.Eventually(t, func() bool {
+		return p.run(nil, "archive", "verify", "late", "--from", url).code == 0
+	}, time.Minute, 50*time.Millisecond)
 	require.Equal(t, 0, p.terminate())
 
 	other := startNode(t, t.TempDir())
@@ -160,6 +166,13 @@ func TestALogIsRestoredIntoAnotherClusterWithItsDigest(t *testing.T) {
 	o := other.run(nil, "restore", "--from", url, "--log", "orders", "--as", "else")
 	require.Equal(t, 1, o.code)
 	require.Contains(t, o.err, "not with the records of the archive: nothing was appended")
+	require.Contains(t, other.must("", "log", "info", "else", "--json"), `"end_offset":20`)
+
+	// So is a log in use that is empty: its offsets do not change.
+	other.must("", "log", "trim", "else", "--before", "20")
+	o = other.run(nil, "restore", "--from", url, "--log", "late", "--as", "else")
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.err, "nothing was appended")
 	require.Contains(t, other.must("", "log", "info", "else", "--json"), `"end_offset":20`)
 
 	// What is damaged in the archive is not restored.

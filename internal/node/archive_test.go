@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +50,48 @@ func (b *failingBucket) Put(ctx context.Context, name string, data []byte, versi
 
 func newFailingBucket(t *testing.T) *failingBucket {
 	return &failingBucket{Bucket: filebucket.New(vfs.OS(), t.TempDir())}
+}
+
+// A bucket whose versions of a put and of a get differ.
+type fickleBucket struct {
+	archive.Bucket
+	manifests atomic.Int64
+}
+
+func (b *fickleBucket) Put(ctx context.Context, name string, data []byte, version string) (string, error) {
+	if !strings.HasSuffix(name, "manifest.json") {
+		return b.Bucket.Put(ctx, name, data, version)
+	}
+	b.manifests.Add(1)
+	return "", archive.ErrChanged
+}
+
+func TestABucketThatRefusesEveryManifestIsReportedAndNotAskedWithoutPause(t *testing.T) {
+	t.Parallel()
+	b := &fickleBucket{Bucket: newFailingBucket(t)}
+	c := newClusterWith(t, func(o *settings.Options) { o.Archive, o.ArchiveAfter = b, time.Millisecond }, "a")
+	_, err := c.createLog("a", "orders", settings.Config{})
+	require.NoError(t, err)
+	c.append("orders", "first")
+	c.eventually("puts are refused", func() bool { return b.manifests.Load() >= 3 })
+	require.LessOrEqual(t, b.manifests.Load(), int64(c.metrics("a")["archive_failures_total"])+3)
+	c.eventually("failures are counted", func() bool { return c.metrics("a")["archive_failures_total"] >= 2 })
+}
+
+func TestTheLagOfAnArchiveIsTheAgeOfItsOldestRecordUnderAnyLeader(t *testing.T) {
+	t.Parallel()
+	b := newFailingBucket(t)
+	c := newClusterWith(t, func(o *settings.Options) { o.Archive, o.ArchiveAfter = b, time.Hour }, "a")
+	_, err := c.createLog("a", "orders", settings.Config{})
+	require.NoError(t, err)
+	c.append("orders", "first")
+	lag := func() float64 { return c.metrics("a")["archive_lag_seconds"] }
+	c.eventually("the record waits", func() bool { return lag() >= 5 })
+	c.stop("a")
+	c.start("a", nil)
+	now := 0.0
+	c.eventually("it still waits", func() bool { now = lag(); return now > 0 })
+	require.GreaterOrEqual(t, now, 5.0)
 }
 
 // archivedLog waits until the archive of a log has all records below an offset.

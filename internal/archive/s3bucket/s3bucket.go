@@ -35,8 +35,9 @@ func New(at *url.URL, getenv func(string) string) (*Bucket, error) {
 		return nil, fmt.Errorf("the archive must be s3://BUCKET/PREFIX, without user and parameters")
 	}
 	endpoint, err := url.Parse(cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"), "https://s3.amazonaws.com"))
-	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.User != nil {
-		return nil, errors.New("AWS_ENDPOINT_URL must be http://HOST:PORT or https://HOST:PORT")
+	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.User != nil ||
+		strings.Trim(endpoint.Path, "/") != "" || endpoint.RawQuery != "" {
+		return nil, errors.New("AWS_ENDPOINT_URL must be http://HOST:PORT or https://HOST:PORT, without a path")
 	}
 	core, err := minio.NewCore(endpoint.Host, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{

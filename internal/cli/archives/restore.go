@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -152,8 +153,12 @@ type copied struct {
 	before bool
 }
 
-// restoreBytes is the size of batches that are appended at once.
-const restoreBytes = 1 << 20
+const (
+	// restoreBytes is the size of batches that are appended at once.
+	restoreBytes = 1 << 20
+	// appendTries bounds the appends in a row whose outcome was not known and that were not done.
+	appendTries = 10
+)
 
 // begin creates the log, or finds where an earlier restore ended.
 func (to *copied) begin(m *archive.Manifest) error {
@@ -166,6 +171,7 @@ func (to *copied) begin(m *archive.Manifest) error {
 	}
 	admin := to.client.Admin()
 	_, err := admin.CreateLog(to.ctx, to.log, client.LogConfig{Replicas: config.Replicas, Fenced: config.Fenced})
+	made := err == nil
 	if err != nil && !errors.Is(err, client.ErrLogExists) {
 		return err
 	}
@@ -174,6 +180,17 @@ func (to *copied) begin(m *archive.Manifest) error {
 		return err
 	}
 	start, end := record.Offset(info.Start), record.Offset(info.End)
+	if start == end && end > 0 && !made {
+		// A restore that ended before its first append leaves a log without a digest. Any other log
+		// has had records, which are trimmed.
+		_, err := to.client.Digest(to.ctx, to.log, info.End)
+		switch {
+		case err == nil || end != to.next:
+			return to.other(start, end)
+		case !errors.Is(err, client.ErrPrecondition):
+			return err
+		}
+	}
 	if start == end && end < to.next {
 		if _, _, err := admin.Trim(to.ctx, to.log, int64(to.next), true); err != nil {
 			return err
@@ -248,13 +265,18 @@ func (to *copied) flush() error {
 			return err
 		}
 	}
-	for len(to.batch) > 0 {
+	for tries := 0; len(to.batch) > 0; {
 		end, err := to.client.Admin().AppendStored(to.ctx, to.log, to.batch, int64(to.at))
 		var failure *client.Error
 		if errors.As(err, &failure) && failure.Outcome == client.MaybeDone {
 			var info client.LogInfo
 			info, err = to.client.Admin().Info(to.ctx, to.log)
 			end = info.End
+			if tries++; err == nil && end == int64(to.at) {
+				if err = failure; tries < appendTries {
+					err = pause(to.ctx, time.Duration(tries)*100*time.Millisecond)
+				}
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("log %s ends at offset %d, and the next records could not be appended: %w", to.log, to.at, err)
@@ -265,7 +287,7 @@ func (to *copied) flush() error {
 				return err
 			}
 			to.at += record.Offset(batch.Count())
-			to.batch = rest
+			to.batch, tries = rest, 0
 		}
 		if int64(to.at) != end {
 			return fmt.Errorf("log %s ends at offset %d, and not where a batch of the archive does: another program appends to it", to.log, end)
@@ -273,4 +295,15 @@ func (to *copied) flush() error {
 	}
 	to.batch = nil
 	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -17,7 +18,8 @@ import (
 func OpenBucket(at string) (archive.Bucket, error) {
 	parsed, err := url.Parse(at)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no URL of an archive: use file:///DIRECTORY or s3://BUCKET/PREFIX", at)
+		// It is not shown: it may have a key.
+		return nil, errors.New("this is no URL of an archive: use file:///DIRECTORY or s3://BUCKET/PREFIX")
 	}
 	switch {
 	case parsed.Scheme == "s3":

@@ -131,7 +131,7 @@ func New(version string) *Metrics {
 		Name: "strandline_archive_lag_bytes", Help: "Payload bytes of logs led by this node that are not in their archives; 0 without --archive.",
 	})
 	waits := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "strandline_archive_lag_seconds", Help: "Time since the oldest record that is not in the archive of its log was seen, over all logs led by this node; 0 if there is none, or without --archive.",
+		Name: "strandline_archive_lag_seconds", Help: "Age of the oldest record that is not in the archive of its log, over all logs led by this node; 0 if there is none, or without --archive.",
 	}, func() float64 {
 		if since := m.archiveWaits.Load(); since != 0 {
 			return time.Since(time.Unix(0, since)).Seconds()

@@ -34,11 +34,17 @@ type Archiver struct {
 // archived is the archive of a log that this node leads.
 type archived struct {
 	*archive.Uploader
-	// since is when records that are not archived were first seen; zero: there are none.
+	// from and end are the range of the records that were not archived at the newest look; 0 and 0:
+	// there was none.
+	from, end record.Offset
+	// since is the leader's time of the oldest of these records, or of the first failure before a look;
+	// zero: there are none.
 	since time.Time
 	bytes int64 // payload of these records
-	tries background.Backoff
-	fails string // the newest failure; empty: none since the last success
+	// changed is from at the newest ErrChanged.
+	changed record.Offset
+	tries   background.Backoff
+	fails   string // the newest failure; empty: none since the last success
 }
 
 // NewArchiver returns the Archiver of a node with an archive.
@@ -49,15 +55,17 @@ func NewArchiver(options *settings.Options, logger *slog.Logger, metrics *metric
 const (
 	// archiveEvery is the interval between checks for records to archive.
 	archiveEvery = time.Second
-	// archiveTime bounds one attempt to archive an object, so that a bucket that does not answer does
-	// not delay other logs forever.
-	archiveTime = 2 * time.Minute
+	// archiveTime bounds one attempt to archive an object, beside a second for each slowestArchive
+	// bytes, so that a bucket that does not answer does not delay other logs forever.
+	archiveTime    = 2 * time.Minute
+	slowestArchive = 64 << 10
 	// longestArchivePause is the longest pause after a failure.
 	longestArchivePause = time.Minute
 )
 
 // Run archives until ctx ends.
 func (a *Archiver) Run(ctx context.Context) {
+	measured := time.Now()
 	for ctx.Err() == nil {
 		more := false
 		logs := a.logs.All()
@@ -65,7 +73,10 @@ func (a *Archiver) Run(ctx context.Context) {
 		for _, name := range slices.Sorted(maps.Keys(logs)) {
 			if h := logs[name]; ctx.Err() == nil && archivable(h) {
 				more = a.extend(ctx, h) || more
-				a.measure()
+				if time.Since(measured) > archiveEvery { // a round may last long
+					a.measure()
+					measured = time.Now()
+				}
 			}
 		}
 		a.measure()
@@ -97,15 +108,14 @@ func (a *Archiver) extend(ctx context.Context, h *hosted.Log) (more bool) {
 			Archive: archive.Archive{Bucket: a.options.Archive}, Source: archiveSource{h},
 			Cluster: a.self.ClusterID(), LogID: h.ID, Log: h.Name, Created: h.Created,
 		}}
+		s.changed = -1
 		a.led[h.ID] = s
 	}
 	now := time.Now()
 	if !s.tries.Due(now) {
 		return false
 	}
-	limited, cancel := context.WithTimeout(ctx, archiveTime)
-	defer cancel()
-	o, err := a.tryExtend(limited, h, s, now)
+	o, err := a.tryExtend(ctx, h, s, now)
 	switch {
 	case err == nil && o.Entries == 0:
 		return false
@@ -114,9 +124,10 @@ func (a *Archiver) extend(ctx context.Context, h *hosted.Log) (more bool) {
 		if s.fails != "" {
 			a.logger.Info("the archive of a log is extended again", "log", h.Name, "end", o.End)
 		}
-		s.fails, s.tries, s.since = "", background.Backoff{}, time.Time{}
+		s.fails, s.tries = "", background.Backoff{}
 		return true
-	case errors.Is(err, archive.ErrChanged): // another node has extended it meanwhile
+	case errors.Is(err, archive.ErrChanged) && s.changed != s.from:
+		s.changed = s.from // another node has extended it meanwhile, or the same happens again
 		return true
 	case ctx.Err() != nil:
 		return false
@@ -135,33 +146,55 @@ func (a *Archiver) extend(ctx context.Context, h *hosted.Log) (more bool) {
 
 // tryExtend returns an object without entries if nothing is due.
 func (a *Archiver) tryExtend(ctx context.Context, h *hosted.Log, s *archived, now time.Time) (archive.Object, error) {
-	if err := s.Begin(ctx); err != nil {
+	limited, cancel := context.WithTimeout(ctx, archiveTime)
+	defer cancel()
+	if err := s.Begin(limited); err != nil {
 		return archive.Object{}, err
 	}
-	from, end, err := s.Pending()
-	if err != nil {
+	if err := s.look(h, now); err != nil || s.from >= s.end {
 		return archive.Object{}, err
-	}
-	if from >= end {
-		s.since, s.bytes = time.Time{}, 0
-		return archive.Object{}, nil
-	}
-	bytes, err := h.Store.BytesFrom(from)
-	if err != nil {
-		return archive.Object{}, err
-	}
-	s.bytes = bytes[0]
-	if s.since.IsZero() {
-		s.since = now
 	}
 	if s.bytes < archive.ObjectBytes && now.Sub(s.since) < a.options.ArchiveAfter {
 		return archive.Object{}, nil
 	}
-	o, err := s.Upload(ctx, s.bytes)
+	seconds := min(s.bytes, archive.MaxObjectBytes) / slowestArchive
+	limited, cancel = context.WithTimeout(ctx, archiveTime+time.Duration(seconds)*time.Second)
+	defer cancel()
+	o, err := s.Upload(limited, s.bytes)
 	if err == nil {
-		s.bytes = 0
+		s.bytes = max(s.bytes-o.Size, 0)
 	}
 	return o, err
+}
+
+// look finds out which records are not archived. It reads only if they are others than before.
+func (s *archived) look(h *hosted.Log, now time.Time) error {
+	from, end, err := s.Pending()
+	switch {
+	case err != nil:
+		return err
+	case from >= end:
+		s.from, s.end, s.since, s.bytes = from, end, time.Time{}, 0
+		return nil
+	case from == s.from && end == s.end:
+		return nil
+	}
+	bytes, err := h.Replica.BytesFrom(from)
+	if err != nil {
+		return err
+	}
+	since := s.since
+	if from != s.from || s.from >= s.end {
+		at, err := archiveSource{h}.timeAt(from, end)
+		if err != nil {
+			return err
+		}
+		if since = now; at.Before(now) { // another leader's clock may be ahead
+			since = at
+		}
+	}
+	s.from, s.end, s.since, s.bytes = from, end, since, bytes[0]
+	return nil
 }
 
 // measure publishes how far the archives trail their logs.
@@ -210,6 +243,22 @@ func (s archiveSource) Read(ctx context.Context, from, until record.Offset, add 
 		background.Pause(ctx, time.Since(begun))
 	}
 	return ctx.Err()
+}
+
+// timeAt returns the leader's time of the entry that holds an offset below end.
+func (s archiveSource) timeAt(at, end record.Offset) (time.Time, error) {
+	reader := s.Replica.NewReader(at)
+	defer reader.Close()
+	chunk, err := reader.Next(end, 1)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer chunk.Release()
+	if len(chunk.Entries) == 0 {
+		return time.Now(), nil // skipped offsets
+	}
+	entry, err := record.ParseEntry(chunk.Entries[0].Payload)
+	return time.UnixMilli(entry.Time), err
 }
 
 // Digest implements archive.Source.
