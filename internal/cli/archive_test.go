@@ -175,6 +175,10 @@ func TestALogIsRestoredIntoAnotherClusterWithItsDigest(t *testing.T) {
 	require.Contains(t, o.err, "nothing was appended")
 	require.Contains(t, other.must("", "log", "info", "else", "--json"), `"end_offset":20`)
 
+	other.must("", "log", "create", "begun") // as a restore leaves it that ends before its first append
+	other.must("", "log", "trim", "begun", "--before", "50", "--fast-forward")
+	other.must("", "restore", "--from", url, "--log", "late", "--as", "begun")
+
 	// What is damaged in the archive is not restored.
 	flipByte(t, objects[len(objects)-1], 500)
 	o = other.run(nil, "restore", "--from", url, "--log", "orders", "--as", "damaged")
