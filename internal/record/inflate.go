@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"sync"
@@ -265,8 +266,8 @@ const (
 	// zstdBlockMax is the maximum decompressed size of a block of a zstd frame.
 	zstdBlockMax = 128 << 10
 
-	// zstdWindowMax admits the highest level of the zstd library. The window
-	// itself costs nothing here: the output serves as the window.
+	// zstdWindowMax admits the highest level of the zstd library. Its decoders, also those of Kafka's clients, refuse
+	// larger windows by default, so such a batch would stop other readers of the log.
 	zstdWindowMax = 128 << 20
 )
 
@@ -367,7 +368,7 @@ func (s *zstdStream) begin(f zstdFrame, limit int) error {
 			head = bytes.Clone(head)
 			head[zstdWindowAt] = zstdWindow(needed)
 		}
-		window = int(min(f.header.WindowSize, zstdWindowMax))
+		window = int(f.header.WindowSize)
 	}
 	s.window = max(s.window, window)
 	s.header.Reset(head)
@@ -388,7 +389,10 @@ func zstdWindow(size int) byte {
 	}
 }
 
-var errZstdFrame = errors.New("zstd frame is cut short or malformed")
+var (
+	errZstdFrame = errors.New("zstd frame is cut short or malformed")
+	errWindow    = fmt.Errorf("zstd frame with a window above %d MiB", zstdWindowMax>>20)
+)
 
 // zstdBound returns an upper bound of the decompressed size of a run of zstd frames. announced: they have that size, or are malformed.
 func zstdBound(src []byte) (most int, announced bool, err error) {
@@ -435,6 +439,9 @@ func nextZstdFrame(src []byte) (f zstdFrame, err error) {
 	}
 	block := zstdBlockMax
 	if !h.SingleSegment {
+		if h.WindowSize > zstdWindowMax {
+			return f, errWindow
+		}
 		block = int(min(h.WindowSize, zstdBlockMax))
 	}
 	most, rest, err := zstdBlocksBound(src[h.HeaderSize:], block)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // half has half of its bytes from a small alphabet.
@@ -107,4 +108,38 @@ func TestABufferOfTheRightSizeIsNotGrown(t *testing.T) {
 		_, err := w.Begin(batch, nil, MaxInflatedBytes)
 		require.NoError(t, err)
 	}), uint64(18<<20), "the buffer and the window")
+}
+
+func TestAFrameWithALargerWindowThanOtherProgramsHaveIsRefused(t *testing.T) {
+	for _, size := range []int{1 << 20, 1 << 10} { // inflated in pieces, and at once
+		for _, window := range []int{zstdWindowMax, 2 * zstdWindowMax} {
+			e, err := zstd.NewWriter(nil, zstd.WithWindowSize(512<<10))
+			require.NoError(t, err)
+			records := []Record{{Value: half(size)}}
+			var streamed bytes.Buffer
+			e.Reset(&streamed)
+			_, err = e.Write(kafkaRecords(records))
+			require.NoError(t, err)
+			require.NoError(t, e.Flush()) // or the frame is a single segment
+			require.NoError(t, e.Close())
+			section := streamed.Bytes()
+			section[zstdWindowAt] = zstdWindow(window)
+			var header zstd.Header
+			require.NoError(t, header.Decode(section))
+			require.EqualValues(t, window, header.WindowSize)
+			err = kafkaBatch(records, section, func(b *kmsg.RecordBatch) { b.Attributes = int16(Zstd) }).Check()
+			if window == zstdWindowMax {
+				require.NoError(t, err)
+				continue
+			}
+			var r *Refusal
+			require.ErrorAs(t, err, &r, "%d bytes", size)
+			require.Equal(t, Invalid, r.Reason)
+			require.ErrorContains(t, err, "window")
+			one := bytes.Clone(section)
+			one[zstdWindowAt] = zstdWindow(zstdWindowMax)
+			_, err = inflate(nil, Zstd, slices.Concat(one, section), MaxInflatedBytes)
+			require.ErrorIs(t, err, errWindow, "also of a frame behind the first")
+		}
+	}
 }
