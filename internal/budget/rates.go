@@ -35,11 +35,6 @@ func NewRates(perSecond, burst int, longest time.Duration) *Rates {
 // A wait that ends early has used what it waited for, so clients that leave and come again delay
 // the others of their holder.
 func (r *Rates) Wait(ctx context.Context, holder string, n int) (bool, error) {
-	return r.WaitFor(ctx, holder, n, r.longest)
-}
-
-// WaitFor is like Wait, for another longest wait.
-func (r *Rates) WaitFor(ctx context.Context, holder string, n int, longest time.Duration) (bool, error) {
 	if n = min(n, r.burst); n <= 0 {
 		return true, nil
 	}
@@ -47,7 +42,7 @@ func (r *Rates) WaitFor(ctx context.Context, holder string, n int, longest time.
 	if l.AllowN(time.Now(), n) {
 		return true, nil
 	}
-	most, cancel := context.WithTimeout(ctx, longest)
+	most, cancel := context.WithTimeout(ctx, r.longest)
 	defer cancel()
 	if l.WaitN(most, n) == nil {
 		return true, nil
@@ -59,10 +54,22 @@ func (r *Rates) WaitFor(ctx context.Context, holder string, n int, longest time.
 	return l.AllowN(time.Now(), n), nil
 }
 
-// Take takes n if the holder may have that now, and reports whether it did.
-func (r *Rates) Take(holder string, n int) bool {
+// Owes reports whether the holder has taken more than it may have by now.
+func (r *Rates) Owes(holder string) bool {
 	now := time.Now()
-	return r.limiter(holder, now).AllowN(now, n)
+	return r.limiter(holder, now).TokensAt(now) < 0
+}
+
+// Reserve takes n, at most the burst, and returns how long it is until the holder may have that, and what it took before.
+func (r *Rates) Reserve(holder string, n int) time.Duration {
+	now := time.Now()
+	return r.limiter(holder, now).ReserveN(now, n).DelayFrom(now)
+}
+
+// GiveBack undoes a Reserve of n, or of some of it. Others that have reserved wait no shorter.
+func (r *Rates) GiveBack(holder string, n int) {
+	now := time.Now()
+	r.limiter(holder, now).ReserveN(now, -n)
 }
 
 // Spend takes n, however little the holder may have. It waits for that when it takes more.

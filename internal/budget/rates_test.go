@@ -83,3 +83,24 @@ func TestHoldersOfRatesAreForgottenWhenTheyAreOwedNothing(t *testing.T) {
 		require.Len(t, r.of, 1)
 	})
 }
+
+func TestReservationsAreInOrderAndMayBeGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRates(10, 100, 0)
+		require.Zero(t, r.Reserve("alice", 100))
+		require.False(t, r.Owes("alice"))
+		require.Equal(t, time.Second, r.Reserve("alice", 10))
+		require.Equal(t, 3*time.Second, r.Reserve("alice", 20))
+		require.True(t, r.Owes("alice"))
+		require.False(t, r.Owes("bob"))
+		time.Sleep(2 * time.Second)
+		require.True(t, r.Owes("alice"))
+		r.GiveBack("alice", 20)
+		require.False(t, r.Owes("alice"))
+		require.Zero(t, r.Reserve("alice", 10))
+		require.Equal(t, time.Second, r.Reserve("alice", 10))
+		r.GiveBack("bob", 100)
+		require.Zero(t, r.Reserve("bob", 100))
+		require.Equal(t, time.Second, r.Reserve("bob", 10), "nobody has more than the burst")
+	})
+}

@@ -2,6 +2,7 @@ package reading
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"time"
@@ -52,7 +53,8 @@ type Stored = segment.Stored
 
 // Records yields the requested records, and stops after an error. The bytes of a record alias the
 // parts unless its batch is compressed. A metered chunk inflates such a batch in a turn of its
-// reader, for which ctx bounds the wait, and counts it in the node's memory for reads until Taken.
+// reader, for which ctx bounds the wait, and counts it in the node's memory for reads until Taken. It may leave the rest of
+// its batches to the next chunk, which the reader waits for, see Through.
 func (c *Chunk) Records(ctx context.Context) iter.Seq2[record.Record, error] {
 	return c.RecordsOf(ctx, nil)
 }
@@ -64,6 +66,7 @@ func (c *Chunk) RecordsOf(ctx context.Context, wanted func(record.Batch) bool) i
 		if c.Selected {
 			end = c.Next
 		}
+		bytes := c.Bytes // of this batch and those behind it
 		for _, run := range c.Parts {
 			for len(run) > 0 {
 				batch, rest, err := record.Split(run)
@@ -72,14 +75,18 @@ func (c *Chunk) RecordsOf(ctx context.Context, wanted func(record.Batch) bool) i
 					return
 				}
 				if run = rest; wanted != nil && !wanted(batch) {
+					bytes -= len(batch)
 					continue
 				}
 				records := batch.RecordsAs(c.Selected)
 				if c.slow != nil && batch.Compression() != record.None {
-					records = c.slow.inflated(ctx, batch)
+					records = c.slow.inflated(ctx, batch, c.Selected)
 				}
 				for r, err := range records {
 					switch {
+					case errors.Is(err, errOwes):
+						c.slow.left = left{max(batch.BaseOffset(), c.First), bytes}
+						return
 					case err != nil:
 						yield(r, err)
 						return
@@ -89,8 +96,21 @@ func (c *Chunk) RecordsOf(ctx context.Context, wanted func(record.Batch) bool) i
 						return
 					}
 				}
+				bytes -= len(batch)
 			}
 		}
+	}
+}
+
+// Through returns the end of what Records has yielded, or would, when it has ended and before the reader's next chunk.
+func (c *Chunk) Through() record.Offset {
+	switch {
+	case c.slow != nil && c.slow.left.bytes > 0:
+		return c.slow.left.from
+	case c.Selected:
+		return c.Next
+	default:
+		return c.First + record.Offset(c.Count)
 	}
 }
 

@@ -44,11 +44,12 @@ func (i *inflations) release() {
 	i.held = append(i.held[:0], i.held[done:]...)
 }
 
-// inflated yields the records of a compressed batch. It is an iter.Seq2.
-func (f *metered) inflated(ctx context.Context, b record.Batch) func(func(record.Record, error) bool) {
+// inflated yields the records of a compressed batch. It is an iter.Seq2. selected: a filter has inflated the batch, and it is
+// inflated again whatever is owed.
+func (f *metered) inflated(ctx context.Context, b record.Batch, selected bool) func(func(record.Record, error) bool) {
 	return func(yield func(record.Record, error) bool) {
 		var w record.Walk
-		if err := f.inflate(ctx, &w, b); err != nil {
+		if err := f.inflate(ctx, &w, b, selected); err != nil {
 			yield(record.Record{}, err)
 			return
 		}
@@ -66,42 +67,47 @@ func (f *metered) inflated(ctx context.Context, b record.Batch) func(func(record
 }
 
 // inflate begins a walk over a compressed batch. Only what inflates to little is inflated without a turn. So no more than
-// that of each reader, and as much as there are turns, is inflated and not counted.
-func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch) error {
+// that of each reader, and as much as there are turns, is inflated and not counted. The error may be errOwes.
+func (f *metered) inflate(ctx context.Context, w *record.Walk, b record.Batch, selected bool) error {
 	if err := f.inflateSmall(w, b); !errors.Is(err, record.ErrInflatesBeyond) {
 		return err
 	}
-	return f.turns.excess.await(ctx, f.turns.holder, f.paid.Swap(false), func(paid bool) error {
-		var t turn
-		if err := t.begin(ctx, f.turns); err != nil {
-			return err
-		}
-		defer t.end()
-		memory := inflated.Get().(*[]byte)
-		defer inflated.Put(memory)
-		counted, grown, err := f.turns.inflate(w, b, *memory, f.reads, paid)
-		switch {
-		case err != nil:
-			return err
-		case counted > 0:
-			f.hold(counted)
-			return nil
-		}
-		*memory = grown[:0]
-		return f.keep(w, b, grown)
-	})
+	most := record.MaxInflatedBytes
+	if !selected {
+		most = f.payments.most(b)
+	}
+	var t turn
+	if err := t.begin(ctx, f.turns); err != nil {
+		return err
+	}
+	defer t.end()
+	memory := inflated.Get().(*[]byte)
+	defer inflated.Put(memory)
+	counted, grown, err := f.inflateTo(most, w, b, *memory)
+	switch {
+	case err != nil:
+		return err
+	case counted > 0:
+		f.hold(counted)
+		return nil
+	}
+	*memory = grown[:0]
+	return f.keep(w, b, grown)
 }
 
-// inflate begins a walk over a compressed batch in memory, or in memory of its own, of which it has counted bytes in reads.
-// The error is record.ErrInflatesBeyond if the batch would have excess, and the holder owes some already and has not paid.
-func (t *Turns) inflate(w *record.Walk, b record.Batch, memory []byte, reads *budget.Pool, paid bool) (counted int64, grown []byte, err error) {
-	most := t.excess.most(t.holder, b, paid)
+// inflateTo begins a walk over a compressed batch that inflates to most, in memory, or in memory of its own, of which it has
+// counted bytes in the node's memory for reads. The error is errOwes if the batch inflates to more, and may only do so later.
+func (f *metered) inflateTo(most int, w *record.Walk, b record.Batch, memory []byte) (counted int64, grown []byte, err error) {
 	grown, err = w.Begin(b, memory, min(inflatedBytes, most))
 	if errors.Is(err, record.ErrInflatesBeyond) && most > inflatedBytes {
-		counted, grown, err = inflateLarge(w, b, reads, most)
+		counted, grown, err = inflateLarge(w, b, f.reads, most)
 	}
-	if err == nil {
-		t.excess.owe(t.holder, b, len(grown))
+	switch {
+	case err == nil:
+		f.payments.inflated(b, len(grown))
+	case errors.Is(err, record.ErrInflatesBeyond) && most < record.MaxInflatedBytes:
+		f.payments.due = true
+		err = errOwes
 	}
 	return counted, grown, err
 }

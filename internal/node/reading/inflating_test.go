@@ -15,7 +15,7 @@ import (
 // compressedChunk is a chunk of so many compressed batches of two records each, with values of so many zeros.
 func compressedChunk(t *testing.T, turns *Turns, reads *budget.Pool, batches, zeros int, codec record.Codec) *Chunk {
 	t.Helper()
-	c := &Chunk{slow: &metered{reads: reads, turns: turns}, Count: 2 * batches}
+	c := &Chunk{slow: newMetered(reads, nil, turns), Count: 2 * batches}
 	for i := range batches {
 		var b record.Builder
 		for range 2 {
@@ -25,6 +25,7 @@ func compressedChunk(t *testing.T, turns *Turns, reads *budget.Pool, batches, ze
 		require.NoError(t, err)
 		batch.SetBaseOffset(record.Offset(2 * i))
 		c.Parts = append(c.Parts, batch)
+		c.Bytes += len(batch)
 	}
 	return c
 }

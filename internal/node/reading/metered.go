@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"strandline.dev/internal/budget"
 	"strandline.dev/internal/record"
@@ -19,11 +18,10 @@ import (
 // Memory of a chunk that the client did not accept in time (Reader.Drop) moves from the pool that
 // readers wait for to the pool of stalled clients, so a reader never waits for a stalled client.
 type metered struct {
-	reads    *budget.Pool
-	stalled  *budget.Stalled
-	turns    *Turns // in which batches are inflated
-	sparing  bool   // the client is always given little, see Request.Little
-	inflates bool   // see Request.Inflates
+	reads   *budget.Pool
+	stalled *budget.Stalled
+	turns   *Turns // in which batches are inflated
+	sparing bool   // the client is always given little, see Request.Little
 
 	mu sync.Mutex // Next against Drop
 	// passed counts the bytes that the client was given since it last failed to accept a chunk in
@@ -40,8 +38,20 @@ type metered struct {
 	given charges
 	// inflations are those of given that are inflated batches.
 	inflations inflations
-	// paid: the reader has waited until it may inflate a batch, whatever its holder owes.
-	paid atomic.Bool
+	// payments are for what those have inflated to.
+	payments payments
+	// left is what Chunk.Records has left of the newest chunk, until that is paid for.
+	left left
+}
+
+// left is the rest of a chunk. Of no bytes, there is none.
+type left struct {
+	from  record.Offset
+	bytes int
+}
+
+func newMetered(reads *budget.Pool, stalled *budget.Stalled, turns *Turns) *metered {
+	return &metered{reads: reads, stalled: stalled, turns: turns, payments: payments{excess: turns.excess, holder: turns.holder}}
 }
 
 const (
@@ -169,16 +179,33 @@ func (r *Reader) nextMetered(ctx context.Context) (Chunk, error) {
 	return r.few()
 }
 
-// pay waits, without a chunk in memory, until the reader's holder owes no excess, if the reader may cause more.
+// pay waits, without a chunk in memory, until what was left of the newest chunk is paid for, or what it was inflated to.
 func (r *Reader) pay(ctx context.Context) error {
 	f := r.slow
-	if !f.inflates || !f.turns.excess.owed(f.turns.holder) {
+	pays := f.payments.next()
+	if !pays && f.left.bytes == 0 {
 		return nil
 	}
-	r.Unread()
-	paid, err := f.turns.excess.pay(ctx, f.turns.holder)
-	f.paid.Store(paid)
-	return err
+	f.mu.Lock()
+	r.drop()
+	r.takeBack()
+	f.mu.Unlock()
+	if !pays {
+		return nil
+	}
+	return f.payments.pay(ctx)
+}
+
+// takeBack moves the reader back to what was left of the newest chunk, which is not given to the client any more.
+func (r *Reader) takeBack() {
+	f := r.slow
+	if f.left.bytes == 0 {
+		return
+	}
+	r.bytes -= int64(f.left.bytes)
+	r.next, r.done = f.left.from, false
+	r.reader.Seek(r.next)
+	f.left = left{}
 }
 
 // again reads a chunk once more when there is memory for it.

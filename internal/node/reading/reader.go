@@ -95,7 +95,8 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 		r.until = first + record.Offset(q.MaxRecords)
 	}
 	if q.Metered {
-		r.slow = &metered{reads: s.Reads, stalled: s.Stalled, turns: s.Turns, sparing: q.Little, inflates: q.Inflates || s.Filter != nil}
+		r.slow = newMetered(s.Reads, s.Stalled, s.Turns)
+		r.slow.sparing, r.slow.payments.by = q.Little, q.PayBy
 	}
 	return r
 }
@@ -225,6 +226,7 @@ func (r *Reader) Close() {
 		r.slow.mu.Lock()
 		defer r.slow.mu.Unlock()
 		r.drop()
+		r.slow.payments.end()
 		r.slow.given.releaseAll()
 	}
 	r.reader.Close()

@@ -48,9 +48,9 @@ type Request struct {
 	// goes with Metered.
 	Little bool
 
-	// Inflates: the chunks' records are read one by one, so compressed batches are inflated. A reader waits before a chunk
-	// while its holder owes for what it has inflated. It goes with Metered.
-	Inflates bool
+	// PayBy is how long the reader waits while its holder owes for what its batches have inflated to; then the read is refused
+	// with Busy. Zero: as long as it takes. It goes with Metered.
+	PayBy time.Time
 
 	// Stored: chunks may be where they lie in files, see Chunk.Stored. It goes with no
 	// limit but Until.

@@ -265,7 +265,11 @@ func (p *pass) batch(ctx context.Context, b record.Batch) error {
 		memory := inflated.Get().(*[]byte)
 		defer inflated.Put(memory)
 		defer p.releaseInflated()
-		if err := p.inflate(ctx, &w, b, memory); err != nil {
+		switch err := p.inflate(ctx, &w, b, memory); {
+		case errors.Is(err, errOwes):
+			p.divided = true
+			return nil
+		case err != nil:
 			return err
 		}
 	} else if _, err := w.Begin(b, nil, 0); err != nil {
@@ -404,29 +408,25 @@ func (p *pass) releaseInflated() {
 }
 
 // inflate begins a walk over a compressed batch, in a turn. One that inflates to a lot
-// counts against the node's memory until release, others only while they wait for a turn.
+// counts against the node's memory until release, others only while they wait for a turn. The error may be errOwes.
 func (p *pass) inflate(ctx context.Context, w *record.Walk, b record.Batch, memory *[]byte) error {
-	f := p.reader.slow
-	return p.turns.excess.await(ctx, p.turns.holder, f != nil && f.paid.Swap(false), func(paid bool) error {
-		if !p.turn.held {
-			if err := p.turn.begin(ctx, p.turns); err != nil {
-				return err
-			}
-		}
-		if f == nil {
-			_, err := w.Begin(b, nil, record.MaxInflatedBytes)
+	if !p.turn.held {
+		if err := p.turn.begin(ctx, p.turns); err != nil {
 			return err
 		}
-		counted, grown, err := p.turns.inflate(w, b, *memory, f.reads, paid)
-		switch {
-		case errors.Is(err, record.ErrInflatesBeyond):
-			p.turn.end()
-		case counted > 0:
-			p.counted = counted
-		case err == nil:
-			*memory = grown[:0]
-			p.uncounted = int64(cap(grown))
-		}
+	}
+	f := p.reader.slow
+	if f == nil {
+		_, err := w.Begin(b, nil, record.MaxInflatedBytes)
 		return err
-	})
+	}
+	counted, grown, err := f.inflateTo(f.payments.most(b), w, b, *memory)
+	switch {
+	case counted > 0:
+		p.counted = counted
+	case err == nil:
+		*memory = grown[:0]
+		p.uncounted = int64(cap(grown))
+	}
+	return err
 }

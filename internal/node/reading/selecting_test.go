@@ -55,8 +55,9 @@ func selectingOver(t *testing.T, turns *Turns, spec filter.Spec, codec record.Co
 	require.True(t, reads.TryAcquire(runtime.ChunkRoom))
 	r := &Reader{
 		log: log, tail: new(tail.Tail), reader: new(runtime.Reader), until: math.MaxInt64, next: record.Offset(records),
-		slow: &metered{reads: reads, taken: true, room: runtime.ChunkRoom, passed: hiddenBytes + 1, rest: c, whole: c},
+		slow: newMetered(reads, nil, turns),
 	}
+	r.slow.taken, r.slow.room, r.slow.passed, r.slow.rest, r.slow.whole = true, runtime.ChunkRoom, hiddenBytes+1, c, c
 	selects := newSelecting(r, new(Request), Source{Filter: f, Turns: turns}, 0)
 	selects.query = nil // there are no segments
 	return selects, log, c

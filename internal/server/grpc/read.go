@@ -76,7 +76,6 @@ func (d *logService) Read(q *strandlinev1.ReadRequest, stream grpc.ServerStreami
 		return rpc.StatusOf(ctx, refusal)
 	}
 	request.Metered, request.Little = true, rpc.IsLocal(ctx) && q.GetFormat() == strandlinev1.ReadFormat_READ_FORMAT_BATCHES
-	request.Inflates = q.GetFormat() != strandlinev1.ReadFormat_READ_FORMAT_BATCHES
 	files, _ := stream.(rpc.FileStream)
 	if g, ok := stream.(*grpc.GenericServerStream[strandlinev1.ReadRequest, strandlinev1.ReadResponse]); ok {
 		files, _ = g.ServerStream.(rpc.FileStream)
@@ -121,9 +120,7 @@ func (s *readStream) run(ctx context.Context) error {
 			err = s.send(chunk)
 			stop()
 			s.server.SentToReader(bytes)
-			if s.next = chunk.First + record.Offset(chunk.Count); chunk.Selected {
-				s.next = chunk.Next
-			}
+			s.next = chunk.Through()
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, errIdle):

@@ -80,7 +80,6 @@ func (d *service) begin(ctx context.Context, offset record.Offset, replies *repl
 		// Whoever was answered of an append by another node sees it here.
 		Consistency: reading.ConsistencyLinearizable,
 		Metered:     true,
-		Inflates:    true,
 	}
 	for {
 		reader, err := d.node.Read(ctx, guard.CallerOf(ctx), d.log, q)

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -23,6 +24,8 @@ type Call struct {
 	// Release releases the request's memory before a long wait. The handler must not use the
 	// request afterwards.
 	Release func()
+	// PayBy is the one of the call's reads, see reading.Request.
+	PayBy time.Time
 
 	Nodes *Nodes
 }

@@ -89,7 +89,7 @@ func (at *newestRecord) search(q *backend.Call, log string, b verbs.Bounds) (rec
 	}
 	began := time.Now()
 	err := backend.Fold(q.Ctx, q.Node, q.System(), log, reading.Request{
-		From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: b.End, Metered: true, Inflates: true,
+		From: reading.From{Kind: reading.FromOffset, Offset: at.through}, Until: b.End, Metered: true, PayBy: q.PayBy,
 	}, func(c *reading.Chunk) error {
 		if err := at.add(q.Ctx, c); err != nil {
 			return err
@@ -134,6 +134,6 @@ func (at *newestRecord) add(ctx context.Context, c *reading.Chunk) error {
 			at.found = record.Record{Offset: r.Offset, Timestamp: r.Timestamp}
 		}
 	}
-	at.through = max(at.through, c.First+record.Offset(c.Count))
+	at.through = max(at.through, c.Through())
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,6 +27,9 @@ const (
 
 // ListOffsets finds the offsets that belong to times.
 func (s *Topics) ListOffsets(q *backend.Call, m *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+	paying := *q
+	paying.PayBy = time.Now().Add(maxLookupPays)
+	q = &paying
 	r := kmsg.NewPtrListOffsetsResponse()
 	r.Topics = make([]kmsg.ListOffsetsResponseTopic, len(m.Topics))
 	var looking backend.Lookups
@@ -92,37 +96,45 @@ func (s *Topics) listOffset(q *backend.Call, topic string, p *kmsg.ListOffsetsRe
 // Logs are ordered by the leader's time, which a record is not older than by
 // its producer's clock if both clocks are right. So the search begins at that
 // time, and continues from there through records that claim to be older, for
-// maxTimeScan bytes. Then it returns the position that it has reached: a reader
-// that begins there misses nothing that a longer search would have found.
+// maxTimeScan bytes, or until it would have to wait too long for what it inflates. Then it returns the position that it
+// has reached: a reader that begins there misses nothing that a longer search would have found.
 func firstSince(q *backend.Call, log string, unixMs int64) (record.Record, error) {
 	none := record.Record{Offset: -1, Timestamp: -1}
 	r, err := q.Node.Read(q.Ctx, q.System(), log, reading.Request{
-		From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset, Metered: true, Inflates: true,
+		From: reading.From{Kind: reading.FromTime, Time: unixMs}, Until: reading.NoOffset, Metered: true, PayBy: q.PayBy,
 	})
 	if err != nil {
 		return none, err
 	}
 	defer r.Close()
+	reached := none
 	for scanned := 0; ; {
 		chunk, err := r.Next(q.Ctx)
-		if errors.Is(err, io.EOF) {
+		var refusal *record.Refusal
+		switch {
+		case errors.Is(err, io.EOF):
 			return none, nil
-		}
-		if err != nil {
+		case errors.As(err, &refusal) && refusal.Reason == record.Busy && reached.Offset >= 0:
+			return reached, nil
+		case err != nil:
 			return none, err
 		}
 		found, ok, err := firstOf(q.Ctx, &chunk, unixMs)
 		if err != nil || ok {
 			return found, err
 		}
-		if scanned += chunk.Bytes; scanned > maxTimeScan {
-			return found, nil
+		if found.Offset >= 0 {
+			reached = found
+		}
+		if scanned += chunk.Bytes; scanned > maxTimeScan && reached.Offset >= 0 {
+			return reached, nil
 		}
 	}
 }
 
-// firstOf finds the record in a chunk, or returns the chunk's last.
+// firstOf finds the record in a chunk, or returns the chunk's last; offset -1: it has left all to the next chunk.
 func firstOf(ctx context.Context, c *reading.Chunk, unixMs int64) (found record.Record, ok bool, err error) {
+	found.Offset = -1
 	defer func() {
 		c.Taken()
 		c.Release()

@@ -4,6 +4,7 @@ package topics
 
 import (
 	"log/slog"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -31,3 +32,7 @@ const MaxPartitions = 1_000
 // maxTimeScan bounds how far a lookup by time goes through records whose
 // own times are earlier.
 const maxTimeScan = 16 << 20
+
+// maxLookupPays bounds how long the lookups of a request wait for what their caller owes for inflated batches: they hold
+// the connection meanwhile, and clients wait for 30 s.
+const maxLookupPays = 5 * time.Second
