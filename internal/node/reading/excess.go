@@ -65,6 +65,10 @@ func (p *payments) inflated(b record.Batch, bytes int) {
 	p.excess.rates.Spend(p.holder, beyond-used)
 }
 
+// setBy sets until when the reader waits. Such a reader pays before its first chunk too: a caller that begins a short read again
+// and again would have that chunk each time, however much it owes.
+func (p *payments) setBy(t time.Time) { p.by, p.due = t, !t.IsZero() }
+
 // next reports whether the reader has to pay before the next chunk. What it has paid and a whole chunk did not use it gets back.
 func (p *payments) next() bool {
 	if p.begun {

@@ -245,13 +245,25 @@ func TestAReaderThatHasToPayTooLongIsRefused(t *testing.T) {
 		turns := newTurns(1, 1<<30).For("mallory")
 		turns.excess.rates.Spend("mallory", excessBurst+10*64<<20)
 		c := compressedChunk(t, turns, budget.NewPool(1<<30), 1, 1<<20, record.Gzip)
-		c.slow.payments.by = time.Now().Add(5 * time.Second)
+		c.slow.payments.setBy(time.Now().Add(5 * time.Second))
 		begun := time.Now()
 		var r *record.Refusal
 		require.ErrorAs(t, over(c).records(t.Context()), &r)
 		require.Equal(t, record.Busy, r.Reason)
 		require.Equal(t, 5*time.Second, time.Since(begun), "and not at once: clients come again")
 	})
+}
+
+func TestAShortReadOfACallerThatOwesPaysBeforeItsFirstChunk(t *testing.T) {
+	turns := newTurns(1, 1<<30).For("mallory")
+	short, long := newMetered(nil, nil, turns), newMetered(nil, nil, turns)
+	short.payments.setBy(time.Now().Add(time.Minute))
+	long.payments.setBy(time.Time{})
+	require.False(t, short.payments.next(), "nothing is owed")
+	turns.excess.rates.Spend("mallory", excessBurst+64<<20)
+	short.payments.setBy(time.Now().Add(time.Minute))
+	require.True(t, short.payments.next())
+	require.False(t, long.payments.next(), "its first chunk may have nothing to inflate")
 }
 
 func TestAReaderGivesItsChunkUpWhileItsHolderOwesSomething(t *testing.T) {

@@ -96,7 +96,8 @@ func New(s Source, q Request, first record.Offset, closed func()) *Reader {
 	}
 	if q.Metered {
 		r.slow = newMetered(s.Reads, s.Stalled, s.Turns)
-		r.slow.sparing, r.slow.payments.by = q.Little, q.PayBy
+		r.slow.sparing = q.Little
+		r.slow.payments.setBy(q.PayBy)
 	}
 	return r
 }

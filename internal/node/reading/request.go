@@ -49,7 +49,7 @@ type Request struct {
 	Little bool
 
 	// PayBy is how long the reader waits while its holder owes for what its batches have inflated to; then the read is refused
-	// with Busy. Zero: as long as it takes. It goes with Metered.
+	// with Busy. It waits before its first chunk too, unlike others. Zero: as long as it takes. It goes with Metered.
 	PayBy time.Time
 
 	// Stored: chunks may be where they lie in files, see Chunk.Stored. It goes with no
