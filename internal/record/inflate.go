@@ -21,7 +21,7 @@ const (
 
 	// pieceBytes is how much is inflated, or copied, before other goroutines get the processor: nothing interrupts a
 	// decompressor, and an append waits for a processor several times. A block of LZ4 or snappy may have more.
-	pieceBytes = 128 << 10
+	pieceBytes = 32 << 10
 
 	lz4Magic             = 0x184d2204
 	lz4HeaderSizeMin     = 7

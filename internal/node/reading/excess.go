@@ -16,7 +16,7 @@ const (
 
 	// excessRate is how many bytes of excess are inflated for one holder in a second, and excessBurst how many at once:
 	// the largest batch. A MiB takes 0.2 to 0.7 ms.
-	excessRate  = 64 << 20
+	excessRate  = 32 << 20
 	excessBurst = record.MaxInflatedBytes
 
 	// excessAhead is what a reader pays at once, so that the readers of a holder that owes some come one after the other: about

@@ -99,7 +99,7 @@ func TestWhatBatchesInflateToBeyondOrdinaryOnesHasARate(t *testing.T) {
 		require.Zero(t, took(mallory, 60, 1<<20), "less than the largest batch has")
 		require.Zero(t, took(mallory, 1, 1<<10), "small ones owe nothing")
 		mallory.excess.rates.Spend("mallory", 64<<20)
-		owed := time.Second * 60 / 64
+		owed := time.Second * (60<<20 + 2*excessAhead) / excessRate
 		require.InDelta(t, float64(owed), float64(took(mallory, 1, 6<<20)), float64(200*time.Millisecond), "and it pays before it goes on")
 		require.Zero(t, took(alice, 1, 6<<20), "others do not wait for that")
 		require.Zero(t, took(mallory, 1, 1<<10), "small ones do not wait")
@@ -107,7 +107,7 @@ func TestWhatBatchesInflateToBeyondOrdinaryOnesHasARate(t *testing.T) {
 		for range 64 {
 			inflateAll(t, mallory, 1, 6<<20)
 		}
-		require.InDelta(t, float64(6*time.Second), float64(time.Since(begun)), float64(300*time.Millisecond))
+		require.InDelta(t, float64(64*6*time.Second<<20/excessRate), float64(time.Since(begun)), float64(300*time.Millisecond))
 	})
 }
 
@@ -161,14 +161,14 @@ func TestReadersOfOneHolderWaitWithoutAChunkAndReadLittleAgain(t *testing.T) {
 			})
 		}
 		readers.Wait()
-		require.InDelta(t, float64(time.Second), float64(time.Since(begun)), float64(time.Second/2), "16 times 4 MiB beyond 16 MiB each")
+		require.InDelta(t, float64(64*time.Second<<20/excessRate), float64(time.Since(begun)), float64(time.Second/2), "16 times 4 MiB beyond 16 MiB each")
 	})
 }
 
 func TestAFilterThatComesToABatchWhichIsOwedForReadsItAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1, 1<<30).For("alice")
-		turns.excess.rates.Spend("alice", excessBurst+64<<20)
+		turns.excess.rates.Spend("alice", excessBurst+excessRate)
 		s, _, c := selectingOver(t, turns, filter.Spec{Keys: [][]byte{[]byte("a")}}, record.None, 2)
 		var b record.Builder
 		for range c.Count {
@@ -186,7 +186,7 @@ func TestAFilterThatComesToABatchWhichIsOwedForReadsItAgain(t *testing.T) {
 		s.rewind()
 		begun := time.Now()
 		require.NoError(t, s.reader.pay(t.Context()))
-		require.InDelta(t, float64(time.Second), float64(time.Since(begun)), float64(100*time.Millisecond))
+		require.InDelta(t, float64(time.Second+time.Second*excessAhead/excessRate), float64(time.Since(begun)), float64(100*time.Millisecond))
 		p = pass{selecting: s, chunk: &c}
 		require.NoError(t, p.run(t.Context()))
 		require.Positive(t, p.count)
@@ -204,7 +204,7 @@ func TestAFilterThatComesToABatchWhichIsOwedForReadsItAgain(t *testing.T) {
 func TestAReaderThatInflatesNothingDoesNotWaitForWhatItsHolderOwes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1, 1<<30).For("alice")
-		turns.excess.rates.Spend("alice", excessBurst+64<<20)
+		turns.excess.rates.Spend("alice", excessBurst+excessRate)
 		var b record.Builder
 		require.NoError(t, b.Add(record.Record{Value: make([]byte, 1000)}))
 		batch, err := b.Finish(record.None)
@@ -222,28 +222,28 @@ func TestAReaderThatInflatesNothingDoesNotWaitForWhatItsHolderOwes(t *testing.T)
 func TestReadersPayInTheOrderInWhichTheyCameHoweverOftenTheirWaitsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1, 1<<30).For("mallory")
-		turns.excess.rates.Spend("mallory", excessBurst+64<<20)
+		turns.excess.rates.Spend("mallory", excessBurst+excessRate)
 		begun := time.Now()
 		first, second := newMetered(nil, nil, turns), newMetered(nil, nil, turns)
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, first.payments.pay(short), context.DeadlineExceeded)
 		require.NoError(t, second.payments.pay(t.Context()))
-		require.InDelta(t, float64(time.Second+2*time.Second/16), float64(time.Since(begun)), 1e6)
+		require.InDelta(t, float64(time.Second+2*time.Second*excessAhead/excessRate), float64(time.Since(begun)), 1e6)
 		require.True(t, first.payments.next(), "it has not waited for its own")
 		require.NoError(t, first.payments.pay(t.Context()))
-		require.InDelta(t, float64(time.Second+2*time.Second/16), float64(time.Since(begun)), 1e6, "the first had its place before")
+		require.InDelta(t, float64(time.Second+2*time.Second*excessAhead/excessRate), float64(time.Since(begun)), 1e6, "the first had its place before")
 		first.payments.end()
 		second.payments.end()
 		require.False(t, turns.excess.rates.Owes("mallory"))
-		require.InDelta(t, float64(2*time.Second/16), float64(turns.excess.rates.Reserve("mallory", 2*excessAhead+8<<20)), 1e6, "what was not used is given back")
+		require.InDelta(t, float64(2*time.Second*excessAhead/excessRate), float64(turns.excess.rates.Reserve("mallory", 2*excessAhead+8<<20)), 1e6, "what was not used is given back")
 	})
 }
 
 func TestAReaderThatHasToPayTooLongIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1, 1<<30).For("mallory")
-		turns.excess.rates.Spend("mallory", excessBurst+10*64<<20)
+		turns.excess.rates.Spend("mallory", excessBurst+10*excessRate)
 		c := compressedChunk(t, turns, budget.NewPool(1<<30), 1, 1<<20, record.Gzip)
 		c.slow.payments.setBy(time.Now().Add(5 * time.Second))
 		begun := time.Now()
@@ -260,7 +260,7 @@ func TestAShortReadOfACallerThatOwesPaysBeforeItsFirstChunk(t *testing.T) {
 	short.payments.setBy(time.Now().Add(time.Minute))
 	long.payments.setBy(time.Time{})
 	require.False(t, short.payments.next(), "nothing is owed")
-	turns.excess.rates.Spend("mallory", excessBurst+64<<20)
+	turns.excess.rates.Spend("mallory", excessBurst+excessRate)
 	short.payments.setBy(time.Now().Add(time.Minute))
 	require.True(t, short.payments.next())
 	require.False(t, long.payments.next(), "its first chunk may have nothing to inflate")
@@ -269,7 +269,7 @@ func TestAShortReadOfACallerThatOwesPaysBeforeItsFirstChunk(t *testing.T) {
 func TestAReaderGivesItsChunkUpWhileItsHolderOwesSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns(1, 1<<30).For("mallory")
-		turns.excess.rates.Spend("mallory", excessBurst+64<<20)
+		turns.excess.rates.Spend("mallory", excessBurst+excessRate)
 		for _, due := range []bool{false, true} {
 			reads := budget.NewPool(1 << 20)
 			r := &Reader{reader: new(runtime.Reader), slow: newMetered(reads, nil, turns)}
