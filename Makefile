@@ -12,7 +12,7 @@ MODULES := $(shell git ls-files '*go.mod' | xargs -n1 dirname)
 PURE := cluster cluster/access digest filter replica/core replica/core/lagging segment/format sequence
 
 # Rooms with one goroutine. The race detector sees those of their tests that start others: Beside is in their names.
-ALONE := $(PURE:%=internal/%) internal/record internal/segment internal/segment/repair test/history/judge
+ALONE := $(PURE:%=internal/%) internal/archive internal/record internal/segment internal/segment/repair test/history/judge
 
 # Tests of processes and of this tree, which it says nothing of. test/chaos runs nodes that are built with it.
 PROCESSES := clients/scenarios examples examples/% test/cluster test/cluster/% test/flaws test/sim test/tidy

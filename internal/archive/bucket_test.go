@@ -318,7 +318,7 @@ func TestTheAddressOfABucketOfS3HasNoCredentials(t *testing.T) {
 }
 
 // Puts of two processes follow each other.
-func TestAPutWaitsForTheLockOfAnotherProcess(t *testing.T) {
+func TestAPutWaitsForTheLockOfAnotherProcessBesideIt(t *testing.T) {
 	disk := faultdisk.New(1)
 	b := filebucket.New(disk, "archive")
 	lock, err := disk.Lock("archive/lock")
